@@ -1,0 +1,1 @@
+"""Configuration: schema, layers, where each value comes from."""

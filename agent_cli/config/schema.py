@@ -1,0 +1,124 @@
+"""Every configuration key, its type and its default. `config.example.yaml` shows the same, and a test
+keeps the two alike. Unknown keys and wrong types are errors with a place: see `load`."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from ..protocol.actions import Mode, SandboxLevel
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Wire = Literal["chat_completions", "anthropic_messages", "openai_responses", "litellm"]
+
+
+class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rules such as `shell(git diff *)`. Deny beats ask beats allow, whatever the order or the file."""
+
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bounds on one input; null means none."""
+
+    turns: int | None = 200
+    """Model calls."""
+    cost_usd: float | None = None
+    time_s: float | None = None
+
+
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """US dollars per million tokens."""
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class ModelOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Facts about one model that win over every other source."""
+
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    prices: Prices = Prices()
+
+
+class Timeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds without progress before a request counts as dead."""
+
+    connect_s: float = 10.0
+    first_byte_s: float | None = None
+    """null: 120, or 600 for a server on this machine."""
+    idle_s: float = 60.0
+
+
+class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One provider, by the prefix its models are named with. Unset values come from the built-in table
+    and the usual environment variables."""
+
+    wire: Wire | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    """Name of the variable that holds the key."""
+    headers: dict[str, str] = {}
+    timeouts: Timeouts = Timeouts()
+    models: dict[str, ModelOverride] = {}
+
+
+class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    compact_at: float = 0.8
+    """Share of the usable window at which the conversation is reduced."""
+    instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+    """File names looked for from the repository's root down to the working directory; the first found in
+    each folder counts."""
+
+
+class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    timeout_s: float = 120.0
+    env: dict[str, str] = {}
+    """Variables set for every command."""
+
+
+class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    enabled: tuple[str, ...] = ()
+    """Tools to offer; empty means all."""
+    shell: Shell = Shell()
+
+
+class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    dir: str | None = None
+    """Where sessions are kept, relative to the file that says so; null: the state directory."""
+    keep_days: int | None = 30
+    keep_mb: int | None = 2000
+
+
+class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    theme: Literal["auto", "dark", "light", "high-contrast", "none"] = "auto"
+    plain: bool = False
+    markdown: bool = True
+    show_reasoning: bool = True
+    vi_mode: bool = False
+    notify: Literal["off", "bell"] = "bell"
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole configuration."""
+
+    model: str | None = None
+    small_model: str | None = None
+    fallback_models: tuple[str, ...] = ()
+    effort: Effort | None = None
+    mode: Mode = "ask"
+    sandbox: SandboxLevel = "workspace-write"
+    permissions: Permissions = Permissions()
+    limits: Limits = Limits()
+    providers: dict[str, Provider] = {}
+    context: Context = Context()
+    tools: Tools = Tools()
+    rules: tuple[str, ...] = ()
+    sessions: Sessions = Sessions()
+    ui: Ui = Ui()
+    hooks: dict[str, Any] = {}
+    mcp_servers: dict[str, Any] = {}

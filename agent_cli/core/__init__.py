@@ -1,0 +1,1 @@
+"""The engine: submission loop, turn, tool runner, history. Knows no front end."""

@@ -1,0 +1,207 @@
+"""The one protocol every model client fulfils, and the values it speaks in.
+
+A client turns a provider-neutral `ModelRequest` into its wire format and the provider's stream into
+`ModelEvent`s. It reports an end only when the provider said so: a stream that stops without one raises
+`ModelError("truncated")`. Nothing outside this package sees a provider's own shapes.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from ..protocol.events import ErrorInfo
+from ..protocol.messages import AssistantMessage, Finish, Reasoning, ToolCall, ToolResult, UserMessage
+from ..protocol.usage import Usage
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of an object."""
+
+
+class ModelRequest(msgspec.Struct, frozen=True):
+    """Everything one call sends. `messages` is valid: each call is answered once, right behind the
+    assistant message that made it, and its arguments are a JSON object."""
+
+    system: str
+    messages: tuple[UserMessage | AssistantMessage | ToolResult, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    effort: str = ""
+    """none, minimal, low, medium, high, xhigh, max; empty leaves it to the provider."""
+    max_output_tokens: int | None = None
+
+
+class TextPiece(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ReasoningPiece(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ReasoningDone(msgspec.Struct, frozen=True):
+    """A reasoning block is complete, with what must be replayed to the provider."""
+
+    block: Reasoning
+
+
+class CallStart(msgspec.Struct, frozen=True):
+    """A tool call begins. `index` numbers the calls of this answer from 0 without gaps."""
+
+    index: int
+    id: str
+    name: str
+
+
+class CallPiece(msgspec.Struct, frozen=True):
+    """More of a call: a fragment of its argument text, or of a name that arrived late."""
+
+    index: int
+    arguments: str = ""
+    name: str = ""
+
+
+class UsageReport(msgspec.Struct, frozen=True):
+    usage: Usage
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The provider ended the answer. `raw` is its own word for why."""
+
+    finish: Finish
+    raw: str
+
+
+class Retrying(msgspec.Struct, frozen=True):
+    """An attempt failed and another follows; everything received so far is void."""
+
+    attempt: int
+    """The attempt to come, 2 for the first retry."""
+    delay_s: float
+    error: ErrorInfo
+
+
+ModelEvent = (
+    TextPiece | ReasoningPiece | ReasoningDone | CallStart | CallPiece | UsageReport | Finished | Retrying
+)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A whole answer, assembled from its events."""
+
+    text: str = ""
+    reasoning: tuple[Reasoning, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+    finish: Finish = "interrupted"
+    raw_finish: str = ""
+    attempts: int = 1
+
+
+ErrorKind = Literal[
+    "auth", "permission", "quota", "not_found", "bad_request", "context_overflow", "too_large",
+    "rate_limit", "overloaded", "server", "timeout", "connection", "truncated", "malformed",
+    "content_filter", "unsupported",
+]  # fmt: skip
+
+RETRYABLE: frozenset[ErrorKind] = frozenset(
+    {"rate_limit", "overloaded", "server", "timeout", "connection", "truncated", "malformed"}
+)
+
+
+class ModelError(Exception):
+    """A model call failed.
+
+    Attributes:
+        kind: what went wrong, from a closed set.
+        message: the provider's own words.
+        status: HTTP status, where there was one.
+        retry_after_s: seconds the provider asked to wait.
+        request_id: the provider's id of the request.
+        limit_tokens: the real context window, when an overflow error names it.
+        usage: what the failed attempt is known to have used.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        request_id: str | None = None,
+        limit_tokens: int | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind
+        self.message = message
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.request_id = request_id
+        self.limit_tokens = limit_tokens
+        self.usage = usage
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.kind in RETRYABLE
+
+
+class Prices(msgspec.Struct, frozen=True):
+    """US dollars for a million tokens; None where unknown."""
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class ModelInfo(msgspec.Struct, frozen=True):
+    """What is known of a model, and from where."""
+
+    name: str
+    """`provider/model`."""
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    prices: Prices = Prices()
+    source: str = "unknown"
+    """`configuration`, `server`, `catalogue`, `litellm` or `unknown`."""
+
+    def cost_usd(self, usage: Usage | None) -> float | None:
+        """The price of one call, or None when a needed price or count is unknown."""
+        if usage is None or usage.input is None or usage.output is None:
+            return None
+        parts = (
+            (usage.input, self.prices.input),
+            (usage.output, self.prices.output),
+            (usage.cache_read or 0, self.prices.cache_read),
+            (usage.cache_write or 0, self.prices.cache_write),
+        )
+        if any(tokens and price is None for tokens, price in parts):
+            return None
+        return sum(tokens * (price or 0.0) for tokens, price in parts) / 1_000_000
+
+
+class Model(Protocol):
+    """A language model. `stream` may be cancelled at any await and leaves no connection behind."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """One call.
+
+        Raises:
+            ModelError: the call failed; nothing received before it may be acted upon.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...

@@ -1,0 +1,1 @@
+"""May this happen? Pure decisions on canonical facts; no I/O."""

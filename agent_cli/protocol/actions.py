@@ -1,0 +1,78 @@
+"""What a tool call would do to the world, as facts, and what the policy says to it.
+
+A tool declares its actions before it runs; `policy.authorize` judges them. Paths are canonical here:
+absolute, symlinks resolved. Nothing in this module touches the file system.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Mode = Literal["plan", "ask", "auto-edit", "yolo"]
+SandboxLevel = Literal["read-only", "workspace-write", "off"]
+
+
+class ReadPath(msgspec.Struct, frozen=True):
+    """Read a file or list a directory."""
+
+    path: str
+    """Absolute real path."""
+    shown: str
+    """As the model or the user wrote it."""
+
+
+class WritePath(msgspec.Struct, frozen=True):
+    """Create, change or delete a file."""
+
+    path: str
+    shown: str
+
+
+class RunCommand(msgspec.Struct, frozen=True):
+    """Run a shell command line."""
+
+    command: str
+    cwd: str
+    """Absolute real path."""
+
+
+class Fetch(msgspec.Struct, frozen=True):
+    """Talk to a host on the network."""
+
+    url: str
+    host: str
+
+
+class CallExternal(msgspec.Struct, frozen=True):
+    """Call a tool of an MCP server."""
+
+    server: str
+    tool: str
+
+
+Action = ReadPath | WritePath | RunCommand | Fetch | CallExternal
+
+
+class Allow(msgspec.Struct, frozen=True):
+    """Go ahead. `rule` names what decided: a rule with its place, or a mode."""
+
+    rule: str
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A person must decide; where none can, this is a denial."""
+
+    rule: str
+    reason: str
+    grant: str = ""
+    """The narrowest rule that would allow this next time, such as `shell(npm run *)`. Empty: none may."""
+
+
+class Deny(msgspec.Struct, frozen=True):
+    """Never. No grant and no mode lifts it."""
+
+    rule: str
+    reason: str
+
+
+Verdict = Allow | Ask | Deny

@@ -1,0 +1,67 @@
+"""What a front end holds of the engine: submissions in, events out, and a few facts to show."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import msgspec
+
+from .actions import Mode
+from .events import AnyEvent
+from .messages import PlanItem
+from .operations import Operation
+from .usage import Totals
+
+
+class ContextPart(msgspec.Struct, frozen=True):
+    """One share of the context window, in estimated tokens."""
+
+    name: str
+    tokens: int
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The state a status line or `/status` shows."""
+
+    session_id: str
+    title: str
+    session_path: str
+    """Empty when the session is not saved."""
+    cwd: str
+    model: str
+    mode: Mode
+    effort: str
+    sandbox: str
+    busy: bool
+    queued: tuple[str, ...]
+    """Prompts that wait for the running turn."""
+    open_calls: int
+    """Calls of a crashed turn that still have no result; `UserInput("")` carries on with them."""
+    context_tokens: int
+    context_window: int | None
+    context_parts: tuple[ContextPart, ...]
+    context_source: str
+    """Where the count comes from, such as `last response + estimate`."""
+    totals: Totals
+    plan: tuple[PlanItem, ...]
+    turns: int
+    last_answer: str
+
+
+class Client(Protocol):
+    """One consumer's end of the engine's queue pair."""
+
+    async def submit(self, operation: Operation) -> str:
+        """Hand in an operation; returns the submission's id at once, before anything happens."""
+        ...
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """All events in order; ends after `SessionClosed`. One consumer only."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The state right now; never blocks."""
+        ...
+
+    async def diff(self) -> str:
+        """Unified diff of the workspace against its state before the session's first change."""
+        ...

@@ -1,0 +1,287 @@
+"""What the engine tells the world: a closed union of frozen values, in order, on one queue.
+
+Every front end (REPL, one-shot, JSON, replay) is a consumer of these and of nothing else. `seq` counts
+from 1 without gaps; `submission_id` says which submission an event belongs to (empty: none). Tool events
+are keyed by `call_id`, never by "the last tool". Each submission gets exactly one event of `TERMINAL`.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from .actions import Mode
+from .messages import FileChange, Finish, PlanItem, ToolStatus
+from .stop import StopReason
+from .usage import CallKind, Usage
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """The fields all events share; the engine fills them in when it emits."""
+
+    seq: int = 0
+    submission_id: str = ""
+    time: float = 0.0
+    """Seconds since the epoch."""
+
+
+class ErrorInfo(msgspec.Struct, frozen=True):
+    """A failure told to the user: what happened, what the provider said, what to do next."""
+
+    kind: str
+    message: str
+    """One sentence or two, the provider's own words included."""
+    hint: str = ""
+    """The next step."""
+    request_id: str | None = None
+    """The provider's id of the failed request, for its support."""
+
+
+class SessionStarted(Event, frozen=True, kw_only=True, tag="session_started"):
+    """First event of every session, resumed ones included."""
+
+    session_id: str
+    model: str
+    cwd: str
+    mode: Mode
+    sandbox: str
+    """The level really in force, for example `none`."""
+    version: str
+    resumed: bool = False
+
+
+class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
+    turn_id: str
+    text: str
+    """The user's prompt; empty when the turn carries on without one."""
+
+
+class StepStarted(Event, frozen=True, kw_only=True, tag="step_started"):
+    """A model call begins. A retry of the same step starts a new attempt, see `RetryScheduled`."""
+
+    step: int
+    model: str
+    kind: CallKind = "main"
+
+
+class TextDelta(Event, frozen=True, kw_only=True, tag="text_delta"):
+    text: str
+
+
+class ReasoningDelta(Event, frozen=True, kw_only=True, tag="reasoning_delta"):
+    text: str
+
+
+class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled"):
+    """A model call failed and will be tried again after `delay_s`. The text of this step that was already
+    sent is void: the next attempt starts it afresh."""
+
+    attempt: int
+    """The attempt to come, 2 for the first retry."""
+    delay_s: float
+    error: ErrorInfo
+    discarded_chars: int = 0
+
+
+class AnswerCompleted(Event, frozen=True, kw_only=True, tag="answer_completed"):
+    """One model call is over and its answer is saved. `usage` and `cost_usd` are null where unknown."""
+
+    message_id: str
+    text: str
+    finish: Finish
+    calls: int
+    usage: Usage | None
+    cost_usd: float | None
+    duration_s: float
+    first_token_s: float | None = None
+
+
+class ToolCallRequested(Event, frozen=True, kw_only=True, tag="tool_call_requested"):
+    """The model asked for a call. `title` is one line: path, pattern or command."""
+
+    call_id: str
+    tool: str
+    title: str
+    arguments: str
+
+
+class ToolCallStarted(Event, frozen=True, kw_only=True, tag="tool_call_started"):
+    call_id: str
+    tool: str
+    title: str
+
+
+class ToolOutput(Event, frozen=True, kw_only=True, tag="tool_output"):
+    """Live output of a running call, in pieces."""
+
+    call_id: str
+    text: str
+
+
+class ToolCallFinished(Event, frozen=True, kw_only=True, tag="tool_call_finished"):
+    """The one end of a call: its result is saved."""
+
+    call_id: str
+    tool: str
+    title: str
+    status: ToolStatus
+    text: str
+    """What the model reads."""
+    display: str = ""
+    duration_s: float = 0.0
+    changes: tuple[FileChange, ...] = ()
+    command: str = ""
+    exit_code: int | None = None
+    rule: str = ""
+
+
+class ApprovalItem(msgspec.Struct, frozen=True):
+    """One call that needs a person."""
+
+    call_id: str
+    tool: str
+    title: str
+    preview: str
+    """The exact command, or the full unified diff."""
+    preview_kind: Literal["command", "diff", "text"]
+    reason: str
+    rule: str
+    grant: str
+    """The rule that `always` would save; empty when it may not be saved."""
+    arguments: str
+    editable: str
+    """The string argument a person may edit before running, such as `command`; empty when none."""
+
+
+class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requested"):
+    """Calls that wait for an `ApprovalAnswer` with this `request_id`."""
+
+    request_id: str
+    items: tuple[ApprovalItem, ...]
+
+
+class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval_resolved"):
+    """The request is no longer open: answered, abandoned by new input, or cancelled."""
+
+    request_id: str
+    outcome: Literal["answered", "abandoned", "cancelled"]
+
+
+class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
+    """The model asks the user something; waits for a `QuestionAnswer`."""
+
+    request_id: str
+    question: str
+    options: tuple[str, ...] = ()
+
+
+class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan_updated"):
+    items: tuple[PlanItem, ...]
+
+
+class Steered(Event, frozen=True, kw_only=True, tag="steered"):
+    """Guidance typed during the turn was delivered to the model."""
+
+    text: str
+
+
+class Notice(Event, frozen=True, kw_only=True, tag="notice"):
+    """Something the user should know that is no error of the turn."""
+
+    level: Literal["info", "warning"]
+    text: str
+
+
+class Compacted(Event, frozen=True, kw_only=True, tag="compacted"):
+    """The conversation was reduced. Counts are tokens of the next request, estimated."""
+
+    before: int
+    after: int
+    how: Literal["summary", "shortened"]
+    summary: str = ""
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """A file that undo or redo left alone, and why."""
+
+    path: str
+    reason: str
+
+
+class RestoreReport(msgspec.Struct, frozen=True):
+    """What an undo or redo did to the workspace."""
+
+    restored: tuple[FileChange, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What it could not cover."""
+
+
+class Restored(Event, frozen=True, kw_only=True, tag="restored"):
+    kind: Literal["undo", "redo"]
+    turns: int
+    prompt: str
+    """The prompt of the first turn concerned."""
+    report: RestoreReport
+
+
+class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings_changed"):
+    model: str
+    mode: Mode
+    effort: str
+
+
+class TurnCompleted(Event, frozen=True, kw_only=True, tag="turn_completed"):
+    """The turn came to an end of its own; `stop_reason` tells which."""
+
+    stop_reason: StopReason
+    text: str
+    steps: int
+    duration_s: float
+    changes: tuple[FileChange, ...] = ()
+    """Every file the turn changed, by whatever tool."""
+
+
+class TurnAborted(Event, frozen=True, kw_only=True, tag="turn_aborted"):
+    """The user stopped the turn. What had arrived is kept."""
+
+    stop_reason: StopReason
+    text: str = ""
+    changes: tuple[FileChange, ...] = ()
+
+
+class TurnFailed(Event, frozen=True, kw_only=True, tag="turn_failed"):
+    stop_reason: StopReason
+    error: ErrorInfo
+    changes: tuple[FileChange, ...] = ()
+
+
+class OperationCompleted(Event, frozen=True, kw_only=True, tag="operation_completed"):
+    """A submission other than a prompt was carried out."""
+
+    operation: str
+    detail: str = ""
+
+
+class OperationFailed(Event, frozen=True, kw_only=True, tag="operation_failed"):
+    """A submission other than a prompt was not carried out, and why."""
+
+    operation: str
+    error: ErrorInfo
+
+
+class SessionClosed(Event, frozen=True, kw_only=True, tag="session_closed"):
+    """Last event: nothing follows. `error` is set when the engine died."""
+
+    session_id: str
+    error: ErrorInfo | None = None
+
+
+AnyEvent = (
+    SessionStarted | TurnStarted | StepStarted | TextDelta | ReasoningDelta | RetryScheduled
+    | AnswerCompleted | ToolCallRequested | ToolCallStarted | ToolOutput | ToolCallFinished
+    | ApprovalRequested | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | Notice
+    | Compacted | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
+    | OperationCompleted | OperationFailed | SessionClosed
+)  # fmt: skip
+
+TERMINAL = (TurnCompleted, TurnAborted, TurnFailed, OperationCompleted, OperationFailed)

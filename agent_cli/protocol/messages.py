@@ -1,0 +1,127 @@
+"""The conversation in our own words: user text, assistant answers, tool calls and their results.
+
+Provider shapes exist only in `model/`. Values are frozen and hold JSON-ready data only, because every
+one of them can reach the session file. A message's `origin` says who really spoke: undo, rewind and
+previews count `human` messages only.
+"""
+
+import os
+from typing import Literal
+
+import msgspec
+
+Origin = Literal["human", "model", "tool", "hint", "summary", "hook"]
+
+Finish = Literal["stop", "tool_calls", "length", "content_filter", "interrupted", "unknown"]
+"""How an answer ended. `interrupted`: the user stopped it, so the text is what had arrived by then."""
+
+ToolStatus = Literal["ok", "failed", "denied", "cancelled", "unknown"]
+"""How a call ended. `unknown`: it was running when the program died, so it may have had effects."""
+
+
+def new_id(prefix: str) -> str:
+    """A short random identifier such as `turn_9f86d081884c`."""
+    return f"{prefix}_{os.urandom(6).hex()}"
+
+
+class Image(msgspec.Struct, frozen=True):
+    """A picture handed to the model."""
+
+    media_type: str
+    """For example `image/png`."""
+    data: str
+    """The file's bytes in base64."""
+
+
+class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One block of a model's reasoning. Signed blocks go back only to the provider that signed them."""
+
+    text: str = ""
+    signature: str = ""
+    """The provider's opaque proof, or the encrypted block itself."""
+    provider: str = ""
+    """Provider prefix (`anthropic`, `openai`, …) of the model that wrote it."""
+    redacted: bool = False
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A request by the model to run a tool."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON text exactly as the model wrote it; it may be malformed, so it is parsed before any use."""
+
+
+class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happened to one file. `added` and `removed` count lines; both 0 for binary files."""
+
+    path: str
+    """Relative to the workspace where it lies inside, else absolute."""
+    kind: Literal["created", "modified", "deleted"]
+    added: int = 0
+    removed: int = 0
+
+
+class PlanItem(msgspec.Struct, frozen=True):
+    """One line of the model's plan."""
+
+    text: str
+    status: Literal["pending", "in_progress", "done"] = "pending"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """What one line of a session file has in common: an id, its place, and when it was written."""
+
+    id: str
+    seq: int = 0
+    """Place in the session, counted from 1; given by the session when it is appended."""
+    time: float = 0.0
+    """Seconds since the epoch."""
+    turn_id: str = ""
+
+
+class UserMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="user"):
+    """Text for the model in the user's role."""
+
+    text: str
+    origin: Origin = "human"
+    context: str = ""
+    """Facts of the moment (date, git state, changed instructions) sent before the text. Kept here, and
+    nowhere else, so that earlier requests stay byte prefixes of later ones."""
+    images: tuple[Image, ...] = ()
+
+
+class AssistantMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="assistant"):
+    """One answer of the model. Written to the session before any of its calls runs."""
+
+    text: str = ""
+    reasoning: tuple[Reasoning, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    finish: Finish = "stop"
+    model: str = ""
+
+
+class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
+    """The one answer to one call."""
+
+    call_id: str
+    tool: str
+    status: ToolStatus
+    text: str
+    """What the model reads."""
+    display: str = ""
+    """What the user sees under the call's line: a diff, a short summary; empty where `text` says it all."""
+    images: tuple[Image, ...] = ()
+    duration_s: float = 0.0
+    changes: tuple[FileChange, ...] = ()
+    command: str = ""
+    exit_code: int | None = None
+    seen: dict[str, str] = {}
+    """Absolute path → content hash of every file this call read or wrote."""
+    plan: tuple[PlanItem, ...] | None = None
+    rule: str = ""
+    """For a denied call: the rule that decided."""
+
+
+Message = UserMessage | AssistantMessage | ToolResult

@@ -1,0 +1,96 @@
+"""What a front end may ask of the engine: a closed union, pushed as a `Submission` on the queue."""
+
+from typing import Literal
+
+import msgspec
+
+from .actions import Mode
+from .messages import Image
+
+GrantScope = Literal["session", "project", "user"]
+
+
+class UserInput(msgspec.Struct, frozen=True, tag=True):
+    """A prompt. Empty text carries on with the history as it is and appends no message."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+class Steer(msgspec.Struct, frozen=True, tag=True):
+    """Guidance for the running turn, delivered at its next step; a prompt of its own when none runs."""
+
+    text: str
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """The answer to one asked call. Calls without a decision count as refused."""
+
+    call_id: str
+    allow: bool
+    feedback: str = ""
+    """The user's words for the model, byte for byte."""
+    arguments: str | None = None
+    """Replacement arguments (JSON) when the user edited the call before allowing it."""
+    grant: str = ""
+    """A permission rule to keep, as shown to and perhaps edited by the user."""
+    scope: GrantScope = "session"
+
+
+class ApprovalAnswer(msgspec.Struct, frozen=True, tag=True):
+    """The decisions on one `ApprovalRequested`."""
+
+    request_id: str
+    decisions: tuple[Decision, ...] = ()
+
+
+class QuestionAnswer(msgspec.Struct, frozen=True, tag=True):
+    """The user's words for one `QuestionAsked`."""
+
+    request_id: str
+    text: str
+
+
+class Interrupt(msgspec.Struct, frozen=True, tag=True):
+    """Stop whatever runs, now. Queued inputs stay queued."""
+
+
+class Undo(msgspec.Struct, frozen=True, tag=True):
+    """Take back the last turns: their messages and every file they changed."""
+
+    turns: int = 1
+
+
+class Redo(msgspec.Struct, frozen=True, tag=True):
+    """Bring back what the last undo took away."""
+
+
+class Compact(msgspec.Struct, frozen=True, tag=True):
+    """Replace the older part of the conversation by a summary."""
+
+    focus: str = ""
+
+
+class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
+    """Change what is given; takes effect at the next model call or tool call."""
+
+    model: str | None = None
+    mode: Mode | None = None
+    effort: str | None = None
+
+
+class Shutdown(msgspec.Struct, frozen=True, tag=True):
+    """Stop what runs, save, and end."""
+
+
+Operation = (
+    UserInput | Steer | ApprovalAnswer | QuestionAnswer | Interrupt
+    | Undo | Redo | Compact | ChangeSettings | Shutdown
+)  # fmt: skip
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """An operation on its way to the engine. Exactly one terminal event carries its id back."""
+
+    id: str
+    operation: Operation

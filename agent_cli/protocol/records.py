@@ -1,0 +1,132 @@
+"""Everything a session file may hold, one value a line. The file is append-only: undo, compaction and
+settings are records too, and what the model is sent is computed from all of them on each request."""
+
+from typing import Literal
+
+import msgspec
+
+from .actions import Mode
+from .messages import AssistantMessage, Record, ToolResult, UserMessage
+from .operations import GrantScope
+from .stop import StopReason
+from .usage import CallKind, Usage
+
+FORMAT_VERSION = 1
+
+
+class Header(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session"):
+    """First line of the file."""
+
+    version: int
+    session_id: str
+    cwd: str
+    model: str
+    mode: Mode
+    created_by: str
+    """Program and version, such as `agent-cli 0.1.0`."""
+    system: str = ""
+    """The system prompt. Stored, so that a resumed session sends the same bytes."""
+    effort: str = ""
+    forked_from: str = ""
+
+
+class ModelCalled(Record, frozen=True, kw_only=True, omit_defaults=True, tag="model_call"):
+    """One model call, successful or not: the ledger that all totals are summed from."""
+
+    kind: CallKind
+    model: str
+    outcome: str
+    """A finish, or the kind of the error that ended it."""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    duration_s: float = 0.0
+    attempts: int = 1
+
+
+class CallStarted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="call_started"):
+    """Written before a call that is not known to read begins to act."""
+
+    call_id: str
+
+
+class TurnEnded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn_end"):
+    stop_reason: StopReason
+    steps: int = 0
+    duration_s: float = 0.0
+    error: str = ""
+
+
+class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag="checkpoint"):
+    """The workspace as it was before a turn's first side effect, or when the turn had ended."""
+
+    when: Literal["before", "after"]
+    checkpoint: str
+
+
+class Folded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"):
+    """Compaction: messages up to and including `through` are represented by `summary`."""
+
+    through: str
+    """Id of the last message folded; messages are named by id, never by position."""
+    summary: str
+    before: int = 0
+    after: int = 0
+
+
+class Shortened(Record, frozen=True, kw_only=True, omit_defaults=True, tag="shortened"):
+    """Reduction without a model: these tool results are sent as head and tail only."""
+
+    call_ids: tuple[str, ...]
+    keep_chars: int
+    before: int = 0
+    after: int = 0
+
+
+class TurnsUndone(Record, frozen=True, kw_only=True, omit_defaults=True, tag="undone"):
+    turn_ids: tuple[str, ...]
+
+
+class TurnsRedone(Record, frozen=True, kw_only=True, omit_defaults=True, tag="redone"):
+    turn_ids: tuple[str, ...]
+
+
+class SettingsSet(Record, frozen=True, kw_only=True, omit_defaults=True, tag="settings"):
+    model: str
+    mode: Mode
+    effort: str = ""
+
+
+class Granted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="granted"):
+    """A permission rule the user chose to keep."""
+
+    rule: str
+    scope: GrantScope = "session"
+
+
+class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
+    """A title given by the user."""
+
+    title: str
+
+
+AnyRecord = (
+    Header | UserMessage | AssistantMessage | ToolResult | ModelCalled | CallStarted | TurnEnded
+    | CheckpointTaken | Folded | Shortened | TurnsUndone | TurnsRedone | SettingsSet | Granted | Named
+)  # fmt: skip
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+def encode(record: AnyRecord) -> bytes:
+    """One line of JSON without its newline."""
+    return _encoder.encode(record)
+
+
+def decode(line: bytes) -> AnyRecord:
+    """The record of one line.
+
+    Raises:
+        msgspec.DecodeError: not JSON, or not a record of this version; the message has the path.
+    """
+    return _decoder.decode(line)

@@ -1,0 +1,62 @@
+"""Why a turn ended, and the exit code each reason means for a script. The one table of both."""
+
+from typing import Literal, get_args
+
+StopReason = Literal[
+    "end_turn",
+    "abandoned",
+    "turn_limit",
+    "cost_limit",
+    "time_limit",
+    "length_limit",
+    "context_limit",
+    "stuck",
+    "no_answer",
+    "content_filter",
+    "auth_error",
+    "provider_error",
+    "bad_model",
+    "interrupted",
+    "terminated",
+    "internal_error",
+]
+
+EXIT_CODES: dict[StopReason, int] = {
+    "end_turn": 0,
+    "abandoned": 0,  # the user went on with new text instead of answering an approval
+    "turn_limit": 5,
+    "cost_limit": 5,
+    "time_limit": 5,
+    "length_limit": 5,  # the answer was cut off at the output limit again and again
+    "context_limit": 5,
+    "stuck": 7,
+    "no_answer": 7,
+    "content_filter": 7,
+    "auth_error": 3,
+    "provider_error": 4,
+    "bad_model": 2,  # the provider does not know the model: nothing was started
+    "interrupted": 130,
+    "terminated": 143,
+    "internal_error": 1,
+}
+
+DENIED = 6
+"""A run that ended normally, but with at least one action denied for lack of approval."""
+UNVERIFIED = 8
+"""`--verify` failed, or the answer does not fit `--output-schema`."""
+USAGE = 2
+"""Wrong usage or configuration; nothing was started."""
+
+_PRECEDENCE = (130, 143, 1, 2, 3, 4, 5, 7, 8, 6)
+
+assert set(EXIT_CODES) == set(get_args(StopReason))
+
+
+def exit_code(reason: StopReason, *, denied: bool = False, verified: bool | None = None) -> int:
+    """The code for a finished run; with several causes the gravest wins, in the documented order."""
+    causes = {EXIT_CODES[reason]}
+    if denied:
+        causes.add(DENIED)
+    if verified is False:
+        causes.add(UNVERIFIED)
+    return next((code for code in _PRECEDENCE if code in causes), 0)

@@ -1,0 +1,58 @@
+"""Token counts and money. Unknown is None, never 0: a provider that reports nothing cost an unknown sum."""
+
+from typing import Literal
+
+import msgspec
+
+CallKind = Literal["main", "summary", "limit"]
+"""Why a model was called: a step, a compaction, or the closing summary when a limit is reached."""
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens of one model call. `input` leaves out what came from or went to the cache."""
+
+    input: int | None = None
+    output: int | None = None
+    """Includes reasoning."""
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+
+    @property
+    def context(self) -> int | None:
+        """Tokens the next request starts from: all that was sent plus all that was answered."""
+        if self.input is None:
+            return None
+        return self.input + (self.cache_read or 0) + (self.cache_write or 0) + (self.output or 0)
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Sums over model calls of every kind. A field stays None until one call has reported it."""
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    requests: int = 0
+    cost_usd: float | None = None
+    unpriced: int = 0
+    """Calls whose cost is unknown; when it is not 0, `cost_usd` is a lower bound."""
+
+    def plus(self, usage: Usage | None, cost_usd: float | None) -> "Totals":
+        """These totals and one more call. A call without usage still counts as a request."""
+        usage = usage or Usage()
+        return Totals(
+            input=_add(self.input, usage.input),
+            output=_add(self.output, usage.output),
+            cache_read=_add(self.cache_read, usage.cache_read),
+            cache_write=_add(self.cache_write, usage.cache_write),
+            reasoning=_add(self.reasoning, usage.reasoning),
+            requests=self.requests + 1,
+            cost_usd=self.cost_usd if cost_usd is None else (self.cost_usd or 0.0) + cost_usd,
+            unpriced=self.unpriced + (cost_usd is None),
+        )
+
+
+def _add(total: int | None, more: int | None) -> int | None:
+    return total if more is None else (total or 0) + more

@@ -1,0 +1,1 @@
+"""Front ends: consumers of the event stream. Knows no engine, only `protocol.client.Client`."""

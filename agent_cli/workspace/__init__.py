@@ -1,0 +1,1 @@
+"""The user's files: paths, text, checkpoints, instructions."""

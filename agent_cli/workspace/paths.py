@@ -1,0 +1,62 @@
+"""Where the agent works: the workspace root, further folders added by the user, and path resolution."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class PathError(ValueError):
+    """A path that cannot be used; the text says why."""
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """A path as written and as it really is."""
+
+    shown: str
+    real: str
+    """Absolute, symlinks resolved; the last component need not exist."""
+    relative: str
+    """Relative to the workspace root when inside it, else the absolute real path."""
+
+
+class Workspace:
+    """The folders the agent works in. Relative paths start at the root.
+
+    Raises:
+        PathError: the root is not a directory.
+    """
+
+    def __init__(self, root: Path, extra: tuple[Path, ...] = ()) -> None:
+        if not root.is_dir():
+            raise PathError(f"{root} is not a directory")
+        self.root = root.resolve()
+        self.roots: tuple[Path, ...] = (self.root, *(folder.resolve() for folder in extra))
+
+    def resolve(self, path: str) -> Resolved:
+        """The real place of a path a model or user wrote; `~` is expanded.
+
+        Raises:
+            PathError: empty, or with NUL or control characters, or a loop of links.
+        """
+        if not path.strip():
+            raise PathError("the path is empty")
+        if any(ord(char) < 32 or ord(char) == 127 for char in path):
+            raise PathError(f"the path {path!r} contains control characters")
+        joined = os.path.join(self.root, os.path.expanduser(path))
+        try:
+            real = os.path.realpath(joined)
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror or error}") from error
+        return Resolved(shown=path, real=real, relative=self.relative(real))
+
+    def contains(self, real: str) -> bool:
+        """Whether an absolute real path lies in one of the roots."""
+        return any(real == str(root) or real.startswith(f"{root}{os.sep}") for root in self.roots)
+
+    def relative(self, real: str) -> str:
+        """For display: relative to the root where inside it, else absolute."""
+        prefix = f"{self.root}{os.sep}"
+        if real == str(self.root):
+            return "."
+        return real[len(prefix) :] if real.startswith(prefix) else real
