@@ -1,0 +1,180 @@
+"""From the records of a session to the messages of a request: pure passes, no state.
+
+Records are append-only and may be torn; whatever is missing or odd is repaired here, each time a request
+is built, so that no request is ever refused for its shape. The same records always give the same
+messages, which makes each request a byte prefix of the next one.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ..protocol.messages import (
+    AssistantMessage,
+    Message,
+    PlanItem,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from ..protocol.records import AnyRecord, CallStarted, Folded, Shortened, TurnsRedone, TurnsUndone
+
+UNKNOWN_OUTCOME = (
+    "[The program was stopped while this call ran or before it could answer. Its outcome is unknown: "
+    "check the current state before doing it again.]"
+)
+INTERRUPTED = "[interrupted by the user]"
+
+
+def undone_turns(records: Iterable[AnyRecord]) -> frozenset[str]:
+    """Ids of the turns that are taken back at the moment."""
+    undone: set[str] = set()
+    for record in records:
+        if isinstance(record, TurnsUndone):
+            undone.update(record.turn_ids)
+        elif isinstance(record, TurnsRedone):
+            undone.difference_update(record.turn_ids)
+    return frozenset(undone)
+
+
+def active_messages(records: Sequence[AnyRecord]) -> list[Message]:
+    """All messages that count, in the order written: without undone turns, before any reduction."""
+    undone = undone_turns(records)
+    return [
+        record
+        for record in records
+        if isinstance(record, UserMessage | AssistantMessage | ToolResult) and record.turn_id not in undone
+    ]
+
+
+def visible_messages(records: Sequence[AnyRecord]) -> list[Message]:
+    """What the model is sent, before repair: undo, folding and shortening applied."""
+    undone = undone_turns(records)
+    messages = _folded(active_messages(records), records, undone)
+    limits = {
+        call_id: record.keep_chars
+        for record in records
+        if isinstance(record, Shortened) and record.turn_id not in undone
+        for call_id in record.call_ids
+    }
+    return [
+        shorten(message, limits[message.call_id])
+        if isinstance(message, ToolResult) and message.call_id in limits
+        else message
+        for message in messages
+    ]
+
+
+def _folded(messages: list[Message], records: Sequence[AnyRecord], undone: frozenset[str]) -> list[Message]:
+    """Everything up to the newest valid fold replaced by its summary; the human text of the turn in
+    which the fold was made stays word for word."""
+    places = {message.id: index for index, message in enumerate(messages)}
+    folds = [
+        record
+        for record in records
+        if isinstance(record, Folded) and record.through in places and record.turn_id not in undone
+    ]
+    if not folds:
+        return messages
+    fold = folds[-1]
+    cut = places[fold.through] + 1
+    summary = UserMessage(id=fold.id, text=fold.summary, origin="summary", turn_id=fold.turn_id)
+    current = [
+        message
+        for message in messages[:cut]
+        if isinstance(message, UserMessage) and message.origin == "human" and message.turn_id == fold.turn_id
+    ]
+    return [summary, *current, *messages[cut:]]
+
+
+def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
+    """The same result with the middle of its text left out."""
+    if len(result.text) <= keep_chars + 100:
+        return result
+    head = result.text[: keep_chars // 4]
+    tail = result.text[-(keep_chars - keep_chars // 4) :]
+    left_out = len(result.text) - keep_chars
+    return msgspec.structs.replace(
+        result, text=f"{head}\n[… {left_out} characters of this old result left out …]\n{tail}", images=()
+    )
+
+
+def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """A valid conversation: each call answered exactly once right behind the message that made it, in
+    call order, arguments that are JSON objects, nothing empty, a user message first."""
+    results: dict[str, ToolResult] = {}
+    for message in messages:
+        if isinstance(message, ToolResult):
+            results.setdefault(message.call_id, message)
+    repaired: list[Message] = []
+    for message in messages:
+        match message:
+            case UserMessage():
+                if message.text.strip() or message.context.strip() or message.images:
+                    repaired.append(message)
+            case AssistantMessage():
+                repaired.extend(_exchange(message, results))
+            case ToolResult():
+                pass  # placed behind its call, or an orphan
+    if repaired and not isinstance(repaired[0], UserMessage):
+        repaired.insert(0, UserMessage(id="start", text="[The beginning could not be read.]", origin="hint"))
+    return tuple(repaired)
+
+
+def _exchange(message: AssistantMessage, results: dict[str, ToolResult]) -> list[Message]:
+    calls = tuple(_sendable(call) for call in message.calls)
+    text = message.text
+    if message.finish == "interrupted" and text.strip():
+        text = f"{text}\n\n{INTERRUPTED}"
+    if not text.strip() and not calls:
+        return []
+    answers: list[Message] = [
+        results.get(call.id)
+        or ToolResult(
+            id=f"stub_{call.id}", call_id=call.id, tool=call.name, status="unknown", text=UNKNOWN_OUTCOME
+        )
+        for call in calls
+    ]
+    return [msgspec.structs.replace(message, text=text, calls=calls), *answers]
+
+
+def _sendable(call: ToolCall) -> ToolCall:
+    return call if is_object(call.arguments) else msgspec.structs.replace(call, arguments="{}")
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is one JSON object."""
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except msgspec.DecodeError:
+        return False
+
+
+def open_calls(records: Sequence[AnyRecord]) -> list[tuple[ToolCall, bool]]:
+    """Calls of the conversation that have no result yet, each with whether it had begun to act. There
+    are some only after a crash."""
+    messages = active_messages(records)
+    answered = {message.call_id for message in messages if isinstance(message, ToolResult)}
+    started = {record.call_id for record in records if isinstance(record, CallStarted)}
+    return [
+        (call, call.id in started)
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.calls
+        if call.id not in answered
+    ]
+
+
+def current_plan(records: Sequence[AnyRecord]) -> tuple[PlanItem, ...]:
+    """The plan as last written by a turn that still counts."""
+    plans = [m.plan for m in active_messages(records) if isinstance(m, ToolResult) and m.plan is not None]
+    return plans[-1] if plans else ()
+
+
+def known_files(records: Sequence[AnyRecord]) -> dict[str, str]:
+    """Absolute path → hash of the content the model knows, from every result that still counts."""
+    seen: dict[str, str] = {}
+    for message in active_messages(records):
+        if isinstance(message, ToolResult):
+            seen.update(message.seen)
+    return seen

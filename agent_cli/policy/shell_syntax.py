@@ -1,0 +1,239 @@
+"""A careful reader of shell command lines.
+
+It splits a line into its simple commands and refuses (`Unsure`) whatever it cannot read with certainty:
+substitutions, variables, here-documents, control flow, functions. Refusing costs a question; a wrong
+reading would cost a command nobody allowed. Nothing is ever executed or looked up.
+"""
+
+import re
+
+import msgspec
+
+MAX_LENGTH = 10_000
+
+_OPERATORS = ("&&", "||", "|&", "|", ";", "\n", "&")
+_REDIRECTION = re.compile(r"[0-9]*(?:&>>|&>|>>|>\||>&|<&|<>|>|<)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_RESERVED = frozenset(
+    [
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "for",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "select",
+        "function",
+        "time",
+        "coproc",
+        "{",
+        "}",
+        "!",
+        "[[",
+        "]]",
+        "in",
+    ]
+)
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
+
+
+class Unsure(ValueError):
+    """The line cannot be read with certainty; the text says which part."""
+
+
+class Word(msgspec.Struct, frozen=True):
+    """One word after quotes are removed."""
+
+    text: str
+    glob: bool = False
+    """It holds an unquoted `*`, `?` or `[`, so the shell may replace it by file names."""
+
+
+class SimpleCommand(msgspec.Struct, frozen=True):
+    """A program and its words. `writes` and `reads` are the files its redirections name."""
+
+    words: tuple[Word, ...]
+    writes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    assigns: tuple[str, ...] = ()
+    """Names of variables set in front of it."""
+    background: bool = False
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The words as text."""
+        return tuple(word.text for word in self.words)
+
+
+def parse(line: str) -> tuple[SimpleCommand, ...]:
+    """The simple commands of a line, in order.
+
+    Raises:
+        Unsure: any part of the line is beyond this reader.
+    """
+    if len(line) > MAX_LENGTH:
+        raise Unsure(f"longer than {MAX_LENGTH} characters")
+    if found := _UNSAFE.search(line):
+        raise Unsure(f"it contains the invisible character U+{ord(found.group()):04X}")
+    return _Reader(line).commands()
+
+
+class _Reader:
+    def __init__(self, line: str) -> None:
+        self.line = line
+        self.at = 0
+
+    def commands(self) -> tuple[SimpleCommand, ...]:
+        found: list[SimpleCommand] = []
+        while True:
+            self.blanks(newlines=True)
+            if self.at >= len(self.line):
+                return tuple(found)
+            command = self.command()
+            operator = self.operator()
+            if operator == "&":
+                command = msgspec.structs.replace(command, background=True)
+            found.append(command)
+            if operator in ("&&", "||", "|", "|&") and not self.line[self.at :].strip():
+                raise Unsure(f"nothing follows {operator}")
+
+    def command(self) -> SimpleCommand:
+        words: list[Word] = []
+        writes: list[str] = []
+        reads: list[str] = []
+        assigns: list[str] = []
+        while True:
+            self.blanks()
+            if self.at >= len(self.line) or self.operator(peek=True):
+                break
+            if self.redirection(writes, reads):
+                continue
+            start = self.at
+            if not words and (match := _ASSIGNMENT.match(self.line, self.at)):
+                assigns.append(match.group().rstrip("+="))
+                self.word()
+                continue
+            word = self.word()
+            if not words and self.line[start : self.at] in _RESERVED:
+                raise Unsure(f"`{word.text}` begins a compound command")
+            words.append(word)
+        if not words and not assigns:
+            raise Unsure(
+                "a command is missing" if not writes and not reads else "a redirection without a command"
+            )
+        if words and (words[0].glob or not words[0].text):
+            raise Unsure("the program's name is not certain")
+        return SimpleCommand(tuple(words), tuple(writes), tuple(reads), tuple(assigns))
+
+    def blanks(self, newlines: bool = False) -> None:
+        while self.at < len(self.line):
+            char = self.line[self.at]
+            if self.line.startswith("\\\n", self.at):
+                self.at += 2
+            elif char in " \t" or (newlines and char == "\n"):
+                self.at += 1
+            elif char == "#":
+                end = self.line.find("\n", self.at)
+                self.at = len(self.line) if end < 0 else end
+            else:
+                return
+
+    def operator(self, peek: bool = False) -> str:
+        self_at = self.at
+        if self.line.startswith(("&>", ";;", ";&"), self_at):
+            if self.line[self_at] == ";":
+                raise Unsure("`;;` outside a case")
+            return ""
+        for operator in _OPERATORS:
+            if self.line.startswith(operator, self_at):
+                if not peek:
+                    self.at += len(operator)
+                return operator
+        return ""
+
+    def redirection(self, writes: list[str], reads: list[str]) -> bool:
+        if self.line.startswith(("<<", "<(", ">("), self.at):
+            raise Unsure("here-document or process substitution")
+        match = _REDIRECTION.match(self.line, self.at)
+        if not match:
+            return False
+        operator = match.group().lstrip("0123456789")
+        self.at = match.end()
+        if self.line.startswith(("(", "<"), self.at):
+            raise Unsure("here-document or process substitution")
+        self.blanks()
+        target = self.word()
+        if target.glob:
+            raise Unsure("a redirection to a pattern")
+        if operator in (">&", "<&") and re.fullmatch(r"[0-9]+-?|-", target.text):
+            return True
+        (reads if operator == "<" else writes).append(target.text)
+        return True
+
+    def word(self) -> Word:
+        text: list[str] = []
+        glob = False
+        start = self.at
+        while self.at < len(self.line):
+            char = self.line[self.at]
+            if char in " \t\n|&;<>":
+                break
+            if char in "()`":
+                raise Unsure(f"`{char}` (subshell, function or substitution)")
+            if char == "'":
+                text.append(self.single())
+            elif char == '"':
+                text.append(self.double())
+            elif char == "\\":
+                text.append(self.escape())
+            elif char == "$":
+                raise Unsure("a variable or substitution")
+            elif char == "{" and re.match(r"\{[^}\s]*(,|\.\.)", self.line[self.at :]):
+                raise Unsure("brace expansion")
+            else:
+                glob = glob or char in "*?["
+                text.append(char)
+                self.at += 1
+        if self.at == start:
+            raise Unsure(f"unexpected {self.line[self.at : self.at + 1]!r}")
+        return Word("".join(text), glob)
+
+    def escape(self) -> str:
+        if self.at + 1 >= len(self.line):
+            raise Unsure("a backslash at the end")
+        char = self.line[self.at + 1]
+        self.at += 2
+        return "" if char == "\n" else char
+
+    def single(self) -> str:
+        end = self.line.find("'", self.at + 1)
+        if end < 0:
+            raise Unsure("an unclosed '")
+        text = self.line[self.at + 1 : end]
+        self.at = end + 1
+        return text
+
+    def double(self) -> str:
+        self.at += 1
+        text: list[str] = []
+        while self.at < len(self.line):
+            char = self.line[self.at]
+            if char == '"':
+                self.at += 1
+                return "".join(text)
+            if char in "$`":
+                raise Unsure("a variable or substitution")
+            if char == "\\" and self.line[self.at + 1 : self.at + 2] in ('"', "\\", "$", "`", "\n"):
+                text.append(self.escape())
+                continue
+            text.append(char)
+            self.at += 1
+        raise Unsure('an unclosed "')

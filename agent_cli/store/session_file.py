@@ -1,0 +1,199 @@
+"""One session, one file: a JSON array with one record a line.
+
+The file is valid JSON at rest. An append overwrites the closing bracket in place, in one write followed
+by fsync, so that it costs the same however long the session is, and a crash can tear the last record
+only. Damaged lines are skipped when the file is read and never rewritten. One process writes, held by a
+lock on the file; others may read.
+"""
+
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
+
+_OPEN = b"[\n"
+_CLOSE = b"\n]\n"
+_SEPARATOR = b",\n"
+
+
+class StoreError(Exception):
+    """The session cannot be read or written; the text says what, where and what to do."""
+
+
+class SessionLocked(StoreError):
+    """Another process is writing this session."""
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """A line that could not be read."""
+
+    line: int
+    reason: str
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """What a session file holds."""
+
+    records: tuple[AnyRecord, ...]
+    damage: tuple[Damage, ...] = ()
+    """Unreadable lines in the middle; they stay in the file."""
+    torn: bool = False
+    """The last record was cut off by a crash and is lost."""
+    end: int = 0
+    """Byte offset behind the last complete line."""
+
+
+def read_session(path: Path) -> Loaded:
+    """The records of a session file, whatever state it is in.
+
+    Raises:
+        StoreError: not readable, no session at all, or written by a newer version.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"cannot read session {path}: {error.strerror}") from error
+    loaded = _parse(data)
+    header = loaded.records[0] if loaded.records else None
+    if not isinstance(header, Header):
+        raise StoreError(f"{path} is not a session of agent-cli: it does not begin with a session record")
+    if header.version > FORMAT_VERSION:
+        raise StoreError(
+            f"{path} has format {header.version}, newer than this program knows. Update agent-cli."
+        )
+    return loaded
+
+
+def _parse(data: bytes) -> Loaded:
+    closed = data.rstrip().endswith(b"]")
+    records: list[AnyRecord] = []
+    damage: list[Damage] = []
+    ends = [0]
+    offset = 0
+    for number, raw in enumerate(data.split(b"\n"), start=1):
+        line = raw.strip().removesuffix(b",")
+        if line not in (b"", b"[", b"]"):
+            try:
+                records.append(decode(line))
+            except msgspec.DecodeError as error:
+                damage.append(Damage(line=number, reason=str(error)))
+            ends.append(offset + len(raw.rstrip().removesuffix(b",")))
+            last = number
+        offset += len(raw) + 1
+    torn = not closed and bool(damage) and damage[-1].line == last
+    if torn:
+        damage.pop()
+        ends.pop()
+    return Loaded(tuple(records), tuple(damage), torn, max(ends[-1], len(_OPEN) - 1))
+
+
+class SessionFile:
+    """A session file open for writing. Made by `create` or `open`; `append` is the only change."""
+
+    def __init__(self, path: Path, descriptor: int, end: int) -> None:
+        self.path = path
+        self._fd = descriptor
+        self._end = end
+
+    @classmethod
+    def create(cls, path: Path) -> "SessionFile":
+        """A new, empty session file, readable by its owner only.
+
+        Raises:
+            StoreError: it exists, or the folder cannot be written.
+        """
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise StoreError(f"cannot create session {path}: {error.strerror}") from error
+        _lock(descriptor, path)
+        file = cls(path, descriptor, 0)
+        file._write(_OPEN.rstrip(b"\n") + _CLOSE, 0)
+        file._end = len(_OPEN) - 1
+        _sync_folder(path.parent)
+        return file
+
+    @classmethod
+    def open(cls, path: Path) -> "tuple[SessionFile, Loaded]":
+        """An existing session, locked for writing, and what it holds.
+
+        Raises:
+            SessionLocked: another process writes it.
+            StoreError: it cannot be read.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError as error:
+            raise StoreError(f"cannot open session {path}: {error.strerror}") from error
+        _lock(descriptor, path)
+        try:
+            loaded = read_session(path)
+        except StoreError:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor, loaded.end), loaded
+
+    def append(self, records: Sequence[AnyRecord]) -> None:
+        """Write records behind the last one and wait until the disk has them.
+
+        Raises:
+            StoreError: the disk is full or gone; the file is as it was before.
+        """
+        lines = _SEPARATOR.join(encode(record) for record in records)
+        lead = b"\n" if self._end <= len(_OPEN) else _SEPARATOR
+        data = lead + lines
+        self._write(data + _CLOSE, self._end)
+        self._end += len(data)
+
+    def close(self) -> None:
+        """Release the lock. Safe to call twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write(self, data: bytes, at: int) -> None:
+        try:
+            view = memoryview(data)
+            written = 0
+            while written < len(data):
+                written += os.pwrite(self._fd, view[written:], at + written)
+            os.ftruncate(self._fd, at + len(data))
+            os.fsync(self._fd)
+        except OSError as error:
+            self._restore(at)
+            raise StoreError(
+                f"cannot write session {self.path}: {error.strerror}. Nothing said so far is lost; "
+                "free some space and try again."
+            ) from error
+
+    def _restore(self, at: int) -> None:
+        """Put the closing bracket back where a failed write began; its bytes were there before."""
+        try:
+            os.pwrite(self._fd, _CLOSE, at)
+            os.ftruncate(self._fd, at + len(_CLOSE))
+        except OSError:
+            pass  # the reader recovers from a missing bracket
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise SessionLocked(
+            f"session {path.stem} is in use by another process. "
+            "Close it there, or add --fork to work on a copy."
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
