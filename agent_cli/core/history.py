@@ -150,14 +150,22 @@ def is_object(text: str) -> bool:
         return False
 
 
-def open_calls(records: Sequence[AnyRecord]) -> list[tuple[ToolCall, bool]]:
-    """Calls of the conversation that have no result yet, each with whether it had begun to act. There
-    are some only after a crash."""
+class OpenCall(msgspec.Struct, frozen=True):
+    """A call without a result; there are some only after a crash."""
+
+    call: ToolCall
+    started: bool
+    """It had begun to act."""
+    turn_id: str
+
+
+def open_calls(records: Sequence[AnyRecord]) -> list[OpenCall]:
+    """Calls of the conversation that have no result yet, in order."""
     messages = active_messages(records)
     answered = {message.call_id for message in messages if isinstance(message, ToolResult)}
     started = {record.call_id for record in records if isinstance(record, CallStarted)}
     return [
-        (call, call.id in started)
+        OpenCall(call, call.id in started, message.turn_id)
         for message in messages
         if isinstance(message, AssistantMessage)
         for call in message.calls

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from ..protocol.actions import Mode
-from ..protocol.messages import AssistantMessage, Message, UserMessage
+from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from ..protocol.records import (
     AnyRecord,
     Folded,
@@ -48,6 +48,8 @@ class Session:
         self.totals = Totals()
         self.call_ids: set[str] = set()
         """Every call id ever used in this session."""
+        self.answered: set[str] = set()
+        """Ids of the calls that have a result."""
         for record in records:
             self._count(record)
 
@@ -139,3 +141,5 @@ class Session:
             self.totals = self.totals.plus(record.usage, record.cost_usd)
         elif isinstance(record, AssistantMessage):
             self.call_ids.update(call.id for call in record.calls)
+        elif isinstance(record, ToolResult):
+            self.answered.add(record.call_id)

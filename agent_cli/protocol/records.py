@@ -31,7 +31,7 @@ class Header(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session
 
 
 class ModelCalled(Record, frozen=True, kw_only=True, omit_defaults=True, tag="model_call"):
-    """One model call, successful or not: the ledger that all totals are summed from."""
+    """One attempt at a model call, successful or not: the ledger that all totals are summed from."""
 
     kind: CallKind
     model: str
@@ -40,7 +40,6 @@ class ModelCalled(Record, frozen=True, kw_only=True, omit_defaults=True, tag="mo
     usage: Usage | None = None
     cost_usd: float | None = None
     duration_s: float = 0.0
-    attempts: int = 1
 
 
 class CallStarted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="call_started"):

@@ -62,9 +62,7 @@ def read_session(path: Path) -> Loaded:
     if not isinstance(header, Header):
         raise StoreError(f"{path} is not a session of agent-cli: it does not begin with a session record")
     if header.version > FORMAT_VERSION:
-        raise StoreError(
-            f"{path} has format {header.version}, newer than this program knows. Update agent-cli."
-        )
+        raise StoreError(f"{path} has format {header.version}, newer than this program knows. Update agent-cli.")
     return loaded
 
 
@@ -186,8 +184,7 @@ def _lock(descriptor: int, path: Path) -> None:
     except OSError as error:
         os.close(descriptor)
         raise SessionLocked(
-            f"session {path.stem} is in use by another process. "
-            "Close it there, or add --fork to work on a copy."
+            f"session {path.stem} is in use by another process. Close it there, or add --fork to work on a copy."
         ) from error
 
 

@@ -1,0 +1,219 @@
+"""The engine: a queue pair, and a loop that never waits for a turn.
+
+    submit() ─▶ submissions ─▶ SUBMISSION LOOP ─┬▶ turn queue ─▶ worker ─▶ handlers
+                                                └▶ approvals, interrupt, settings: at once
+
+The worker runs one task at a time and is the one place that emits the end of each. If it dies, every open
+submission is told and the event stream ends.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from ..protocol.client import Snapshot
+from ..protocol.events import (
+    AnyEvent,
+    ErrorInfo,
+    OperationCompleted,
+    OperationFailed,
+    SessionClosed,
+    TurnFailed,
+)
+from ..protocol.messages import new_id
+from ..protocol.operations import (
+    ApprovalAnswer,
+    ChangeSettings,
+    Compact,
+    Interrupt,
+    Operation,
+    QuestionAnswer,
+    Redo,
+    Shutdown,
+    Steer,
+    Submission,
+    Undo,
+    UserInput,
+)
+from ..protocol.stop import StopReason
+from .handlers import Handlers
+
+_SHUTDOWN_S = 5.0
+
+
+class Agent:
+    """The engine's side of `protocol.client.Client`. Run `run()` as a task beside the front end."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+        self._bus = handlers.bus
+        self._submissions: asyncio.Queue[Submission] = asyncio.Queue()
+        self._turns: asyncio.Queue[Submission] = asyncio.Queue()
+        self._waiting: dict[str, Operation] = {}
+        """Submissions without a terminal event yet."""
+        self._active: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def submit(self, operation: Operation) -> str:
+        """Hand in an operation; returns the submission's id."""
+        submission = Submission(id=new_id("sub"), operation=operation)
+        if self._closed:
+            return submission.id
+        self._waiting[submission.id] = operation
+        self._submissions.put_nowait(submission)
+        return submission.id
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """All events in order; ends after `SessionClosed`. One consumer only."""
+        return self._bus.events()
+
+    def snapshot(self) -> Snapshot:
+        """The state right now."""
+        queued = [op.text for op in self._waiting.values() if isinstance(op, UserInput)]
+        busy = self._active is not None
+        return self._handlers.snapshot(busy=busy, queued=tuple(queued[1:] if busy else queued))
+
+    async def diff(self) -> str:
+        """Unified diff of the workspace against its state before the session's first change."""
+        return await self._handlers.checkpointing.session_diff()
+
+    def stop(self, reason: StopReason) -> None:
+        """Stop what runs, from a signal handler."""
+        self._handlers.stop_reason = reason
+        self._cancel_active()
+
+    async def run(self) -> None:
+        """Serve submissions until `Shutdown`. Never raises for a failing task; always ends the stream."""
+        error: ErrorInfo | None = None
+        worker = asyncio.create_task(self._work())
+        loop = asyncio.create_task(self._serve())
+        try:
+            self._handlers.announce()
+            done, _ = await asyncio.wait({worker, loop}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if (failure := task.exception()) is not None:
+                    error = _died(failure)
+        except Exception as failure:  # announcing failed: say so instead of hanging the front end
+            error = _died(failure)
+        finally:
+            active = [self._active] if self._active is not None else []
+            for task in (loop, worker, *active):
+                task.cancel()
+            await asyncio.gather(loop, worker, *active, return_exceptions=True)
+            await self._end(error)
+
+    async def _serve(self) -> None:
+        """The submission loop."""
+        while True:
+            submission = await self._submissions.get()
+            match submission.operation:
+                case UserInput() as user_input:
+                    if user_input.text.strip():
+                        self._handlers.approvals.abandon()
+                    self._turns.put_nowait(submission)
+                case Undo() | Redo() | Compact():
+                    self._turns.put_nowait(submission)
+                case Steer() as steer:
+                    self._steer(submission, steer)
+                case Interrupt():
+                    self._handlers.stop_reason = "interrupted"
+                    self._settle(submission, self._cancel_active(), "nothing was running")
+                case ApprovalAnswer() as answer:
+                    self._settle(submission, self._handlers.approvals.answer(answer), "no longer open")
+                case QuestionAnswer(request_id=request_id, text=text):
+                    self._settle(submission, self._handlers.approvals.reply(request_id, text), "no longer open")
+                case ChangeSettings() as change:
+                    await self._change(submission, change)
+                case Shutdown():
+                    await self._shut_down(submission)
+                    return
+
+    async def _work(self) -> None:
+        """The worker: one task at a time, each cancellable, each with one terminal event."""
+        while True:
+            submission = await self._turns.get()
+            self._active = asyncio.create_task(self._handlers.handle(submission))
+            try:
+                await asyncio.wait({self._active})
+                self._finish(submission, self._active)
+            finally:
+                self._active.cancel()
+                self._active = None
+                self._waiting.pop(submission.id, None)
+            await self._handlers.settle()
+            for text in self._handlers.take_leftover_steers():
+                await self.submit(UserInput(text))
+
+    def _finish(self, submission: Submission, task: "asyncio.Task[None]") -> None:
+        """Make sure a task that ended has had its terminal event; a second one is dropped by the bus."""
+        if task.cancelled():
+            self._handlers.aborted(submission)
+        elif (error := task.exception()) is not None:
+            self._handlers.failed(submission, error)
+        elif not isinstance(submission.operation, UserInput):
+            self._bus.emit(_completed(submission))
+
+    def _cancel_active(self) -> bool:
+        if self._active is None or self._active.done():
+            return False
+        self._active.cancel()
+        return True
+
+    def _steer(self, submission: Submission, steer: Steer) -> None:
+        if self._handlers.steer(steer.text):
+            self._settle(submission, True, "")
+            return
+        self._turns.put_nowait(Submission(submission.id, UserInput(steer.text)))
+
+    async def _change(self, submission: Submission, change: ChangeSettings) -> None:
+        try:
+            await self._handlers.change_settings(change, submission.id)
+        except Exception as error:  # an unusable model or mode changes nothing
+            self._handlers.failed(submission, error)
+            self._waiting.pop(submission.id, None)
+            return
+        self._settle(submission, True, "")
+
+    def _settle(self, submission: Submission, done: bool, otherwise: str) -> None:
+        """End a submission that needs no turn."""
+        if done:
+            self._bus.emit(_completed(submission))
+        else:
+            error = ErrorInfo(kind="not_applicable", message=otherwise)
+            name = type(submission.operation).__name__
+            self._bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))
+        self._waiting.pop(submission.id, None)
+
+    async def _shut_down(self, submission: Submission) -> None:
+        if self._active is not None:
+            self._active.cancel()
+            with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(asyncio.wait({self._active}), _SHUTDOWN_S)
+        self._settle(submission, True, "")
+
+    async def _end(self, error: ErrorInfo | None) -> None:
+        """Give every open submission its end, free what is held, close the stream."""
+        self._closed = True
+        told = error or ErrorInfo(kind="closed", message="the session was closed before this was done")
+        for submission_id, operation in self._waiting.items():
+            if isinstance(operation, UserInput | Steer):
+                self._bus.emit(TurnFailed(stop_reason="internal_error", error=told, submission_id=submission_id))
+            else:
+                name = type(operation).__name__
+                self._bus.emit(OperationFailed(operation=name, error=told, submission_id=submission_id))
+        self._waiting.clear()
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self._handlers.aclose(), _SHUTDOWN_S)
+        self._bus.emit(SessionClosed(session_id=self._handlers.session.header.session_id, error=error))
+
+
+def _completed(submission: Submission) -> OperationCompleted:
+    return OperationCompleted(operation=type(submission.operation).__name__, submission_id=submission.id)
+
+
+def _died(failure: BaseException) -> ErrorInfo:
+    return ErrorInfo(
+        kind="internal_error",
+        message=f"the engine stopped unexpectedly: {type(failure).__name__}: {failure}",
+        hint="The session is saved; resume it with `agent -c`.",
+    )

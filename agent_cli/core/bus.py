@@ -1,0 +1,36 @@
+"""The outgoing half of the queue pair: events numbered, stamped and handed to one consumer in order."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from ..protocol.events import TERMINAL, AnyEvent, SessionClosed
+
+
+class EventBus:
+    """Numbers events and queues them. Emitting never waits and never raises, so no consumer can hold or
+    break a turn."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue()
+        self._seq = 0
+        self._ended: set[str] = set()
+
+    def emit(self, event: AnyEvent) -> None:
+        """Send an event. A second terminal event for the same submission is dropped."""
+        if isinstance(event, TERMINAL):
+            if event.submission_id in self._ended:
+                return
+            self._ended.add(event.submission_id)
+        self._seq += 1
+        self._queue.put_nowait(msgspec.structs.replace(event, seq=self._seq, time=time.time()))
+
+    async def events(self) -> AsyncIterator[AnyEvent]:
+        """All events, ending with `SessionClosed`."""
+        while True:
+            event = await self._queue.get()
+            yield event
+            if isinstance(event, SessionClosed):
+                return

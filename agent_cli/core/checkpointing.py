@@ -1,0 +1,185 @@
+"""When checkpoints are taken, and what undo and redo do with them.
+
+A turn gets one checkpoint before its first side effect and one when it has ended; both are records. Undo
+takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ..protocol.events import AnyEvent, Conflict, Notice, RestoreReport
+from ..protocol.messages import FileChange, UserMessage, new_id
+from ..protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
+from ..workspace.checkpoints import CheckpointError
+from . import history
+from .session import Session
+
+
+class NothingToRestore(Exception):
+    """There is no turn to undo or redo; the text says so."""
+
+
+class Snapshots(Protocol):
+    """Where checkpoints live; `workspace.Checkpoints` is one. All may raise `CheckpointError`."""
+
+    async def take(self) -> str: ...
+    async def cover(self, path: str, checkpoint: str) -> str: ...
+    async def changes(self, before: str, after: str) -> tuple[FileChange, ...]: ...
+    async def diff(self, before: str, after: str) -> str: ...
+    async def restore(self, left: str, target: str) -> RestoreReport: ...
+
+
+class Checkpointing:
+    """The checkpoints of one session."""
+
+    def __init__(
+        self,
+        session: Session,
+        snapshots: Snapshots,
+        emit: Callable[[AnyEvent], None],
+    ) -> None:
+        self._session = session
+        self._snapshots = snapshots
+        self._emit = emit
+        self._before: dict[str, str] = {}
+        """Turn id → checkpoint before its first side effect; empty text when none could be taken."""
+
+    async def before_effect(self, turn_id: str, paths: tuple[str, ...], submission_id: str) -> None:
+        """Make sure the turn can be undone, before something changes. `paths` are the files about to be
+        written. A failure is told once a turn and does not stop the call."""
+        if self._before.get(turn_id) == "":
+            return
+        try:
+            checkpoint = self._before.get(turn_id) or await self._snapshots.take()
+            for path in paths:
+                checkpoint = await self._snapshots.cover(path, checkpoint)
+        except CheckpointError as error:
+            self._before[turn_id] = ""
+            text = f"This turn cannot be undone: {error}."
+            self._emit(Notice(level="warning", text=text, submission_id=submission_id))
+            return
+        if self._before.get(turn_id) != checkpoint:
+            self._before[turn_id] = checkpoint
+            self._save(turn_id, "before", checkpoint)
+
+    async def after_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+        """Save the state a turn left behind; returns what it changed."""
+        before = self._before.get(turn_id) or ""
+        if not before:
+            return ()
+        try:
+            after = await self._snapshots.take()
+            changes = await self._snapshots.changes(before, after)
+        except CheckpointError as error:
+            self._emit(Notice(level="warning", text=f"This turn cannot be undone: {error}."))
+            return ()
+        self._save(turn_id, "after", after)
+        return changes
+
+    async def close_crashed_turns(self) -> None:
+        """After a crash: the state found now is the state the torn turn left behind."""
+        pairs = self._pairs()
+        for turn_id, (before, after) in pairs.items():
+            if before and not after and turn_id not in self._before:
+                self._before[turn_id] = before
+                await self.after_turn(turn_id)
+
+    async def undo(self, turns: int) -> tuple[int, str, RestoreReport]:
+        """Take back the last turns; returns how many, the first one's prompt, and what happened to the
+        files.
+
+        Raises:
+            NothingToRestore: no turn is left.
+        """
+        prompts = self._turn_prompts()
+        chosen = list(prompts)[-turns:] if turns > 0 else []
+        if not chosen:
+            raise NothingToRestore("there is no turn to undo")
+        pairs = self._pairs()
+        report = RestoreReport()
+        for turn_id in reversed(chosen):
+            before, after = pairs.get(turn_id, ("", ""))
+            report = _joined(report, await self._move(after, before))
+        self._session.append(TurnsUndone(id=new_id("undo"), turn_ids=tuple(chosen)))
+        return len(chosen), prompts[chosen[0]], report
+
+    async def redo(self) -> tuple[int, str, RestoreReport]:
+        """Bring back what the last undo took; returns as `undo` does.
+
+        Raises:
+            NothingToRestore: nothing was undone, or something was done since.
+        """
+        chosen = self._redoable()
+        if not chosen:
+            raise NothingToRestore("there is nothing to redo")
+        pairs = self._pairs()
+        report = RestoreReport()
+        for turn_id in chosen:
+            before, after = pairs.get(turn_id, ("", ""))
+            report = _joined(report, await self._move(before, after))
+        self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=chosen))
+        return len(chosen), self._turn_prompts()[chosen[0]], report
+
+    async def session_diff(self) -> str:
+        """Unified diff from before the session's first change to now; empty when nothing changed."""
+        first = next((before for before, _ in self._pairs().values() if before), "")
+        if not first:
+            return ""
+        return await self._snapshots.diff(first, await self._snapshots.take())
+
+    async def _move(self, left: str, target: str) -> RestoreReport:
+        if not left and not target:
+            return RestoreReport()
+        if not left or not target:
+            return RestoreReport(notes=("a turn has no complete checkpoint; its files were left as they are",))
+        try:
+            return await self._snapshots.restore(left, target)
+        except CheckpointError as error:
+            return RestoreReport(conflicts=(Conflict("(workspace)", str(error)),))
+
+    def _save(self, turn_id: str, when: str, checkpoint: str) -> None:
+        self._session.append(
+            CheckpointTaken(
+                id=new_id("cp"),
+                turn_id=turn_id,
+                when="before" if when == "before" else "after",
+                checkpoint=checkpoint,
+            )
+        )
+
+    def _pairs(self) -> dict[str, tuple[str, str]]:
+        pairs: dict[str, tuple[str, str]] = {}
+        for record in self._session.records:
+            if isinstance(record, CheckpointTaken):
+                before, after = pairs.get(record.turn_id, ("", ""))
+                pair = (record.checkpoint, after) if record.when == "before" else (before, record.checkpoint)
+                pairs[record.turn_id] = pair
+        return pairs
+
+    def _turn_prompts(self) -> dict[str, str]:
+        """Turn id → prompt of the turns that count and began with a human, in order."""
+        prompts: dict[str, str] = {}
+        for message in self._session.prompts():
+            prompts.setdefault(message.turn_id, message.text)
+        return prompts
+
+    def _redoable(self) -> tuple[str, ...]:
+        undone = history.undone_turns(self._session.records)
+        stack: list[tuple[str, ...]] = []
+        for record in self._session.records:
+            match record:
+                case TurnsUndone(turn_ids=ids):
+                    stack.append(ids)
+                case TurnsRedone(turn_ids=ids):
+                    stack = [entry for entry in stack if entry != ids]
+                case UserMessage(origin="human", turn_id=turn_id) if turn_id not in undone:
+                    stack.clear()
+                case _:
+                    pass
+        return stack[-1] if stack else ()
+
+
+def _joined(first: RestoreReport, second: RestoreReport) -> RestoreReport:
+    return RestoreReport(
+        first.restored + second.restored, first.conflicts + second.conflicts, first.notes + second.notes
+    )

@@ -1,0 +1,109 @@
+"""Is the model going round in circles? Judged by what it does, only at the tail, once per streak.
+
+A signature is tool, canonical arguments and result, so that polling with changing results never counts.
+Hint first, stop later; detection never ends the session.
+"""
+
+import hashlib
+import re
+from typing import Literal
+
+import msgspec
+
+from ..protocol.messages import ToolCall, ToolResult
+
+HINT_AT = 3
+STOP_AT = 5
+_LONGEST_CYCLE = 5
+
+
+class Alarm(msgspec.Struct, frozen=True):
+    """What a guard found."""
+
+    level: Literal["hint", "stop"]
+    text: str
+    """For the model when it is a hint, for the user when it is a stop."""
+
+
+class RepetitionGuard:
+    """Watches the calls of one turn."""
+
+    def __init__(self) -> None:
+        self._signatures: list[str] = []
+        self._tools: list[str] = []
+        self._hinted = False
+        self._malformed: list[str] = []
+
+    def saw(self, call: ToolCall, result: ToolResult) -> None:
+        """Note a finished call."""
+        self._signatures.append(_signature(call, result))
+        self._tools.append(call.name)
+
+    def saw_malformed(self, tool: str) -> None:
+        """Note a call whose arguments could not be read."""
+        self._malformed.append(tool)
+
+    def saw_wellformed(self) -> None:
+        """Note that a call could be read."""
+        self._malformed.clear()
+
+    def check(self) -> Alarm | None:
+        """The alarm to act on now, if any; each streak gives one hint."""
+        if len(self._malformed) >= 2 and self._malformed[-1] == self._malformed[-2]:
+            tool = self._malformed[-1]
+            if len(self._malformed) >= STOP_AT:
+                return Alarm("stop", f"the arguments for {tool} could not be read {STOP_AT} times in a row")
+            if len(self._malformed) == 2:
+                return Alarm("hint", _MALFORMED_HINT.format(tool=tool))
+            return None
+        times, length = self._streak()
+        if times >= STOP_AT:
+            return Alarm("stop", f"the same {_steps(length)} {times} times with the same result")
+        if times < HINT_AT:
+            self._hinted = False
+            return None
+        if self._hinted:
+            return None
+        self._hinted = True
+        names = ", ".join(self._tools[-length:])
+        return Alarm("hint", _REPEATED_HINT.format(names=names, times=times))
+
+    def _streak(self) -> tuple[int, int]:
+        """How often the shortest cycle at the tail has been repeated, and its length in calls."""
+        best = (1, 1)
+        for length in range(1, _LONGEST_CYCLE + 1):
+            cycle = self._signatures[-length:]
+            times = 1
+            while self._signatures[-length * (times + 1) : -length * times] == cycle and cycle:
+                times += 1
+            if times > best[0]:
+                best = (times, length)
+        return best
+
+
+_REPEATED_HINT = (
+    "You have made the same call ({names}) {times} times in a row with the same result. Doing it again will "
+    "not change anything. Look at the earlier result, try a different approach, or explain what is in the way."
+)
+_MALFORMED_HINT = (
+    "The arguments of the last two calls of {tool} could not be read. Send one JSON object that fits the "
+    "schema, escape quotes and newlines inside strings, and split large content into smaller calls."
+)
+
+
+_DURATION = re.compile(r"\b\d+(\.\d+)? ?m?s\b")
+"""Run times differ from call to call without meaning anything."""
+
+
+def _steps(length: int) -> str:
+    return "call was made" if length == 1 else f"{length} calls were made"
+
+
+def _signature(call: ToolCall, result: ToolResult) -> str:
+    try:
+        arguments = msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted")
+    except msgspec.DecodeError:
+        arguments = call.arguments.encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(call.name.encode() + b"\0" + arguments + b"\0")
+    digest.update(_DURATION.sub("", result.text).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

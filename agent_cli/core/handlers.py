@@ -1,0 +1,385 @@
+"""What each operation does: the objects of one session, and a handler for every kind of task."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from ..model.base import Model, ModelError, ModelInfo, ModelRequest, ToolSpec
+from ..model.errors import explain
+from ..model.retry import RetryPolicy
+from ..protocol.client import Snapshot
+from ..protocol.events import (
+    ErrorInfo,
+    Notice,
+    OperationFailed,
+    Restored,
+    SessionStarted,
+    SettingsChanged,
+    TurnAborted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from ..protocol.messages import FileChange, Message, UserMessage, new_id
+from ..protocol.operations import ChangeSettings, Compact, Redo, Submission, Undo, UserInput
+from ..protocol.records import SettingsSet, TurnEnded
+from ..protocol.stop import StopReason
+from ..store.session_file import StoreError
+from ..tools.base import ToolContext
+from ..tools.registry import Registry
+from . import history
+from .approvals import Approvals
+from .bus import EventBus
+from .checkpointing import Checkpointing, NothingToRestore
+from .compaction import Compactor
+from .guards import RepetitionGuard
+from .limits import Bounds, Limits
+from .meter import Meter
+from .model_call import ModelCaller
+from .permissions import Permissions
+from .session import Session
+from .tool_runner import ToolRunner
+from .turn import Turn
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the composition root decides once."""
+
+    bounds: Bounds
+    compact_at: float
+    sandbox: str
+    version: str
+    session_path: str
+    resumed: bool
+
+
+class Models:
+    """The model in use, and how to open another."""
+
+    def __init__(self, model: Model, open_model: Callable[[str], Awaitable[Model]], effort: str) -> None:
+        self.model = model
+        self.effort = effort
+        self._open = open_model
+
+    async def switch(self, name: str) -> None:
+        """Use another model from the next call on.
+
+        Raises:
+            Exception: it cannot be used; the present one stays.
+        """
+        fresh = await self._open(name)
+        old, self.model = self.model, fresh
+        await old.aclose()
+
+
+class Handlers:
+    """One session's objects, wired together."""
+
+    def __init__(
+        self,
+        session: Session,
+        models: Models,
+        registry: Registry,
+        permissions: Permissions,
+        approvals: Approvals,
+        checkpointing: Checkpointing,
+        context: ToolContext,
+        bus: EventBus,
+        settings: Settings,
+        *,
+        moment: Callable[[Sequence[UserMessage]], str],
+        retry: RetryPolicy,
+    ) -> None:
+        self.session = session
+        self.bus = bus
+        self.approvals = approvals
+        self.checkpointing = checkpointing
+        self._models = models
+        self._registry = registry
+        self._permissions = permissions
+        self._context = context
+        self._settings = settings
+        self._moment = moment
+        self._specs = tuple(
+            ToolSpec(each.name, each.description, each.parameters) for each in registry.declarations()
+        )
+        self._meter = Meter(session, self._info, lambda: self._specs)
+        self._caller = ModelCaller(session, bus, models, retry)
+        self._compactor = Compactor(
+            session, self._meter, self._caller, self._request, bus.emit, compact_at=settings.compact_at
+        )
+        self._turn: Turn | None = None
+        self._leftover: list[str] = []
+        self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
+        self.stop_reason: StopReason = "interrupted"
+        """Why the next interruption happens."""
+        context.ask = self._question if approvals.interactive else None
+
+    def announce(self) -> None:
+        """The first event of the stream."""
+        model, mode, _ = self.session.settings()
+        self.bus.emit(
+            SessionStarted(
+                session_id=self.session.header.session_id,
+                model=model,
+                cwd=str(self._context.workspace.root),
+                mode=mode,
+                sandbox=self._settings.sandbox,
+                version=self._settings.version,
+                resumed=self._settings.resumed,
+            )
+        )
+
+    async def handle(self, submission: Submission) -> None:
+        """Carry out one task of the turn queue."""
+        match submission.operation:
+            case UserInput() as user_input:
+                await self._take_turn(submission, user_input)
+            case Undo(turns=turns):
+                await self._restore("undo", turns, submission.id)
+            case Redo():
+                await self._restore("redo", 1, submission.id)
+            case Compact(focus=focus):
+                await self._compact(focus, submission.id)
+            case _:
+                raise TypeError(f"{type(submission.operation).__name__} is not a task")
+
+    async def _take_turn(self, submission: Submission, user_input: UserInput) -> None:
+        self.stop_reason = "interrupted"
+        turn = self._turn = self._new_turn(submission.id)
+        self.bus.emit(TurnStarted(turn_id=turn.turn_id, text=user_input.text, submission_id=submission.id))
+        try:
+            await self.checkpointing.close_crashed_turns()
+            stop = await turn.run(user_input)
+        except asyncio.CancelledError:
+            changes = await self._end_turn(turn, self.stop_reason, within_s=_ABORT_PATIENCE_S)
+            self.aborted(submission, changes)
+        except Exception as error:  # the turn's end is told here, whatever failed
+            reason, info = self._explain(error)
+            changes = await self._end_turn(turn, reason, error=info.message)
+            self.failed(submission, error, changes)
+        else:
+            changes = await self._end_turn(turn, stop.reason)
+            self.bus.emit(
+                TurnCompleted(
+                    stop_reason=stop.reason,
+                    text=stop.text,
+                    steps=turn.steps,
+                    duration_s=round(turn.elapsed_s, 3),
+                    changes=changes,
+                    submission_id=submission.id,
+                )
+            )
+
+    def _new_turn(self, submission_id: str) -> Turn:
+        turn_id = new_id("turn")
+        guard = RepetitionGuard()
+        tools = ToolRunner(
+            self.session,
+            self._registry,
+            self._permissions,
+            self.approvals,
+            self.checkpointing,
+            self._context,
+            guard,
+            self.bus.emit,
+            turn_id=turn_id,
+            submission_id=submission_id,
+        )
+        return Turn(
+            self.session,
+            self._caller,
+            tools,
+            self._compactor,
+            guard,
+            Limits(self._settings.bounds, self.session.totals.cost_usd or 0.0),
+            self._request,
+            self.bus.emit,
+            turn_id=turn_id,
+            submission_id=submission_id,
+            moment=lambda: self._moment([m for m in self.session.visible() if isinstance(m, UserMessage)]),
+            learn_window=self._learn_window,
+        )
+
+    async def _end_turn(
+        self, turn: Turn, reason: StopReason, *, error: str = "", within_s: float | None = None
+    ) -> tuple[FileChange, ...]:
+        """Save how a turn ended and the state it left behind. What takes longer than `within_s` is finished
+        by `settle`, before the next task."""
+        self._turn = None
+        self._leftover = list(turn.steers)
+        ended = TurnEnded(
+            id=new_id("end"),
+            turn_id=turn.turn_id,
+            stop_reason=reason,
+            steps=turn.steps,
+            duration_s=round(turn.elapsed_s, 3),
+            error=error,
+        )
+        try:
+            self.session.append(ended)
+        except StoreError as failure:
+            self._warn(str(failure), turn.submission_id)
+        self._settling = asyncio.create_task(self._after_turn(turn.turn_id))
+        done, _ = await asyncio.wait({self._settling}, timeout=within_s)
+        return self._settling.result() if done else ()
+
+    async def _after_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+        try:
+            return await self.checkpointing.after_turn(turn_id)
+        except StoreError as failure:
+            self._warn(str(failure), "")
+            return ()
+
+    async def settle(self) -> None:
+        """Wait for the last turn's checkpoint."""
+        if self._settling is not None:
+            await asyncio.wait({self._settling})
+            self._settling = None
+
+    def take_leftover_steers(self) -> list[str]:
+        """Guidance that came too late for its turn; it becomes input of its own."""
+        texts, self._leftover = self._leftover, []
+        return texts
+
+    def steer(self, text: str) -> bool:
+        """Leave guidance for the running turn; False when none runs."""
+        if self._turn is None:
+            return False
+        self._turn.steers.append(text)
+        return True
+
+    async def _restore(self, kind: Literal["undo", "redo"], turns: int, submission_id: str) -> None:
+        if kind == "undo":
+            count, prompt, report = await self.checkpointing.undo(turns)
+        else:
+            count, prompt, report = await self.checkpointing.redo()
+        self._context.seen.clear()
+        self._context.seen.update(history.known_files(self.session.records))
+        self.bus.emit(Restored(kind=kind, turns=count, prompt=prompt, report=report, submission_id=submission_id))
+
+    async def _compact(self, focus: str, submission_id: str) -> None:
+        if not await self._compactor.reduce(focus, turn_id="", submission_id=submission_id):
+            raise NotDone("There is nothing to compact yet: the conversation is as small as it gets.")
+
+    async def change_settings(self, change: ChangeSettings, submission_id: str) -> None:
+        """Use another model, mode or effort from the next call on.
+
+        Raises:
+            Exception: the model cannot be used; nothing is changed.
+        """
+        model, mode, effort = self.session.settings()
+        if change.model is not None and change.model != model:
+            await self._models.switch(change.model)
+            model = self._models.model.info.name
+            self._meter.learnt_window = None
+        mode = change.mode or mode
+        effort = effort if change.effort is None else change.effort
+        self.session.append(SettingsSet(id=new_id("set"), model=model, mode=mode, effort=effort))
+        self._permissions.mode = mode
+        self._models.effort = effort
+        self.bus.emit(SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
+
+    def aborted(self, submission: Submission, changes: tuple[FileChange, ...] = ()) -> None:
+        """Tell that a task was stopped."""
+        if isinstance(submission.operation, UserInput):
+            self.bus.emit(TurnAborted(stop_reason=self.stop_reason, changes=changes, submission_id=submission.id))
+            return
+        error = ErrorInfo(kind="interrupted", message="stopped by the user")
+        self._not_done(submission, error)
+
+    def failed(self, submission: Submission, error: BaseException, changes: tuple[FileChange, ...] = ()) -> None:
+        """Tell that a task failed, and what to do next."""
+        reason, info = self._explain(error)
+        if isinstance(submission.operation, UserInput):
+            self.bus.emit(TurnFailed(stop_reason=reason, error=info, changes=changes, submission_id=submission.id))
+        else:
+            self._not_done(submission, info)
+
+    def _not_done(self, submission: Submission, error: ErrorInfo) -> None:
+        name = type(submission.operation).__name__
+        self.bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))
+
+    def _explain(self, error: BaseException) -> tuple[StopReason, ErrorInfo]:
+        if isinstance(error, ModelError):
+            return _STOP_BY_ERROR.get(error.kind, "provider_error"), explain(error, self._info().name)
+        if isinstance(error, StoreError | NothingToRestore | NotDone):
+            return "internal_error", ErrorInfo(kind="not_done", message=str(error))
+        return "internal_error", ErrorInfo(
+            kind="internal_error",
+            message=f"{type(error).__name__}: {error}",
+            hint="This is a fault of agent-cli. The session is saved; run again with --debug for a log.",
+        )
+
+    def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
+        """What a status line shows."""
+        model, mode, effort = self.session.settings()
+        return Snapshot(
+            session_id=self.session.header.session_id,
+            title=self.session.title(),
+            session_path=self._settings.session_path,
+            cwd=str(self._context.workspace.root),
+            model=model,
+            mode=mode,
+            effort=effort,
+            sandbox=self._settings.sandbox,
+            busy=busy,
+            queued=queued,
+            open_calls=len(history.open_calls(self.session.records)) if not busy else 0,
+            context_tokens=self._meter.tokens(),
+            context_window=self._meter.window(),
+            context_parts=self._meter.parts(),
+            context_source=self._meter.source(),
+            totals=self.session.totals,
+            plan=history.current_plan(self.session.records),
+            turns=len({message.turn_id for message in self.session.prompts()}),
+            last_answer=self.session.last_answer(),
+        )
+
+    async def aclose(self) -> None:
+        """Kill what still runs, close connections, let go of the file."""
+        await self.settle()
+        await self._context.processes.aclose()
+        await self._models.model.aclose()
+        self.session.close()
+
+    def _request(self, messages: Sequence[Message]) -> ModelRequest:
+        return ModelRequest(
+            system=self.session.header.system,
+            messages=history.repair(messages),
+            tools=self._specs,
+            effort=self._models.effort,
+        )
+
+    def _info(self) -> ModelInfo:
+        return self._models.model.info
+
+    def _learn_window(self, tokens: int) -> None:
+        self._meter.learnt_window = tokens
+
+    async def _question(self, text: str, options: tuple[str, ...]) -> str:
+        return await self.approvals.question(text, options, self._turn.submission_id if self._turn else "")
+
+    def _warn(self, text: str, submission_id: str) -> None:
+        self.bus.emit(Notice(level="warning", text=text, submission_id=submission_id))
+
+
+class NotDone(Exception):
+    """An operation had nothing to do; the text says why."""
+
+
+_ABORT_PATIENCE_S = 0.15
+"""How long the end of a stopped turn waits for its checkpoint before the prompt comes back."""
+
+_STOP_BY_ERROR: dict[str, StopReason] = {
+    "auth": "auth_error",
+    "permission": "auth_error",
+    "not_found": "bad_model",
+    "context_overflow": "context_limit",
+    "too_large": "context_limit",
+    "content_filter": "content_filter",
+    "bad_request": "internal_error",
+    "unsupported": "bad_model",
+}

@@ -1,0 +1,46 @@
+"""Bounds on one input: model calls, money, time."""
+
+import time
+
+import msgspec
+
+from ..protocol.stop import StopReason
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """None means no bound."""
+
+    turns: int | None = None
+    """Model calls."""
+    cost_usd: float | None = None
+    time_s: float | None = None
+
+
+class Limits:
+    """What one turn may still spend."""
+
+    def __init__(self, bounds: Bounds, spent_before_usd: float) -> None:
+        self.bounds = bounds
+        self._spent_before = spent_before_usd
+        self._started = time.monotonic()
+        self.steps = 0
+
+    def elapsed_s(self) -> float:
+        """Seconds since the turn began."""
+        return time.monotonic() - self._started
+
+    def deadline(self) -> float | None:
+        """Seconds left; None without a bound."""
+        return None if self.bounds.time_s is None else self.bounds.time_s - self.elapsed_s()
+
+    def reached(self, spent_usd: float) -> tuple[StopReason, str] | None:
+        """The limit that forbids another model call, with a sentence that says so."""
+        if self.bounds.turns is not None and self.steps >= self.bounds.turns:
+            return "turn_limit", f"{self.bounds.turns} model calls for one input"
+        spent = spent_usd - self._spent_before
+        if self.bounds.cost_usd is not None and spent >= self.bounds.cost_usd:
+            return "cost_limit", f"{self.bounds.cost_usd:.2f} USD for one input ({spent:.4f} spent)"
+        left = self.deadline()
+        if left is not None and left <= 0:
+            return "time_limit", f"{self.bounds.time_s:.0f} s for one input"
+        return None

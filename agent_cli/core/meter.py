@@ -1,0 +1,111 @@
+"""How full the window is: the provider's own count of the last call plus an estimate of what was added
+since. Never a sum over calls."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from ..model.base import ModelInfo, ToolSpec
+from ..protocol.client import ContextPart
+from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from .session import Session
+
+DEFAULT_WINDOW = 128_000
+"""Assumed for decisions, never shown, when a model's window is unknown."""
+_CHARS_PER_TOKEN = 4
+_MESSAGE_OVERHEAD = 4
+_IMAGE_TOKENS = 1_500
+_MARGIN = 0.05
+_RESERVED_OUTPUT = 8_000
+
+
+def text_tokens(text: str) -> int:
+    """Estimated tokens of a text: about four characters each, at least 1 when there is any."""
+    return -(-len(text) // _CHARS_PER_TOKEN)
+
+
+def message_tokens(message: Message) -> int:
+    """Estimated tokens of one message."""
+    match message:
+        case UserMessage():
+            size = text_tokens(message.context + message.text) + _IMAGE_TOKENS * len(message.images)
+        case AssistantMessage():
+            size = text_tokens(message.text)
+            size += sum(text_tokens(call.name + call.arguments) + 8 for call in message.calls)
+            size += sum(text_tokens(block.text) for block in message.reasoning if block.signature)
+        case ToolResult():
+            size = text_tokens(message.text) + _IMAGE_TOKENS * len(message.images)
+    return size + _MESSAGE_OVERHEAD
+
+
+def estimate(messages: Iterable[Message]) -> int:
+    """Estimated tokens of messages."""
+    return sum(message_tokens(message) for message in messages)
+
+
+class Meter:
+    """Measures one session against the model in use."""
+
+    def __init__(
+        self, session: Session, info: Callable[[], ModelInfo], tools: Callable[[], tuple[ToolSpec, ...]]
+    ) -> None:
+        self._session = session
+        self._info = info
+        self._tools = tools
+        self.learnt_window: int | None = None
+        """The real window, when a provider named it in an error."""
+
+    def window(self) -> int | None:
+        """The context window in tokens, if known."""
+        return self.learnt_window or self._info().context_window
+
+    def budget(self) -> int:
+        """Tokens a request may have: the window less reserved output and a margin."""
+        window = self.window() or DEFAULT_WINDOW
+        reserved = min(self._info().max_output_tokens or _RESERVED_OUTPUT, _RESERVED_OUTPUT, window // 4)
+        return int((window - reserved) * (1 - _MARGIN))
+
+    def tokens(self) -> int:
+        """Estimated size of the next request."""
+        last = self._session.last_call()
+        if last is not None:
+            index, call = last
+            known = call.usage.context if call.usage else None
+            if known is not None and call.model == self._info().name:
+                return known + estimate(self._added_since(index))
+        return self._fixed() + estimate(self._session.visible())
+
+    def source(self) -> str:
+        """Where `tokens` comes from, in words."""
+        return "last response + estimate" if self._session.last_call() else "estimate"
+
+    def parts(self) -> tuple[ContextPart, ...]:
+        """What fills the window, by kind, estimated."""
+        sums = {"system prompt": text_tokens(self._session.header.system), "tools": self._tool_tokens()}
+        for message in self._session.visible():
+            name = _part(message)
+            sums[name] = sums.get(name, 0) + message_tokens(message)
+        return tuple(ContextPart(name, tokens) for name, tokens in sums.items())
+
+    def _added_since(self, index: int) -> list[Message]:
+        """Messages behind a call, without the answer it produced, which its usage counts already."""
+        added = [
+            record
+            for record in self._session.records[index + 1 :]
+            if isinstance(record, UserMessage | AssistantMessage | ToolResult)
+        ]
+        return added[1:] if added and isinstance(added[0], AssistantMessage) else added
+
+    def _fixed(self) -> int:
+        return text_tokens(self._session.header.system) + self._tool_tokens()
+
+    def _tool_tokens(self) -> int:
+        return text_tokens(msgspec.json.encode(self._tools()).decode())
+
+
+def _part(message: Message) -> str:
+    if isinstance(message, ToolResult):
+        return "tool results"
+    if isinstance(message, AssistantMessage):
+        return "answers and calls"
+    return {"human": "your messages", "summary": "summary"}.get(message.origin, "hints")

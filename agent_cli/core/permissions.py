@@ -1,0 +1,96 @@
+"""The policy in force: rules from the configuration, rules kept by the user, and the mode of the moment."""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from ..policy.authorize import Policy, authorize
+from ..policy.modes import BUILT_IN
+from ..policy.rules import Rule, parse_rule
+from ..protocol.actions import Action, Mode, Verdict
+from ..protocol.operations import GrantScope
+from ..workspace.paths import Workspace
+
+
+class GrantStore(Protocol):
+    """Kept rules of one scope; `store.GrantFile` is one."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def rules(self) -> tuple[str, ...]: ...
+
+    def add(self, rule: str) -> None: ...
+
+
+class Permissions:
+    """Builds the `Policy` for each decision, so that a new mode or rule holds at once.
+
+    Raises:
+        RuleError: a kept rule cannot be read.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        rules: tuple[Rule, ...],
+        *,
+        mode: Mode,
+        protected: tuple[Path, ...] = (),
+        readable: tuple[Path, ...] = (),
+        sandboxed: bool = False,
+        session_grants: tuple[str, ...] = (),
+        project: GrantStore | None = None,
+        user: GrantStore | None = None,
+    ) -> None:
+        self.mode: Mode = mode
+        self._workspace = workspace
+        self._rules = (*BUILT_IN, *rules)
+        self._protected = tuple(os.path.realpath(path) for path in protected)
+        self._readable = tuple(os.path.realpath(path) for path in readable)
+        self._sandboxed = sandboxed
+        self._stores: dict[GrantScope, GrantStore | None] = {"project": project, "user": user}
+        self._kept: list[Rule] = [parse_rule(text, "allow", "this session") for text in session_grants]
+        for store in (project, user):
+            if store is not None:
+                self._kept += [parse_rule(text, "allow", str(store.path)) for text in store.rules()]
+
+    def authorize(self, action: Action) -> Verdict:
+        """What the policy says to an action, now."""
+        return authorize(action, self.policy())
+
+    def policy(self) -> Policy:
+        """The policy as a value."""
+        return Policy(
+            mode=self.mode,
+            rules=self.rules(),
+            roots=tuple(str(root) for root in self._workspace.roots),
+            protected=self._protected,
+            readable=self._readable,
+            home=os.path.realpath(os.path.expanduser("~")),
+            sandboxed=self._sandboxed,
+            resolve=_resolve,
+        )
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule in force."""
+        return (*self._rules, *self._kept)
+
+    def keep(self, text: str, scope: GrantScope) -> Rule:
+        """Keep a rule from now on; for `session` the caller records it.
+
+        Raises:
+            RuleError: not a rule.
+            store.StoreError: it could not be saved.
+        """
+        rule = parse_rule(text, "allow", "this session")
+        store = self._stores.get(scope)
+        if store is not None:
+            store.add(rule.text)
+            rule = parse_rule(text, "allow", str(store.path))
+        self._kept.append(rule)
+        return rule
+
+
+def _resolve(word: str, folder: str) -> str:
+    return os.path.realpath(os.path.join(folder, os.path.expanduser(word)))

@@ -1,0 +1,62 @@
+"""The texts around the conversation: the system prompt, made once per session, and the facts of the moment
+that travel with the newest user message so that everything before it stays the same to the byte."""
+
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..protocol.messages import UserMessage
+
+_PROMPTS = Path(__file__).parent / "prompts"
+
+
+def system_prompt(
+    root: Path, instructions: Sequence[tuple[str, str]], *, extra_roots: Sequence[Path] = (), append: str = ""
+) -> str:
+    """The system prompt of a new session. `instructions` are (path, text) of the project's own files."""
+    parts = [
+        (_PROMPTS / "system.md").read_text(encoding="utf-8").strip(),
+        _environment(root, extra_roots),
+    ]
+    for path, text in instructions:
+        parts.append(f"# Instructions from {path}\n{text.strip()}")
+    if append:
+        parts.append(append.strip())
+    return "\n\n".join(parts)
+
+
+def _environment(root: Path, extra_roots: Sequence[Path]) -> str:
+    lines = ["# Environment", f"- Workspace: {root}"]
+    lines += [f"- Further folder: {folder}" for folder in extra_roots]
+    lines.append(f"- System: {platform.system()} {platform.machine()}")
+    return "\n".join(lines)
+
+
+def moment(root: Path, earlier: Sequence[UserMessage]) -> str:
+    """Date and git branch, or what of it has changed since an earlier message said so."""
+    facts = [f"Date: {time.strftime('%Y-%m-%d')}", f"Git: {_branch(root)}"]
+    told = {line for message in earlier for line in message.context.splitlines()}
+    latest: dict[str, str] = {}
+    for message in earlier:
+        for line in message.context.splitlines():
+            latest[line.partition(":")[0]] = line
+    new = [fact for fact in facts if fact not in told or latest.get(fact.partition(":")[0]) != fact]
+    return "\n".join(new)
+
+
+def _branch(root: Path) -> str:
+    """The branch checked out, read from `.git` without starting a process."""
+    for folder in (root, *root.parents):
+        marker = folder / ".git"
+        if not marker.exists():
+            continue
+        try:
+            if marker.is_file():
+                marker = folder / marker.read_text(encoding="utf-8").partition(":")[2].strip()
+            head = (marker / "HEAD").read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            return "unreadable repository"
+        name = head.removeprefix("ref: refs/heads/")
+        return f"on branch {name}" if name != head else f"detached at {head[:10]}"
+    return "no repository"

@@ -1,0 +1,268 @@
+"""One turn: from the user's text to the stop.
+
+    begin → finish open calls → ( limits → compact → ask the model → act on the answer → steers )*
+
+A model's finish has one defined outcome each, and the turn ends with one reason from a closed set.
+Features go beside this loop, never into it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ..model.base import Answer, ModelError, ModelRequest
+from ..protocol.events import AnyEvent, Notice, Steered
+from ..protocol.messages import AssistantMessage, Image, Message, Origin, UserMessage, new_id
+from ..protocol.operations import UserInput
+from ..protocol.stop import StopReason
+from ..protocol.usage import CallKind
+from . import history
+from .approvals import Abandoned
+from .compaction import Compactor
+from .guards import RepetitionGuard
+from .limits import Limits
+from .model_call import ModelCaller
+from .session import Session
+from .tool_runner import ToolRunner
+
+MAX_CONTINUATIONS = 4
+MAX_OVERFLOWS = 2
+CLOSING_TIMEOUT_S = 90.0
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """How a turn ended."""
+
+    reason: StopReason
+    text: str = ""
+    """The answer, pieces joined."""
+
+
+class Turn:
+    """One turn of a session. Made for one input and thrown away."""
+
+    def __init__(
+        self,
+        session: Session,
+        caller: ModelCaller,
+        tools: ToolRunner,
+        compactor: Compactor,
+        guard: RepetitionGuard,
+        limits: Limits,
+        request: Callable[[Sequence[Message]], ModelRequest],
+        emit: Callable[[AnyEvent], None],
+        *,
+        turn_id: str,
+        submission_id: str,
+        moment: Callable[[], str],
+        learn_window: Callable[[int], None],
+    ) -> None:
+        self._session = session
+        self._caller = caller
+        self._tools = tools
+        self._compactor = compactor
+        self._guard = guard
+        self._limits = limits
+        self._request = request
+        self._emit = emit
+        self._moment = moment
+        self._learn_window = learn_window
+        self.turn_id = turn_id
+        self.submission_id = submission_id
+        self.steers: list[str] = []
+        """Guidance that waits for the next step."""
+        self._pieces: list[str] = []
+        self._truncated = 0
+        self._empty = 0
+        self._overflows = 0
+
+    @property
+    def steps(self) -> int:
+        """Model calls made so far."""
+        return self._limits.steps
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since it began."""
+        return self._limits.elapsed_s()
+
+    @property
+    def text(self) -> str:
+        """The answer so far, its pieces joined."""
+        return "".join(self._pieces)
+
+    async def run(self, user_input: UserInput) -> Stop:
+        """Take the input to its end.
+
+        Raises:
+            ModelError: the model failed for good.
+            CancelledError: the user stopped it; everything up to then is saved and valid.
+        """
+        self._begin(user_input)
+        try:
+            async with asyncio.timeout(self._limits.deadline()):
+                reason = await self._steps()
+        except TimeoutError:
+            reason = "time_limit"
+        except Abandoned:
+            return Stop("abandoned", self.text)
+        if reason in ("turn_limit", "cost_limit", "time_limit"):
+            await self._close(reason)
+        return Stop(reason, self.text)
+
+    def _begin(self, user_input: UserInput) -> None:
+        if user_input.text.strip() or user_input.images:
+            self._say("human", user_input.text, context=self._moment(), images=user_input.images)
+        elif not history.open_calls(self._session.records):
+            visible = self._session.visible()
+            if not visible or isinstance(visible[-1], AssistantMessage):
+                self._say("hint", "Continue.", context=self._moment())
+
+    async def _steps(self) -> StopReason:
+        await self._tools.finish_open(history.open_calls(self._session.records))
+        while True:
+            limit = self._limits.reached(self._session.totals.cost_usd or 0.0)
+            if limit is not None:
+                self._notice(f"Stopped at the limit of {limit[1]}.")
+                return limit[0]
+            stop = await self._step()
+            if stop is not None and not self.steers:
+                return stop
+            self._deliver_steers()
+
+    async def _step(self) -> StopReason | None:
+        """One model call and its tools; None to go on."""
+        ids = {"turn_id": self.turn_id, "submission_id": self.submission_id}
+        await self._compactor.reduce_if_needed(**ids)
+        self._limits.steps += 1
+        try:
+            answer, message = await self._ask("main")
+        except ModelError as error:
+            return await self._recover(error)
+        return await self._act_on(answer, message)
+
+    async def _ask(self, kind: CallKind) -> tuple[Answer, AssistantMessage | None]:
+        request = self._request(self._session.visible())
+        if kind == "limit":
+            request = msgspec.structs.replace(request, may_call=False)
+        return await self._caller.call(
+            request,
+            kind=kind,
+            step=self._limits.steps,
+            turn_id=self.turn_id,
+            submission_id=self.submission_id,
+        )
+
+    async def _act_on(self, answer: Answer, message: AssistantMessage | None) -> StopReason | None:
+        match answer.finish:
+            case "length":
+                return self._cut_off(answer)
+            case "content_filter":
+                self._pieces.append(answer.text)
+                self._notice("The provider's content filter stopped the answer.")
+                return "content_filter"
+            case "stop" | "tool_calls" | "interrupted":
+                pass
+            case "unknown":
+                self._notice(f"The model ended with an unknown reason, {answer.raw_finish!r}; taken as a stop.")
+        if message is None:
+            return self._no_answer()
+        self._empty = 0
+        if message.calls:
+            self._truncated = 0
+            self._pieces.clear()
+            await self._tools.run(message.calls)
+            return self._guarded()
+        self._pieces.append(answer.text)
+        return "end_turn"
+
+    def _cut_off(self, answer: Answer) -> StopReason | None:
+        """The output limit was reached: calls are lost and named, text is continued, both a bounded number
+        of times."""
+        self._truncated += 1
+        if answer.calls:
+            lost = ", ".join(call.name or "unnamed" for call in answer.calls)
+            self._say("hint", _LOST_CALLS.format(lost=lost))
+        else:
+            self._pieces.append(answer.text)
+            self._say("hint", _CONTINUE)
+        if self._truncated > MAX_CONTINUATIONS:
+            self._notice("The answer was cut off at the output limit again and again.")
+            return "length_limit"
+        return None
+
+    def _no_answer(self) -> StopReason | None:
+        self._empty += 1
+        if self._empty < 2:
+            return None
+        self._notice("The model gave an empty answer twice.")
+        return "no_answer"
+
+    def _guarded(self) -> StopReason | None:
+        alarm = self._guard.check()
+        if alarm is None:
+            return None
+        if alarm.level == "stop":
+            self._notice(f"Stopped, because {alarm.text}.")
+            return "stuck"
+        self._say("hint", alarm.text)
+        return None
+
+    async def _recover(self, error: ModelError) -> StopReason | None:
+        """A request too large for the model: learn the real window, reduce, try again, twice at most."""
+        if error.kind != "context_overflow":
+            raise error
+        self._overflows += 1
+        if error.limit_tokens:
+            self._learn_window(error.limit_tokens)
+        self._limits.steps -= 1
+        if self._overflows <= MAX_OVERFLOWS and await self._compactor.reduce(
+            "", turn_id=self.turn_id, submission_id=self.submission_id
+        ):
+            return None
+        raise error
+
+    async def _close(self, reason: StopReason) -> None:
+        """After a limit: one last call that may not use tools, for a summary of done and open work."""
+        self._say("hint", _CLOSING)
+        try:
+            async with asyncio.timeout(CLOSING_TIMEOUT_S):
+                answer, _ = await self._ask("limit")
+        except (ModelError, TimeoutError) as error:
+            self._notice(f"No closing summary: {error or 'it took too long'}.")
+            return
+        self._pieces[:] = [answer.text]
+
+    def _deliver_steers(self) -> None:
+        for text in self.steers:
+            self._say("human", text)
+            self._emit(Steered(text=text, submission_id=self.submission_id))
+            self._pieces.clear()
+        self.steers.clear()
+
+    def _say(self, origin: Origin, text: str, *, context: str = "", images: tuple[Image, ...] = ()) -> None:
+        self._session.append(
+            UserMessage(
+                id=new_id("msg"),
+                turn_id=self.turn_id,
+                text=text,
+                origin=origin,
+                context=context,
+                images=images,
+            )
+        )
+
+    def _notice(self, text: str) -> None:
+        self._emit(Notice(level="warning", text=text, submission_id=self.submission_id))
+
+
+_LOST_CALLS = (
+    "Your last answer was cut off at the output limit, so its calls ({lost}) were not run. Send them again in "
+    "smaller pieces: fewer calls at once, large files in several edits."
+)
+_CONTINUE = "Your last answer was cut off at the output limit. Go on exactly where it stopped, without repeating."
+_CLOSING = (
+    "A limit of this turn has been reached, so this is your last message and you cannot call tools. Say what is "
+    "done and checked, what is still open, and what the next step would be."
+)

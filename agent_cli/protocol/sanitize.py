@@ -1,0 +1,303 @@
+"""Untrusted text made safe to print: no terminal control gets out, and what is invisible becomes visible.
+
+Escape sequences are dropped, overprinting (carriage returns, backspaces) is folded, bidi, zero-width and
+tag characters are written out as `⟨U+202E⟩`. Emoji sequences and combining accents survive. Three small
+transducers in a row (`_Sequences`, `_Overprint`, `_Invisible`), each of which carries its own state, make
+the output independent of how the input was cut. Pure; lives here because every room that shows text of
+others needs it.
+"""
+
+import codecs
+import re
+from unicodedata import category
+
+_MAX_SEQUENCE = 4096
+"""Characters after which an unterminated string sequence counts as text."""
+_MAX_LINE = 65536
+"""Characters of an overprinted line that are held back at most."""
+
+_STRING = rf"[^\x07\x18\x1a\x1b\x80-\x9f]{{0,{_MAX_SEQUENCE}}}"
+_CSI = r"[0-?]{0,128}[ -/]{0,8}"
+_SEQUENCE = re.compile(
+    rf"(?:\x1b\[|\x9b){_CSI}[@-~]"
+    rf"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_STRING}(?:\x07|\x1b\\|[\x9c\x18\x1a])"
+    r"|\x1b[ -/]{1,4}[0-~]"
+    r"|\x1b[0-OQ-WYZ\\`-~]"
+)
+_PARTIAL = re.compile(
+    rf"(?:\x1b\[|\x9b){_CSI}|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_STRING}\x1b?|\x1b[ -/]{{0,4}}"
+)
+_START = re.compile("[\x1b\x90\x98\x9b\x9d-\x9f]")
+_SGR = re.compile(r"\x1b\[([0-9;:]*)m")
+_PLAIN = re.compile(r"[\t\n\x20-\x7e]*")
+_CONTROL = re.compile("[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_OVERPRINT = re.compile("([\r\b\n])")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_ACCENTS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+_ACCENT_RUN = re.compile(f"[{_ACCENTS}]+")
+_MAX_ACCENTS = 4
+_JOINERS = "\u200c\u200d"
+
+
+def clean(text: str, keep_sgr: bool = False) -> str:
+    """All of `text` made safe at once; colours (SGR sequences) survive when `keep_sgr`."""
+    return Sanitizer(keep_sgr).feed(text, final=True)
+
+
+def visible(text: str) -> str:
+    """`text` with every control character written out and nothing removed or folded.
+
+    For approvals: what a person reads is then exactly what would run.
+    """
+    shown = re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda m: _written(m.group()), text)
+    return _Invisible().feed(shown, final=True)
+
+
+class Sanitizer:
+    """The streaming form of `clean`; bytes are read as UTF-8."""
+
+    def __init__(self, keep_sgr: bool = False) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._sequences = _Sequences(keep_sgr)
+        self._overprint = _Overprint()
+        self._invisible = _Invisible()
+
+    def feed(self, data: str | bytes, final: bool = False) -> str:
+        """The safe text that `data` adds. Unfinished sequences wait for more, or for `final`."""
+        text = data if isinstance(data, str) else self._decoder.decode(data, final)
+        if self._idle and _PLAIN.fullmatch(text):
+            self._overprint.passed(text)
+            self._invisible.passed(text)
+            return text
+        parts = self._sequences.feed(text, final)
+        return self._invisible.feed(self._overprint.feed(parts, final), final)
+
+    @property
+    def _idle(self) -> bool:
+        return self._sequences.idle and self._overprint.idle and self._invisible.idle
+
+
+class _Sequences:
+    """Drops escape sequences; yields pieces of text and, when kept, whole SGR sequences."""
+
+    def __init__(self, keep_sgr: bool) -> None:
+        self._keep_sgr = keep_sgr
+        self._partial = ""
+
+    @property
+    def idle(self) -> bool:
+        return not self._partial
+
+    def feed(self, text: str, final: bool) -> list[str]:
+        text, self._partial = self._partial + text, ""
+        parts: list[str] = []
+        done = 0
+        while start := _START.search(text, done):
+            at = start.start()
+            parts.append(_without_controls(text[done:at]))
+            if sequence := _SEQUENCE.match(text, at):
+                done = sequence.end()
+                if self._keep_sgr and _harmless(sequence.group()):
+                    parts.append(sequence.group())
+            elif not final and _PARTIAL.fullmatch(text, at):
+                self._partial = text[at:]
+                return parts
+            else:
+                parts.append(_written(text[at]))
+                done = at + 1
+        parts.append(_without_controls(text[done:]))
+        return parts
+
+
+def _without_controls(text: str) -> str:
+    return _CONTROL.sub(lambda m: "" if m.group() in "\x00\x07\x7f" else _written(m.group()), text)
+
+
+def _written(char: str) -> str:
+    """A character written out: `^X` for a control, else `⟨U+202E⟩`, or its letter for a tag character."""
+    code = ord(char)
+    if code < 0x20:
+        return "^" + chr(code + 64)
+    if 0xE0020 <= code <= 0xE007E:
+        return f"⟨tag:{chr(code - 0xE0000)}⟩"
+    return f"⟨U+{code:04X}⟩"
+
+
+def _harmless(sequence: str) -> bool:
+    """Whether this is an SGR sequence that does not hide text (8 is `conceal`)."""
+    found = _SGR.fullmatch(sequence)
+    if not found:
+        return False
+    codes = iter(found.group(1).split(";"))
+    for code in codes:
+        if code in ("38", "48", "58"):
+            for _ in range(1 if next(codes, "") == "5" else 3):
+                next(codes, "")
+        elif code.lstrip("0") == "8":
+            return False
+    return True
+
+
+class _Overprint:
+    """Folds lines that write over themselves.
+
+    The text before the first carriage return or backspace went out already; what follows is held back
+    until the line ends, and of the states that overwrote each other only the last is told.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[str] | None = None
+        self._state: list[str] = []
+        """The last state of the line that was overwritten and not blank."""
+        self._last = ""
+        """The last character of this line that went out."""
+        self._struck = ""
+        self._mark = ""
+
+    @property
+    def idle(self) -> bool:
+        return self._held is None
+
+    def passed(self, text: str) -> None:
+        """`text` went out without a look."""
+        if text:
+            self._last = "" if text[-1] == "\n" else text[-1]
+
+    def feed(self, parts: list[str], final: bool) -> str:
+        out: list[str] = []
+        for part in parts:
+            if part[:1] == "\x1b":
+                (out if self._held is None else self._held).append(part)
+            elif self._held is None and "\r" not in part and "\b" not in part:
+                self.passed(part)
+                out.append(part)
+            else:
+                for piece in _OVERPRINT.split(part):
+                    self._piece(piece, out)
+        if final:
+            self._release(out)
+        return "".join(out)
+
+    def _piece(self, piece: str, out: list[str]) -> None:
+        if piece == "\n":
+            self._release(out)
+            out.append("\n")
+            self._last = ""
+        elif piece == "\r":
+            self._return()
+        elif piece == "\b":
+            self._back()
+        elif self._held is None:
+            self.passed(piece)
+            out.append(piece)
+        elif piece:
+            self._hold(piece, out)
+
+    def _return(self) -> None:
+        if self._held is None:
+            self._held = []
+        if _inked(self._held):
+            self._state = self._held
+        self._held = []
+        self._struck = ""
+        self._mark = "␍" if self._last else ""
+
+    def _back(self) -> None:
+        if self._held is None:
+            self._held = []
+            self._struck = self._last
+            return
+        for at in range(len(self._held) - 1, -1, -1):
+            if len(self._held[at]) == 1:
+                del self._held[at]
+                return
+
+    def _hold(self, piece: str, out: list[str]) -> None:
+        held = self._held or []
+        if self._struck and not held and piece[0] == self._struck:
+            piece = piece[1:]  # bold by overstriking: the same letter twice
+        self._struck = ""
+        room = _MAX_LINE - len(held)
+        held.extend(piece[:room])
+        self._held = held
+        if len(piece) > room:
+            self._release(out)
+            self.passed(piece[room:])
+            out.append(piece[room:])
+
+    def _release(self, out: list[str]) -> None:
+        if self._held is None:
+            return
+        told = self._held if _inked(self._held) or not self._state else self._state
+        if _inked(told):
+            out.append(self._mark)
+        out.extend(told)
+        self._held, self._state, self._struck, self._mark = None, [], "", ""
+        self._last = "x"
+
+
+def _inked(items: list[str]) -> bool:
+    return any(len(item) == 1 and not item.isspace() for item in items)
+
+
+class _Invisible:
+    """Writes out characters that cannot be seen, and thins out piles of accents."""
+
+    def __init__(self) -> None:
+        self._before = ""
+        self._joiner = ""
+        self._accents = 0
+
+    @property
+    def idle(self) -> bool:
+        return not self._joiner
+
+    def passed(self, text: str) -> None:
+        """`text` went out without a look."""
+        if text:
+            self._before, self._accents = text[-1], 0
+
+    def feed(self, text: str, final: bool) -> str:
+        text, self._joiner = self._joiner + text, ""
+        if not final and text and text[-1] in _JOINERS:
+            text, self._joiner = text[:-1], text[-1]
+        if not text:
+            return ""
+        context = len(self._before)
+        whole = self._before + text
+        self._before = text[-1]
+        shown = _INVISIBLE.sub(lambda m: m.group() if _wanted(m, context) else _written(m.group()), whole)
+        return self._thinned(shown[context:])
+
+    def _thinned(self, text: str) -> str:
+        def keep(run: re.Match[str]) -> str:
+            before = self._accents if run.start() == 0 else 0
+            return run.group()[: max(0, _MAX_ACCENTS - before)]
+
+        thin = _ACCENT_RUN.sub(keep, text)
+        trailing = 0
+        while trailing < min(_MAX_ACCENTS, len(text)) and _ACCENT_RUN.match(text[-1 - trailing]):
+            trailing += 1
+        self._accents = min(_MAX_ACCENTS, trailing + (self._accents if trailing == len(text) else 0))
+        return thin
+
+
+def _wanted(match: re.Match[str], context: int) -> bool:
+    """Whether an invisible character belongs where it stands: emoji sequences and joined scripts."""
+    at = match.start()
+    if at < context:
+        return True
+    char, text = match.group(), match.string
+    if at == 0:
+        return False
+    before = category(text[at - 1])
+    if char in "\ufe0e\ufe0f":
+        return before in ("So", "Sm", "Po", "Nd", "Cn", "Sk")
+    if char not in _JOINERS or at + 1 == len(text):
+        return False
+    if char == "\u200d" and before in ("So", "Sk", "Mn", "Cn"):
+        return category(text[at + 1]) in ("So", "Cn", "Sm")
+    return all("\u0600" <= near <= "\u0dff" for near in (text[at - 1], text[at + 1]))

@@ -1,0 +1,339 @@
+"""Snapshots of the workspace in a private git object store, outside the workspace and blind to the user's
+own repository: own GIT_DIR, own index, no hooks, no filters, no global configuration.
+
+A checkpoint is a commit: its tree holds every tracked and untracked-unignored file, byte for byte, and its
+message the permission bits git does not keep. Restoring compares each path with the state the agent left
+behind and never overwrites anything else.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from ..protocol.events import Conflict, RestoreReport
+from ..protocol.messages import FileChange
+
+_OPTIONS = (
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false",
+    "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.quotePath=false",
+    "-c", "gc.auto=0", "-c", "advice.addEmbeddedRepo=false", "-c", "core.ignoreCase=false",
+    "-c", "user.name=agent-cli", "-c", "user.email=agent-cli@localhost", "-c", "commit.gpgSign=false",
+)  # fmt: skip
+_ATTRIBUTES = "* -text -filter -ident -diff -working-tree-encoding -merge\n"
+_PLAIN_MODES = (0o644, 0o755)
+
+
+class CheckpointError(Exception):
+    """The workspace could not be saved or restored; the text says why."""
+
+
+class Output(Protocol):
+    """What a finished program gives back."""
+
+    @property
+    def exit_code(self) -> int: ...
+    @property
+    def stdout(self) -> bytes: ...
+    @property
+    def stderr(self) -> bytes: ...
+
+
+class RunProgram(Protocol):
+    """Runs a program to its end; `sandbox.ProcessRunner.run` is one."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        input: bytes = b"",
+        timeout_s: float = 60.0,
+    ) -> Output: ...
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """One path in a checkpoint. An empty `blob` means that it does not exist."""
+
+    blob: str = ""
+    kind: str = ""
+    """git's mode: 100644, 100755, 120000 (link) or 160000 (nested repository)."""
+    mode: int = 0
+
+
+class Checkpoints:
+    """Checkpoints of one workspace root, taken for one session."""
+
+    def __init__(self, root: Path, store: Path, session_id: str, run: RunProgram, *, timeout_s: float) -> None:
+        self.root = root
+        self._git_dir = store
+        self._index = store / f"index-{session_id}"
+        self._run = run
+        self._timeout_s = timeout_s
+        self._tracked: set[str] = set()
+        self._extra: set[str] = set()
+        """Ignored files that a tool is about to write, relative to the root."""
+
+    async def take(self) -> str:
+        """Save the workspace as it is now; returns the checkpoint's id.
+
+        Raises:
+            CheckpointError: no git, too large for the time allowed, or the disk is full.
+        """
+        await self._prepare()
+        await self._git("add", "--all", "--ignore-errors", ".", accept=(0, 1))
+        present = [path for path in sorted(self._extra) if os.path.lexists(self.root / path)]
+        if present:
+            await self._git("add", "--force", "--", *present)
+        tree = (await self._git("write-tree")).decode().strip()
+        listing = await self._git("ls-files", "-z")
+        self._tracked = {os.fsdecode(path) for path in listing.split(b"\0") if path}
+        message = json.dumps({"modes": self._odd_modes()})
+        return (await self._git("commit-tree", tree, input=message.encode())).decode().strip()
+
+    async def cover(self, path: str, checkpoint: str) -> str:
+        """Make sure that a file about to be written is in `checkpoint`, even if it is ignored; returns the
+        checkpoint to use from now on.
+
+        Raises:
+            CheckpointError: as for `take`.
+        """
+        relative = os.path.relpath(path, self.root)
+        if relative.startswith("..") or relative in self._tracked or relative in self._extra:
+            return checkpoint
+        self._extra.add(relative)
+        if not os.path.lexists(path) or not await self._is_ignored(relative):
+            return checkpoint
+        await self._git("read-tree", checkpoint)
+        await self._git("add", "--force", "--", relative)
+        tree = (await self._git("write-tree")).decode().strip()
+        modes = await self._modes(checkpoint)
+        mode = stat.S_IMODE(os.lstat(path).st_mode)
+        if mode not in _PLAIN_MODES:
+            modes[relative] = mode
+        self._tracked.add(relative)
+        return (await self._git("commit-tree", tree, input=json.dumps({"modes": modes}).encode())).decode().strip()
+
+    async def _is_ignored(self, relative: str) -> bool:
+        found = await self._git("check-ignore", "--no-index", "-z", "--", relative, accept=(0, 1))
+        return bool(found)
+
+    async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
+        """Files that differ between two checkpoints, with line counts.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        raw = await self._git("diff-tree", "-r", "-z", "--no-renames", "--numstat", "--text", before, after)
+        counts: dict[str, tuple[int, int]] = {}
+        for item in raw.split(b"\0"):
+            fields = item.split(b"\t", 2)
+            if len(fields) == 3:
+                added, removed = (int(n) if n.isdigit() else 0 for n in fields[:2])
+                counts[os.fsdecode(fields[2])] = (added, removed)
+        found = []
+        for path, (old, new) in (await self._differences(before, after)).items():
+            kind = "created" if not old.blob else "deleted" if not new.blob else "modified"
+            added, removed = counts.get(path, (0, 0))
+            found.append(FileChange(_printable(path), kind, added, removed))  # type: ignore[arg-type]
+        return tuple(found)
+
+    async def diff(self, before: str, after: str) -> str:
+        """Unified diff between two checkpoints."""
+        raw = await self._git("diff-tree", "-r", "-p", "--no-renames", "--text", before, after)
+        return raw.decode("utf-8", "replace")
+
+    async def restore(self, left: str, target: str) -> RestoreReport:
+        """Bring every path that differs from `left` to `target` back to its state in `target`. A path that
+        is no longer as in `left` is reported and left alone.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        differences = await self._differences(left, target)
+        wanted = [new.blob for _, new in differences.values() if new.blob and new.kind != "160000"]
+        contents = await self._contents(wanted)
+        restored: list[FileChange] = []
+        conflicts: list[Conflict] = []
+        for path, (old, new) in sorted(differences.items(), key=lambda item: bool(item[1][1].blob)):
+            try:
+                reason = self._restore_one(path, old, new, contents)
+            except OSError as error:
+                reason = error.strerror or str(error)
+            if reason is None:
+                kind = "created" if not old.blob else "deleted" if not new.blob else "modified"
+                restored.append(FileChange(_printable(path), kind))  # type: ignore[arg-type]
+            elif reason:
+                conflicts.append(Conflict(_printable(path), reason))
+        return RestoreReport(tuple(restored), tuple(conflicts))
+
+    def _restore_one(self, path: str, old: _Entry, new: _Entry, contents: Mapping[str, bytes]) -> str | None:
+        """None: restored; empty: it was so already; else why it was left alone."""
+        full = self.root / path
+        if "160000" in (old.kind, new.kind):
+            return "a nested repository; its files are not covered"
+        if self._is_as(full, new):
+            return ""
+        if not self._is_as(full, old):
+            return "changed since by somebody else"
+        if not new.blob:
+            full.unlink()
+            self._prune(full.parent)
+            return None
+        full.parent.mkdir(parents=True, exist_ok=True)
+        draft = full.with_name(f".{os.urandom(6).hex()}.restore")
+        try:
+            if new.kind == "120000":
+                os.symlink(os.fsdecode(contents[new.blob]), draft)
+            else:
+                draft.write_bytes(contents[new.blob])
+                draft.chmod(new.mode)
+            draft.replace(full)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                draft.unlink()
+        return None
+
+    def _is_as(self, full: Path, entry: _Entry) -> bool:
+        try:
+            status = os.lstat(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return not entry.blob
+        if stat.S_ISLNK(status.st_mode):
+            return entry.kind == "120000" and _blob(os.fsencode(os.readlink(full))) == entry.blob
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        if entry.kind not in ("100644", "100755") or stat.S_IMODE(status.st_mode) != entry.mode:
+            return False
+        return _blob(full.read_bytes()) == entry.blob
+
+    def _prune(self, folder: Path) -> None:
+        while folder != self.root and self.root in folder.parents:
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+    async def _differences(self, left: str, right: str) -> dict[str, tuple[_Entry, _Entry]]:
+        raw = await self._git("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", left, right)
+        left_modes, right_modes = await self._modes(left), await self._modes(right)
+        found: dict[str, tuple[_Entry, _Entry]] = {}
+        fields = raw.split(b"\0")
+        for meta, name in zip(fields[0::2], fields[1::2], strict=False):
+            path = os.fsdecode(name)
+            old_kind, new_kind, old_blob, new_blob, _ = meta.decode().lstrip(":").split(" ")
+            found[path] = (
+                _entry(old_kind, old_blob, left_modes.get(path)),
+                _entry(new_kind, new_blob, right_modes.get(path)),
+            )
+        for path in left_modes.keys() | right_modes.keys():
+            if path not in found and left_modes.get(path) != right_modes.get(path):
+                entry = await self._lookup(right, path)
+                if entry is not None:
+                    kind, blob = entry
+                    found[path] = (
+                        _entry(kind, blob, left_modes.get(path)),
+                        _entry(kind, blob, right_modes.get(path)),
+                    )
+        return found
+
+    async def _lookup(self, checkpoint: str, path: str) -> tuple[str, str] | None:
+        raw = await self._git("ls-tree", "-z", checkpoint, "--", f":(literal){path}")
+        if not raw:
+            return None
+        kind, _, blob = raw.split(b"\t", 1)[0].decode().split(" ")
+        return kind, blob
+
+    async def _modes(self, checkpoint: str) -> dict[str, int]:
+        raw = await self._git("cat-file", "commit", checkpoint)
+        modes: dict[str, int] = json.loads(raw.partition(b"\n\n")[2])["modes"]
+        return modes
+
+    def _odd_modes(self) -> dict[str, int]:
+        modes: dict[str, int] = {}
+        root = str(self.root)
+        for path in sorted(self._tracked):
+            try:
+                mode = os.lstat(f"{root}/{path}").st_mode
+            except OSError:
+                continue
+            if stat.S_ISREG(mode) and stat.S_IMODE(mode) not in _PLAIN_MODES:
+                modes[path] = stat.S_IMODE(mode)
+        return modes
+
+    async def _contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        unique = sorted(set(blobs))
+        if not unique:
+            return {}
+        raw = await self._git("cat-file", "--batch", input="".join(f"{blob}\n" for blob in unique).encode())
+        contents: dict[str, bytes] = {}
+        at = 0
+        for blob in unique:
+            end = raw.index(b"\n", at)
+            size = int(raw[at:end].split(b" ")[2])
+            contents[blob] = raw[end + 1 : end + 1 + size]
+            at = end + 1 + size + 1
+        return contents
+
+    async def _prepare(self) -> None:
+        if not (self._git_dir / "HEAD").exists():
+            self._git_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await self._git("init", "--quiet", "--bare", "--template=", str(self._git_dir))
+        info = self._git_dir / "info"
+        info.mkdir(exist_ok=True)
+        (info / "attributes").write_text(_ATTRIBUTES, encoding="utf-8")
+        (info / "exclude").write_bytes(self._exclusions())
+
+    def _exclusions(self) -> bytes:
+        """The user's own excludes of this clone, and the store itself should it lie in the workspace."""
+        lines = b""
+        with contextlib.suppress(OSError):
+            lines = (self.root / ".git" / "info" / "exclude").read_bytes()
+        if self._git_dir.is_relative_to(self.root):
+            lines += b"\n/" + os.fsencode(self._git_dir.relative_to(self.root)) + b"/\n"
+        return lines
+
+    async def _git(self, *arguments: str, input: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        env |= {
+            "GIT_DIR": str(self._git_dir), "GIT_WORK_TREE": str(self.root), "GIT_INDEX_FILE": str(self._index),
+            "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
+        }  # fmt: skip
+        if arguments[0] == "init":
+            del env["GIT_WORK_TREE"]
+        try:
+            done = await self._run(
+                ["git", *_OPTIONS, *arguments], cwd=self.root, env=env, input=input, timeout_s=self._timeout_s
+            )
+        except TimeoutError:
+            raise CheckpointError(
+                f"saving the workspace took longer than {self._timeout_s:.0f} s; it is too large for undo"
+            ) from None
+        except Exception as error:
+            raise CheckpointError(f"git cannot be run: {error}") from error
+        if done.exit_code not in accept:
+            told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise CheckpointError(f"git {arguments[0]} failed: {told[-1] if told else done.exit_code}")
+        return done.stdout
+
+
+def _blob(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _entry(kind: str, blob: str, mode: int | None) -> _Entry:
+    if kind == "000000":
+        return _Entry()
+    return _Entry(blob, kind, mode if mode is not None else 0o755 if kind == "100755" else 0o644)
+
+
+def _printable(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
