@@ -68,6 +68,8 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the model is sent."""
+
     compact_at: float = 0.8
     """Share of the usable window at which the conversation is reduced."""
     instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -76,18 +78,24 @@ class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Commands the agent runs."""
+
     timeout_s: float = 120.0
     env: dict[str, str] = {}
     """Variables set for every command."""
 
 
 class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the model can do."""
+
     enabled: tuple[str, ...] = ()
     """Tools to offer; empty means all."""
     shell: Shell = Shell()
 
 
 class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Saved conversations."""
+
     dir: str | None = None
     """Where sessions are kept, relative to the file that says so; null: the state directory."""
     keep_days: int | None = 30
@@ -95,6 +103,8 @@ class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The terminal."""
+
     theme: Literal["auto", "dark", "light", "high-contrast", "none"] = "auto"
     plain: bool = False
     markdown: bool = True
@@ -107,18 +117,29 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole configuration."""
 
     model: str | None = None
+    """PROVIDER/MODEL, such as anthropic/claude-sonnet-4-5; null: the first provider with a key, else a local
+    server that answers."""
     small_model: str | None = None
+    """For chores; reserved."""
     fallback_models: tuple[str, ...] = ()
+    """Tried in order when the model is overloaded; reserved."""
     effort: Effort | None = None
+    """none, minimal, low, medium, high, xhigh or max; null leaves it to the provider."""
     mode: Mode = "ask"
+    """plan, ask, auto-edit or yolo: what may happen without asking."""
     sandbox: SandboxLevel = "workspace-write"
+    """read-only, workspace-write or off. Where no sandbox can be had, commands ask."""
     permissions: Permissions = Permissions()
     limits: Limits = Limits()
     providers: dict[str, Provider] = {}
+    """By prefix: wire, base_url, api_key_env, headers, timeouts, models (see docs/providers.md)."""
     context: Context = Context()
     tools: Tools = Tools()
     rules: tuple[str, ...] = ()
+    """Sentences added to the system prompt."""
     sessions: Sessions = Sessions()
     ui: Ui = Ui()
     hooks: dict[str, Any] = {}
+    """Reserved."""
     mcp_servers: dict[str, Any] = {}
+    """Reserved."""

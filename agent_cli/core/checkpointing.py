@@ -91,7 +91,7 @@ class Checkpointing:
         Raises:
             NothingToRestore: no turn is left.
         """
-        prompts = self._turn_prompts()
+        prompts = self.turn_prompts()
         chosen = list(prompts)[-turns:] if turns > 0 else []
         if not chosen:
             raise NothingToRestore("there is no turn to undo")
@@ -118,7 +118,30 @@ class Checkpointing:
             before, after = pairs.get(turn_id, ("", ""))
             report = _joined(report, await self._move(before, after))
         self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=chosen))
-        return len(chosen), self._turn_prompts()[chosen[0]], report
+        return len(chosen), self._prompt_of(chosen[0]), report
+
+    def has_checkpoint(self, turn_id: str) -> bool:
+        """Whether a turn changed files and can be undone."""
+        before, after = self._pairs().get(turn_id, ("", ""))
+        return bool(before and after)
+
+    async def would_change(self, kind: str) -> tuple[str, tuple[FileChange, ...]]:
+        """The prompt that the next undo or redo concerns, and what it would do to the files.
+
+        Raises:
+            NothingToRestore: nothing would happen.
+        """
+        prompts = self.turn_prompts()
+        chosen = tuple(prompts)[-1:] if kind == "undo" else self._redoable()
+        if not chosen:
+            raise NothingToRestore(f"there is nothing to {kind}")
+        pairs = [self._pairs().get(turn_id, ("", "")) for turn_id in chosen]
+        changes: tuple[FileChange, ...] = ()
+        for before, after in pairs:
+            if before and after:
+                pair = (after, before) if kind == "undo" else (before, after)
+                changes += await self._snapshots.changes(*pair)
+        return self._prompt_of(chosen[0]), changes
 
     async def session_diff(self) -> str:
         """Unified diff from before the session's first change to now; empty when nothing changed."""
@@ -156,12 +179,19 @@ class Checkpointing:
                 pairs[record.turn_id] = pair
         return pairs
 
-    def _turn_prompts(self) -> dict[str, str]:
+    def turn_prompts(self) -> dict[str, str]:
         """Turn id → prompt of the turns that count and began with a human, in order."""
         prompts: dict[str, str] = {}
         for message in self._session.prompts():
             prompts.setdefault(message.turn_id, message.text)
         return prompts
+
+    def _prompt_of(self, turn_id: str) -> str:
+        """The first human text of a turn, undone or not."""
+        for record in self._session.records:
+            if isinstance(record, UserMessage) and record.origin == "human" and record.turn_id == turn_id:
+                return record.text
+        return ""
 
     def _redoable(self) -> tuple[str, ...]:
         undone = history.undone_turns(self._session.records)

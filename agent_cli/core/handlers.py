@@ -102,9 +102,7 @@ class Handlers:
         self._context = context
         self._settings = settings
         self._moment = moment
-        self._specs = tuple(
-            ToolSpec(each.name, each.description, each.parameters) for each in registry.declarations()
-        )
+        self._specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
         self._meter = Meter(session, self._info, lambda: self._specs)
         self._caller = ModelCaller(session, bus, models, retry)
         self._compactor = Compactor(

@@ -22,6 +22,7 @@ from ..protocol.records import (
     Shortened,
     TurnsRedone,
     TurnsUndone,
+    storable,
 )
 from ..protocol.usage import Totals
 from . import history
@@ -68,7 +69,7 @@ class Session:
         """
         now = time.time()
         numbered = [
-            msgspec.structs.replace(record, seq=len(self.records) + index, time=record.time or now)
+            storable(msgspec.structs.replace(record, seq=len(self.records) + index, time=record.time or now))
             for index, record in enumerate(records, start=1)
         ]
         if self._journal is not None:

@@ -28,7 +28,7 @@ from . import commands
 from .rules import Effect, Kind, Rule, matches_path, matches_words
 from .shell_syntax import SimpleCommand, Unsure, parse
 
-_HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr")
+_HARMLESS = {"/dev/null", "/dev/stdout", "/dev/stderr"}
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -71,11 +71,11 @@ def authorize(action: Action, policy: Policy) -> Verdict:
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict on several actions together; nothing to judge is allowed."""
-    worst: Verdict = Allow("nothing to decide")
+    worst: Verdict | None = None
     for verdict in verdicts:
-        if _rank(verdict) > _rank(worst) or (isinstance(worst, Allow) and isinstance(verdict, Allow)):
+        if worst is None or _rank(verdict) > _rank(worst):
             worst = verdict
-    return worst
+    return worst or Allow("nothing to decide")
 
 
 def _rank(verdict: Verdict) -> int:
@@ -216,14 +216,16 @@ def _simple(part: SimpleCommand, cwd: str, policy: Policy) -> Verdict:
         return policy.resolve(word, cwd)
 
     text = " ".join(part.argv)
-    denied = _shell_rule(policy, "deny", text)
-    if denied:
+    if denied := _shell_rule(policy, "deny", text):
         return Deny(str(denied), f"`{text}` is denied")
+    nested = strictest(_nested(part, cwd, policy))
+    if isinstance(nested, Deny):
+        return nested
     reader = commands.is_reader(part)
     files = _files(part, reader, cwd, policy)
     if isinstance(files, Deny):
         return files
-    if policy.mode == "plan" and not (reader and not part.writes):
+    if policy.mode == "plan" and not (reader and set(part.writes) <= _HARMLESS):
         return Deny("mode plan", f"`{text}` is not known to only read")
     if why := commands.destroys(part, resolve, policy.roots, policy.home):
         return Ask("destruction", f"{why}; undo cannot bring that back")
@@ -231,12 +233,18 @@ def _simple(part: SimpleCommand, cwd: str, policy: Policy) -> Verdict:
         return Ask(str(asked), f"`{text}` needs approval")
     allowed = None if part.assigns else _shell_rule(policy, "allow", text)
     own = _own_verdict(part, text, reader, allowed, policy)
-    return strictest((own, files))
+    return strictest((own, files, nested))
 
 
-def _own_verdict(
-    part: SimpleCommand, text: str, reader: bool, allowed: Rule | None, policy: Policy
-) -> Verdict:
+def _nested(part: SimpleCommand, cwd: str, policy: Policy) -> list[Verdict]:
+    """What a nested shell or a wrapper such as `env` or `xargs` would run, judged by itself."""
+    if line := commands.script_of(part):
+        return [_run(RunCommand(line, cwd), policy)]
+    inner = commands.unwrapped(part)
+    return [_simple(inner, cwd, policy)] if inner is not None else []
+
+
+def _own_verdict(part: SimpleCommand, text: str, reader: bool, allowed: Rule | None, policy: Policy) -> Verdict:
     if allowed:
         return Allow(str(allowed))
     if reader:
@@ -265,10 +273,10 @@ def _files(part: SimpleCommand, reader: bool, cwd: str, policy: Policy) -> Verdi
             verdicts.append(_write(policy.resolve(target, cwd), target, policy))
     for source in part.reads:
         verdicts.append(_read(policy.resolve(source, cwd), source, policy))
-    for word in commands.path_words(part):
+    for word in (*commands.path_words(part), *commands.hidden_paths(part)):
         verdict = _read(policy.resolve(word, cwd), os.path.join(cwd, os.path.expanduser(word)), policy)
         by_rule = not verdict.rule.startswith("mode ")
-        if reader or (by_rule and not isinstance(verdict, Allow)):
+        if (reader and word in part.argv) or (by_rule and not isinstance(verdict, Allow)):
             verdicts.append(verdict)
     guarded = [rule for rule in policy.rules if rule.effect == "deny" and rule.kind == "read"]
     if guarded and reader and (any(word.glob for word in part.words) or commands.reads_recursively(part)):

@@ -65,9 +65,7 @@ _GIT_LISTS = {
     "remote": re.compile(r"-v"),
     "stash": re.compile(r"list"),
 }
-_VERSION_ONLY = frozenset(
-    "python python3 node npm cargo rustc go java gcc make cmake ruby pip pip3 uv".split()
-)
+_VERSION_ONLY = frozenset("python python3 node npm cargo rustc go java gcc make cmake ruby pip pip3 uv".split())
 
 
 def is_reader(command: SimpleCommand) -> bool:
@@ -112,16 +110,35 @@ def reads_recursively(command: SimpleCommand) -> bool:
 
 
 def path_words(command: SimpleCommand) -> tuple[str, ...]:
-    """Words that may name files: plain ones, and the value of `--option=value`."""
+    """Words that may name files: plain ones, and the value of `--option=value`. A search pattern is none."""
     name = command.argv[0] if command.words else ""
     if name in READERS and not READERS[name].paths:
         return ()
+    args = command.argv[1:]
     words = []
-    for word in command.argv[1:]:
+    for word in args:
         value = word.partition("=")[2] if word.startswith("-") else word
         if value and not value.startswith("-"):
             words.append(value)
+    if name in _TAKES_PATTERN and not any(re.match(r"-[a-zA-Z]*e|--regexp", arg) for arg in args):
+        words = [word for word in words if word != next((a for a in args if not a.startswith("-")), None)]
     return tuple(words)
+
+
+def hidden_paths(command: SimpleCommand) -> tuple[str, ...]:
+    """Parts of words that a program may take for a file: behind `=`, `@` or `:`, as in `if=x`, `@x`, `HEAD:x`."""
+    if command.words and command.argv[0] in READERS and not READERS[command.argv[0]].paths:
+        return ()
+    return tuple(
+        part
+        for word in command.argv[1:]
+        if re.search("[=@:]", word)
+        for part in re.split("[=@:]", word)[1:]
+        if part
+    )
+
+
+_TAKES_PATTERN = frozenset("grep egrep fgrep rg jq".split())
 
 
 _SHELLS = frozenset(["sh", "bash", "zsh", "dash", "ksh", "fish", "ash"])
@@ -136,9 +153,7 @@ _DISCARDS: dict[str, Callable[[list[str]], bool]] = {
     "restore": lambda rest: "--staged" not in rest or "--worktree" in rest,
     "switch": lambda rest: any(arg in ("-f", "--force", "--discard-changes") for arg in rest),
     "stash": lambda rest: rest[:1] in (["drop"], ["clear"]),
-    "push": lambda rest: any(
-        re.match(r"-[a-zA-Z]*f|--force|--mirror|--delete|-d$|\+|:", arg) for arg in rest
-    ),
+    "push": lambda rest: any(re.match(r"-[a-zA-Z]*f|--force|--mirror|--delete|-d$|\+|:", arg) for arg in rest),
     "branch": lambda rest: "-D" in rest,
     "filter-branch": lambda rest: True,
     "filter-repo": lambda rest: True,
@@ -175,6 +190,26 @@ def destroys(command: SimpleCommand, resolve: Callable[[str], str], roots: tuple
     return ""
 
 
+def script_of(command: SimpleCommand) -> str:
+    """The script that a nested shell is given with `-c` or `eval`; empty when there is none."""
+    argv = command.argv
+    if argv[:1] == ("eval",):
+        return " ".join(argv[1:])
+    if argv and argv[0].rsplit("/", 1)[-1] in _SHELLS:
+        for place, word in enumerate(argv[1:-1], start=1):
+            if re.fullmatch(r"-[a-z]*c", word):
+                return argv[place + 1]
+    return ""
+
+
+def unwrapped(command: SimpleCommand) -> SimpleCommand | None:
+    """The command that a wrapper such as `env`, `timeout` or `xargs` runs; None when it is no wrapper."""
+    inner = _unwrapped(list(command.argv))
+    if not inner or len(inner) == len(command.words):
+        return None
+    return SimpleCommand(command.words[-len(inner) :])
+
+
 def _unwrapped(argv: list[str]) -> list[str]:
     while argv and argv[0].rsplit("/", 1)[-1] in _WRAPPERS:
         argv = argv[1:]
@@ -183,9 +218,7 @@ def _unwrapped(argv: list[str]) -> list[str]:
     return argv
 
 
-def _removes(
-    name: str, args: list[str], resolve: Callable[[str], str], roots: tuple[str, ...], home: str
-) -> str:
+def _removes(name: str, args: list[str], resolve: Callable[[str], str], roots: tuple[str, ...], home: str) -> str:
     targets = [arg for arg in args if not arg.startswith("-")]
     if name == "mv":
         targets = targets[:-1]

@@ -40,9 +40,7 @@ _RESERVED = frozenset(
         "in",
     ]
 )
-_UNSAFE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
-)
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 class Unsure(ValueError):
@@ -126,9 +124,7 @@ class _Reader:
                 raise Unsure(f"`{word.text}` begins a compound command")
             words.append(word)
         if not words and not assigns:
-            raise Unsure(
-                "a command is missing" if not writes and not reads else "a redirection without a command"
-            )
+            raise Unsure("a command is missing" if not writes and not reads else "a redirection without a command")
         if words and (words[0].glob or not words[0].text):
             raise Unsure("the program's name is not certain")
         return SimpleCommand(tuple(words), tuple(writes), tuple(reads), tuple(assigns))

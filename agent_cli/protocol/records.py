@@ -1,7 +1,7 @@
 """Everything a session file may hold, one value a line. The file is append-only: undo, compaction and
 settings are records too, and what the model is sent is computed from all of them on each request."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -129,3 +129,20 @@ def decode(line: bytes) -> AnyRecord:
         msgspec.DecodeError: not JSON, or not a record of this version; the message has the path.
     """
     return _decoder.decode(line)
+
+
+def storable(record: AnyRecord) -> AnyRecord:
+    """The same record, with lone surrogates replaced: no UTF-8 file and no request can hold them."""
+    try:
+        _encoder.encode(record)
+    except UnicodeEncodeError:
+        return _decoder.decode(_encoder.encode(_replaced(msgspec.to_builtins(record))))
+    return record
+
+
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_replaced(key): _replaced(item) for key, item in value.items()}
+    return [_replaced(item) for item in value] if isinstance(value, list | tuple) else value

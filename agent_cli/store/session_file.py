@@ -178,6 +178,30 @@ class SessionFile:
             pass  # the reader recovers from a missing bracket
 
 
+class NewSessionFile:
+    """A session file that comes to be with its first append, so that a session in which nothing was said
+    leaves nothing behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: SessionFile | None = None
+
+    def append(self, records: Sequence[AnyRecord]) -> None:
+        """As `SessionFile.append`, creating the file first.
+
+        Raises:
+            StoreError: as `SessionFile.create` and `append`.
+        """
+        if self._file is None:
+            self._file = SessionFile.create(self.path)
+        self._file.append(records)
+
+    def close(self) -> None:
+        """Release the lock, if there is a file."""
+        if self._file is not None:
+            self._file.close()
+
+
 def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -26,7 +26,7 @@ _OPTIONS = (
     "-c", "gc.auto=0", "-c", "advice.addEmbeddedRepo=false", "-c", "core.ignoreCase=false",
     "-c", "user.name=agent-cli", "-c", "user.email=agent-cli@localhost", "-c", "commit.gpgSign=false",
 )  # fmt: skip
-_ATTRIBUTES = "* -text -filter -ident -diff -working-tree-encoding -merge\n"
+_ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
 _PLAIN_MODES = (0o644, 0o755)
 
 
@@ -122,7 +122,7 @@ class Checkpoints:
         return (await self._git("commit-tree", tree, input=json.dumps({"modes": modes}).encode())).decode().strip()
 
     async def _is_ignored(self, relative: str) -> bool:
-        found = await self._git("check-ignore", "--no-index", "-z", "--", relative, accept=(0, 1))
+        found = await self._git("check-ignore", "--no-index", "--", relative, accept=(0, 1))
         return bool(found)
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:

@@ -1,0 +1,21 @@
+"""The entry point looks at its arguments before it imports anything: `--version` answers at once, and no
+command pays for what another needs."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; never returns."""
+    arguments = sys.argv[1:]
+    if arguments in (["--version"], ["-V"]):
+        from . import __version__
+
+        print(f"agent-cli {__version__}")
+        sys.exit(0)
+    from .cli.main import run
+
+    sys.exit(run(arguments))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""The composition root: builds the engine of one session from a `Setup`. The only place that knows every
+class."""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from .. import __version__
+from ..core.agent import Agent
+from ..core.approvals import Approvals
+from ..core.bus import EventBus
+from ..core.checkpointing import Checkpointing
+from ..core.handlers import Handlers, Models, Settings
+from ..core.history import known_files
+from ..core.limits import Bounds
+from ..core.permissions import Permissions
+from ..core.prompt import moment, system_prompt
+from ..core.session import Journal, Session
+from ..model.base import Model
+from ..model.providers import choose_default, open_model
+from ..model.retry import RetryPolicy
+from ..protocol.actions import Mode
+from ..protocol.messages import UserMessage, new_id
+from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
+from ..sandbox.process import ProcessRunner
+from ..store.grants import GrantFile
+from ..store.session_file import Loaded, NewSessionFile, SessionFile, StoreError, read_session
+from ..tools.base import ToolContext
+from ..tools.registry import default_registry
+from ..workspace.checkpoints import Checkpoints
+from ..workspace.instructions import instructions
+from .options import UsageError
+from .setup import Setup
+
+SANDBOX_IN_FORCE = "none"
+CHECKPOINT_TIMEOUT_S = 20.0
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A built engine, and what the user should be told about its session."""
+
+    agent: Agent
+    permissions: Permissions
+    processes: ProcessRunner
+    notes: tuple[str, ...] = ()
+
+
+class _Draft(msgspec.Struct):
+    """A session being put together."""
+
+    records: Sequence[AnyRecord]
+    file: Journal | None
+    path: str
+    saved: bool
+    notes: tuple[str, ...] = ()
+
+
+async def open_session(setup: Setup, *, interactive: bool) -> Opened:
+    """Build the engine for the session that the options ask for.
+
+    Raises:
+        UsageError: options that do not fit together.
+        StoreError: the session cannot be opened.
+        NoModel, MissingKey: no model can be used.
+    """
+    draft = _existing(setup)
+    model_name = _model_name(setup, draft)
+    env = dict(os.environ)
+    if model_name is None:
+        model_name = await choose_default(setup.config, env)
+    model = await open_model(model_name, setup.config, env)
+    if draft is None:
+        draft = _fresh(setup, model)
+    session = Session(draft.records, draft.file, saved=draft.saved)
+    return _assemble(setup, session, model, draft, interactive)
+
+
+def session_to_open(setup: Setup) -> Path | None:
+    """The saved session the options name; None for a new one.
+
+    Raises:
+        StoreError: there is no such session.
+    """
+    chosen = setup.chosen
+    if identifier := chosen.text("resume"):
+        return setup.sessions.find(identifier)
+    if chosen.flag("continue"):
+        last = setup.sessions.last(setup.root)
+        if last is None:
+            raise StoreError(f"there is no session in {setup.root} yet; start one with `agent`")
+        return last
+    return None
+
+
+def _existing(setup: Setup) -> _Draft | None:
+    path = session_to_open(setup)
+    if path is None:
+        if setup.chosen.flag("fork"):
+            raise UsageError("--fork needs --continue or --resume")
+        return None
+    if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
+        loaded = read_session(path)
+        return _copied(setup, loaded)
+    file, loaded = SessionFile.open(path)
+    return _Draft(loaded.records, file, str(path), saved=True, notes=_damage(loaded))
+
+
+def _copied(setup: Setup, loaded: Loaded) -> _Draft:
+    header = loaded.records[0]
+    assert isinstance(header, Header)
+    identifier, path = setup.sessions.new_path(setup.root)
+    copy = msgspec.structs.replace(header, session_id=identifier, forked_from=header.session_id)
+    file = None if setup.chosen.flag("no_session") else NewSessionFile(path)
+    return _Draft((copy, *loaded.records[1:]), file, str(path) if file else "", False, _damage(loaded))
+
+
+def _damage(loaded: Loaded) -> tuple[str, ...]:
+    notes = [f"line {each.line} of the session is damaged and left out: {each.reason}" for each in loaded.damage]
+    if loaded.torn:
+        notes.append("the last record of the session was torn by a crash and is lost")
+    return tuple(notes)
+
+
+def _model_name(setup: Setup, draft: _Draft | None) -> str | None:
+    if setup.config.model is not None and (draft is None or setup.chosen.text("model")):
+        return setup.config.model
+    if draft is None:
+        return None
+    return Session(draft.records, None, saved=True).settings()[0]
+
+
+def _fresh(setup: Setup, model: Model) -> _Draft:
+    identifier, path = setup.sessions.new_path(setup.root)
+    header = Header(
+        id=new_id("session"),
+        seq=1,
+        time=time.time(),
+        version=FORMAT_VERSION,
+        session_id=identifier,
+        cwd=str(setup.root),
+        model=model.info.name,
+        mode=setup.config.mode,
+        effort=setup.config.effort or "",
+        created_by=f"agent-cli {__version__}",
+        system=_system(setup),
+    )
+    if setup.chosen.flag("no_session"):
+        return _Draft((header,), None, "", saved=False)
+    return _Draft((header,), NewSessionFile(path), str(path), saved=False)
+
+
+def _system(setup: Setup) -> str:
+    replacement = setup.chosen.text("system_prompt")
+    append = setup.chosen.text("append_system_prompt") or ""
+    if replacement:
+        try:
+            text = Path(replacement).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--system-prompt {replacement}: {error}") from error
+        return f"{text.strip()}\n\n{append}".strip()
+    found = instructions(setup.root, setup.config.context.instructions, setup.config_dir)
+    rules = "\n".join(f"- {rule}" for rule in setup.config.rules)
+    parts = [part for part in (f"# Rules\n{rules}" if rules else "", append) if part]
+    return system_prompt(
+        setup.workspace.root, found, extra_roots=setup.workspace.roots[1:], append="\n\n".join(parts)
+    )
+
+
+def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, interactive: bool) -> Opened:
+    config = setup.config
+    bus = EventBus()
+    processes = ProcessRunner()
+    identifier = session.header.session_id
+    spill = setup.state / "spill" / identifier
+    _, mode, effort = session.settings()
+    if setup.chosen.text("mode") or not draft.saved:
+        mode = config.mode
+    permissions = Permissions(
+        setup.workspace,
+        setup.rules(),
+        mode=mode,
+        protected=(setup.config_dir, setup.state),
+        readable=(spill,),
+        session_grants=session.grants(),
+        project=GrantFile(setup.project_state() / "permissions.json"),
+        user=GrantFile(setup.config_dir / "permissions.json"),
+    )
+    checkpoints = Checkpoints(
+        setup.workspace.root,
+        setup.project_state() / "checkpoints",
+        identifier,
+        processes.run,
+        timeout_s=CHECKPOINT_TIMEOUT_S,
+    )
+    context = ToolContext(
+        setup.workspace,
+        processes,
+        spill,
+        shell_timeout_s=config.tools.shell.timeout_s,
+        shell_env=config.tools.shell.env,
+        seen=known_files(session.records),
+    )
+    handlers = Handlers(
+        session,
+        Models(model, lambda name: open_model(name, config, dict(os.environ)), config.effort or effort),
+        default_registry(config.tools.enabled, interactive),
+        permissions,
+        Approvals(bus, interactive=interactive),
+        Checkpointing(session, checkpoints, bus.emit),
+        context,
+        bus,
+        Settings(
+            bounds=Bounds(config.limits.turns, config.limits.cost_usd, config.limits.time_s),
+            compact_at=config.context.compact_at,
+            sandbox=SANDBOX_IN_FORCE,
+            version=__version__,
+            session_path=draft.path,
+            resumed=draft.saved,
+        ),
+        moment=lambda earlier: _moment(setup, earlier),
+        retry=RetryPolicy(),
+    )
+    _note_changes(session, model, mode, config.effort or effort)
+    return Opened(Agent(handlers), permissions, processes, draft.notes)
+
+
+def _moment(setup: Setup, earlier: Sequence[UserMessage]) -> str:
+    return moment(setup.workspace.root, earlier)
+
+
+def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:
+    """A resumed session may run with another model or mode than it was saved with."""
+    if session.settings() != (model.info.name, mode, effort):
+        session.append(SettingsSet(id=new_id("set"), model=model.info.name, mode=mode, effort=effort))

@@ -1,0 +1,182 @@
+"""`agent` and `agent resume`: the REPL, and moving from one session to the next without leaving it."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ..config.load import PROJECT_FILE
+from ..model.base import ModelError
+from ..model.providers import MissingKey, NoModel
+from ..protocol.operations import Shutdown
+from ..protocol.records import Header
+from ..protocol.stop import EXIT_CODES
+from ..store.session_file import StoreError, read_session
+from ..store.sessions import totals
+from ..ui.host import RuleLine, SessionLine
+from ..ui.repl import Leaving, run_repl
+from .compose import Opened, open_session
+from .options import Chosen, UsageError
+from .setup import Setup, with_values
+
+_RECENT = 20
+
+
+def interactive_command(chosen: Chosen) -> int:
+    """Run the REPL until the user leaves; returns the exit code.
+
+    Raises:
+        UsageError, ConfigError, StoreError: nothing was started.
+    """
+    first_input = chosen.positional or ""
+    if chosen.command == "resume":
+        chosen, first_input = _named(chosen), ""
+    setup = _setup(chosen)
+    _ask_for_trust(setup)
+    try:
+        return asyncio.run(_sessions(setup, first_input))
+    except (NoModel, MissingKey) as error:
+        print(f"agent: {error}", file=sys.stderr)
+        return EXIT_CODES["auth_error"]
+    except ModelError as error:
+        print(f"agent: {error}", file=sys.stderr)
+        return EXIT_CODES["bad_model"]
+
+
+async def _sessions(setup: Setup, first_input: str) -> int:
+    """One session after another, until the user quits."""
+    while True:
+        leaving = await _one_session(setup, first_input)
+        first_input = ""
+        match leaving.kind:
+            case "quit":
+                return 0
+            case "new":
+                setup = _setup(with_values(setup.chosen, resume=None, **{"continue": False}))
+            case "resume":
+                setup = _setup(with_values(setup.chosen, resume=leaving.session_id, **{"continue": False}))
+
+
+async def _one_session(setup: Setup, first_input: str) -> Leaving:
+    opened = await open_session(setup, interactive=True)
+    for note in opened.notes:
+        print(f"agent: {note}", file=sys.stderr)
+    engine = asyncio.create_task(opened.agent.run())
+    loop = asyncio.get_running_loop()
+    repl = asyncio.current_task()
+    assert repl is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, repl.cancel)
+    try:
+        return await run_repl(
+            opened.agent,
+            _Host(setup, opened),
+            setup.config.ui,
+            history_file=setup.state / "history",
+            first_input=first_input,
+        )
+    except asyncio.CancelledError:
+        opened.agent.stop("terminated")
+        return Leaving("quit")
+    finally:
+        await opened.agent.submit(Shutdown())
+        await asyncio.wait({engine}, timeout=8.0)
+
+
+def _setup(chosen: Chosen) -> Setup:
+    """A resumed session works where it was, unless --cd says otherwise."""
+    setup = Setup(chosen)
+    identifier = chosen.text("resume")
+    if identifier and not chosen.text("cd"):
+        header = read_session(setup.sessions.find(identifier)).records[0]
+        if isinstance(header, Header) and header.cwd != str(setup.root):
+            if not Path(header.cwd).is_dir():
+                raise UsageError(f"the session worked in {header.cwd}, which is gone; name a directory with --cd")
+            return Setup(chosen, root=Path(header.cwd))
+    return setup
+
+
+def _named(chosen: Chosen) -> Chosen:
+    """`agent resume [ID]`: the id, the last one, or one picked from a list."""
+    setup = Setup(chosen)
+    if chosen.positional:
+        return with_values(chosen, resume=chosen.positional)
+    infos = setup.sessions.list(None if chosen.flag("last") else setup.root, limit=_RECENT)
+    if not infos:
+        raise StoreError("there is no session to resume; start one with `agent`")
+    if chosen.flag("last") or len(infos) == 1:
+        return with_values(chosen, resume=infos[0].id)
+    if not sys.stdin.isatty():
+        raise UsageError("name a session, or use --last")
+    for number, info in enumerate(infos, start=1):
+        print(f"{number:3}  {info.id}  {_ago(info.updated):>10}  {info.title}")
+    answer = input("Which one? [1] ").strip() or "1"
+    if answer.isdigit() and 1 <= int(answer) <= len(infos):
+        return with_values(chosen, resume=infos[int(answer) - 1].id)
+    return with_values(chosen, resume=answer)
+
+
+def _ask_for_trust(setup: Setup) -> None:
+    """A project's own configuration counts only after a look at it."""
+    if not setup.untrusted:
+        return
+    file = setup.root / PROJECT_FILE
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print(f"{file} is ignored: not trusted.", file=sys.stderr)
+        return
+    from ..protocol.sanitize import clean
+
+    print(f"This project brings its own configuration, {file}:\n")
+    print(clean(file.read_text(encoding="utf-8", errors="replace")))
+    if input("Use it? It can only tighten permissions. [y/N] ").strip().lower() in ("y", "yes"):
+        setup.trust.accept(setup.workspace.root)
+        setup.reload()
+
+
+def _ago(then: float) -> str:
+    import time
+
+    seconds = max(0.0, time.time() - then)
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {name} ago"
+    return "just now"
+
+
+class _Host:
+    """What the REPL offers beyond the engine."""
+
+    def __init__(self, setup: Setup, opened: Opened) -> None:
+        self._setup = setup
+        self._opened = opened
+
+    def sessions(self) -> tuple[SessionLine, ...]:
+        lines = []
+        for info in self._setup.sessions.list(self._setup.root, limit=_RECENT):
+            turns, used = totals(Path(info.path))
+            lines.append(SessionLine(info.id, info.title, _ago(info.updated), info.cwd, turns, used.cost_usd))
+        return tuple(lines)
+
+    def permissions(self) -> tuple[RuleLine, ...]:
+        return tuple(RuleLine(rule.effect, rule.text, rule.place) for rule in self._opened.permissions.rules())
+
+    def models(self, query: str) -> tuple[str, ...]:
+        from ..model.catalog import known
+
+        return tuple(info.name for info in known(query))
+
+    async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
+        """The user's own command: their environment, no permission asked."""
+        from ..protocol.sanitize import Sanitizer
+
+        sanitizer = Sanitizer()
+        done = await self._opened.processes.shell(
+            command,
+            cwd=self._setup.workspace.root,
+            env=dict(os.environ),
+            timeout_s=3600.0,
+            on_output=lambda data: emit(sanitizer.feed(data)),
+        )
+        return done.exit_code if done.exit_code is not None else 124

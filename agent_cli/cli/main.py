@@ -1,0 +1,67 @@
+"""Which command is it? The three that must start fast are parsed here; everything else, and all help, is
+served by typer, which is imported only then. Errors become one line and an exit code."""
+
+import sys
+from collections.abc import Sequence
+
+from ..config.load import ConfigError
+from ..protocol.stop import USAGE
+from ..store.session_file import StoreError
+from .options import UsageError, parse
+
+COMMANDS = frozenset("sessions undo redo replay models permissions config doctor demo".split())
+"""Served by typer."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line; returns the exit code."""
+    _speak_utf8()
+    first = arguments[0] if arguments else ""
+    try:
+        if "--help" in arguments or "-h" in arguments or first in COMMANDS or _wants_completion():
+            from .app import serve
+
+            return serve(arguments)
+        return _fast(first, arguments)
+    except UsageError as error:
+        return _fail(str(error), USAGE)
+    except ConfigError as error:
+        return _fail(str(error), USAGE)
+    except StoreError as error:
+        return _fail(str(error), 1)
+    except BrokenPipeError:
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _fast(first: str, arguments: Sequence[str]) -> int:
+    if first == "run":
+        from .run import run_command
+
+        return run_command(parse("run", arguments[1:]))
+    from .interactive import interactive_command
+
+    if first == "resume":
+        return interactive_command(parse("resume", arguments[1:]))
+    return interactive_command(parse("agent", arguments))
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"agent: {message}", file=sys.stderr)
+    return code
+
+
+def _wants_completion() -> bool:
+    import os
+
+    return "_AGENT_COMPLETE" in os.environ
+
+
+def _speak_utf8() -> None:
+    """Whatever the locale says: no output can fail to encode."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")

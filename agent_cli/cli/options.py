@@ -1,0 +1,158 @@
+"""Options of the three commands on the fast path (`agent`, `agent run`, `agent resume`), as one table: the
+parser here reads it, and typer's help is made from it."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from ..config.schema import Effort
+from ..protocol.actions import Mode, SandboxLevel
+
+Kind = Literal["text", "whole", "number", "flag", "list"]
+
+
+class UsageError(Exception):
+    """The command line is wrong; the text says what and what to write instead."""
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option. `names` holds its spellings, the long one first."""
+
+    names: tuple[str, ...]
+    kind: Kind
+    help: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name as a Python identifier."""
+        return self.names[0].lstrip("-").replace("-", "_")
+
+
+SHARED: tuple[Option, ...] = (
+    Option(("--model", "-m"), "text", "Model as PROVIDER/MODEL."),
+    Option(("--mode",), "text", "What may happen without asking.", get_args(Mode)),
+    Option(("--sandbox",), "text", "How commands are confined.", get_args(SandboxLevel)),
+    Option(("--cd", "-C"), "text", "Work in this directory."),
+    Option(("--add-dir",), "list", "A further folder the agent may work in (repeatable)."),
+    Option(("--continue", "-c"), "flag", "Go on with the last session of this directory."),
+    Option(("--resume", "-r"), "text", "Go on with this session; the beginning of its id is enough."),
+    Option(("--fork",), "flag", "With --continue or --resume: work on a copy of the session."),
+    Option(("--effort",), "text", "How hard the model should think.", get_args(Effort)),
+    Option(("--max-turns",), "whole", "Model calls allowed for one input."),
+    Option(("--max-cost",), "number", "US dollars allowed for one input."),
+    Option(("--config",), "text", "A further configuration file."),
+    Option(("--set",), "list", "Set a configuration key: key.path=value (repeatable)."),
+    Option(("--no-session",), "flag", "Do not save the session."),
+    Option(("--system-prompt",), "text", "Use this file as the system prompt."),
+    Option(("--append-system-prompt",), "text", "Add this text to the system prompt."),
+    Option(("--debug",), "flag", "Write a log and print its path."),
+)
+
+RUN_ONLY: tuple[Option, ...] = (
+    Option(("--output-format",), "text", "What to print.", ("text", "json", "stream-json")),
+    Option(("--output-schema",), "text", "A JSON Schema file the answer must fit."),
+    Option(("--output-file", "-o"), "text", "Also write the final text to this file."),
+    Option(("--timeout",), "number", "Seconds the whole run may take."),
+    Option(("--verify",), "text", "A command that must succeed for the run to count as a success."),
+    Option(("--image", "-i"), "list", "Attach an image file (repeatable)."),
+    Option(("--quiet", "-q"), "flag", "No progress on standard error."),
+)
+
+RESUME_ONLY: tuple[Option, ...] = (Option(("--last",), "flag", "The session written last, of any directory."),)
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A parsed command line."""
+
+    command: Literal["agent", "run", "resume"]
+    values: dict[str, Any]
+    positional: str | None = None
+
+    def text(self, key: str) -> str | None:
+        value = self.values.get(key)
+        return None if value is None else str(value)
+
+    def flag(self, key: str) -> bool:
+        return bool(self.values.get(key))
+
+    def several(self, key: str) -> tuple[str, ...]:
+        return tuple(self.values.get(key, ()))
+
+    def number(self, key: str) -> float | None:
+        value = self.values.get(key)
+        return None if value is None else float(value)
+
+
+TABLES: dict[str, tuple[Option, ...]] = {
+    "agent": SHARED,
+    "run": SHARED + RUN_ONLY,
+    "resume": SHARED + RESUME_ONLY,
+}
+
+
+def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) -> Chosen:
+    """The options and the one positional argument of a command.
+
+    Raises:
+        UsageError: unknown option, missing or unfit value, more than one positional argument.
+    """
+    by_name = {name: option for option in TABLES[command] for name in option.names}
+    values: dict[str, Any] = {}
+    positional: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            positional += rest
+            break
+        if not word.startswith("-") or word == "-":
+            positional.append(word)
+            continue
+        name, equals, attached = word.partition("=")
+        if not word.startswith("--") and len(word) > 2:
+            name, equals, attached = word[:2], "=", word[2:].removeprefix("=")
+        option = by_name.get(name)
+        if option is None:
+            raise UsageError(_unknown(name, by_name))
+        if option.kind == "flag":
+            if equals:
+                raise UsageError(f"{name} takes no value")
+            values[option.key] = True
+            continue
+        if not equals:
+            if not rest:
+                raise UsageError(f"{name} needs a value")
+            attached = rest.pop(0)
+        _store(values, option, attached)
+    if len(positional) > 1:
+        raise UsageError(f"unexpected {positional[1]!r}; put a prompt of several words in quotes")
+    return Chosen(command, values, positional[0] if positional else None)
+
+
+def _store(values: dict[str, Any], option: Option, text: str) -> None:
+    name = option.names[0]
+    if option.choices and text not in option.choices:
+        raise UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}")
+    try:
+        match option.kind:
+            case "whole":
+                values[option.key] = int(text)
+            case "number":
+                values[option.key] = float(text)
+            case "list":
+                values.setdefault(option.key, []).append(text)
+            case _:
+                values[option.key] = text
+    except ValueError:
+        raise UsageError(f"{name}: {text!r} is not a number") from None
+    if option.kind in ("whole", "number") and values[option.key] <= 0:
+        raise UsageError(f"{name}: {text!r} is not greater than 0")
+
+
+def _unknown(name: str, known: dict[str, Option]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else "; see --help")

@@ -1,0 +1,203 @@
+"""`agent run`: one task without a person."""
+
+import asyncio
+import contextlib
+import gc
+import mimetypes
+import os
+import select
+import signal
+import stat
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from ..model.base import ModelError
+from ..model.providers import MissingKey, NoModel
+from ..protocol.messages import Image
+from ..protocol.operations import Shutdown
+from ..protocol.stop import EXIT_CODES
+from ..ui.headless import RunResult, Stopper, run_task
+from .compose import Opened, open_session
+from .options import Chosen, UsageError
+from .setup import Setup
+
+
+def run_command(chosen: Chosen) -> int:
+    """Run one task; returns the exit code.
+
+    Raises:
+        UsageError, ConfigError, StoreError: nothing was started.
+    """
+    gc.freeze()  # what is loaded now stays: no collection needs to look at it again
+    setup = Setup(chosen)
+    task = _task(chosen)
+    images = tuple(_image(Path(path)) for path in chosen.several("image"))
+    structure = _structure(chosen)
+    if setup.untrusted and not chosen.flag("quiet"):
+        print(f"{setup.root / '.agent/config.yaml'} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
+    try:
+        return asyncio.run(_run(setup, task, images, structure))
+    except (NoModel, MissingKey) as error:
+        print(f"agent: {error}", file=sys.stderr)
+        return EXIT_CODES["auth_error"]
+    except ModelError as error:
+        print(f"agent: {error}", file=sys.stderr)
+        return EXIT_CODES["bad_model"]
+
+
+async def _run(
+    setup: Setup, task: str, images: tuple[Image, ...], structure: Callable[[str], object] | None
+) -> int:
+    stopper = Stopper()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, stopper.stop, "interrupted")
+    loop.add_signal_handler(signal.SIGTERM, stopper.stop, "terminated")
+    loop.add_signal_handler(signal.SIGHUP, stopper.stop, "terminated")
+    if (timeout_s := setup.chosen.number("timeout")) is not None:
+        loop.call_later(timeout_s, stopper.stop, "time_limit")
+    opened = await open_session(setup, interactive=False)
+    for note in opened.notes:
+        print(f"agent: {note}", file=sys.stderr)
+    engine = asyncio.create_task(opened.agent.run())
+    try:
+        result = await run_task(
+            opened.agent,
+            task,
+            images,
+            output_format=setup.chosen.values.get("output_format", "text"),
+            quiet=setup.chosen.flag("quiet"),
+            out=sys.stdout,
+            err=sys.stderr,
+            verify=_verifier(setup, opened),
+            structure=structure,
+            stopper=stopper,
+        )
+    finally:
+        await opened.agent.submit(Shutdown())
+        await asyncio.wait({engine}, timeout=8.0)
+    _write_file(setup.chosen, result)
+    return result.exit_code
+
+
+def _verifier(setup: Setup, opened: Opened) -> Callable[[], Awaitable[bool]] | None:
+    command = setup.chosen.text("verify")
+    if command is None:
+        return None
+
+    async def verify() -> bool:
+        done = await opened.processes.shell(
+            command,
+            cwd=setup.workspace.root,
+            env=dict(os.environ),
+            timeout_s=setup.config.tools.shell.timeout_s,
+            on_output=lambda data: None if setup.chosen.flag("quiet") else _echo(data),
+        )
+        return done.exit_code == 0
+
+    return verify
+
+
+def _echo(data: bytes) -> None:
+    from ..protocol.sanitize import clean
+
+    sys.stderr.write(clean(data.decode("utf-8", "replace")))
+
+
+def _task(chosen: Chosen) -> str:
+    """The task: the argument, standard input, or both.
+
+    Raises:
+        UsageError: there is none.
+    """
+    given = chosen.positional
+    if given is None or given == "-":
+        if sys.stdin is None or (given is None and sys.stdin.isatty()):
+            raise UsageError('no task; write `agent run "…"`, or pipe one in')
+        given = sys.stdin.read()
+        if not given.strip():
+            raise UsageError("the task on standard input is empty")
+        return given
+    if not given.strip():
+        raise UsageError("the task is empty")
+    piped = _piped()
+    return f"{given}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else given
+
+
+def _piped() -> str:
+    """Text piped in beside the task. A pipe that stays silent is taken for one inherited by accident, and
+    that is said, so that no run waits for ever."""
+    if sys.stdin is None or sys.stdin.closed:
+        return ""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return ""
+    if stat.S_ISREG(mode):
+        return sys.stdin.read()
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return ""
+    ready, _, _ = select.select([sys.stdin], [], [], PIPE_PATIENCE_S)
+    if ready:
+        return sys.stdin.read()
+    print(
+        f"agent: nothing came from standard input within {PIPE_PATIENCE_S:.0f} s; going on without it. "
+        "Write - as the task to wait for it, or redirect </dev/null.",
+        file=sys.stderr,
+    )
+    return ""
+
+
+PIPE_PATIENCE_S = 5.0
+
+
+def _image(path: Path) -> Image:
+    import base64
+
+    kind = mimetypes.guess_type(path.name)[0] or ""
+    if not kind.startswith("image/"):
+        raise UsageError(f"--image {path}: not an image file")
+    try:
+        return Image(kind, base64.b64encode(path.read_bytes()).decode("ascii"))
+    except OSError as error:
+        raise UsageError(f"--image {path}: {error.strerror}") from error
+
+
+def _structure(chosen: Chosen) -> Callable[[str], object] | None:
+    """Reads the answer as JSON and holds it against `--output-schema`."""
+    name = chosen.text("output_schema")
+    if name is None:
+        return None
+    import json
+
+    import jsonschema
+
+    try:
+        schema: Any = json.loads(Path(name).read_text(encoding="utf-8"))
+        validator = jsonschema.validators.validator_for(schema)(schema)
+        validator.check_schema(schema)
+    except (OSError, ValueError, jsonschema.SchemaError) as error:
+        raise UsageError(f"--output-schema {name}: {error}") from error
+
+    def read(text: str) -> object:
+        value = json.loads(_unfenced(text))
+        errors = sorted(validator.iter_errors(value), key=lambda each: list(each.absolute_path))
+        if errors:
+            raise ValueError(f"{errors[0].json_path}: {errors[0].message}")
+        return value
+
+    return read
+
+
+def _unfenced(text: str) -> str:
+    lines = text.strip().splitlines()
+    if len(lines) >= 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
+        return "\n".join(lines[1:-1])
+    return text.strip()
+
+
+def _write_file(chosen: Chosen, result: RunResult) -> None:
+    if name := chosen.text("output_file"):
+        with contextlib.suppress(BrokenPipeError):
+            Path(name).write_text(result.text, encoding="utf-8")

@@ -1,0 +1,93 @@
+"""From options to the facts everything else is built from: directory, configuration, places."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..config.load import Layer, Loaded, assignment, load, nested
+from ..config.places import config_dir, state_dir
+from ..config.trust import Trust
+from ..policy.rules import Rule, RuleError, parse_rule
+from ..store.sessions import Sessions
+from ..workspace.paths import PathError, Workspace
+from .options import Chosen, UsageError
+
+_FLAG_KEYS = {
+    "model": "model",
+    "mode": "mode",
+    "sandbox": "sandbox",
+    "effort": "effort",
+    "max_turns": "limits.turns",
+    "max_cost": "limits.cost_usd",
+}
+
+
+class Setup:
+    """What a command works with. Nothing is opened or written yet.
+
+    Raises:
+        UsageError: a directory that is none.
+        ConfigError: the configuration is wrong.
+    """
+
+    def __init__(self, chosen: Chosen, *, root: Path | None = None) -> None:
+        self.chosen = chosen
+        self.root = root or Path(chosen.text("cd") or os.curdir).absolute()
+        self.state = state_dir()
+        self.config_dir = config_dir()
+        try:
+            extra = tuple(Path(folder).absolute() for folder in chosen.several("add_dir"))
+            self.workspace = Workspace(self.root, extra)
+        except PathError as error:
+            raise UsageError(str(error)) from error
+        self.trust = Trust(self.state / "trust.json")
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the configuration again, after the project's file was trusted for example."""
+        project, self.untrusted = self.trust.project_layer(self.workspace.root)
+        explicit = self.chosen.text("config")
+        self.loaded: Loaded = load(
+            self.config_dir / "config.yaml",
+            project=project,
+            explicit=Path(explicit).absolute() if explicit else None,
+            flags=_flag_layers(self.chosen),
+        )
+        self.config = self.loaded.config
+        folder = self.config.sessions.dir
+        self.sessions = Sessions(Path(folder) if folder else self.state / "sessions")
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The permission rules of the configuration.
+
+        Raises:
+            UsageError: a rule that cannot be read, with its place.
+        """
+        found: list[Rule] = []
+        for effect in ("deny", "ask", "allow"):
+            for text, place in self.loaded.rules(effect):
+                try:
+                    found.append(parse_rule(text, effect, place))  # type: ignore[arg-type]
+                except RuleError as error:
+                    raise UsageError(f"{place}: {error}") from error
+        return tuple(found)
+
+    def project_state(self) -> Path:
+        """The folder of this directory's checkpoints and kept rules."""
+        return self.state / "projects" / self.sessions.project_folder(self.root).name
+
+
+def _flag_layers(chosen: Chosen) -> list[Layer]:
+    layers = [assignment(text) for text in chosen.several("set")]
+    for option, key in _FLAG_KEYS.items():
+        value: Any = chosen.values.get(option)
+        if value is not None:
+            layers.append(nested(f"--{option.replace('_', '-')}", key, value))
+    return layers
+
+
+def with_values(chosen: Chosen, **values: Any) -> Chosen:
+    """The same command line with some options set."""
+    return msgspec.structs.replace(chosen, values={**chosen.values, **values})

@@ -1,0 +1,182 @@
+"""A session file is valid JSON at rest, loses at most its last record, and is never rewritten."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.records import FORMAT_VERSION, Header
+from agent_cli.store.session_file import (
+    NewSessionFile,
+    SessionFile,
+    SessionLocked,
+    StoreError,
+    read_session,
+)
+
+HEADER = Header(
+    id="h", seq=1, version=FORMAT_VERSION, session_id="abc", cwd="/w", model="m/x", mode="ask", created_by="test"
+)
+
+
+def message(number: int, text: str = "hello") -> UserMessage:
+    return UserMessage(id=f"m{number}", seq=number, text=text)
+
+
+def written(path: Path, count: int) -> SessionFile:
+    file = SessionFile.create(path)
+    file.append([HEADER])
+    for number in range(count):
+        file.append([message(number)])
+    return file
+
+
+def test_every_append_leaves_valid_json(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    file = SessionFile.create(path)
+    assert json.loads(path.read_bytes()) == []
+    for number in range(4):
+        file.append([HEADER] if number == 0 else [message(number), message(number + 10)])
+        values = json.loads(path.read_bytes())
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert len(lines) == len(values) + 2, "one record a line"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 in (0o700, 0o755)
+
+
+def test_an_append_costs_the_same_however_long_the_session_is(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    file = written(path, 50)
+    before = path.read_bytes()
+    file.append([message(99)])
+    after = path.read_bytes()
+    assert after.startswith(before[: -len(b"\n]\n")]), "nothing before the end is touched"
+
+
+@given(cut=st.integers(min_value=0, max_value=2000))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_cut_anywhere_opens_and_loses_only_what_was_cut(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "s.json"
+    written(path, 6).close()
+    data = path.read_bytes()
+    header_end = data.index(b"\n", 2)
+    cut = max(header_end, min(cut, len(data)))
+    path.write_bytes(data[:cut])
+    complete = [HEADER, *(message(n) for n in range(6))]
+
+    file, loaded = SessionFile.open(path)
+    whole = data[:cut].count(b"\n") - 1
+    assert list(loaded.records) == complete[: len(loaded.records)]
+    assert len(loaded.records) >= min(whole, 7)
+    file.append([message(77)])
+    file.close()
+    assert list(read_session(path).records) == [*loaded.records, message(77)]
+    json.loads(path.read_bytes())
+
+
+def test_a_damaged_line_in_the_middle_is_left_out_said_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    written(path, 3).close()
+    lines = path.read_bytes().split(b"\n")
+    lines[2] = b'{"type":"user","id":broken,'
+    path.write_bytes(b"\n".join(lines))
+
+    file, loaded = SessionFile.open(path)
+
+    assert [each.line for each in loaded.damage] == [3]
+    assert [r.id for r in loaded.records] == ["h", "m1", "m2"]
+    file.append([message(9)])
+    assert b"broken" in path.read_bytes()
+    assert [r.id for r in read_session(path).records] == ["h", "m1", "m2", "m9"]
+
+
+def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    file = written(path, 1)
+    with pytest.raises(SessionLocked, match="in use"):
+        SessionFile.open(path)
+    assert len(read_session(path).records) == 2
+    file.close()
+    SessionFile.open(path)[0].close()
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    script = f"""
+import resource, signal, sys
+from pathlib import Path
+sys.path[:0] = {sys.path!r}
+from tests.store.test_session_file import written, message
+from agent_cli.store.session_file import StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+file = written(Path({str(path)!r}), 2)
+size = Path({str(path)!r}).stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, resource.RLIM_INFINITY))
+try:
+    file.append([message(3, "x" * 500)])
+except StoreError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+file.append([message(4)])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, cwd=os.getcwd())
+    assert "cannot write session" in done.stdout, done.stderr
+    assert [r.id for r in read_session(path).records] == ["h", "m0", "m1", "m4"]
+    json.loads(path.read_bytes())
+
+
+def test_kill_minus_nine_while_writing_loses_at_most_the_last_record(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    script = f"""
+import sys
+from pathlib import Path
+sys.path[:0] = {sys.path!r}
+from tests.store.test_session_file import written, message
+file = written(Path({str(path)!r}), 0)
+for number in range(100000):
+    file.append([message(number, "y" * 300)])
+    print(number, flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    last = -1
+    for line in process.stdout:
+        last = int(line)
+        if last >= 40:
+            process.kill()
+            break
+    last = max([last, *(int(line) for line in process.stdout if line.strip())])
+    process.wait(10)
+    ids = [r.id for r in read_session(path).records]
+    assert ids[: last + 2] == ["h", *(f"m{n}" for n in range(last + 1))]
+
+
+def test_a_session_without_a_prompt_leaves_no_file(tmp_path: Path) -> None:
+    file = NewSessionFile(tmp_path / "p" / "s.json")
+    file.close()
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_file_that_is_no_session_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"a": 1}', encoding="utf-8")
+    with pytest.raises(StoreError, match="not a session"):
+        read_session(path)
+    newer = Header(
+        id="h", version=FORMAT_VERSION + 1, session_id="a", cwd="/", model="m", mode="ask", created_by="x"
+    )
+    file = SessionFile.create(tmp_path / "y.json")
+    file.append([newer])
+    file.close()
+    with pytest.raises(StoreError, match="newer"):
+        read_session(tmp_path / "y.json")
+
+
