@@ -1,0 +1,204 @@
+"""The engine with real tools on a real folder, a scripted model, and a recording front end.
+
+    async with engine(tmp_path, say("hello")) as it:
+        await it.prompt("hi")
+        assert it.ended("turn_completed").text == "hello"
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent_cli.core.agent import Agent
+from agent_cli.core.approvals import Approvals
+from agent_cli.core.bus import EventBus
+from agent_cli.core.checkpointing import Checkpointing
+from agent_cli.core.handlers import Handlers, Models, Settings
+from agent_cli.core.history import known_files
+from agent_cli.core.limits import Bounds
+from agent_cli.core.permissions import Permissions
+from agent_cli.core.session import Session
+from agent_cli.model.base import Model
+from agent_cli.model.retry import RetryPolicy
+from agent_cli.policy.rules import parse_rule
+from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.events import TERMINAL, AnyEvent, ApprovalRequested, QuestionAsked
+from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, Operation, Shutdown, UserInput
+from agent_cli.protocol.records import FORMAT_VERSION, Header
+from agent_cli.sandbox.process import ProcessRunner
+from agent_cli.store.grants import GrantFile
+from agent_cli.store.session_file import SessionFile
+from agent_cli.tools.base import ToolContext
+from agent_cli.tools.registry import Registry, default_registry
+from agent_cli.workspace.checkpoints import Checkpoints
+from agent_cli.workspace.paths import Workspace
+from tests.model.scripted import Entry, ScriptedModel
+
+E = TypeVar("E", bound=AnyEvent)
+Answer = Callable[[ApprovalRequested], ApprovalAnswer | None]
+
+
+class Engine:
+    """A running engine and everything its front end has seen."""
+
+    def __init__(self, agent: Agent, session: Session, model: ScriptedModel, root: Path, path: Path) -> None:
+        self.agent = agent
+        self.session = session
+        self.model = model
+        self.root = root
+        self.path = path
+        self.events: list[AnyEvent] = []
+        self.answer: Answer | None = None
+        self.reply: Callable[[QuestionAsked], Operation] | None = None
+        self._arrived = asyncio.Condition()
+
+    async def record(self) -> None:
+        """The recording front end."""
+        async for event in self.agent.events():
+            async with self._arrived:
+                self.events.append(event)
+                self._arrived.notify_all()
+            if isinstance(event, ApprovalRequested) and self.answer is not None:
+                answer = self.answer(event)
+                if answer is not None:
+                    await self.agent.submit(answer)
+            if isinstance(event, QuestionAsked) and self.reply is not None:
+                await self.agent.submit(self.reply(event))
+
+    async def submit(self, operation: Operation) -> str:
+        return await self.agent.submit(operation)
+
+    async def prompt(self, text: str) -> AnyEvent:
+        """Submit a prompt and wait for its end."""
+        return await self.until_ended(await self.submit(UserInput(text)))
+
+    async def do(self, operation: Operation) -> AnyEvent:
+        return await self.until_ended(await self.submit(operation))
+
+    async def until_ended(self, submission_id: str) -> AnyEvent:
+        return await self.until(lambda e: isinstance(e, TERMINAL) and e.submission_id == submission_id)
+
+    async def until(self, wanted: Callable[[AnyEvent], bool], timeout_s: float = 10.0) -> AnyEvent:
+        """The first event, past or to come, that is wanted."""
+        async with asyncio.timeout(timeout_s), self._arrived:
+            while True:
+                for event in self.events:
+                    if wanted(event):
+                        return event
+                await self._arrived.wait()
+
+    async def until_type(self, kind: type[E], timeout_s: float = 10.0) -> E:
+        found = await self.until(lambda event: isinstance(event, kind), timeout_s)
+        assert isinstance(found, kind)
+        return found
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def terminals(self) -> dict[str, int]:
+        """Submission id → number of terminal events."""
+        counts: dict[str, int] = {}
+        for event in self.events:
+            if isinstance(event, TERMINAL):
+                counts[event.submission_id] = counts.get(event.submission_id, 0) + 1
+        return counts
+
+
+def approve_all(request: ApprovalRequested) -> ApprovalAnswer:
+    return ApprovalAnswer(request.request_id, tuple(Decision(item.call_id, allow=True) for item in request.items))
+
+
+def refuse_all(words: str) -> Answer:
+    def answer(request: ApprovalRequested) -> ApprovalAnswer:
+        decisions = tuple(Decision(item.call_id, allow=False, feedback=words) for item in request.items)
+        return ApprovalAnswer(request.request_id, decisions)
+
+    return answer
+
+
+def header(root: Path, **changes: Any) -> Header:
+    values: dict[str, Any] = dict(
+        id="session_1", seq=1, version=FORMAT_VERSION, session_id="s1", cwd=str(root), model="scripted/model",
+        mode="ask", created_by="test", system="You are a test.",
+    )  # fmt: skip
+    return Header(**{**values, **changes})
+
+
+def build(
+    base: Path,
+    model: ScriptedModel,
+    *,
+    mode: Mode | None = None,
+    interactive: bool = True,
+    rules: Sequence[str] = (),
+    bounds: Bounds = Bounds(turns=30),
+    registry: Registry | None = None,
+    compact_at: float = 0.8,
+    other_model: Model | None = None,
+) -> Engine:
+    root = base / "work"
+    root.mkdir(exist_ok=True)
+    path = base / "session.json"
+    if path.exists():
+        file, loaded = SessionFile.open(path)
+        session = Session(loaded.records, file, saved=True)
+    else:
+        session = Session([header(root, mode=mode or "ask")], SessionFile.create(path), saved=False)
+    bus = EventBus()
+    processes = ProcessRunner()
+    workspace = Workspace(root)
+    parsed = tuple(parse_rule(r.partition(" ")[2], r.partition(" ")[0], "test") for r in rules)  # type: ignore[arg-type]
+
+    async def open_other(name: str) -> Model:
+        if other_model is None:
+            raise ValueError(f"no model {name}")
+        return other_model
+
+    def moment(earlier: Sequence[UserMessage]) -> str:
+        return "" if earlier else "Date: today"
+
+    handlers = Handlers(
+        session,
+        Models(model, open_other, ""),
+        registry or default_registry(interactive=interactive),
+        Permissions(
+            workspace,
+            parsed,
+            mode=mode or session.settings()[1],
+            protected=(base / "state",),
+            session_grants=session.grants(),
+            project=GrantFile(base / "state" / "project.json"),
+        ),
+        Approvals(bus, interactive=interactive),
+        Checkpointing(session, Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit),
+        ToolContext(workspace, processes, base / "spill", seen=known_files(session.records)),
+        bus,
+        Settings(bounds, compact_at, "none", "test", str(path), resumed=False),
+        moment=moment,
+        retry=RetryPolicy(attempts=3, base_s=0.001, horizon_s=5.0),
+    )
+    return Engine(Agent(handlers), session, model, root, path)
+
+
+@asynccontextmanager
+async def engine(base: Path, *script: Entry, model: ScriptedModel | None = None, **options: Any) -> AsyncIterator[Engine]:
+    """A running engine; on leaving it is shut down, and every submission must have had exactly one end."""
+    it = build(base, model or ScriptedModel(*script), **options)
+    recorder = asyncio.create_task(it.record())
+    runner = asyncio.create_task(it.agent.run())
+    try:
+        yield it
+    finally:
+        await it.agent.submit(Shutdown())
+        async with asyncio.timeout(10):
+            await runner
+            await recorder
+    assert not it.model.violations, "\n".join(it.model.violations)
+    assert set(it.terminals().values()) <= {1}, "a submission ended twice"
+    assert [event.seq for event in it.events] == list(range(1, len(it.events) + 1))
+    assert it.model.active == 0, "a stream was left open"
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and "Engine" in repr(task)]
+    assert not left
