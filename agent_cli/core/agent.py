@@ -52,6 +52,7 @@ class Agent:
         self._waiting: dict[str, Operation] = {}
         """Submissions without a terminal event yet."""
         self._active: asyncio.Task[None] | None = None
+        self._stop_next = False
         self._closed = False
 
     async def submit(self, operation: Operation) -> str:
@@ -133,6 +134,9 @@ class Agent:
         while True:
             submission = await self._turns.get()
             self._active = asyncio.create_task(self._handlers.handle(submission))
+            if self._stop_next:
+                self._cancel_active()
+            self._stop_next = False
             try:
                 await asyncio.wait({self._active})
                 self._finish(submission, self._active)
@@ -154,10 +158,13 @@ class Agent:
             self._bus.emit(_completed(submission))
 
     def _cancel_active(self) -> bool:
-        if self._active is None or self._active.done():
-            return False
-        self._active.cancel()
-        return True
+        """Stop the running task, or the one about to run. A task that was only just made takes its first
+        step before the stop reaches it, so that its input is saved."""
+        if self._active is not None and not self._active.done():
+            asyncio.get_running_loop().call_soon(self._active.cancel)
+            return True
+        self._stop_next = self._active is None and not self._turns.empty()
+        return self._stop_next
 
     def _steer(self, submission: Submission, steer: Steer) -> None:
         if self._handlers.steer(steer.text):

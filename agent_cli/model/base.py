@@ -5,7 +5,7 @@ A client turns a provider-neutral `ModelRequest` into its wire format and the pr
 `ModelError("truncated")`. Nothing outside this package sees a provider's own shapes.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -31,6 +31,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     system: str
     messages: tuple[UserMessage | AssistantMessage | ToolResult, ...]
     tools: tuple[ToolSpec, ...] = ()
+    may_call: bool = True
+    """False: the answer must be text. The tools are still sent, so that the request keeps its prefix."""
     effort: str = ""
     """none, minimal, low, medium, high, xhigh, max; empty leaves it to the provider."""
     max_output_tokens: int | None = None
@@ -86,9 +88,7 @@ class Retrying(msgspec.Struct, frozen=True):
     error: ErrorInfo
 
 
-ModelEvent = (
-    TextPiece | ReasoningPiece | ReasoningDone | CallStart | CallPiece | UsageReport | Finished | Retrying
-)
+ModelEvent = TextPiece | ReasoningPiece | ReasoningDone | CallStart | CallPiece | UsageReport | Finished | Retrying
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -194,7 +194,7 @@ class Model(Protocol):
     @property
     def info(self) -> ModelInfo: ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """One call.
 
         Raises:

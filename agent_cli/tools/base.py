@@ -15,7 +15,7 @@ import msgspec
 from ..protocol.actions import Action
 from ..protocol.messages import FileChange, Image, PlanItem
 from ..sandbox.process import ProcessRunner
-from ..workspace.paths import Workspace
+from ..workspace.paths import PathError, Resolved, Workspace
 
 
 class ToolError(Exception):
@@ -132,6 +132,18 @@ class Tool(Protocol):
             ToolError: it could not be done, for the reason given; nothing was changed.
         """
         ...
+
+
+def locate(context: ToolContext, path: str) -> Resolved:
+    """The real place of a path the model wrote.
+
+    Raises:
+        ToolError: it cannot be a path.
+    """
+    try:
+        return context.workspace.resolve(path)
+    except PathError as error:
+        raise ToolError(str(error)) from error
 
 
 def describe(tool: Tool) -> str:

@@ -30,7 +30,7 @@ from agent_cli.protocol.operations import ApprovalAnswer, Decision, Operation, S
 from agent_cli.protocol.records import FORMAT_VERSION, Header
 from agent_cli.sandbox.process import ProcessRunner
 from agent_cli.store.grants import GrantFile
-from agent_cli.store.session_file import SessionFile
+from agent_cli.store.session_file import NewSessionFile, SessionFile
 from agent_cli.tools.base import ToolContext
 from agent_cli.tools.registry import Registry, default_registry
 from agent_cli.workspace.checkpoints import Checkpoints
@@ -81,7 +81,7 @@ class Engine:
     async def until_ended(self, submission_id: str) -> AnyEvent:
         return await self.until(lambda e: isinstance(e, TERMINAL) and e.submission_id == submission_id)
 
-    async def until(self, wanted: Callable[[AnyEvent], bool], timeout_s: float = 10.0) -> AnyEvent:
+    async def until(self, wanted: Callable[[AnyEvent], bool], timeout_s: float = 5.0) -> AnyEvent:
         """The first event, past or to come, that is wanted."""
         async with asyncio.timeout(timeout_s), self._arrived:
             while True:
@@ -146,7 +146,7 @@ def build(
         file, loaded = SessionFile.open(path)
         session = Session(loaded.records, file, saved=True)
     else:
-        session = Session([header(root, mode=mode or "ask")], SessionFile.create(path), saved=False)
+        session = Session([header(root, mode=mode or "ask")], NewSessionFile(path), saved=False)
     bus = EventBus()
     processes = ProcessRunner()
     workspace = Workspace(root)

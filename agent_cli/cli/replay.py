@@ -1,0 +1,61 @@
+"""`agent replay`: a recorded session's prompts and answers, real tools, in this directory; and the plain
+watching front end it shares with the demo."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from ..protocol.events import TERMINAL
+from ..protocol.messages import UserMessage
+from ..protocol.operations import Shutdown, UserInput
+from ..protocol.stop import exit_code
+from ..store.session_file import read_session
+from ..ui.watch import Watcher
+from .compose import Opened, open_session
+from .options import Chosen
+from .setup import Setup
+
+
+def run_replay(file: Path, cd: str | None, mode: str) -> int:
+    """Replay a session; returns the exit code of its last turn.
+
+    Raises:
+        StoreError: the file is no session.
+    """
+    prompts = [
+        record.text
+        for record in read_session(file).records
+        if isinstance(record, UserMessage) and record.origin == "human"
+    ]
+    values = {"model": f"replay/{file.absolute()}", "mode": mode, "no_session": True, "cd": cd}
+    chosen = Chosen("agent", {key: value for key, value in values.items() if value is not None})
+    return asyncio.run(watch(Setup(chosen), prompts))
+
+
+async def watch(setup: Setup, prompts: list[str]) -> int:
+    """Submit prompts one after the other and print what happens; returns the last turn's exit code."""
+    opened = await open_session(setup, interactive=False)
+    engine = asyncio.create_task(opened.agent.run())
+    try:
+        return await _consume(opened, prompts, Watcher(setup.config.ui, sys.stdout))
+    finally:
+        await opened.agent.submit(Shutdown())
+        await asyncio.wait({engine}, timeout=8.0)
+
+
+async def _consume(opened: Opened, prompts: list[str], watcher: Watcher) -> int:
+    waiting = list(prompts)
+    code = 0
+    submission = ""
+    async for event in opened.agent.events():
+        watcher.show(event)
+        if isinstance(event, TERMINAL) and event.submission_id == submission:
+            code = exit_code(getattr(event, "stop_reason", "end_turn"))
+            submission = ""
+        if not submission:
+            if not waiting or code:
+                return code
+            submission = await opened.agent.submit(UserInput(waiting.pop(0)))
+    return code
+
+

@@ -1,0 +1,96 @@
+"""One answer out of its events."""
+
+from typing import assert_never
+
+from ..protocol.messages import Finish, Reasoning, ToolCall, new_id
+from ..protocol.usage import Usage
+from .base import (
+    Answer,
+    CallPiece,
+    CallStart,
+    Finished,
+    ModelEvent,
+    ReasoningDone,
+    ReasoningPiece,
+    Retrying,
+    TextPiece,
+    UsageReport,
+)
+from .surrogates import mended
+
+
+class _Call:
+    def __init__(self, identifier: str, name: str) -> None:
+        self.id = identifier
+        self.name = name
+        self.arguments: list[str] = []
+
+
+class Assembler:
+    """Takes the events of one call in order; `answer` may be asked for at any time."""
+
+    def __init__(self) -> None:
+        self._attempts = 1
+        self._reset()
+
+    def _reset(self) -> None:
+        self._text: list[str] = []
+        self._thought: list[str] = []
+        self._reasoning: list[Reasoning] = []
+        self._calls: dict[int, _Call] = {}
+        self._usage: Usage | None = None
+        self._finish: Finish = "interrupted"
+        self._raw_finish = ""
+
+    def feed(self, event: ModelEvent) -> None:
+        """Take one event. `Retrying` makes everything before it void."""
+        match event:
+            case TextPiece(text=text):
+                self._text.append(text)
+            case ReasoningPiece(text=text):
+                self._thought.append(text)
+            case ReasoningDone(block=block):
+                self._reasoning.append(block)
+                self._thought.clear()
+            case CallStart(index=index, id=identifier, name=name):
+                self._calls[index] = _Call(identifier, name)
+            case CallPiece(index=index, arguments=arguments, name=name):
+                call = self._calls.setdefault(index, _Call("", ""))
+                call.name += name
+                call.arguments.append(arguments)
+            case UsageReport(usage=usage):
+                self._usage = usage
+            case Finished(finish=finish, raw=raw):
+                self._finish, self._raw_finish = finish, raw
+            case Retrying(attempt=attempt):
+                self._reset()
+                self._attempts = attempt
+            case _:
+                assert_never(event)
+
+    def answer(self) -> Answer:
+        """What has arrived. Its finish is `interrupted` as long as the provider has not ended it; its
+        calls may then be incomplete and must not run. Call ids are unique and never empty."""
+        thought = "".join(self._thought)
+        return Answer(
+            text="".join(self._text),
+            reasoning=(*self._reasoning, *((Reasoning(text=thought),) if thought else ())),
+            calls=self._finished_calls(),
+            usage=self._usage,
+            finish=self._finish,
+            raw_finish=self._raw_finish,
+            attempts=self._attempts,
+        )
+
+    def _finished_calls(self) -> tuple[ToolCall, ...]:
+        seen: set[str] = set()
+        calls = []
+        for _, call in sorted(self._calls.items()):
+            if not call.id or call.id in seen:
+                call.id = new_id("call")
+            seen.add(call.id)
+            arguments = mended("".join(call.arguments))
+            if self._finish == "tool_calls" and not arguments.strip():
+                arguments = "{}"  # how some servers write a call without arguments
+            calls.append(ToolCall(call.id, call.name, arguments))
+        return tuple(calls)

@@ -1,0 +1,95 @@
+"""A failed model call told to the user: what happened, the provider's words, the next step."""
+
+import msgspec
+
+from ..protocol.events import ErrorInfo
+from .base import ErrorKind, ModelError
+from .provider_table import ProviderSpec, provider_spec
+
+
+class _Words(msgspec.Struct, frozen=True):
+    """`{provider}`, `{keys}` and `{wait}` are filled in."""
+
+    what: str
+    hint: str
+
+
+_WORDS: dict[ErrorKind, _Words] = {
+    "auth": _Words("{provider} refused the key", "Check that {keys} holds a valid key of this provider."),
+    "permission": _Words(
+        "{provider} does not allow this", "The key may lack access to this model; choose another with /model."
+    ),
+    "quota": _Words(
+        "the account at {provider} has no credit left", "Add credit there, or choose another model with /model."
+    ),
+    "not_found": _Words(
+        "{provider} does not know this model or address",
+        "Check the model's name and the base URL; `agent models` lists known models.",
+    ),
+    "bad_request": _Words(
+        "{provider} refused the request", "Run with --debug and report it, or try another model with /model."
+    ),
+    "context_overflow": _Words(
+        "the conversation is larger than the model's context", "Use /compact, or a model with a larger window."
+    ),
+    "too_large": _Words(
+        "the request is too large for {provider}", "Leave out large files or images, or /compact."
+    ),
+    "rate_limit": _Words(
+        "{provider} limits the rate of requests", "Wait {wait}, or choose another model with /model."
+    ),
+    "overloaded": _Words("{provider} is overloaded", "Try again in {wait}, or choose another model with /model."),
+    "server": _Words("{provider} failed", "Try again in {wait}; its status page may say more."),
+    "timeout": _Words(
+        "{provider} did not answer in time",
+        "Check the network and any proxy; slow servers need larger `providers.{provider}.timeouts`.",
+    ),
+    "connection": _Words(
+        "cannot talk to {provider}", "Check the network, any proxy and the base URL, then /retry."
+    ),
+    "truncated": _Words(
+        "the answer of {provider} broke off without an end", "Use /retry; a proxy in between may cut long answers."
+    ),
+    "malformed": _Words(
+        "{provider} sent something unreadable", "Use /retry; check that the base URL speaks this model's protocol."
+    ),
+    "content_filter": _Words("{provider} withheld the answer", "Rephrase the request, or choose another model."),
+    "unsupported": _Words(
+        "this cannot be done with {provider} here", "Change what the message names, or choose another model."
+    ),
+}
+
+
+def explain(error: ModelError, model: str) -> ErrorInfo:
+    """The error in words for the user.
+
+    Args:
+        error: what a client raised.
+        model: `provider/model`, or the provider alone.
+    """
+    words = _WORDS[error.kind]
+    provider = model.partition("/")[0]
+    spec = provider_spec(provider)
+    fill = {"provider": provider, "keys": _keys(spec, provider), "wait": _wait(error.retry_after_s)}
+    status = f" (HTTP {error.status})" if error.status else ""
+    hint = words.hint
+    if error.kind == "connection" and spec is not None and spec.local:
+        hint = "Is the server running? " + (f"Start it with {spec.start_with}." if spec.start_with else "")
+    return ErrorInfo(
+        kind=error.kind,
+        message=f"{words.what.format(**fill)}{status}: {error.message}",
+        hint=hint.format(**fill),
+        request_id=error.request_id,
+    )
+
+
+def _keys(spec: ProviderSpec | None, provider: str) -> str:
+    if spec is not None and spec.key_vars:
+        return " or ".join(spec.key_vars)
+    return f"the variable named in `providers.{provider}.api_key_env`"
+
+
+def _wait(seconds: float | None) -> str:
+    if seconds is None:
+        return "a minute"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"

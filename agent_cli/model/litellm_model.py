@@ -1,0 +1,266 @@
+"""The door to LiteLLM, for every provider without a client of our own. Nothing else imports it.
+
+LiteLLM is slow to load, talks to the network unasked, reads `.env` files, retries by itself and ends
+broken streams as if they were whole. So it is imported on first use with all of that switched off, runs
+in a thread with an event loop of its own, and is believed about an answer's end only when it received one.
+"""
+
+import asyncio
+import contextlib
+import functools
+import gc
+import logging
+import os
+import re
+import threading
+import warnings
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from typing import Any
+
+from .base import ErrorKind, ModelError, ModelEvent, ModelInfo, ModelRequest
+from .chat_request import Json, chat_body
+from .classify import classify, request_id
+from .litellm_stream import LiteLLMStream, with_signatures
+from .provider_table import Route
+
+_ENV_KEPT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else a price table is fetched at import
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # else a header list is fetched at the first call
+}
+_ENV_AT_IMPORT = {
+    "LITELLM_MODE": "PRODUCTION",  # else a `.env` file is loaded from wherever the package lies
+    "REPEATED_STREAMING_CHUNK_LIMIT": "1000000000",  # else 100 equal chunks end an answer
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+}
+"""Not left in place: the commands the user runs inherit the environment."""
+_BY_CLASS: dict[str, ErrorKind] = {
+    "ContextWindowExceededError": "context_overflow",
+    "ContentPolicyViolationError": "content_filter",
+    "Timeout": "timeout",
+    "APITimeoutError": "timeout",
+    "UnsupportedParamsError": "unsupported",
+}
+_MALFORMED = re.compile(r"Unterminated string|Expecting (value|property|',')|JSONDecodeError")
+_WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+Error: )+(?:\w+Exception(?: -|:) ?)?")
+_CACHE_MARK = {"type": "ephemeral"}
+
+_Put = Callable[[ModelEvent | ModelError | None], None]
+
+
+class LiteLLMModel:
+    """A `Model` behind LiteLLM."""
+
+    def __init__(self, route: Route, info: ModelInfo) -> None:
+        self._route = route
+        self._info = info
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model."""
+        return self._info
+
+    async def aclose(self) -> None:
+        """Connections are LiteLLM's, which closes them itself."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """One call.
+
+        Raises:
+            ModelError: the call failed, or LiteLLM is not installed (`unsupported`).
+        """
+        home = asyncio.get_running_loop()
+        received: asyncio.Queue[ModelEvent | ModelError | None] = asyncio.Queue()
+
+        def put(item: ModelEvent | ModelError | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the program's loop is closed: nobody listens
+                home.call_soon_threadsafe(received.put_nowait, item)
+
+        away = await asyncio.to_thread(_loop)
+        call = asyncio.run_coroutine_threadsafe(self._produce(request, put), away)
+        try:
+            while (item := await received.get()) is not None:
+                if isinstance(item, ModelError):
+                    raise item
+                yield item
+        finally:
+            call.cancel()
+
+    async def _produce(self, request: ModelRequest, put: _Put) -> None:
+        try:
+            await self._call(request, put)
+            put(None)
+        except ModelError as error:
+            put(error)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            put(_model_error(error))
+
+    async def _call(self, request: ModelRequest, put: _Put) -> None:
+        from .http import first_byte_limit_s
+
+        limits = self._route.timeouts
+        stream = LiteLLMStream(self._route.provider)
+        limit_s = first_byte_limit_s(self._route.base_url, limits)
+        async with _limit(limit_s):
+            chunks = await load_litellm().acompletion(**self._arguments(request, limit_s))
+            chunk = await anext(chunks, None)
+        try:
+            while chunk is not None:
+                for event in stream.chunk(chunk.model_dump()):
+                    put(event)
+                async with _limit(limits.idle_s):
+                    chunk = await anext(chunks, None)
+            for event in stream.end(_raw_finish(chunks)):
+                put(event)
+        finally:
+            with contextlib.suppress(Exception):
+                await chunks.aclose()
+
+    def _arguments(self, request: ModelRequest, timeout_s: float) -> Json:
+        route = self._route
+        body = with_signatures(chat_body(route.model, request, route.quirks, route.provider), request, route)
+        if "claude" in route.model:
+            _mark_cached(body["messages"])
+            body.setdefault("max_tokens", self._info.max_output_tokens)
+        responses = "responses/" if route.wire == "openai_responses" else ""
+        return body | {
+            "model": f"{route.name.partition('/')[0]}/{responses}{route.model}",
+            "api_key": route.api_key or None,
+            "api_base": route.base_url or None,
+            "extra_headers": route.headers or None,
+            "timeout": timeout_s,
+            "max_retries": 0,
+            "num_retries": 0,
+            "drop_params": True,
+            "_skip_mcp_handler": True,
+        }
+
+
+@functools.cache
+def load_litellm() -> Any:
+    """The package, imported with everything unasked switched off. Takes seconds: call it in a thread.
+
+    Raises:
+        ModelError: `unsupported`, when it is not installed.
+    """
+    os.environ.update({name: value for name, value in _ENV_KEPT.items() if name not in os.environ})
+    before = {name: os.environ.get(name) for name in _ENV_AT_IMPORT}
+    os.environ.update(_ENV_AT_IMPORT)
+    collecting = gc.isenabled()
+    gc.disable()  # a fifth of the import is garbage collection that finds nothing
+    try:
+        import litellm
+    except ImportError as error:
+        raise ModelError(
+            "unsupported", f"this provider needs LiteLLM, which cannot be loaded ({error}): pip install litellm"
+        ) from error
+    finally:
+        if collecting:
+            gc.enable()
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+    _silence(litellm)
+    return litellm
+
+
+def _silence(litellm: Any) -> None:
+    litellm.suppress_debug_info = True
+    litellm.disable_hf_tokenizer_download = True
+    litellm.disable_aiohttp_transport = True
+    warnings.filterwarnings("ignore", module=r"(pydantic|litellm)\b")
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop LiteLLM runs in, in a thread of its own that ends with the program."""
+    from . import http  # noqa: F401  before LiteLLM loads the HTTP library with all its extras
+
+    load_litellm()
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="litellm", daemon=True).start()
+    return loop
+
+
+@contextlib.asynccontextmanager
+async def _limit(limit_s: float) -> AsyncGenerator[None, None]:
+    try:
+        async with asyncio.timeout(limit_s):
+            yield
+    except TimeoutError:
+        raise ModelError("timeout", f"nothing arrived for {limit_s:.0f} s") from None
+
+
+def _raw_finish(chunks: Any) -> str:
+    """The finish that was really received; LiteLLM invents one for streams that stop without."""
+    return str(getattr(chunks, "received_finish_reason", None) or "")
+
+
+def _mark_cached(messages: list[Json]) -> None:
+    """Ask for the prompt to be cached up to its newest message; only Claude must be asked."""
+    for message in {id(messages[at]): messages[at] for at in (0, -1)}.values():
+        if message["role"] == "tool":
+            message["cache_control"] = _CACHE_MARK
+        elif isinstance(message["content"], str):
+            message["content"] = [{"type": "text", "text": message["content"], "cache_control": _CACHE_MARK}]
+        elif message["content"]:
+            message["content"][-1]["cache_control"] = _CACHE_MARK
+
+
+def _model_error(error: BaseException) -> ModelError:
+    """LiteLLM's exception as ours: its class where that is telling, else as the provider's own answer."""
+    error = getattr(error, "original_exception", None) or error
+    message = _WRAPPING.sub("", str(getattr(error, "message", None) or error)).strip()
+    headers = _headers(error)
+    status = getattr(error, "status_code", None)
+    status = status if isinstance(status, int) else None
+    answered = classify(status or 500, _answer(error) | {"message": message}, headers)
+    return ModelError(
+        _kind(error, message, answered.kind),
+        message,
+        status=status,
+        retry_after_s=answered.retry_after_s,
+        request_id=request_id(headers),
+        limit_tokens=answered.limit_tokens,
+    )
+
+
+def _kind(error: BaseException, message: str, answered: ErrorKind) -> ErrorKind:
+    names = {cls.__name__ for cause in _causes(error) for cls in type(cause).__mro__}
+    for name, kind in _BY_CLASS.items():
+        if name in names:
+            return kind
+    broken = "APIConnectionError" in names
+    if _MALFORMED.search(message) and (broken or answered == "server"):
+        return "malformed"
+    return "connection" if broken else answered
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and those it stands for; LiteLLM reports a refused connection as a server error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _answer(error: BaseException) -> Json:
+    """Code and type of the provider's error body."""
+    fields: Json = {name: getattr(error, name, None) for name in ("code", "type")}
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    return fields | inner if isinstance(inner, dict) else fields
+
+
+def _headers(error: BaseException) -> Mapping[str, str]:
+    found = getattr(error, "litellm_response_headers", None) or {}
+    return {str(name).lower(): str(value) for name, value in dict(found).items()}

@@ -1,0 +1,254 @@
+"""From a model's name to the client that reaches it: configuration, environment, table, in that order."""
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..config.schema import Config, Provider, Wire
+from .base import Model, ModelError
+from .catalog import model_info
+from .provider_table import ALIASES, BARE_NAMES, PROVIDERS, ProviderSpec, Quirks, Route, provider_spec
+
+Probe = Callable[[str, str], Awaitable[tuple[str, ...] | None]]
+"""Base URL and key → names of the models a server offers, or None when it does not answer."""
+
+PROBE_S = 0.3
+REPLAY = "replay"
+_NATIVE: frozenset[Wire] = frozenset({"chat_completions"})
+"""Wire formats with a client of our own; the others go through LiteLLM."""
+_RESPONSES_PREFIXES = ("gpt-5", "gpt-6", "o1", "o3", "o4", "codex")
+"""OpenAI models that take tools and reasoning together only in the Responses format."""
+
+
+class BadModelName(ModelError):
+    """The name names no provider, or no readable recording."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("not_found", message)
+
+
+class MissingKey(Exception):
+    """The provider needs a key that is not set; the text names the variable."""
+
+
+class NoModel(Exception):
+    """No model was named and none was found; the text says what to do."""
+
+
+def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]) -> Route:
+    """Where a model's requests go.
+
+    Args:
+        name: `provider/model`; a bare name of a well-known family is completed.
+        providers: of the configuration, by prefix.
+        env: environment variables.
+
+    Raises:
+        BadModelName: no provider can be told from it.
+        MissingKey: the provider's key is not set.
+    """
+    provider, model = _split(name, providers)
+    override = _override(provider, providers)
+    spec = provider_spec(provider) or ProviderSpec(wire="litellm")
+    base_url, custom = _base_url(spec, override, env)
+    key = _key(provider, spec, override, env, needed=not (spec.local or custom))
+    return Route(
+        name=f"{provider}/{model}",
+        provider=ALIASES.get(provider, provider),
+        model=model,
+        wire=override.wire or _wire(provider, spec, model, custom=custom),
+        base_url=base_url,
+        api_key=key,
+        headers=override.headers,
+        timeouts=override.timeouts,
+        quirks=Quirks() if custom and provider == "openai" else spec.quirks,
+    )
+
+
+async def open_model(name: str, config: Config, env: Mapping[str, str]) -> Model:
+    """The client for a model. Loads no HTTP library and touches no network; see `preload`.
+
+    Raises:
+        BadModelName, MissingKey: no client can be made for this name.
+    """
+    if name.startswith(f"{REPLAY}/"):
+        return _open_replay(name)
+    route = resolve(name, config.providers, env)
+    override = _override(route.name.partition("/")[0], config.providers).models.get(route.model)
+    if route.wire == "chat_completions":
+        from .chat_completions import ChatCompletions
+
+        return ChatCompletions(route, model_info(route.name, override))
+    from .litellm_model import LiteLLMModel
+
+    spec = provider_spec(route.provider)
+    if spec is not None and route.base_url == spec.base_url:
+        route = msgspec.structs.replace(route, base_url="")  # LiteLLM's own is the same, path included
+    return LiteLLMModel(route, model_info(route.name, override, deep=True))
+
+
+def preload(name: str, config: Config, env: Mapping[str, str]) -> None:
+    """Load what the first call of this model needs. Slow: meant for a thread behind the first paint.
+    Does nothing for a name that cannot be opened."""
+    if name.startswith(f"{REPLAY}/"):
+        return
+    try:
+        route = resolve(name, config.providers, env)
+    except (BadModelName, MissingKey):
+        return
+    if route.wire in _NATIVE:
+        from .http import tls_context
+
+        if route.base_url.startswith("https:"):
+            tls_context()
+    else:
+        from .litellm_model import load_litellm
+
+        try:
+            load_litellm()
+        except ModelError:
+            pass  # told when the model is called
+
+
+async def probe_server(base_url: str, key: str) -> tuple[str, ...] | None:
+    """What a server lists under `…/models` within `PROBE_S` seconds."""
+    from .http import list_models
+
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    return await list_models(base_url, headers, PROBE_S)
+
+
+async def choose_default(config: Config, env: Mapping[str, str], probe: Probe = probe_server) -> str:
+    """The model to use when none is named: of the first provider with a key, in the order of the table,
+    its default model; else the first model of a local or configured server that answers.
+
+    Raises:
+        NoModel: there is neither.
+    """
+    for provider, spec in PROVIDERS.items():
+        if spec.local or not spec.default_model:
+            continue
+        override = _override(provider, config.providers)
+        base_url, custom = _base_url(spec, override, env)
+        key = _found_key(spec, override, env)
+        if key and custom:
+            offered = await probe(base_url, key) or ()
+            return f"{provider}/{_pick(offered, spec.default_model)}"
+        if key:
+            return f"{provider}/{spec.default_model}"
+    servers = _servers(config, env)
+    answers = await asyncio.gather(*(probe(base_url, key) for _, base_url, key in servers))
+    for (provider, _, _), listed in zip(servers, answers, strict=True):
+        if listed and (model := _pick(listed, "")):
+            return f"{provider}/{model}"
+    raise NoModel(_no_model_text())
+
+
+def _split(name: str, providers: Mapping[str, Provider]) -> tuple[str, str]:
+    provider, slash, model = name.partition("/")
+    if slash and provider and model:
+        return provider, model
+    if not slash and name:
+        for prefix, owner in BARE_NAMES.items():
+            if name.startswith(prefix):
+                return owner, name
+    known = ", ".join([*providers, *list(PROVIDERS)[:6]])
+    raise BadModelName(f"“{name}” is no model name: write PROVIDER/MODEL with a provider such as {known}")
+
+
+def _override(provider: str, providers: Mapping[str, Provider]) -> Provider:
+    return providers.get(provider) or providers.get(ALIASES.get(provider, provider)) or Provider()
+
+
+def _base_url(spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -> tuple[str, bool]:
+    """The base URL, and whether the user gave it."""
+    given = override.base_url or next((env[name] for name in spec.base_url_vars if env.get(name)), "")
+    if not given:
+        return spec.base_url, False
+    return (_local_url(given, spec) if spec.local else given.rstrip("/")), True
+
+
+def _local_url(given: str, spec: ProviderSpec) -> str:
+    """A local server's address as people write it: without scheme, port or `/v1`, or the address it
+    listens on instead of one to connect to."""
+    parts = urlsplit(given if "://" in given else f"http://{given}")
+    host = parts.hostname or "127.0.0.1"
+    try:
+        if ipaddress.ip_address(host).is_unspecified:
+            host = "127.0.0.1"
+    except ValueError:
+        pass
+    default_port = urlsplit(spec.base_url).port if parts.scheme == "http" else None
+    port = parts.port or default_port
+    shown = f"[{host}]" if ":" in host else host
+    path = parts.path.rstrip("/") or "/v1"
+    return f"{parts.scheme}://{shown}{f':{port}' if port else ''}{path}"
+
+
+def _key(provider: str, spec: ProviderSpec, override: Provider, env: Mapping[str, str], *, needed: bool) -> str:
+    key = _found_key(spec, override, env)
+    if key:
+        return key
+    if override.api_key_env:
+        raise MissingKey(
+            f"{override.api_key_env}, the variable for the key of {provider} in the configuration, is not set"
+        )
+    if needed and spec.key_vars:
+        raise MissingKey(f"{provider} needs a key: set {' or '.join(spec.key_vars)}")
+    return ""
+
+
+def _found_key(spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -> str:
+    names = (override.api_key_env,) if override.api_key_env else spec.key_vars
+    return next((env[name].strip() for name in names if env.get(name, "").strip()), "")
+
+
+def _wire(provider: str, spec: ProviderSpec, model: str, *, custom: bool) -> Wire:
+    if provider == "openai" and not custom and model.startswith(_RESPONSES_PREFIXES):
+        return "openai_responses"
+    if custom and provider not in PROVIDERS and provider not in ALIASES:
+        return "chat_completions"
+    return spec.wire
+
+
+def _open_replay(name: str) -> Model:
+    from .replay import ReplayModel
+
+    path = Path(name.partition("/")[2]).expanduser()
+    try:
+        return ReplayModel.open(path, name)
+    except OSError as error:
+        raise BadModelName(f"cannot read the recording {path}: {error.strerror}") from error
+
+
+def _servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Provider, base URL and key of the servers worth asking: those the user gave an address of, then the
+    usual local ones."""
+    given: list[tuple[str, str, str]] = []
+    usual: list[tuple[str, str, str]] = []
+    for provider in dict.fromkeys([*config.providers, *PROVIDERS]):
+        spec = provider_spec(provider) or ProviderSpec()
+        override = _override(provider, config.providers)
+        base_url, custom = _base_url(spec, override, env)
+        if base_url and (custom or spec.local) and spec.wire == "chat_completions":
+            found = (provider, base_url, _found_key(spec, override, env))
+            (given if custom else usual).append(found)
+    return given + usual
+
+
+def _pick(listed: tuple[str, ...], wanted: str) -> str:
+    """The wanted model when it is listed, else the first that can chat; the wanted one when none is."""
+    chat = [name for name in listed if "embed" not in name.lower()]
+    return wanted if wanted in chat or not chat else chat[0]
+
+
+def _no_model_text() -> str:
+    keys = ", ".join(spec.key_vars[0] for spec in PROVIDERS.values() if spec.default_model)
+    return (
+        f"No model was named, no key is set, and no local server answers. Set one of {keys}; or start a local "
+        "server (Ollama, LM Studio, llama.cpp, vLLM); or name a model with --model PROVIDER/MODEL."
+    )

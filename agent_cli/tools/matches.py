@@ -1,0 +1,126 @@
+"""Reading ripgrep's JSON lines into matches by file, and writing them for the model: long lines are shown
+around the match, and everything together stays within a bound."""
+
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from .ripgrep import printable
+
+_MAX_LINE = 400
+_BEFORE_MATCH = 120
+_MAX_CHARS = 30_000
+_Bytes = bytes
+
+
+class _Text(msgspec.Struct, frozen=True):
+    text: str | None = None
+    bytes: str | None = None
+    """Base64, of what is not UTF-8."""
+
+    def raw(self) -> "_Bytes":
+        if self.bytes is None:
+            return (self.text or "").encode()
+        import base64
+
+        return base64.b64decode(self.bytes)
+
+
+class _Span(msgspec.Struct, frozen=True):
+    start: int
+    end: int
+
+
+class _Data(msgspec.Struct, frozen=True):
+    path: _Text = _Text()
+    lines: _Text = _Text()
+    line_number: int | None = None
+    submatches: tuple[_Span, ...] = ()
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    data: _Data = _Data()
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of the result."""
+
+    number: int
+    text: str
+    is_match: bool
+
+
+class Matches(msgspec.Struct):
+    """Lines by file, in the order of the search."""
+
+    files: dict[str, list[Line]]
+    count: int = 0
+    """Lines that match."""
+    more: bool = False
+    """The bound was reached."""
+
+    def render(self, prefix: str) -> list[str]:
+        """A heading for each file, then `12: match` and `13- context`."""
+        out: list[str] = []
+        for path, lines in self.files.items():
+            out.append(printable(prefix + path))
+            previous = lines[0].number
+            with_context = any(not line.is_match for line in lines)
+            for line in lines:
+                if with_context and line.number > previous + 1:
+                    out.append("--")
+                out.append(f"{line.number}{':' if line.is_match else '-'} {line.text}")
+                previous = line.number
+        return out
+
+
+def collect(stdout: bytes, wanted: Callable[[str], bool] | None, limit: int) -> Matches:
+    """The first `limit` matches among files that are `wanted`; a last line that is torn does not count."""
+    decoder = msgspec.json.Decoder(_Event)
+    matches = Matches(files={})
+    room = _MAX_CHARS
+    for record in stdout.split(b"\n"):
+        if not record.startswith(b'{"type":"match"') and not record.startswith(b'{"type":"context"'):
+            continue
+        try:
+            event = decoder.decode(record)
+        except msgspec.DecodeError:
+            matches.more = True
+            break
+        path = os.fsdecode(event.data.path.raw()).removeprefix("./")
+        if wanted and not wanted(path):
+            continue
+        is_match = event.type == "match"
+        if is_match and (matches.count >= limit or room <= 0):
+            matches.more = True
+            break
+        line = Line(event.data.line_number or 0, _excerpt(event.data), is_match)
+        room -= len(line.text) + 8
+        matches.count += is_match
+        matches.files.setdefault(path, []).append(line)
+    _drop_bare_context(matches)
+    return matches
+
+
+def _drop_bare_context(matches: Matches) -> None:
+    for path in [path for path, lines in matches.files.items() if not any(line.is_match for line in lines)]:
+        del matches.files[path]
+
+
+def _excerpt(data: _Data) -> str:
+    """The line, or of a long one the part around the first match."""
+    raw: bytes = data.lines.raw()
+    start = data.submatches[0].start if data.submatches else 0
+    if len(raw) <= _MAX_LINE:
+        return _decoded(raw.rstrip(b"\r\n"))
+    first = max(0, min(start - _BEFORE_MATCH, len(raw) - _MAX_LINE))
+    middle = _decoded(raw[first : first + _MAX_LINE].rstrip(b"\r\n"))
+    head = f"[…{first} bytes…] " if first else ""
+    left = len(raw) - first - _MAX_LINE
+    return f"{head}{middle}{f' […{left} bytes…]' if left > 0 else ''}"
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

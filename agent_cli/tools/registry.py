@@ -1,0 +1,154 @@
+"""The tools of a session in their fixed order: what the model is told of them, and how a call's argument
+text becomes a tool and its typed parameters."""
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from .ask import AskUser
+from .base import Tool, ToolError, describe
+from .edit import EditFile
+from .listing import ListDir
+from .plan import UpdatePlan
+from .read import ReadFile
+from .schema import fields_in_words, object_schema
+from .search import Glob, Grep
+from .shell import Shell
+from .write import WriteFile
+
+_NOTHING_RUN = "Nothing was run."
+_JSON_KINDS = {str: "a string", int: "a number", float: "a number", bool: "a boolean", list: "an array"}
+
+
+class ToolDeclaration(msgspec.Struct, frozen=True):
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of an object, without references."""
+
+
+class Registry:
+    """Tools by name, in the order given. The same tools always give the same bytes."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._specs: tuple[ToolDeclaration, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of exactly this name."""
+        return self._tools.get(name)
+
+    def specs(self) -> tuple[ToolDeclaration, ...]:
+        """The declarations for a model request."""
+        if self._specs is None:
+            self._specs = tuple(
+                ToolDeclaration(tool.name, describe(tool), object_schema(tool.Params))
+                for tool in self._tools.values()
+            )
+        return self._specs
+
+    def parse(self, name: str, arguments_json: str) -> tuple[Tool, Any]:
+        """The tool and its parameters for a call as the model wrote it; no text stands for `{}`.
+
+        Raises:
+            ToolError: no such tool, or arguments that are not its; the text says what would be right.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise ToolError(self._unknown(name))
+        arguments = _object(name, arguments_json)
+        try:
+            return tool, msgspec.convert(arguments, tool.Params, strict=False)
+        except msgspec.ValidationError as error:
+            for reading in (_without_nulls(arguments), _without_nulls(_unwrapped(arguments))):
+                with contextlib.suppress(msgspec.ValidationError):
+                    return tool, msgspec.convert(reading, tool.Params, strict=False)
+            raise ToolError(
+                f"Wrong arguments for {name}: {error}. Its fields: {fields_in_words(tool.Params)}. {_NOTHING_RUN}"
+            ) from error
+
+    def _unknown(self, name: str) -> str:
+        import difflib
+
+        near = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"The tools are: {', '.join(self._tools)}."
+        return f"There is no tool named {name!r}. {hint} {_NOTHING_RUN}"
+
+
+def _object(name: str, text: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
+    data = text.encode("utf-8", "replace")
+    try:
+        value = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise ToolError(
+            f"The arguments for {name} are not valid JSON{_place(str(error), data)}. {_NOTHING_RUN}"
+            " Send the call again with one complete JSON object."
+        ) from error
+    if not isinstance(value, dict):
+        kind = _JSON_KINDS.get(type(value), "null")
+        raise ToolError(f"The arguments for {name} must be a JSON object, not {kind}. {_NOTHING_RUN}")
+    return value
+
+
+def _place(message: str, data: bytes) -> str:
+    """` at line 2, column 4: trailing comma in object`, from msgspec's words with a byte offset."""
+    what = message.removeprefix("JSON is malformed: ")
+    reason, found, rest = what.rpartition(" (byte ")
+    if not found:
+        return f": {what} (they end after {len(data)} bytes)"
+    before = data[: int(rest.rstrip(")"))]
+    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+    return f" at line {line}, column {column}: {reason}"
+
+
+def _without_nulls(value: Any) -> Any:
+    """Null stands for "left out" with some models."""
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arrays and objects that were written as JSON text within a string, as some models do."""
+    return {key: _from_text(value) for key, value in arguments.items()}
+
+
+def _from_text(value: Any) -> Any:
+    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
+        return value
+    try:
+        return msgspec.json.decode(value.encode("utf-8", "replace"))
+    except msgspec.DecodeError:
+        return value
+
+
+def default_registry(enabled: tuple[str, ...] = (), interactive: bool = True) -> Registry:
+    """All tools, or those named in `enabled`; `ask_user` only where somebody can answer.
+
+    Raises:
+        ToolError: `enabled` names a tool that does not exist.
+    """
+    tools: tuple[Tool, ...] = (
+        ReadFile(), ListDir(), Glob(), Grep(), EditFile(), WriteFile(), Shell(), UpdatePlan(), AskUser(),
+    )  # fmt: skip
+    everything = Registry(tools)
+    for name in enabled:
+        if everything.get(name) is None:
+            raise ToolError(everything._unknown(name).removesuffix(f" {_NOTHING_RUN}"))
+    return Registry(
+        tool
+        for tool in tools
+        if (not enabled or tool.name in enabled) and (interactive or tool.name != AskUser.name)
+    )

@@ -1,0 +1,178 @@
+"""`grep` and `glob`: finding text and files with ripgrep, in bounded portions."""
+
+import os
+import re
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+
+from ..protocol.actions import Action, ReadPath
+from . import globs
+from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from .matches import Matches, collect
+from .output import counted
+from .ripgrep import Found, Place, printable, ripgrep, search_place, skipped_note
+
+_MAX_LIMIT = 1000
+_MAX_STATTED = 50_000
+_Limit = Annotated[int, msgspec.Meta(description="At most this many results")]
+
+
+class GrepParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `grep` takes."""
+
+    pattern: Annotated[str, msgspec.Meta(description="Regular expression")]
+    path: str = "."
+    glob: Annotated[str, msgspec.Meta(description="Only these files, e.g. *.py or src/**/*.{js,ts}")] = ""
+    context: Annotated[int, msgspec.Meta(description="Lines around each match")] = 0
+    ignore_case: bool = False
+    files_only: bool = False
+    limit: _Limit = 100
+
+
+class Grep:
+    """Finds lines, or the files that have them."""
+
+    name = "grep"
+    Params = GrepParams
+    editable = ""
+
+    def title(self, params: GrepParams) -> str:
+        where = "" if params.path in ("", ".") else f" in {params.path}"
+        return printable(f"{params.pattern}{where}{f' ({params.glob})' if params.glob else ''}")
+
+    def actions(self, params: GrepParams, context: ToolContext) -> tuple[Action, ...]:
+        return _read_action(params.path, context)
+
+    async def preview(self, params: GrepParams, context: ToolContext) -> Preview:
+        return Preview(f"Search {locate(context, params.path or '.').real} for {params.pattern}")
+
+    async def run(self, params: GrepParams, context: ToolContext) -> ToolOutcome:
+        if not params.pattern:
+            raise ToolError("The pattern is empty.")
+        place = search_place(context, params.path)
+        wanted = _matcher(params.glob) if params.glob else None
+        limit = min(max(1, params.limit), _MAX_LIMIT)
+        only = globs.ignore_file(params.glob) if params.glob and place.argument == "." else ""
+        found = await ripgrep(context, place, *_arguments(params, limit), only=only)
+        if params.files_only:
+            names = _names(found, wanted)
+            return _files_outcome(
+                [place.prefix + name for name in names], limit, found, place, "files have matches"
+            )
+        return _matches_outcome(collect(found.stdout, wanted, limit), found, place, limit)
+
+
+def _arguments(params: GrepParams, limit: int) -> list[str]:
+    arguments = ["--engine=auto", "--sort=path"]
+    if params.ignore_case:
+        arguments.append("--ignore-case")
+    if "\\n" in params.pattern or "\n" in params.pattern:
+        arguments.append("--multiline")
+    if params.files_only:
+        arguments += ["--files-with-matches", "--null"]
+    else:
+        around = min(max(0, params.context), 20)
+        arguments += ["--json", f"--max-count={limit + 1}", f"--context={around}"]
+    return [*arguments, f"--regexp={params.pattern}", "--"]
+
+
+def _matches_outcome(matches: Matches, found: Found, place: Place, limit: int) -> ToolOutcome:
+    lines = matches.render(place.prefix)
+    count, files = matches.count, len(matches.files)
+    if matches.more or found.cut:
+        lines.append(
+            f"[The first {counted(count, 'match', 'matches')}, in {counted(files, 'file')}; there are more."
+            f" Narrow the pattern, path or glob{f', or raise limit ({limit})' if limit < _MAX_LIMIT else ''}]"
+        )
+    elif not count:
+        lines.append("[No matches]")
+    else:
+        lines.append(f"[{counted(count, 'match', 'matches')} in {counted(files, 'file')}]")
+    lines += _errors_note(found) + skipped_note(found, place)
+    more = " or more" if matches.more or found.cut else ""
+    return ToolOutcome(text="\n".join(lines), display=f"{count}{more} matches in {counted(files, 'file')}")
+
+
+class GlobParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `glob` takes."""
+
+    pattern: Annotated[str, msgspec.Meta(description="e.g. *.py or src/**/*.{js,ts}")]
+    path: str = "."
+    limit: _Limit = 100
+
+
+class Glob:
+    """Finds files by name."""
+
+    name = "glob"
+    Params = GlobParams
+    editable = ""
+
+    def title(self, params: GlobParams) -> str:
+        return printable(params.pattern + ("" if params.path in ("", ".") else f" in {params.path}"))
+
+    def actions(self, params: GlobParams, context: ToolContext) -> tuple[Action, ...]:
+        return _read_action(params.path, context)
+
+    async def preview(self, params: GlobParams, context: ToolContext) -> Preview:
+        return Preview(f"Look for {params.pattern} in {locate(context, params.path or '.').real}")
+
+    async def run(self, params: GlobParams, context: ToolContext) -> ToolOutcome:
+        place = search_place(context, params.path)
+        if place.argument != ".":
+            raise ToolError(f"{place.where.shown} is a file; `path` must be a folder")
+        pattern = params.pattern.strip().removeprefix(f"{place.folder}/")
+        if not pattern:
+            raise ToolError("The pattern is empty.")
+        found = await ripgrep(context, place, "--files", "--null")
+        names = _newest_first(_names(found, _matcher(pattern)), place)
+        limit = min(max(1, params.limit), _MAX_LIMIT)
+        return _files_outcome([place.prefix + name for name in names], limit, found, place, "files, newest first")
+
+
+def _files_outcome(names: list[str], limit: int, found: Found, place: Place, what: str) -> ToolOutcome:
+    """A list of files; `names` may be longer than `limit`."""
+    lines = [printable(name) for name in names[:limit]]
+    if len(names) > limit or found.cut:
+        total = f"{len(names)} or more" if found.cut else str(len(names))
+        lines.append(f"[{len(lines)} of {total} {what}. Narrow the pattern or path, or raise limit]")
+    else:
+        lines.append(f"[{len(names)} {what}]" if names else "[No files found]")
+    lines += _errors_note(found) + skipped_note(found, place)
+    return ToolOutcome(text="\n".join(lines), display=f"{len(names)}{' or more' if found.cut else ''} files")
+
+
+def _names(found: Found, wanted: Callable[[str], bool] | None) -> list[str]:
+    """The NUL-terminated paths of a listing, relative to the folder searched."""
+    names = (os.fsdecode(raw).removeprefix("./") for raw in found.stdout.split(b"\0")[:-1])
+    return [name for name in names if wanted is None or wanted(name)]
+
+
+def _newest_first(names: list[str], place: Place) -> list[str]:
+    def age(name: str) -> float:
+        try:
+            return -os.lstat(place.folder / name).st_mtime
+        except OSError:
+            return 0.0
+
+    return [name for _, name in sorted((age(name), name) for name in names[:_MAX_STATTED])]
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    try:
+        return globs.matcher(pattern)
+    except (ValueError, re.error) as error:
+        raise ToolError(f"The glob {pattern!r} is invalid: {error}") from error
+
+
+def _read_action(path: str, context: ToolContext) -> tuple[Action, ...]:
+    where = locate(context, path or ".")
+    return (ReadPath(where.real, where.shown),)
+
+
+def _errors_note(found: Found) -> list[str]:
+    if not found.errors:
+        return []
+    return [f"[{len(found.errors)} files or folders could not be read, the first: {printable(found.errors[0])}]"]

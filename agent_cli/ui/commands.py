@@ -1,0 +1,255 @@
+"""Slash commands: one table that drives completion, `/help` and what happens.
+
+A command that is not in the table is never sent to the model; the nearest names are shown instead. Only a
+first word like `/name` counts as a command, so a prompt may begin with a path.
+"""
+
+import difflib
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal, Protocol, get_args
+
+import msgspec
+
+from ..config.schema import Effort
+from ..protocol.actions import Mode
+from ..protocol.client import Client
+from ..protocol.operations import ChangeSettings, Compact, Redo, Undo, UserInput
+from ..protocol.sanitize import clean
+from . import lines
+from .host import Host
+from .theme import Theme
+
+_COMMAND = re.compile(r"/([A-Za-z?][\w-]*)(?:\s+(.*))?$", re.DOTALL)
+_MAX_ROWS = 40
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+EFFORTS: tuple[str, ...] = get_args(Effort)
+
+
+class Leaving(msgspec.Struct, frozen=True):
+    """Why the REPL ended, for the composition root."""
+
+    kind: Literal["quit", "new", "resume"]
+    session_id: str = ""
+
+
+class Desk(Protocol):
+    """What a command works with."""
+
+    client: Client
+    host: Host
+    theme: Theme
+
+    def say(self, text: str) -> None:
+        """Print lines that are safe already."""
+        ...
+
+    def leave(self, leaving: Leaving) -> None:
+        """End the REPL."""
+        ...
+
+
+class Command(msgspec.Struct, frozen=True):
+    """One row of the table."""
+
+    name: str
+    arguments: str
+    help: str
+    run: Callable[[Desk, str], Awaitable[None]]
+    values: Callable[[Desk], Iterable[str]] | None = None
+    """What completion offers as the argument."""
+    idle: bool = False
+    """Only when no turn runs."""
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """Name and argument of a command line, or None for anything else."""
+    found = _COMMAND.match(text.strip())
+    return (found.group(1).lower(), (found.group(2) or "").strip()) if found else None
+
+
+async def run(desk: Desk, name: str, argument: str) -> None:
+    """Carry out one command, or say what is wrong with it."""
+    command = TABLE.get(ALIASES.get(name, name))
+    if command is None:
+        near = difflib.get_close_matches(name, TABLE, n=3, cutoff=0.5)
+        hint = "Did you mean " + ", ".join(f"/{other}" for other in near) + "?" if near else "/help lists them."
+        desk.say(f"There is no command /{name}. {hint}")
+    elif command.idle and desk.client.snapshot().busy:
+        desk.say(f"/{command.name} has to wait: a turn is running. Esc stops it.")
+    else:
+        await command.run(desk, argument)
+
+
+async def _help(desk: Desk, argument: str) -> None:
+    rows = [(f"/{c.name} {c.arguments}".strip(), c.help) for c in TABLE.values()]
+    width = max(len(left) for left, _ in rows)
+    out = [f"  {left:<{width}}  {right}" for left, right in rows]
+    keys = (
+        "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
+        "While a turn runs: Enter steers it, Tab queues for afterwards, Esc or Ctrl-C stops it.",
+        "Shift-Tab changes the mode, Ctrl-O shows folded output, @ names a file, !command runs it yourself.",
+    )
+    desk.say("\n".join([*out, *keys]))
+
+
+async def _model(desk: Desk, argument: str) -> None:
+    if not argument:
+        known = desk.host.models("")[:_MAX_ROWS]
+        rows = [f"  {lines.one_line(name)}" for name in known]
+        desk.say("\n".join([f"Model: {lines.one_line(desk.client.snapshot().model)}", *rows]))
+        return
+    found = desk.host.models(argument)
+    if argument not in found and len(found) != 1 and "/" not in argument:
+        rows = [f"  {lines.one_line(name)}" for name in found[:_MAX_ROWS]]
+        desk.say("\n".join(["Several models match:" if rows else "No model matches.", *rows]))
+        return
+    name = found[0] if len(found) == 1 and "/" not in argument else argument
+    await desk.client.submit(ChangeSettings(model=name))
+
+
+async def _mode(desk: Desk, argument: str) -> None:
+    for mode in MODES:
+        if argument == mode:
+            await desk.client.submit(ChangeSettings(mode=mode))
+            return
+    desk.say(f"Mode: {desk.client.snapshot().mode}. Choose one of: {', '.join(MODES)}.")
+
+
+async def _effort(desk: Desk, argument: str) -> None:
+    if argument in EFFORTS:
+        await desk.client.submit(ChangeSettings(effort=argument))
+    else:
+        now = desk.client.snapshot().effort or "the model's default"
+        desk.say(f"Effort: {now}. Choose one of: {', '.join(EFFORTS)}.")
+
+
+async def _permissions(desk: Desk, argument: str) -> None:
+    rows = [
+        f"  {rule.verdict:<5} {lines.one_line(rule.rule)}  {desk.theme.paint('muted', lines.one_line(rule.place))}"
+        for rule in desk.host.permissions()
+    ]
+    desk.say("\n".join([f"Mode {desk.client.snapshot().mode}; deny beats ask beats allow.", *rows]))
+
+
+async def _undo(desk: Desk, argument: str) -> None:
+    if argument and not (argument.isdecimal() and int(argument) > 0):
+        desk.say("/undo takes a number of turns.")
+        return
+    await desk.client.submit(Undo(int(argument or "1")))
+
+
+async def _redo(desk: Desk, argument: str) -> None:
+    await desk.client.submit(Redo())
+
+
+async def _compact(desk: Desk, argument: str) -> None:
+    await desk.client.submit(Compact(argument))
+
+
+async def _retry(desk: Desk, argument: str) -> None:
+    await desk.client.submit(UserInput(""))
+
+
+async def _status(desk: Desk, argument: str) -> None:
+    now = desk.client.snapshot()
+    facts = {
+        "session": f"{now.session_id} {now.title}",
+        "file": now.session_path or "not saved",
+        "directory": now.cwd,
+        "model": f"{now.model} {now.effort}",
+        "mode": now.mode,
+        "sandbox": now.sandbox,
+        "turns": f"{now.turns}, {'one running' if now.busy else 'idle'}, {len(now.queued)} queued",
+        "context": f"{lines.count(now.context_tokens)} of {lines.count(now.context_window)} tokens",
+        "cost": lines.money(now.totals),
+    }
+    desk.say("\n".join(f"  {name:<10} {lines.one_line(fact, 300)}" for name, fact in facts.items()))
+
+
+async def _cost(desk: Desk, argument: str) -> None:
+    totals = desk.client.snapshot().totals
+    rows = [f"  {lines.money(totals)} for {totals.requests} requests"]
+    for name in ("input", "cache_read", "cache_write", "output", "reasoning"):
+        rows.append(f"  {name.replace('_', ' '):<12} {lines.count(getattr(totals, name))}")
+    if totals.unpriced:
+        rows.append(f"  {totals.unpriced} requests have no known price.")
+    desk.say("\n".join(rows))
+
+
+async def _context(desk: Desk, argument: str) -> None:
+    now = desk.client.snapshot()
+    share = f" ({100 * now.context_tokens // now.context_window}%)" if now.context_window else ""
+    head = f"  {lines.count(now.context_tokens)} of {lines.count(now.context_window)} tokens{share}"
+    rows = [f"  {lines.count(part.tokens):>8}  {lines.one_line(part.name)}" for part in now.context_parts]
+    desk.say("\n".join([f"{head}, {lines.one_line(now.context_source)}", *rows]))
+
+
+async def _diff(desk: Desk, argument: str) -> None:
+    text = await desk.client.diff()
+    desk.say("\n".join(lines.diff(text, desk.theme)) if text.strip() else "Nothing has changed.")
+
+
+async def _plan(desk: Desk, argument: str) -> None:
+    desk.say("\n".join(lines.plan(desk.client.snapshot().plan, desk.theme)) or "There is no plan.")
+
+
+async def _sessions(desk: Desk, argument: str) -> None:
+    rows = []
+    for line in desk.host.sessions()[:_MAX_ROWS]:
+        cost = "" if line.cost_usd is None else f"${line.cost_usd:.2f}"
+        facts = f"{line.when} · {line.turns} turns {cost}".rstrip()
+        rows.append(f"  {line.id}  {lines.one_line(line.title, 80)}  {desk.theme.paint('muted', clean(facts))}")
+    desk.say("\n".join(rows) or "There are no saved sessions here.")
+
+
+async def _resume(desk: Desk, argument: str) -> None:
+    if not argument:
+        await _sessions(desk, "")
+        desk.say("/resume ID opens one; the first characters are enough.")
+        return
+    found = [line.id for line in desk.host.sessions() if line.id.startswith(argument)]
+    if len(found) == 1:
+        desk.leave(Leaving("resume", found[0]))
+    else:
+        desk.say("No session begins with that." if not found else f"{len(found)} sessions begin with that.")
+
+
+async def _new(desk: Desk, argument: str) -> None:
+    desk.leave(Leaving("new"))
+
+
+async def _quit(desk: Desk, argument: str) -> None:
+    desk.leave(Leaving("quit"))
+
+
+_ROWS = (
+    Command("help", "", "this list", _help),
+    Command("model", "[NAME]", "show or change the model", _model, lambda desk: desk.host.models("")),
+    Command("mode", "[MODE]", "show or change what is allowed without asking", _mode, lambda desk: MODES),
+    Command("effort", "[LEVEL]", "how hard the model thinks", _effort, lambda desk: EFFORTS),
+    Command("permissions", "", "the rules in force", _permissions),
+    Command("undo", "[N]", "take back the last turns and their file changes", _undo),
+    Command("redo", "", "bring back what the last undo took away", _redo),
+    Command("compact", "[FOCUS]", "shorten the conversation", _compact),
+    Command("retry", "", "carry on, or send the last request again", _retry, idle=True),
+    Command("diff", "", "all changes since the session began", _diff),
+    Command("plan", "", "the model's plan", _plan),
+    Command("status", "", "session, model, mode, sandbox", _status),
+    Command("cost", "", "tokens and money so far", _cost),
+    Command("context", "", "what fills the context window", _context),
+    Command("sessions", "", "saved sessions of this directory", _sessions),
+    Command(
+        "resume",
+        "[ID]",
+        "open a saved session",
+        _resume,
+        lambda desk: (s.id for s in desk.host.sessions()),
+        idle=True,
+    ),
+    Command("new", "", "start a new session", _new, idle=True),
+    Command("quit", "", "leave", _quit),
+)
+TABLE: dict[str, Command] = {command.name: command for command in _ROWS}
+ALIASES = {"?": "help", "exit": "quit", "q": "quit", "clear": "new", "models": "model", "usage": "cost"}

@@ -1,0 +1,327 @@
+"""One task without a person: events in, one result out, as text, JSON or JSON lines.
+
+Standard output carries the result and nothing else; progress goes to standard error. The result is
+written whatever happens: failures, signals, a closed pipe.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TextIO
+
+import msgspec
+
+from ..protocol import events as ev
+from ..protocol.client import Client
+from ..protocol.messages import FileChange, Image
+from ..protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, UserInput
+from ..protocol.sanitize import clean
+from ..protocol.stop import StopReason, exit_code
+from . import lines
+from .theme import NONE
+
+OutputFormat = Literal["text", "json", "stream-json"]
+
+_GRACE_S = 5.0
+"""How long an interrupted turn may take to end before the result is written without it."""
+
+
+class UsageTotals(msgspec.Struct, frozen=True):
+    """Token sums of the run; null where no provider reported them."""
+
+    input: int | None
+    output: int | None
+    cache_read: int | None
+    cache_write: int | None
+    reasoning: int | None
+    requests: int
+
+
+class ChangedFile(msgspec.Struct, frozen=True):
+    path: str
+    kind: str
+    added: int
+    removed: int
+
+
+class CommandRun(msgspec.Struct, frozen=True):
+    command: str
+    exit_code: int | None
+    duration_s: float
+
+
+class Denied(msgspec.Struct, frozen=True):
+    """An action that was not allowed; `rule` names what decided."""
+
+    tool: str
+    reason: str
+    rule: str
+
+
+class RunResult(ev.Event, frozen=True, kw_only=True, tag="result"):
+    """How the run ended: the last line of `stream-json` and the only output of `json`."""
+
+    session_id: str
+    stop_reason: StopReason
+    exit_code: int
+    text: str
+    structured: Any = None
+    """The answer as data, when a schema was asked for."""
+    usage: UsageTotals
+    cost_usd: float | None
+    turns: int
+    """Model calls."""
+    duration_s: float
+    changed_files: tuple[ChangedFile, ...]
+    commands: tuple[CommandRun, ...]
+    verified: bool | None
+    denied: tuple[Denied, ...]
+    error: ev.ErrorInfo | None
+
+
+class Stopper:
+    """What a signal handler holds of a run. `stop` may be called at any time, from the loop's thread."""
+
+    def __init__(self) -> None:
+        self.reason: StopReason | None = None
+        self._called = asyncio.Event()
+
+    def stop(self, reason: StopReason) -> None:
+        """Interrupt the run; it ends with this stop reason and still writes its result."""
+        self.reason = self.reason or reason
+        self._called.set()
+
+    async def wait(self) -> None:
+        """Returns once `stop` has been called."""
+        await self._called.wait()
+
+
+async def run_task(
+    client: Client,
+    task: str,
+    images: tuple[Image, ...] = (),
+    *,
+    output_format: OutputFormat = "text",
+    quiet: bool = False,
+    out: TextIO,
+    err: TextIO,
+    verify: Callable[[], Awaitable[bool]] | None = None,
+    structure: Callable[[str], object] | None = None,
+    stopper: Stopper | None = None,
+) -> RunResult:
+    """Run `task` to its end and write the result to `out`.
+
+    `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final
+    text into data, raising ValueError where it does not fit. The client is left open for the caller.
+    """
+    run = _Run(client, output_format, _Pipe(out), _Pipe(err), quiet)
+    work = asyncio.ensure_future(run.work(task, images, verify, structure))
+    stopper = stopper or Stopper()
+    watch = asyncio.ensure_future(stopper.wait())
+    try:
+        await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
+        if stopper.reason and not work.done():
+            await client.submit(Interrupt())
+            await asyncio.wait({work}, timeout=_GRACE_S)
+    finally:
+        watch.cancel()
+        work.cancel()
+        await asyncio.gather(work, watch, return_exceptions=True)
+    if not work.cancelled() and (failure := work.exception()) is not None:
+        run.failed("internal_error", ev.ErrorInfo("internal_error", f"{type(failure).__name__}: {failure}"))
+    return run.finish(stopper.reason)
+
+
+class _Pipe:
+    """A text stream whose reader may go away at any time."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream: TextIO | None = stream
+        self.is_terminal = stream.isatty()
+
+    def write(self, text: str) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except UnicodeEncodeError:
+            self.write(text.encode("ascii", "backslashreplace").decode("ascii"))
+        except (OSError, ValueError):
+            self._close(self._stream)
+
+    def _close(self, stream: TextIO) -> None:
+        """Nobody reads any more: what is still buffered must not fail again when the program exits."""
+        self._stream = None
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
+        except (OSError, ValueError):
+            pass
+
+
+class _Run:
+    """What has been seen of the run so far."""
+
+    def __init__(self, client: Client, output_format: OutputFormat, out: _Pipe, err: _Pipe, quiet: bool):
+        self._client, self._format, self._out, self._err, self._quiet = client, output_format, out, err, quiet
+        self._before = client.snapshot().totals
+        self._session_id = client.snapshot().session_id
+        self._start = time.monotonic()
+        self._seq = 0
+        self._id = ""
+        self._text = ""
+        self._reason: StopReason = "internal_error"
+        self._error: ev.ErrorInfo | None = None
+        self._turns = 0
+        self._changes: dict[str, FileChange] = {}
+        self._commands: list[CommandRun] = []
+        self._denied: list[Denied] = []
+        self._structured: object = None
+        self._verified: bool | None = None
+        self._unfit = False
+
+    async def work(
+        self,
+        task: str,
+        images: tuple[Image, ...],
+        verify: Callable[[], Awaitable[bool]] | None,
+        structure: Callable[[str], object] | None,
+    ) -> None:
+        self._id = await self._client.submit(UserInput(task, images))
+        if not await self._consume():
+            return
+        if structure:
+            try:
+                self._structured = structure(self._text)
+            except ValueError as problem:
+                self._unfit = True
+                self._error = ev.ErrorInfo("schema", f"The answer does not fit the schema: {problem}")
+        if verify:
+            self._verified = await verify()
+            self._progress("verify: " + ("passed" if self._verified else "failed"))
+
+    async def _consume(self) -> bool:
+        """Reads events until ours has ended; whether the turn came to an end of its own."""
+        async for event in self._client.events():
+            self._seq = event.seq
+            if self._format == "stream-json":
+                self._out.write(_encode(event))
+            await self._note(event)
+            if isinstance(event, ev.TERMINAL) and event.submission_id == self._id:
+                return isinstance(event, ev.TurnCompleted)
+        if self._error is None:
+            self.failed("internal_error", ev.ErrorInfo("internal_error", "The engine ended without an answer."))
+        return False
+
+    async def _note(self, event: ev.AnyEvent) -> None:
+        match event:
+            case ev.SessionStarted():
+                self._session_id = event.session_id
+            case ev.AnswerCompleted():
+                self._turns += 1
+                self._text = event.text or self._text
+            case ev.ToolCallFinished():
+                self._tool(event)
+            case ev.ApprovalRequested():  # nobody is here: no decision is a refusal
+                await self._client.submit(ApprovalAnswer(event.request_id))
+            case ev.QuestionAsked():
+                answer = "Nobody is here to answer. Decide yourself and say what you assumed."
+                await self._client.submit(QuestionAnswer(event.request_id, answer))
+            case ev.RetryScheduled():
+                delay, why = lines.seconds(event.delay_s), lines.one_line(event.error.message)
+                self._progress(f"retry {event.attempt} in {delay}: {why}")
+            case ev.Notice():
+                self._progress(f"{event.level}: {lines.one_line(event.text, 1000)}")
+            case ev.Compacted():
+                before, after = lines.count(event.before), lines.count(event.after)
+                self._progress(f"context reduced: {before} → {after} tokens")
+            case ev.TurnCompleted() if event.submission_id == self._id:
+                self._ended(event.stop_reason, event.text, event.changes)
+            case ev.TurnAborted() if event.submission_id == self._id:
+                self._ended(event.stop_reason, event.text, event.changes)
+            case ev.TurnFailed() if event.submission_id == self._id:
+                self._ended(event.stop_reason, "", event.changes)
+                self.failed(event.stop_reason, event.error)
+            case ev.SessionClosed() if event.error:
+                self.failed("internal_error", event.error)
+            case _:
+                pass
+
+    def _tool(self, event: ev.ToolCallFinished) -> None:
+        self._progress(lines.tool_line(event, NONE))
+        if event.command:
+            self._commands.append(CommandRun(event.command, event.exit_code, event.duration_s))
+        if event.status == "denied":
+            self._denied.append(Denied(event.tool, event.text, event.rule))
+
+    def _ended(self, reason: StopReason, text: str, changes: tuple[FileChange, ...]) -> None:
+        self._reason = reason
+        self._text = text or self._text
+        self._changes = {change.path: change for change in changes}
+
+    def failed(self, reason: StopReason, error: ev.ErrorInfo) -> None:
+        """The run ends with this error; the first one counts."""
+        self._reason = reason
+        self._error = self._error or error
+
+    def _progress(self, line: str) -> None:
+        if not self._quiet:
+            self._err.write(line + "\n")
+
+    def finish(self, stopped: StopReason | None) -> RunResult:
+        """Builds the result and writes it."""
+        result = self._result(stopped or self._reason)
+        if result.error:
+            self._err.write(lines.error(result.error, NONE) + "\n")
+        elif result.stop_reason != "end_turn" and not self._quiet:
+            self._err.write(f"stopped: {result.stop_reason}\n")
+        if self._format == "text":
+            text = clean(result.text) if self._out.is_terminal else result.text
+            self._out.write(text if not text or text.endswith("\n") else text + "\n")
+        else:
+            self._out.write(_encode(result))
+        return result
+
+    def _result(self, reason: StopReason) -> RunResult:
+        totals = lines.since(self._before, self._client.snapshot().totals)
+        fits = False if self._unfit else self._verified
+        return RunResult(
+            seq=self._seq + 1,
+            submission_id=self._id,
+            time=time.time(),
+            session_id=self._session_id,
+            stop_reason=reason,
+            exit_code=exit_code(reason, denied=bool(self._denied), verified=fits),
+            text=self._text,
+            structured=self._structured,
+            usage=UsageTotals(
+                totals.input,
+                totals.output,
+                totals.cache_read,
+                totals.cache_write,
+                totals.reasoning,
+                totals.requests,
+            ),
+            cost_usd=totals.cost_usd,
+            turns=self._turns,
+            duration_s=round(time.monotonic() - self._start, 3),
+            changed_files=tuple(
+                ChangedFile(change.path, change.kind, change.added, change.removed)
+                for change in self._changes.values()
+            ),
+            commands=tuple(self._commands),
+            verified=self._verified,
+            denied=tuple(self._denied),
+            error=self._error,
+        )
+
+
+def _encode(event: ev.Event) -> str:
+    try:
+        return msgspec.json.encode(event).decode("utf-8") + "\n"
+    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot hold
+        return json.dumps(msgspec.to_builtins(event)) + "\n"

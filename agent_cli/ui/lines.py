@@ -1,0 +1,175 @@
+"""One line of text for each fact worth a line: durations, counts, tool calls, plans, errors, reports.
+
+Shared by the REPL, the plain REPL and the one-shot runner; needs no library. Everything that comes from
+a model, a tool or a file is made safe here, before any other code sees it.
+"""
+
+import math
+import re
+
+from ..protocol.events import ErrorInfo, RestoreReport, ToolCallFinished
+from ..protocol.messages import FileChange, PlanItem, ToolStatus
+from ..protocol.sanitize import clean
+from ..protocol.stop import StopReason
+from ..protocol.usage import Totals
+from .theme import Role, Theme
+
+ICONS: dict[ToolStatus, tuple[str, Role]] = {
+    "ok": ("✓", "ok"),
+    "failed": ("✗", "error"),
+    "denied": ("⊘", "warning"),
+    "cancelled": ("■", "warning"),
+    "unknown": ("?", "warning"),
+}
+
+REASONS: dict[StopReason, str] = {
+    "end_turn": "",
+    "abandoned": "Went on with your new message.",
+    "turn_limit": "Stopped at the limit of model calls for one prompt. /retry carries on.",
+    "cost_limit": "Stopped at the cost limit. Raise limits.cost_usd, then /retry.",
+    "time_limit": "Stopped at the time limit. /retry carries on.",
+    "length_limit": "The answer was cut off at the output limit again and again.",
+    "context_limit": "The conversation no longer fits the model. Try /compact, or /new.",
+    "stuck": "Stopped: the model repeated itself. Tell it what to do differently.",
+    "no_answer": "The model gave no usable answer. /retry asks again.",
+    "content_filter": "The provider's content filter stopped the answer.",
+    "auth_error": "The provider refused the credentials.",
+    "provider_error": "The provider failed. /retry tries again.",
+    "bad_model": "The provider does not know this model. Choose another with /model.",
+    "interrupted": "Stopped. Your message and all that arrived are kept; /retry carries on.",
+    "terminated": "Terminated.",
+    "internal_error": "Something broke inside the program.",
+}
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """`text`, made safe, on one line of at most `limit` characters."""
+    flat = " ".join(clean(text[: limit * 4]).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def seconds(duration_s: float) -> str:
+    """A duration: `0.3s`, `42s`, `3m05s`, `2h10m`."""
+    if not math.isfinite(duration_s):
+        return "?"
+    if duration_s < 10:
+        return f"{max(0.0, duration_s):.1f}s"
+    whole = round(duration_s)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def count(tokens: int | None) -> str:
+    """A number of tokens: `812`, `12.3k`, `1.2M`, or `?` when unknown."""
+    if tokens is None:
+        return "?"
+    if tokens < 1000:
+        return str(tokens)
+    return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
+
+
+def tokens(totals: Totals) -> str:
+    """Tokens sent and answered, those from the cache included: `12.3k in, 800 out`."""
+    sent = totals.input
+    if sent is not None:
+        sent += (totals.cache_read or 0) + (totals.cache_write or 0)
+    return f"{count(sent)} in, {count(totals.output)} out"
+
+
+def money(totals: Totals) -> str:
+    """What these calls cost; `≥` when some have no known price, `$?` when none has."""
+    if totals.cost_usd is None:
+        return "$?" if totals.requests else "$0"
+    return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
+
+
+def since(before: Totals, after: Totals) -> Totals:
+    """What was added between two sums; a field nobody has reported stays unknown."""
+
+    def gain(new: int | None, old: int | None) -> int | None:
+        return None if new is None else new - (old or 0)
+
+    cost = None if after.cost_usd is None else after.cost_usd - (before.cost_usd or 0.0)
+    requests, unpriced = after.requests - before.requests, after.unpriced - before.unpriced
+    return Totals(
+        input=gain(after.input, before.input),
+        output=gain(after.output, before.output),
+        cache_read=gain(after.cache_read, before.cache_read),
+        cache_write=gain(after.cache_write, before.cache_write),
+        reasoning=gain(after.reasoning, before.reasoning),
+        requests=requests,
+        cost_usd=None if requests and unpriced == requests else cost,
+        unpriced=unpriced,
+    )
+
+
+def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200) -> str:
+    """The one line of a finished call: icon, tool, title, how it went, how long it took."""
+    icon, role = ICONS[event.status]
+    notes: list[str] = [] if event.status in ("ok", "failed") else [event.status]
+    if event.exit_code:
+        notes.append(f"exit {event.exit_code}")
+    if event.changes:
+        notes.append(changes(event.changes))
+    notes.append(seconds(event.duration_s))
+    tail, tool = " · ".join(notes), one_line(event.tool, 40)
+    title = one_line(event.title, max(10, width - len(tail) - len(tool) - 6))
+    return f"{theme.paint(role, icon)} {theme.paint('strong', tool)} {title}  {theme.paint('muted', tail)}"
+
+
+def changes(files: tuple[FileChange, ...]) -> str:
+    """A sum over changed files: `3 files +10 −2`."""
+    added, removed = sum(file.added for file in files), sum(file.removed for file in files)
+    return f"{len(files)} file{'s' * (len(files) != 1)} +{added} −{removed}"
+
+
+def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
+    """The plan as a check list."""
+    marks = {"pending": "☐", "in_progress": "▸", "done": "☑"}
+    roles: dict[str, Role] = {"pending": "muted", "in_progress": "strong", "done": "ok"}
+    return [
+        f"  {theme.paint(roles[item.status], marks[item.status])} {one_line(item.text, 300)}" for item in items
+    ]
+
+
+def error(info: ErrorInfo, theme: Theme) -> str:
+    """A failure in the user's words: what happened, then what to do."""
+    text = theme.paint("error", f"✗ {clean(info.message).strip() or one_line(info.kind, 80)}")
+    if info.request_id:
+        text += theme.paint("muted", f"  [request {one_line(info.request_id, 80)}]")
+    return f"{text}\n  {clean(info.hint).strip()}" if info.hint.strip() else text
+
+
+def report(kind: str, turns: int, prompt: str, done: RestoreReport, theme: Theme) -> str:
+    """What an undo or redo did, file by file."""
+    what = "Took back" if kind == "undo" else "Brought back"
+    out = [theme.paint("strong", f"{what} {turns} turn{'s' * (turns != 1)}: {one_line(prompt, 80)}")]
+    out += [f"  {file.kind} {one_line(file.path)} +{file.added} −{file.removed}" for file in done.restored[:50]]
+    if len(done.restored) > 50:
+        out.append(f"  … and {len(done.restored) - 50} more files")
+    for conflict in done.conflicts:
+        line = f"  ! left alone: {one_line(conflict.path)}: {one_line(conflict.reason, 300)}"
+        out.append(theme.paint("warning", line))
+    out += [theme.paint("muted", f"  {one_line(note, 300)}") for note in done.notes]
+    return "\n".join(out)
+
+
+def looks_like_diff(text: str) -> bool:
+    """Whether `text` is a unified diff."""
+    return bool(re.search(r"^(--- |\+\+\+ |diff --git |@@ -)", text, re.MULTILINE))
+
+
+def diff(text: str, theme: Theme) -> list[str]:
+    """A unified diff, made safe and coloured, as lines."""
+    return [_diff_line(line, theme) for line in clean(text).rstrip("\n").split("\n")]
+
+
+def _diff_line(line: str, theme: Theme) -> str:
+    if line.startswith(("--- ", "+++ ", "diff ", "index ")):
+        return theme.paint("strong", line)
+    roles: dict[str, Role] = {"+": "added", "-": "removed", "@": "hunk", "\\": "muted"}
+    role = roles.get(line[:1])
+    return theme.paint(role, line) if role else line

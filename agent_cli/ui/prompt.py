@@ -1,0 +1,309 @@
+"""The screen: an input line that is always alive, a live region above it, and printed text above that.
+
+One prompt_toolkit application runs from start to end. Text for good is written above the live region in
+the same terminal update that repaints it; prompt_toolkit's own diff renderer paints the rest. Nothing here
+knows the engine: `Controller` is what the screen asks, and what it tells of keys.
+"""
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer, ThreadedCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.widgets import SearchToolbar
+
+from .approve import Dialog, Entry
+from .input_history import InputHistory
+from .keys import Burst, bindings
+from .theme import Theme
+
+_CHIP_LINES = 20
+_CHIP_CHARS = 4000
+_MENU_ROWS = 6
+
+
+class Controller(Protocol):
+    """What the screen needs of the REPL."""
+
+    dialog: Dialog | None
+
+    def frame(self, rows: int) -> list[str]: ...
+    def status(self) -> str: ...
+    def busy(self) -> bool: ...
+    def send(self, text: str) -> None: ...
+    def queue(self, text: str) -> None: ...
+    def stop(self) -> bool: ...
+    def leave(self) -> None: ...
+    def cycle_mode(self) -> None: ...
+    def expand(self) -> None: ...
+    def press(self, key: str) -> None: ...
+    def entered(self, text: str) -> None: ...
+    def back(self) -> bool: ...
+
+
+class _Terminal(Vt100_Output):
+    """A terminal that is never asked for its cursor position, and that can take an update in one piece."""
+
+    holding = False
+
+    @property
+    def responds_to_cpr(self) -> bool:
+        return False
+
+    def hold(self) -> None:
+        """Collect output until `release`; terminals that know how show it all at once."""
+        if not self.holding:
+            self.write_raw("\x1b[?2026h")
+            self.holding = True
+
+    def release(self) -> None:
+        """Send what was collected."""
+        if self.holding:
+            self.holding = False
+            self.write_raw("\x1b[?2026l")
+            self.flush()
+
+    def flush(self) -> None:
+        if not self.holding:
+            super().flush()
+
+    def disable_bracketed_paste(self) -> None:
+        if not self.holding:  # a paste during an update must stay a paste
+            super().disable_bracketed_paste()
+
+
+def _terminal() -> _Terminal:
+    terminal = _Terminal.from_pty(sys.stdout, term=os.environ.get("TERM"))
+    assert isinstance(terminal, _Terminal)
+    return terminal
+
+
+class Screen:
+    """Owns the terminal while the REPL runs."""
+
+    def __init__(
+        self, controller: Controller, theme: Theme, completer: Completer, history_file: Path, vi_mode: bool
+    ) -> None:
+        self.controller = controller
+        self.hint = ""
+        """Shown in place of the status line, such as `Ctrl-C again leaves`."""
+        self._theme = theme
+        self._suspended = False
+        self._pending = ""
+        self._chips: dict[str, str] = {}
+        self._entry: Entry | None = None
+        self._lines: list[str] = []
+        self._drawn: tuple[str, StyleAndTextTuples] = ("", [])
+        self.draft = Buffer(
+            multiline=True,
+            completer=ThreadedCompleter(completer),
+            complete_while_typing=True,
+            history=InputHistory(history_file),
+            tempfile_suffix=".md",
+        )
+        self.line = Buffer(multiline=True, tempfile_suffix=".txt")
+        self._output = _terminal()
+        self.app: Application[None] = Application(
+            layout=self._layout(),
+            key_bindings=bindings(self, burst := Burst()),
+            include_default_pygments_style=False,
+            editing_mode=EditingMode.VI if vi_mode else EditingMode.EMACS,
+            color_depth=ColorDepth.DEPTH_4_BIT if theme.colour else ColorDepth.DEPTH_1_BIT,
+            erase_when_done=True,
+            output=self._output,
+        )
+        self.app.ttimeoutlen, self.app.timeoutlen = 0.05, 0.1
+        self.app.key_processor.before_key_press += lambda _: burst.key()
+        self.app.before_render += lambda _: self._sync()
+        self.app.after_render += lambda _: self._output.release()
+
+    def _layout(self) -> Layout:
+        asking = Condition(lambda: self.controller.dialog is not None)
+        entering = Condition(lambda: self._entry is not None)
+        completing = Condition(lambda: self.draft.complete_state is not None)
+        search = SearchToolbar(ignore_case=True)
+        self._question = Window(
+            FormattedTextControl(self._live, focusable=True, show_cursor=False),
+            height=lambda: Dimension.exact(len(self._lines)),
+            dont_extend_height=True,
+        )
+        self._input = Window(
+            BufferControl(self.draft, search_buffer_control=search.control, preview_search=True),
+            height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "> ",
+        )
+        self._answer = Window(
+            BufferControl(self.line),
+            height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=self._label,
+        )
+        menu = Window(FormattedTextControl(self._menu), dont_extend_height=True)
+        status = Window(FormattedTextControl(self._status), height=1)
+        rows: list[AnyContainer] = [
+            self._question,
+            ConditionalContainer(self._input, ~asking),
+            ConditionalContainer(self._answer, asking & entering),
+            ConditionalContainer(menu, completing & ~asking),
+            search,
+            status,
+            Window(),
+        ]
+        return Layout(HSplit(rows), focused_element=self._input)
+
+    @property
+    def rows(self) -> int:
+        """Height of the terminal."""
+        return self._output.get_size().rows
+
+    @property
+    def columns(self) -> int:
+        """Width of the terminal."""
+        return self._output.get_size().columns
+
+    async def run(self) -> None:
+        """Run until `exit`; the terminal is restored whatever happens."""
+        try:
+            await self.app.run_async(set_exception_handler=False)
+        finally:
+            self._output.release()
+
+    def exit(self) -> None:
+        """End `run`; the live region disappears."""
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit()
+
+    def print(self, text: str) -> None:
+        """Write whole lines above the live region, once and for good."""
+        if self._suspended or not self.app.is_running:
+            self._pending += text
+            return
+        self._output.hold()
+        self.app.renderer.erase()
+        self._output.write_raw(text.replace("\n", "\r\n"))
+        self.app.invalidate()
+
+    def flush_pending(self) -> str:
+        """What could not be printed yet."""
+        pending, self._pending = self._pending, ""
+        return pending
+
+    def repaint(self) -> None:
+        """Paint the live region soon."""
+        self.app.invalidate()
+
+    def bell(self) -> None:
+        """Ask for attention."""
+        self._output.bell()
+        self._output.flush()
+
+    def paste(self, text: str) -> None:
+        """Insert pasted text; a long one is shown as a chip and expanded when it is sent."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if self._entry is None and (text.count("\n") >= _CHIP_LINES or len(text) > _CHIP_CHARS):
+            chip = f"[paste {len(self._chips) + 1}: {text.count(chr(10)) + 1} lines]"
+            self._chips[chip] = text
+            text = chip
+        (self.draft if self._entry is None else self.line).insert_text(text)
+
+    def take_draft(self) -> str:
+        """The typed text, pastes expanded; the input line is empty and the history longer afterwards."""
+        text = self._expanded(self.draft.text)
+        if text.strip() and len(text) < 20_000:
+            self.draft.text = text
+            self.draft.append_to_history()
+        self.draft.reset()
+        self._chips.clear()
+        return text
+
+    def _expanded(self, text: str) -> str:
+        if not self._chips:
+            return text
+        either = "|".join(re.escape(chip) for chip in self._chips)
+        return re.sub(either, lambda m: self._chips[m.group()], text)
+
+    def edit(self) -> None:
+        """Open $EDITOR on the draft, or on the text a dialog asks for."""
+        if self._suspended:
+            return
+        buffer = self.draft if self._entry is None else self.line
+        if buffer is self.draft and self._chips:
+            buffer.text = self._expanded(buffer.text)
+            self._chips.clear()
+        self._suspended = True
+        task = buffer.open_in_editor()
+        task.add_done_callback(lambda done: self._edited(done, buffer))
+
+    def _edited(self, task: "asyncio.Task[None]", buffer: Buffer) -> None:
+        self._suspended = False
+        if not task.cancelled() and task.exception():
+            self._pending += "The editor could not be started.\n"
+        if pending := self.flush_pending():
+            self.print(pending)
+        if buffer is self.line and self._entry is not None and self._entry.editor:
+            self.controller.entered(buffer.text)
+        self.repaint()
+
+    def _sync(self) -> None:
+        """Before each frame: what is shown, and where the focus belongs."""
+        self._lines = self._live_lines()
+        dialog = self.controller.dialog
+        entry = dialog.entry if dialog else None
+        if entry is not self._entry:
+            self._entry = entry
+            if entry is not None:
+                self.line.reset(Document(entry.initial))
+                if entry.editor and (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
+                    asyncio.get_running_loop().call_soon(self.edit)
+        wanted = self._input if dialog is None else self._question if entry is None else self._answer
+        layout = self.app.layout
+        if layout.current_window is not wanted and not (wanted is self._input and layout.is_searching):
+            layout.focus(wanted)
+
+    def _live_lines(self) -> list[str]:
+        out = self.controller.frame(max(3, min(self.rows - 6, 20)))
+        if self.controller.dialog:
+            out = out + self.controller.dialog.draw(self._theme)
+        return out[-max(3, self.rows - 4) :]
+
+    def _live(self) -> StyleAndTextTuples:
+        text = "\n".join(self._lines)
+        if text != self._drawn[0]:
+            self._drawn = (text, to_formatted_text(ANSI(text)))
+        return self._drawn[1]
+
+    def _label(self, number: int, wrapped: int) -> str:
+        label = self._entry.label if self._entry else ""
+        return "  " if number or wrapped else label
+
+    def _menu(self) -> StyleAndTextTuples:
+        state = self.draft.complete_state
+        if state is None:
+            return []
+        at = state.complete_index if state.complete_index is not None else -1
+        first = max(0, min(at - _MENU_ROWS + 1, len(state.completions) - _MENU_ROWS))
+        out = []
+        for index, row in list(enumerate(state.completions))[first : first + _MENU_ROWS]:
+            line = f"  {row.display_text}  " + self._theme.paint("muted", row.display_meta_text)
+            out.append(self._theme.paint("strong", "❯") + line[1:] if index == at else line)
+        return to_formatted_text(ANSI("\n".join(out)))
+
+    def _status(self) -> StyleAndTextTuples:
+        return to_formatted_text(ANSI(self.hint or self.controller.status()))

@@ -1,0 +1,313 @@
+"""Events become text: what is printed once, for good, and what is alive in `Live` until it ends.
+
+The renderer owns no screen. A front end hands it events, prints what `take` returns and paints what
+`frame` returns; so the same code serves the REPL, the plain REPL and the tests. Whatever fails in here
+becomes a one-line notice and never reaches the loop.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Literal, assert_never
+
+from ..config.schema import Ui
+from ..protocol import events as ev
+from ..protocol.client import Snapshot
+from ..protocol.sanitize import Sanitizer, clean, visible
+from ..protocol.stop import StopReason
+from ..protocol.usage import Totals
+from . import lines
+from .live import Live, RunningCall
+from .markdown_stream import Blocks, MarkdownStream, PlainBlocks
+from .theme import Theme
+
+Kind = Literal["", "answer", "reasoning", "tool", "other"]
+
+_RESULT_LINES = 10
+_DIFF_LINES = 40
+_FAILED_LINES = 6
+_PROMPT_LINES = 20
+
+
+class Renderer:
+    """One session's events as text. `width` and `snapshot` are asked when needed."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        settings: Ui,
+        width: Callable[[], int],
+        snapshot: Callable[[], Snapshot],
+        expand_hint: str = "Ctrl-O shows all",
+    ) -> None:
+        self.live = Live(theme)
+        self._theme, self._settings, self._width, self._snapshot = theme, settings, width, snapshot
+        self._expand_hint = expand_hint
+        self._out: list[str] = []
+        self._last: Kind = ""
+        self._blocks: Blocks | None = None
+        self._answer: MarkdownStream | None = None
+        self._answered = False
+        self._thoughts = Sanitizer()
+        self._folded: deque[str] = deque(maxlen=20)
+        self._before = Totals()
+
+    def handle(self, event: ev.AnyEvent) -> None:
+        """Take in one event. Never raises."""
+        try:
+            self._show(event)
+        except Exception as problem:
+            self._out.append(f"(could not show {type(event).__name__}: {type(problem).__name__})\n")
+
+    def take(self) -> str:
+        """The text to print now, in whole lines; empty when there is nothing new."""
+        try:
+            if self._answer and (done := self._answer.take(self._width())):
+                self._print("answer", done)
+        except Exception as problem:
+            self._out.append(f"(could not draw the answer: {type(problem).__name__})\n")
+            self._answer, self._blocks = MarkdownStream(PlainBlocks()), PlainBlocks()
+        text, self._out = "".join(self._out), []
+        return clean(text, keep_sgr=True)  # whatever was forgotten above ends here
+
+    def frame(self, queued: tuple[str, ...], rows: int) -> list[str]:
+        """The live region's lines right now."""
+        try:
+            tail = self._answer.tail(self._width()) if self._answer else []
+            drawn = self.live.draw(tail, queued, time.monotonic(), rows)
+            return [clean(line, keep_sgr=True) for line in drawn]
+        except Exception as problem:
+            return [f"(could not draw: {type(problem).__name__})"]
+
+    def notice(self, text: str) -> None:
+        """Print lines of our own."""
+        self._print("other", text.split("\n"))
+
+    def expand(self) -> None:
+        """Print in full what was folded last, then what was folded before it, and so on."""
+        if self._folded:
+            self._print("other", self._folded.pop().split("\n"))
+        else:
+            self.notice("Nothing is folded.")
+
+    def _show(self, event: ev.AnyEvent) -> None:
+        match event:
+            case ev.TextDelta():
+                self._text(event.text)
+            case ev.ReasoningDelta():
+                self._reasoning(event.text)
+            case ev.ToolOutput():
+                if call := self.live.calls.get(event.call_id):
+                    call.output(event.text)
+            case ev.StepStarted():
+                self.live.retry = None
+            case ev.AnswerCompleted():
+                self._answer_done(event)
+            case ev.RetryScheduled():
+                self._retry(event)
+            case ev.ToolCallRequested():
+                self.live.calls[event.call_id] = RunningCall(event.tool, event.title, None)
+            case ev.ToolCallStarted():
+                self.live.calls[event.call_id] = RunningCall(event.tool, event.title, time.monotonic())
+            case ev.ToolCallFinished():
+                self._tool(event)
+            case ev.ApprovalRequested():
+                self._preview(event)
+            case ev.TurnStarted():
+                self._turn_started(event)
+            case ev.TurnCompleted() | ev.TurnAborted():
+                self._turn_over(event.stop_reason, event)
+            case ev.TurnFailed():
+                self._turn_over(event.stop_reason, event, event.error)
+            case _:
+                self._tell(event)
+
+    def _tell(
+        self,
+        event: ev.SessionStarted | ev.ApprovalResolved | ev.QuestionAsked | ev.PlanUpdated | ev.Steered
+        | ev.Notice | ev.Compacted | ev.Restored | ev.SettingsChanged | ev.OperationCompleted
+        | ev.OperationFailed | ev.SessionClosed,
+    ) -> None:  # fmt: skip
+        """The events that are no more than a few lines of text."""
+        match event:
+            case ev.SessionStarted():
+                self._banner(event)
+            case ev.QuestionAsked():
+                self._print("other", [self._theme.paint("strong", "? ") + clean(event.question).strip()])
+            case ev.PlanUpdated():
+                self._print("other", [self._theme.paint("strong", "Plan"), *lines.plan(event.items, self._theme)])
+            case ev.Steered():
+                self._prompt(event.text, "  (delivered)")
+            case ev.Notice():
+                mark = self._theme.paint("warning", "! ") if event.level == "warning" else "· "
+                self._print("other", [mark + clean(event.text).strip()])
+            case ev.Compacted():
+                sizes = f"{lines.count(event.before)} → {lines.count(event.after)} tokens"
+                self._print("other", [f"· Conversation reduced ({event.how}): {sizes}"])
+            case ev.Restored():
+                text = lines.report(event.kind, event.turns, event.prompt, event.report, self._theme)
+                self._print("other", text.split("\n"))
+            case ev.SettingsChanged():
+                facts = [event.model, event.mode, event.effort]
+                self._print("other", ["· " + " · ".join(lines.one_line(fact, 80) for fact in facts if fact)])
+            case ev.OperationCompleted():
+                if event.detail.strip():
+                    self._print("other", clean(event.detail).strip().split("\n"))
+            case ev.OperationFailed():
+                self._print("other", lines.error(event.error, self._theme).split("\n"))
+            case ev.SessionClosed():
+                if event.error:
+                    self._print("other", lines.error(event.error, self._theme).split("\n"))
+            case ev.ApprovalResolved():
+                pass
+            case _:
+                assert_never(event)
+
+    def _print(self, kind: Kind, text: list[str]) -> None:
+        """Add lines for good; a blank line comes between things of different kinds."""
+        if kind != self._last and self._last and text[0]:
+            self._out.append("\n")
+        self._last = kind
+        self._out += [line + "\n" for line in text]
+
+    def _banner(self, event: ev.SessionStarted) -> None:
+        name = self._theme.paint("strong", f"agent {lines.one_line(event.version, 40)}")
+        facts = f"{lines.one_line(event.model, 80)} · {event.mode} · sandbox {lines.one_line(event.sandbox, 40)}"
+        resumed = f" · resumed {lines.one_line(event.session_id, 40)}" if event.resumed else ""
+        where = self._theme.paint("muted", lines.one_line(event.cwd, 200))
+        self._print("other", [f"{name}  {facts}{resumed}", f"{where}  /help for commands"])
+
+    def _prompt(self, text: str, note: str = "") -> None:
+        shown = clean(text).rstrip().split("\n")
+        if len(shown) > _PROMPT_LINES:
+            shown = [
+                *shown[:_PROMPT_LINES],
+                self._theme.paint("muted", f"… {len(shown) - _PROMPT_LINES} more lines"),
+            ]
+        mark = self._theme.paint("prompt", ">")
+        first, *rest = shown
+        body = [f"{mark} {first}{self._theme.paint('muted', note)}", *("  " + line for line in rest)]
+        self._last = self._last and "other"
+        self._print("answer", body)
+        self._last = "tool"
+
+    def _turn_started(self, event: ev.TurnStarted) -> None:
+        self.live.busy_since = time.monotonic()
+        self._before = self._snapshot().totals
+        if event.text.strip():
+            self._prompt(event.text)
+
+    def _text(self, text: str) -> None:
+        self._end_thoughts()
+        if self._answer is None:
+            self._answer = MarkdownStream(self._make_blocks())
+        self._answered = True
+        self._answer.feed(text)
+
+    def _make_blocks(self) -> Blocks:
+        if self._blocks is None:
+            self._blocks = PlainBlocks()
+            if self._settings.markdown and not self._settings.plain:
+                from .rich_blocks import RichBlocks
+
+                self._blocks = RichBlocks(self._theme)
+        return self._blocks
+
+    def _reasoning(self, text: str) -> None:
+        self.live.thought += self._thoughts.feed(text)
+        *whole, self.live.thought = self.live.thought.split("\n")
+        self._print_thoughts(whole)
+
+    def _print_thoughts(self, whole: list[str]) -> None:
+        shown = [self._theme.paint("reasoning", line) for line in whole]
+        if shown and self._settings.show_reasoning:
+            self._print("reasoning", shown)
+
+    def _end_thoughts(self) -> None:
+        rest = self.live.thought + self._thoughts.feed("", final=True)
+        self.live.thought = ""
+        self._thoughts = Sanitizer()
+        if rest.strip():
+            self._print_thoughts([rest])
+
+    def _end_answer(self) -> None:
+        self._end_thoughts()
+        answer, self._answer = self._answer, None
+        if answer and (done := answer.take(self._width(), final=True)):
+            self._print("answer", done)
+
+    def _answer_done(self, event: ev.AnswerCompleted) -> None:
+        if not self._answered and event.text.strip():
+            self._text(event.text)
+        self._end_answer()
+        self._answered = False
+
+    def _retry(self, event: ev.RetryScheduled) -> None:
+        void = self._answer is not None or bool(self.live.thought)
+        self._answer, self.live.thought, self._thoughts, self._answered = None, "", Sanitizer(), False
+        why = lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)
+        self.live.retry = (time.monotonic() + event.delay_s, why)
+        text = f"↻ {why}: attempt {event.attempt} in {lines.seconds(event.delay_s)}"
+        if void or event.discarded_chars:
+            text += "; the answer starts afresh"
+        self._print("other", [self._theme.paint("warning", text)])
+
+    def _tool(self, event: ev.ToolCallFinished) -> None:
+        self.live.calls.pop(event.call_id, None)
+        self._print("tool", [lines.tool_line(event, self._theme, self._width())])
+        if event.display.strip() and lines.looks_like_diff(event.display):
+            self._fold(lines.diff(event.display, self._theme), _DIFF_LINES, last=False)
+        elif event.display.strip():
+            self._fold(_text_lines(event.display), _RESULT_LINES, last=False)
+        elif event.status in ("denied", "failed", "unknown") and not event.command:
+            self._fold(_text_lines(event.text), _FAILED_LINES, last=False)
+        elif event.command:
+            self._fold(_text_lines(event.text), _RESULT_LINES, last=True)
+
+    def _fold(self, text: list[str], limit: int, last: bool) -> None:
+        """Print at most `limit` lines, indented; the whole can be asked for afterwards."""
+        shown = text
+        if len(text) > limit + 1:
+            self._folded.append("\n".join(text))
+            more = self._theme.paint("muted", f"… {len(text) - limit} more lines ({self._expand_hint})")
+            shown = [more, *text[-limit:]] if last else [*text[:limit], more]
+        self._print("tool", ["  " + line for line in shown])
+
+    def _preview(self, event: ev.ApprovalRequested) -> None:
+        """What asks for approval, in full: the bytes shown are the bytes that would run."""
+        for item in event.items:
+            head = (
+                f"{self._theme.paint('warning', '?')} {self._theme.paint('strong', lines.one_line(item.tool, 40))}"
+            )
+            text = visible(item.preview).rstrip("\n").split("\n")
+            if item.preview_kind == "diff":
+                text = lines.diff("\n".join(text), self._theme)
+            self._print("tool", [f"{head} {lines.one_line(item.title)}", *("  " + line for line in text)])
+
+    def _turn_over(
+        self,
+        reason: StopReason,
+        event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed,
+        error: ev.ErrorInfo | None = None,
+    ) -> None:
+        self._end_answer()
+        self._answered = False
+        since, self.live.busy_since, self.live.retry = self.live.busy_since, None, None
+        self.live.calls.clear()
+        if error:
+            self._print("other", lines.error(error, self._theme).split("\n"))
+        elif lines.REASONS[reason]:
+            self._print("other", [self._theme.paint("warning", lines.REASONS[reason])])
+        spent = lines.since(self._before, self._snapshot().totals)
+        facts = [lines.seconds(time.monotonic() - since)] if since is not None else []
+        if isinstance(event, ev.TurnCompleted):
+            facts = [lines.seconds(event.duration_s), f"{event.steps} step{'s' * (event.steps != 1)}"]
+        facts.append(lines.tokens(spent))
+        facts.append(lines.money(spent))
+        if event.changes:
+            facts.append(lines.changes(event.changes))
+        self._print("other", [self._theme.paint("muted", "— " + " · ".join(facts))])
+
+
+def _text_lines(text: str) -> list[str]:
+    return [line.expandtabs(8) for line in clean(text).strip("\n").split("\n")] if text.strip() else []

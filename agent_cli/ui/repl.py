@@ -1,0 +1,332 @@
+"""The interactive loop: events to the screen, keys and commands to the engine.
+
+`run_repl` picks the full screen or, without a real terminal, the plain loop. Heavy drawing libraries are
+imported in a thread once the prompt is painted, so that the first key is never late.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+
+from ..config.schema import Ui
+from ..protocol import events as ev
+from ..protocol.client import Client, Snapshot
+from ..protocol.operations import ChangeSettings, Interrupt, Operation, Steer, UserInput
+from ..protocol.sanitize import Sanitizer
+from . import commands, lines
+from .approve import ApprovalDialog, Dialog, QuestionDialog
+from .commands import Leaving
+from .completion import InputCompleter
+from .host import Host
+from .prompt import Screen
+from .render import Renderer
+from .theme import Theme, choose, is_plain
+
+_FRAME_S = 0.05
+_TICK_S = 0.1
+_LONG_TURN_S = 10.0
+_BREATHE_EVERY = 20
+"""Events handled in a row before keys get their turn."""
+
+
+async def run_repl(
+    client: Client, host: Host, settings: Ui, *, history_file: Path, first_input: str = ""
+) -> Leaving:
+    """Talk to the user until they leave, and say why they left. The client is left open for the caller."""
+    if is_plain(settings, sys.stdin, sys.stdout):
+        from .plain import run_plain
+
+        return await run_plain(client, host, settings, sys.stdin, sys.stdout, first_input=first_input)
+    return await Repl(client, host, settings, history_file).run(first_input)
+
+
+def resume_line(snapshot: Snapshot) -> str:
+    """How to come back to this session; empty when there is nothing to come back to."""
+    return f"agent resume {snapshot.session_id}" if snapshot.session_path and snapshot.turns else ""
+
+
+class Repl:
+    """Both ends of the queue pair, and the screen between them."""
+
+    def __init__(self, client: Client, host: Host, settings: Ui, history_file: Path) -> None:
+        self.client, self.host = client, host
+        self.theme: Theme = choose(settings)
+        self.dialog: Dialog | None = None
+        self._settings = settings
+        self._dialogs: list[Dialog] = []
+        self._steers: list[str] = []
+        self._leaving = Leaving("quit")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._command: asyncio.Task[None] | None = None
+        self._now: Snapshot = client.snapshot()
+        self._turn_began = 0.0
+        self._painted_at = 0.0
+        self._paint_due = False
+        completer = InputCompleter(self, lambda: self._now.cwd)
+        self._screen = Screen(self, self.theme, completer, history_file, settings.vi_mode)
+        self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
+
+    async def run(self, first_input: str) -> Leaving:
+        """Run until the user leaves."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.add_signal_handler(signal.SIGTERM, self.leave)
+        background = [
+            self._spawn(self._consume()),
+            self._spawn(self._tick()),
+            self._spawn(self._begin(first_input)),
+        ]
+        try:
+            await self._screen.run()
+        finally:
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.remove_signal_handler(signal.SIGTERM)
+            if self._command:
+                self._command.cancel()
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        rest = self._screen.flush_pending() + self._renderer.take()
+        if self._leaving.kind == "quit" and (how := resume_line(self.client.snapshot())):
+            rest += f"Resume with: {how}\n"
+        sys.stdout.write(rest)
+        sys.stdout.flush()
+        return self._leaving
+
+    async def _begin(self, first_input: str) -> None:
+        """What happens once the prompt stands."""
+        while not self._screen.app.render_counter:
+            await asyncio.sleep(0.005)
+        self._paint()
+        if self._settings.markdown:
+            threading.Thread(target=_warm_up, daemon=True).start()
+        if self._now.open_calls:
+            self.say("The last turn did not finish: carrying on with its open calls.")
+            await self.client.submit(UserInput(""))
+        if first_input.strip():
+            self.send(first_input)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _submit(self, operation: Operation) -> None:
+        async def submit() -> None:
+            await self.client.submit(operation)
+            self._changed()
+
+        self._spawn(submit())
+
+    async def _consume(self) -> None:
+        count = 0
+        try:
+            async for event in self.client.events():
+                self._take_in(event)
+                count += 1
+                if count % _BREATHE_EVERY == 0:
+                    await asyncio.sleep(0)
+        except Exception as problem:
+            self._renderer.notice(f"The engine broke off: {type(problem).__name__}")
+        self._screen.exit()
+
+    def _take_in(self, event: ev.AnyEvent) -> None:
+        self._renderer.handle(event)
+        match event:
+            case ev.ApprovalRequested():
+                self._ask(ApprovalDialog(event, time.monotonic()))
+            case ev.QuestionAsked():
+                self._ask(QuestionDialog(event, time.monotonic()))
+            case ev.ApprovalResolved():
+                self._answered(event.request_id)
+            case ev.Steered():
+                self._steers = [text for text in self._steers if text != event.text]
+            case ev.TurnStarted():
+                self._turn_began = time.monotonic()
+            case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
+                self._turn_over()
+            case _:
+                pass
+        self._changed()
+
+    def _turn_over(self) -> None:
+        self._dialogs.clear()
+        self.dialog = None
+        self._steers.clear()
+        if self._settings.notify == "bell" and time.monotonic() - self._turn_began > _LONG_TURN_S:
+            self._screen.bell()
+
+    def _ask(self, dialog: Dialog) -> None:
+        self._dialogs.append(dialog)
+        self.dialog = self.dialog or dialog
+        if self._settings.notify == "bell":
+            self._screen.bell()
+        self._settle("")
+
+    def _answered(self, request_id: str) -> None:
+        self._dialogs = [dialog for dialog in self._dialogs if dialog.request_id != request_id]
+        if self.dialog not in self._dialogs:
+            self.dialog = self._dialogs[0] if self._dialogs else None
+            if self.dialog:
+                self.dialog.appear(time.monotonic())
+
+    def _changed(self) -> None:
+        """Something is new: paint soon, but not more often than a frame's time allows."""
+        if not self._paint_due:
+            self._paint_due = True
+            wait = self._painted_at + _FRAME_S - time.monotonic()
+            asyncio.get_running_loop().call_later(max(0.0, wait), self._paint)
+
+    def _paint(self) -> None:
+        self._paint_due = False
+        self._painted_at = time.monotonic()
+        self._now = self.client.snapshot()
+        if text := self._renderer.take():
+            self._screen.print(text)
+        else:
+            self._screen.repaint()
+
+    async def _tick(self) -> None:
+        """Keeps clocks and spinners going while something runs."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            if self.busy():
+                self._changed()
+
+    def frame(self, rows: int) -> list[str]:
+        """The live region's lines, without a dialog."""
+        return self._renderer.frame((*self._steers, *self._now.queued), rows)
+
+    def status(self) -> str:
+        """One line: model, mode, context, cost, sandbox."""
+        now = self._now
+        context = lines.count(now.context_tokens)
+        if now.context_window:
+            context = f"{100 * now.context_tokens // now.context_window}%"
+        facts = [now.model, now.mode, f"context {context}", lines.money(now.totals), f"sandbox {now.sandbox}"]
+        return self.theme.paint("muted", " · ".join(lines.one_line(fact, 60) for fact in facts))
+
+    def busy(self) -> bool:
+        """Whether Esc has something to stop."""
+        return self._renderer.live.busy_since is not None or self._now.busy or self._command is not None
+
+    def send(self, text: str) -> None:
+        """Enter: a command, the user's own shell command, guidance for a running turn, or a prompt."""
+        if command := commands.parse(text):
+            self._spawn(self._run_slash(*command))
+        elif text.startswith("!") and text[1:].strip():
+            self._start_command(text[1:].strip())
+        elif self.client.snapshot().busy:
+            self._steers.append(text)
+            self._submit(Steer(text))
+        else:
+            self._submit(UserInput(text))
+
+    def queue(self, text: str) -> None:
+        """Tab during a turn: a prompt for after it."""
+        self._submit(UserInput(text))
+
+    def stop(self) -> bool:
+        """Esc or Ctrl-C: stop what runs; False when nothing does."""
+        if self._command:
+            self._command.cancel()
+            return True
+        if not (self.client.snapshot().busy or self._renderer.live.busy_since is not None or self.dialog):
+            return False
+        self._submit(Interrupt())
+        return True
+
+    def leave(self, leaving: Leaving | None = None) -> None:
+        """End the REPL."""
+        self._leaving = leaving or Leaving("quit")
+        self._screen.exit()
+
+    def cycle_mode(self) -> None:
+        """Shift-Tab: the next mode."""
+        modes = commands.MODES
+        following = modes[(modes.index(self.client.snapshot().mode) + 1) % len(modes)]
+        self._submit(ChangeSettings(mode=following))
+
+    def expand(self) -> None:
+        """Ctrl-O: the last folded output in full."""
+        self._renderer.expand()
+        self._paint()
+
+    def say(self, text: str) -> None:
+        """Print lines that are safe already."""
+        self._renderer.notice(text)
+        self._changed()
+
+    def press(self, key: str) -> None:
+        """A key for the open dialog."""
+        if self.dialog:
+            self._settle(self.dialog.press(key, time.monotonic()))
+
+    def entered(self, text: str) -> None:
+        """A text for the open dialog."""
+        if self.dialog:
+            self._settle(self.dialog.entered(text))
+
+    def back(self) -> bool:
+        """Esc in a dialog: one level up; False at the top."""
+        moved = self.dialog.back() if self.dialog else False
+        self._changed()
+        return moved
+
+    def _settle(self, said: str) -> None:
+        """After a dialog has moved on: print what it said, submit what it decided."""
+        if said:
+            self.say(said)
+        if self.dialog and self.dialog.answer:
+            self._submit(self.dialog.answer)
+            self._answered(self.dialog.request_id)
+        self._changed()
+
+    async def _run_slash(self, name: str, argument: str) -> None:
+        try:
+            await commands.run(self, name, argument)
+        except Exception as problem:
+            self.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
+
+    def _start_command(self, command: str) -> None:
+        if self._command:
+            self.say("A command is running already; Esc stops it.")
+            return
+        self._command = self._spawn(self._run_command(command))
+
+    async def _run_command(self, command: str) -> None:
+        """The user's own command; its colours are kept, its terminal control is not."""
+        self.say(self.theme.paint("prompt", "! ") + lines.one_line(command, 500))
+        sanitizer, partial = Sanitizer(keep_sgr=self.theme.colour), ""
+
+        def emit(text: str, final: bool = False) -> None:
+            nonlocal partial
+            *whole, partial = (partial + sanitizer.feed(text, final)).split("\n")
+            if final and partial:
+                whole.append(partial)
+            if whole:
+                self.say("\n".join(line + "\x1b[0m" * ("\x1b" in line) for line in whole))
+
+        ended = "stopped"
+        try:
+            ended = f"exit {await self.host.run_command(command, emit)}"
+        except Exception as problem:
+            ended = f"failed: {lines.one_line(str(problem)) or type(problem).__name__}"
+        finally:
+            emit("", final=True)
+            self.say(self.theme.paint("muted", f"— {ended}"))
+            self._command = None
+
+
+def _warm_up() -> None:
+    """Import what the first answer will need; nothing here can be late enough to matter."""
+    try:
+        from . import rich_blocks as _rich_blocks  # noqa: F401
+    except Exception:
+        pass

@@ -1,0 +1,116 @@
+"""Unified diffs for people to read, with counts of lines. Common heads and tails are cut off first, so the
+cost is that of the changed region, not of the file."""
+
+import msgspec
+
+_CONTEXT = 3
+_MAX_COMPARED = 4000
+"""Lines of a changed region that are aligned one by one; a larger region is shown as replaced whole."""
+_MAX_SHOWN = 2000
+
+_Opcode = tuple[str, int, int, int, int]
+
+
+class Diff(msgspec.Struct, frozen=True):
+    """A unified diff; empty text means no difference."""
+
+    text: str
+    added: int
+    removed: int
+
+
+def unified_diff(before: str, after: str, name: str, *, created: bool = False) -> Diff:
+    """How `before` became `after`, both with their own line ends.
+
+    Past 2000 lines the text is cut and says so; the counts are exact.
+    """
+    old, new = _lines(before), _lines(after)
+    opcodes = _opcodes(old, new)
+    changed = [code for code in opcodes if code[0] != "equal"]
+    if not changed:
+        return Diff("", 0, 0)
+    added = sum(code[4] - code[3] for code in changed)
+    removed = sum(code[2] - code[1] for code in changed)
+    out = ["--- /dev/null" if created else f"--- a/{name}", f"+++ b/{name}"]
+    for hunk in _hunks(changed, len(old), len(new)):
+        out.extend(_hunk(hunk, old, new))
+        if len(out) > _MAX_SHOWN:
+            break
+    if len(out) > _MAX_SHOWN:
+        out[_MAX_SHOWN:] = [f"… more, not shown; in all {added} lines added, {removed} removed"]
+    return Diff("\n".join(out) + "\n", added, removed)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends; only \\n ends one, so that form feeds and the like stay inside."""
+    lines = text.split("\n")
+    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
+    """Changes as (tag, old start, old end, new start, new end), without equal heads and tails."""
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    old_end, new_end = len(old) - tail, len(new) - tail
+    if head == old_end and head == new_end:
+        return []
+    if max(old_end, new_end) - head > _MAX_COMPARED:
+        return [("replace", head, old_end, head, new_end)]
+    import difflib
+
+    matcher = difflib.SequenceMatcher(
+        None, old[head:old_end], new[head:new_end], autojunk=old_end + new_end - 2 * head > 1000
+    )
+    return [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in matcher.get_opcodes()]
+
+
+def _hunks(changed: list[_Opcode], old_len: int, new_len: int) -> list[list[_Opcode]]:
+    """Changes near each other together, with equal lines before, between and after."""
+    groups: list[list[_Opcode]] = []
+    for code in changed:
+        if groups and code[1] - groups[-1][-1][2] <= 2 * _CONTEXT:
+            last = groups[-1][-1]
+            groups[-1] += [("equal", last[2], code[1], last[4], code[3]), code]
+        else:
+            groups.append([code])
+    return [_with_context(group, old_len, new_len) for group in groups]
+
+
+def _with_context(group: list[_Opcode], old_len: int, new_len: int) -> list[_Opcode]:
+    first, last = group[0], group[-1]
+    before = min(_CONTEXT, first[1], first[3])
+    after = min(_CONTEXT, old_len - last[2], new_len - last[4])
+    head = ("equal", first[1] - before, first[1], first[3] - before, first[3])
+    return [head, *group, ("equal", last[2], last[2] + after, last[4], last[4] + after)]
+
+
+def _hunk(codes: list[_Opcode], old: list[str], new: list[str]) -> list[str]:
+    first, last = codes[0], codes[-1]
+    out = [f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@"]
+    for tag, old_start, old_end, new_start, new_end in codes:
+        if tag == "equal":
+            out.extend(_marked(" ", old[old_start:old_end]))
+        else:
+            out.extend(_marked("-", old[old_start:old_end]))
+            out.extend(_marked("+", new[new_start:new_end]))
+    return out
+
+
+def _marked(mark: str, lines: list[str]) -> list[str]:
+    out = []
+    for line in lines:
+        out.append(mark + line.rstrip("\n").removesuffix("\r"))
+        if not line.endswith("\n"):
+            out.append("\\ No newline at end of file")
+    return out
+
+
+def _range(start: int, end: int) -> str:
+    """A position of a hunk, as diff(1) counts: from 1, and the line before when empty."""
+    length = end - start
+    first = start + 1 if length else start
+    return str(first) if length == 1 else f"{first},{length}"

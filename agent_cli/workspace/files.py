@@ -1,0 +1,213 @@
+"""Reading and writing the user's files without losing anything of them: encoding, byte order mark, line
+ends, mode, symlinks. Writes are atomic, and only regular files are touched. Paths here are real paths, as
+`paths.Workspace.resolve` gives them; messages use the name the user or model wrote.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from .encoding import Codec, decode, is_binary, kind_of
+
+MAX_TEXT_BYTES = 50_000_000
+"""Larger files are neither edited nor hashed."""
+_CHUNK = 1 << 18
+
+
+class FileError(Exception):
+    """A file that cannot be read or written; the text says why."""
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """What tells one state of a file from the next without reading it."""
+
+    inode: int
+    size_bytes: int
+    mtime_ns: int
+    mode: int
+
+
+class TextFile(msgspec.Struct, frozen=True):
+    """A text file in memory. Line ends in `text` are those of the file."""
+
+    text: str
+    codec: Codec
+    hash: str
+    """`content_hash` of its bytes."""
+    stamp: Stamp
+
+
+def content_hash(data: bytes) -> str:
+    """32 hexadecimal digits that name this content."""
+    import hashlib
+
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
+    """A descriptor for reading, to be closed by the caller, and its status.
+
+    Raises:
+        FileError: missing, not permitted, or not a regular file.
+    """
+    try:
+        fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise FileError(_why(shown, error, real)) from error
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(fd)
+        raise FileError(f"{shown} is {_kind(status.st_mode)}, not a regular file")
+    return fd, status
+
+
+def chunks(fd: int, limit: int | None = None) -> Iterator[bytes]:
+    """The content in pieces of at most 256 KiB, up to `limit` bytes."""
+    left = limit
+    while left is None or left > 0:
+        chunk = os.read(fd, _CHUNK if left is None else min(_CHUNK, left))
+        if not chunk:
+            return
+        yield chunk
+        left = None if left is None else left - len(chunk)
+
+
+def read_bytes(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> tuple[bytes, Stamp]:
+    """The whole content.
+
+    Raises:
+        FileError: as for `open_regular`, or larger than `max_bytes`.
+    """
+    fd, status = open_regular(real, shown)
+    try:
+        data = b"".join(chunks(fd, max_bytes + 1))
+    except OSError as error:
+        raise FileError(_why(shown, error, real)) from error
+    finally:
+        os.close(fd)
+    if len(data) > max_bytes:
+        raise FileError(f"{shown} is larger than {max_bytes / 1e6:.0f} MB")
+    return data, _stamp(status)
+
+
+def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFile:
+    """The whole file as text.
+
+    Raises:
+        FileError: as for `read_bytes`, or not text; the message says what it looks like.
+    """
+    data, stamp = read_bytes(real, shown, max_bytes)
+    found = decode(data)
+    if found is None:
+        what = kind_of(data) if is_binary(data) else "damaged text: it does not fit its byte order mark"
+        raise FileError(f"{shown} is not a text file; it looks like {what} ({len(data)} bytes)")
+    return TextFile(found[0], found[1], content_hash(data), stamp)
+
+
+def write_atomic(real: str, shown: str, data: bytes, expected: Stamp | None) -> None:
+    """Put `data` in place of the file's content, all of it or none.
+
+    `expected` is the state the content was made from: its mode is kept, and a file that has changed since
+    is left alone. None creates a new file, with its folders, and refuses to replace one.
+
+    Raises:
+        FileError: changed meanwhile, not permitted, no space; the old content is untouched.
+    """
+    folder = os.path.dirname(real)
+    temporary = os.path.join(folder, f".agent-{os.urandom(6).hex()}.tmp")
+    try:
+        if expected is None:
+            os.makedirs(folder, exist_ok=True)
+        elif os.path.lexists(real) and not os.access(real, os.W_OK):
+            raise FileError(f"{shown} is write-protected")
+        _write_new(temporary, data, expected)
+        try:
+            _check_unchanged(real, shown, expected)
+            os.rename(temporary, real)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise FileError(_why(shown, error, real)) from error
+
+
+def _write_new(path: str, data: bytes, expected: Stamp | None) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if expected else 0o666)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        if expected is not None:
+            os.fchmod(fd, stat.S_IMODE(expected.mode))
+        os.fsync(fd)
+    except BaseException:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _check_unchanged(real: str, shown: str, expected: Stamp | None) -> None:
+    try:
+        now = _stamp(os.lstat(real))
+    except FileNotFoundError:
+        if expected is None:
+            return
+        raise FileError(f"{shown} was deleted meanwhile; nothing was written") from None
+    if expected is None:
+        raise FileError(f"{shown} came into being meanwhile; nothing was written")
+    if now != expected:
+        raise FileError(f"{shown} was changed by someone else meanwhile; read it again")
+
+
+def stamp_of(real: str) -> Stamp | None:
+    """The present state of whatever is at `real`; None when nothing is."""
+    try:
+        return _stamp(os.lstat(real))
+    except OSError:
+        return None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode)
+
+
+def _kind(mode: int) -> str:
+    kinds = (
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISBLK, "a block device"),
+        (stat.S_ISCHR, "a character device"),
+    )
+    return next((name for test, name in kinds if test(mode)), "special")
+
+
+def _why(shown: str, error: OSError, real: str) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{shown} does not exist{_nearest(real)}"
+    if isinstance(error, NotADirectoryError | FileExistsError):
+        return f"{shown}: a part of this path is a file, not a folder"
+    if _is_special(real):
+        return f"{shown} is {_kind(os.lstat(real).st_mode)}, not a regular file"
+    return f"{shown}: {error.strerror or error}"
+
+
+def _is_special(real: str) -> bool:
+    stamp = stamp_of(real)
+    return stamp is not None and not stat.S_ISREG(stamp.mode)
+
+
+def _nearest(real: str) -> str:
+    """A hint for a path that does not exist: similar names in its folder, or that there is no folder."""
+    folder, name = os.path.split(real)
+    if not os.path.isdir(folder):
+        return f" (there is no folder {Path(folder).name})"
+    import difflib
+
+    names = sorted(os.listdir(folder))[:2000]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    return f"; similar names there: {', '.join(near)}" if near else ""

@@ -1,0 +1,93 @@
+"""Replacing spans of a text whose line ends may be of any kind, mixed even, without touching a character
+outside the span. Searching happens in a view where every line end is `\\n`; offsets are mapped back."""
+
+import re
+from bisect import bisect_left
+
+Span = tuple[int, int]
+
+
+class LineView:
+    """A text seen with `\\n` for every line end.
+
+    `\\r\\n` and `\\n` end a line; a lone `\\r` only does in a text that has no `\\n` at all.
+    """
+
+    def __init__(self, original: str) -> None:
+        self._original = original
+        self._old_mac = "\r" in original and "\n" not in original
+        self._ends: list[str] = []
+        """Every line end of the original, in order."""
+        self._pairs: list[int] = []
+        """Offsets, in the view, of the line ends that are two characters long in the original."""
+        if "\r" in original:
+            self._ends = re.findall("\r" if self._old_mac else "\r\n|\n", original)
+        self.text = self.normal(original)
+        if "\r\n" in self._ends:
+            breaks = (found.start() for found in re.finditer("\n", self.text))
+            self._pairs = [at for at, end in zip(breaks, self._ends, strict=True) if end == "\r\n"]
+
+    def normal(self, text: str) -> str:
+        """`text` as it would read in this view."""
+        return text.replace("\r", "\n") if self._old_mac else text.replace("\r\n", "\n")
+
+    def find(self, wanted: str, limit: int) -> list[Span]:
+        """The first `limit` places of `wanted`, overlapping ones included."""
+        spans: list[Span] = []
+        at = self.text.find(wanted)
+        while at >= 0 and len(spans) < limit:
+            spans.append((at, at + len(wanted)))
+            at = self.text.find(wanted, at + 1)
+        return spans
+
+    def line_of(self, offset: int) -> int:
+        """The number, from 1, of the line that holds an offset of the view."""
+        return self.text.count("\n", 0, offset) + 1
+
+    def replaced(self, spans: list[Span], new: str) -> str:
+        """The original with each span of the view (in order, apart) replaced by `new`.
+
+        What a span and `new` have in common at their ends is not touched either; line ends in `new` take
+        the kind of those they replace, then of their neighbours.
+        """
+        pieces: list[str] = []
+        done = 0
+        for start, end in spans:
+            head, tail = _in_common(self.text[start:end], new)
+            start, end = start + head, end - tail
+            pieces.append(self._original[done : self._place(start)])
+            pieces.append(self._with_ends(new[head : len(new) - tail], start, end))
+            done = self._place(end)
+        return "".join([*pieces, self._original[done:]])
+
+    def _place(self, offset: int) -> int:
+        return offset + bisect_left(self._pairs, offset)
+
+    def _with_ends(self, new: str, start: int, end: int) -> str:
+        if not self._ends or "\n" not in new:
+            return new
+        first = self.text.count("\n", 0, start)
+        inside = self._ends[first : first + self.text.count("\n", start, end)]
+        default = inside[-1] if inside else self._ends[max(0, min(first, len(self._ends)) - 1)]
+        ends = iter(inside)
+        return re.sub("\n", lambda _: next(ends, default), new)
+
+
+def _in_common(old: str, new: str) -> tuple[int, int]:
+    """How many characters at the start and at the end are the same, without overlap."""
+    shorter = min(len(old), len(new))
+    head = 0
+    while head < shorter and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return head, tail
+
+
+def line_end_of(text: str) -> str:
+    """The line end that most lines of `text` have."""
+    pairs = text.count("\r\n")
+    if pairs * 2 > text.count("\n"):
+        return "\r\n"
+    return "\r" if "\r" in text and "\n" not in text else "\n"

@@ -1,0 +1,85 @@
+from agent_cli.model.assemble import Assembler
+from agent_cli.model.base import (
+    Answer,
+    CallPiece,
+    CallStart,
+    Finished,
+    ModelEvent,
+    ReasoningDone,
+    ReasoningPiece,
+    Retrying,
+    TextPiece,
+    UsageReport,
+)
+from agent_cli.protocol.events import ErrorInfo
+from agent_cli.protocol.messages import Reasoning, ToolCall
+from agent_cli.protocol.usage import Usage
+
+
+def assemble(*events: ModelEvent) -> Answer:
+    assembler = Assembler()
+    for event in events:
+        assembler.feed(event)
+    return assembler.answer()
+
+
+def test_a_whole_answer() -> None:
+    assert assemble(
+        ReasoningPiece("th"),
+        ReasoningPiece("ink"),
+        ReasoningDone(Reasoning("think", "sig", "p")),
+        TextPiece("a"),
+        TextPiece("b"),
+        CallStart(0, "x", "re"),
+        CallPiece(0, name="ad"),
+        CallPiece(0, '{"p":'),
+        CallStart(1, "y", "grep"),
+        CallPiece(0, "1}"),
+        UsageReport(Usage(input=1)),
+        UsageReport(Usage(input=2, output=3)),
+        Finished("tool_calls", "tool_use"),
+    ) == Answer(
+        text="ab",
+        reasoning=(Reasoning("think", "sig", "p"),),
+        calls=(ToolCall("x", "read", '{"p":1}'), ToolCall("y", "grep", "{}")),
+        usage=Usage(input=2, output=3),
+        finish="tool_calls",
+        raw_finish="tool_use",
+    )
+
+
+def test_an_unfinished_answer_is_interrupted_and_keeps_what_arrived() -> None:
+    answer = assemble(ReasoningPiece("th"), TextPiece("a"), CallStart(0, "x", "read"), CallPiece(0, '{"p'))
+    assert answer == Answer(text="a", reasoning=(Reasoning("th"),), calls=(ToolCall("x", "read", '{"p'),))
+
+
+def test_a_retry_makes_everything_before_it_void() -> None:
+    answer = assemble(
+        TextPiece("void"),
+        CallStart(0, "x", "read"),
+        UsageReport(Usage(input=9)),
+        Retrying(2, 0.1, ErrorInfo("server", "x")),
+        TextPiece("kept"),
+        Finished("stop", "stop"),
+    )
+    assert answer == Answer(text="kept", finish="stop", raw_finish="stop", attempts=2)
+
+
+def test_empty_and_repeated_ids_are_replaced_once_and_for_all() -> None:
+    assembler = Assembler()
+    for index, identifier in enumerate(("", "a", "a", "")):
+        assembler.feed(CallStart(index, identifier, "t"))
+    ids = [call.id for call in assembler.answer().calls]
+    assert ids[1] == "a" and all(ids) and len(set(ids)) == 4
+    assert [call.id for call in assembler.answer().calls] == ids
+
+
+def test_a_character_cut_in_halves_is_whole_again_in_arguments() -> None:
+    answer = assemble(
+        CallStart(0, "a", "t"), CallPiece(0, '{"x":"\ud83c'), CallPiece(0, '\udf89"}'), Finished("tool_calls", "")
+    )
+    assert answer.calls[0].arguments == '{"x":"🎉"}'
+
+
+def test_arguments_that_never_came_stay_empty_when_the_answer_was_cut() -> None:
+    assert assemble(CallStart(0, "a", "t"), Finished("length", "length")).calls[0].arguments == ""

@@ -1,0 +1,87 @@
+"""What may be loaded when. Counted in a fresh process, because counts do not flake."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {
+    "httpx",
+    "litellm",
+    "openai",
+    "pydantic",
+    "importlib.metadata",
+    "rich",
+    "click",
+    "pygments",
+    "prompt_toolkit",
+}
+
+
+def loaded_by(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["base", "providers", "catalog", "retry", "assemble", "errors", "replay", "chat_completions", "litellm_model"],
+)
+def test_no_module_loads_a_provider_library(module: str) -> None:
+    assert not loaded_by(f"import agent_cli.model.{module}") & HEAVY
+
+
+def test_opening_a_model_loads_no_provider_library() -> None:
+    code = """
+import asyncio
+from agent_cli.config.schema import Config
+from agent_cli.model.providers import open_model
+asyncio.run(open_model("openai/gpt-4.1", Config(), {"OPENAI_API_KEY": "k"}))
+asyncio.run(open_model("anthropic/claude-x", Config(), {"ANTHROPIC_API_KEY": "k"}))
+"""
+    assert not loaded_by(code) & HEAVY
+
+
+def test_the_http_client_comes_without_its_command_line() -> None:
+    assert loaded_by("import agent_cli.model.http") & HEAVY == {"httpx"}
+
+
+def test_certificates_are_loaded_for_https_only() -> None:
+    code = """
+from agent_cli.config.schema import Timeouts
+from agent_cli.model import http
+http.Connection("http://127.0.0.1:1/v1", {}, Timeouts())
+assert http.tls_context.cache_info().currsize == 0
+http.Connection("https://api.invalid/v1", {}, Timeouts())
+assert http.tls_context.cache_info().currsize == 1
+"""
+    loaded_by(code)
+
+
+def test_a_missing_litellm_is_told() -> None:
+    code = """
+import asyncio, sys
+sys.modules["litellm"] = None
+from agent_cli.config.schema import Config
+from agent_cli.model.base import ModelError, ModelRequest
+from agent_cli.model.providers import open_model
+async def main():
+    model = await open_model("bedrock/x", Config(), {})
+    try:
+        async for _ in model.stream(ModelRequest(system="", messages=())):
+            pass
+    except ModelError as error:
+        assert error.kind == "unsupported" and "pip install litellm" in error.message, error
+        return
+    raise AssertionError("no error")
+asyncio.run(main())
+"""
+    loaded_by(code)

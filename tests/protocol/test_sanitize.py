@@ -1,0 +1,118 @@
+"""No terminal control gets out, nothing visible is lost without a trace, and chunking changes nothing."""
+
+import re
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agent_cli.protocol.sanitize import Sanitizer, clean, visible
+
+PIECES = [
+    *"ab \n\r\b\t", "\x1b", "\x1b[", "\x1b]", "[0;31m", "8m", "\\", "\x07", "\x00", "\x9b", "\x9d", "\x9c",
+    "\x90", "\u0300", "\u0301", "\u200d", "\u200c", "\ufe0f", "\ufe01", "❤", "👍", "🔥", "ی",
+    "\u202e", "\U000e0041", "\ud800", "\x18", "\x7f", "\x1bP", "\x1b(", "0", ";", "m",
+]  # fmt: skip
+hostile = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=40).map("".join)
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+SGR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("a\x1b[31mred\x1b[0m", "ared"),
+        ("\x1b]0;title\x07x", "x"),
+        ("\x1b]52;c;aGk=\x1b\\x", "x"),
+        ("\x1bPq#0;2;0\x1b\\x", "x"),
+        ("\x1b_Gf=100;AAAA\x1b\\x", "x"),
+        ("\x1b[?1049hx\x1b[2J\x1b[6n", "x"),
+        ("\x9b31mx\x9d0;t\x9cy", "xy"),
+        ("\x1bcx\x1b(0", "x"),
+        ("bell\x07nul\x00del\x7f", "bellnuldel"),
+        ("form\x0cfeed", "form^Lfeed"),
+        ("open \x1b[31", "open ^[[31"),
+        ("open \x1b]0;all that follows", "open ^[]0;all that follows"),
+        ("one\r\ntwo\r\n", "one\ntwo\n"),
+        ("0%\r50%\r100%\n", "0%␍100%\n"),
+        ("\r1%\r2%\r   \r\nx", "2%\nx"),
+        ("rm -rf /\rls", "rm -rf /␍ls"),
+        ("N\bNA\bAM\bM", "NAM"),
+        ("|\b/\b-\b\\\ndone", "|\\\ndone"),
+        ("user\u202etxt.exe", "user⟨U+202E⟩txt.exe"),
+        ("in\u200bvisible\ufeff", "in⟨U+200B⟩visible⟨U+FEFF⟩"),
+        ("\U000e0068\U000e0069", "⟨tag:h⟩⟨tag:i⟩"),
+        ("a\ufe01", "a⟨U+FE01⟩"),
+        ("\ud800", "⟨U+D800⟩"),
+        ("z" + "\u0301" * 30, "z" + "\u0301" * 4),
+        ("👩‍👩‍👧‍👦 ❤️ 1️⃣ 🇩🇪 👍🏽", "👩‍👩‍👧‍👦 ❤️ 1️⃣ 🇩🇪 👍🏽"),
+        ("می‌خواهم", "می‌خواهم"),
+        ("日本語 ไทย", "日本語 ไทย"),
+    ],
+)
+def test_known_vectors(text: str, safe: str) -> None:
+    assert clean(text) == safe
+
+
+def test_colours_survive_when_asked_for_but_concealment_does_not() -> None:
+    assert clean("\x1b[1;38;5;8mx\x1b[0m", keep_sgr=True) == "\x1b[1;38;5;8mx\x1b[0m"
+    assert clean("\x1b[8mx\x1b[2K\x1b[31;8my", keep_sgr=True) == "xy"
+
+
+def test_visible_removes_nothing() -> None:
+    assert visible("ok\x1b]0;\x07 &&\r rm\u200b\n") == "ok^[]0;^G &&^M rm⟨U+200B⟩\n"
+
+
+@given(hostile, st.booleans())
+@example("\x1b]0;x\x1b\x1b[31m", True)
+def test_no_control_gets_out(text: str, keep_sgr: bool) -> None:
+    out = clean(text, keep_sgr)
+    assert not CONTROL.search(SGR.sub("", out) if keep_sgr else out)
+    assert not re.search(
+        "[\u202a-\u202e\u2066-\u2069\u200b\u200e\u200f\ufeff\U000e0000-\U000e007f\ud800-\udfff]", out
+    )
+
+
+@given(hostile, st.booleans(), st.lists(st.integers(0, 60), max_size=12))
+@settings(max_examples=400)
+def test_chunking_changes_nothing(text: str, keep_sgr: bool, cuts: list[int]) -> None:
+    places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    stream = Sanitizer(keep_sgr)
+    out = "".join(stream.feed(text[a:b]) for a, b in pairwise(places))
+    assert out + stream.feed("", final=True) == clean(text, keep_sgr)
+
+
+@given(st.binary(max_size=40) | hostile.map(lambda text: text.encode("utf-8", "replace")), st.integers(1, 5))
+def test_chunking_bytes_changes_nothing(data: bytes, size: int) -> None:
+    stream = Sanitizer()
+    out = "".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size))
+    assert out + stream.feed(b"", final=True) == Sanitizer().feed(data, final=True)
+
+
+@given(
+    st.text(
+        alphabet=st.characters(min_codepoint=32, max_codepoint=126) | st.sampled_from("\n\téüßñ你好"),
+        max_size=80,
+    )
+)
+def test_ordinary_text_is_untouched(text: str) -> None:
+    assert clean(text) == text
+
+
+def test_finished_text_is_not_held_back() -> None:
+    stream = Sanitizer()
+    assert [stream.feed(piece) for piece in ("he", "llo\x1b", "[1m", " w")] == ["he", "llo", "", " w"]
+
+
+@pytest.mark.parametrize("bomb", ["\x1b]", "\x9d", "\x1b[", "a\u0300", "\u0300", "\r", "a\b", "\u200d", "x\ufe01"])
+def test_no_input_is_slow(bomb: str) -> None:
+    text = bomb * (200_000 // len(bomb))
+    start = time.process_time()
+    clean(text)
+    stream = Sanitizer()
+    for at in range(0, 20_000, 4):
+        stream.feed(text[at : at + 4])
+    assert time.process_time() - start < 2.5

@@ -1,0 +1,24 @@
+"""A workspace with real files and processes for tools to work in."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox.process import ProcessRunner
+from agent_cli.tools.base import ToolContext
+from agent_cli.workspace.paths import Workspace
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The workspace's root; everything else of a test lies beside it."""
+    (tmp_path / "work").mkdir()
+    return (tmp_path / "work").resolve()
+
+
+@pytest.fixture
+async def context(root: Path, tmp_path: Path) -> AsyncIterator[ToolContext]:
+    processes = ProcessRunner()
+    yield ToolContext(Workspace(root), processes, tmp_path / "state" / "spill", call_id="call_1")
+    await processes.aclose()

@@ -1,0 +1,166 @@
+"""read_file: pages that say how to go on, whatever the size of file and line."""
+
+import base64
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from agent_cli.protocol.actions import ReadPath
+from agent_cli.tools.base import ToolContext, ToolError
+from agent_cli.workspace.files import content_hash
+
+from .calls import REGISTRY, call
+
+
+async def test_lines_are_numbered_and_the_content_is_known(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"one\n\nthree")
+    outcome = await call(context, "read_file", path="f")
+    assert outcome.text == "1\tone\n2\t\n3\tthree"
+    assert outcome.seen == {str(root / "f"): content_hash(b"one\n\nthree")}
+
+
+async def test_a_page_ends_with_the_next_call(context: ToolContext, root: Path) -> None:
+    (root / "f").write_text("".join(f"line {n}\n" for n in range(1, 3001)), encoding="utf-8")
+    first = await call(context, "read_file", path="f")
+    assert first.text.endswith('[Lines 1-2000 of 3000 shown. To go on: read_file {"path":"f","offset":2001}]')
+    rest = await call(context, "read_file", path="f", offset=2001)
+    assert rest.text.startswith("2001\tline 2001\n") and rest.text.endswith("3000\tline 3000")
+    some = await call(context, "read_file", path="f", offset=5, limit=2)
+    assert some.text.startswith("5\tline 5\n6\tline 6\n[Lines 5-6 of 3000")
+    with pytest.raises(ToolError, match="has 3000 lines; there is no line 3001"):
+        await call(context, "read_file", path="f", offset=3001)
+
+
+async def test_a_page_is_bounded_in_characters(context: ToolContext, root: Path) -> None:
+    (root / "f").write_text(("x" * 99 + "\n") * 1000, encoding="utf-8")
+    outcome = await call(context, "read_file", path="f")
+    assert 40_000 < len(outcome.text) < 55_000 and '"offset":' in outcome.text
+
+
+async def test_following_the_given_calls_reads_every_line_once(context: ToolContext, root: Path) -> None:
+    text = "".join(f"{'y' * (n * 37 % 3000)}{n}\n" for n in range(300))
+    (root / "f").write_text(text, encoding="utf-8")
+    numbers, offset = [], 1
+    for _ in range(50):
+        outcome = await call(context, "read_file", path="f", offset=offset)
+        numbers += [int(line.split("\t")[0]) for line in outcome.text.splitlines() if not line.startswith("[")]
+        if '"offset":' not in outcome.text:
+            break
+        offset = int(outcome.text.split('"offset":')[1].split("}")[0])
+    assert numbers == list(range(1, 301))
+
+
+@pytest.mark.parametrize("size", [5_000_000, 3_000_000])
+async def test_a_very_long_line_is_cut_in_the_middle(context: ToolContext, root: Path, size: int) -> None:
+    (root / "f").write_bytes(b"start" + b"x" * size + b"end\nsecond\n")
+    outcome = await call(context, "read_file", path="f")
+    first, second, note = outcome.text.split("\n", 2)
+    assert first.startswith("1\tstartxxx") and first.endswith("xxxend") and "characters left out" in first
+    assert len(first) < 2100 and second == "2\tsecond" and "cut -c" in note
+
+
+async def test_a_huge_file_costs_a_page(context: ToolContext, root: Path) -> None:
+    with (root / "huge").open("wb") as file:
+        file.write(b"first\nsecond\n" + b"z" * 3000 + b"\n" + b"line\n" * 1_000_000)
+        file.truncate(1 << 30)
+    tracemalloc.start()
+    outcome = await call(context, "read_file", path="huge", limit=3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert outcome.text.startswith("1\tfirst\n2\tsecond\n3\tzzz") and "too large to count" in outcome.text
+    assert outcome.seen == {} and peak < 10_000_000
+
+
+async def test_a_large_file_is_counted_hashed_and_paged_by_scanning(context: ToolContext, root: Path) -> None:
+    data = b"".join(b"line %d\r\n" % n for n in range(1, 500_001)) + b"last"
+    (root / "f").write_bytes(data)
+    outcome = await call(context, "read_file", path="f", offset=499_999)
+    assert outcome.text == (
+        "499999\tline 499999\n500000\tline 500000\n500001\tlast\n"
+        "[Line ends are CRLF; write \\n in edits, they are kept]"
+    )
+    assert outcome.seen == {str(root / "f"): content_hash(data)}
+    some = await call(context, "read_file", path="f", offset=250_000, limit=1)
+    assert some.text.startswith("250000\tline 250000\n[Lines 250000-250000 of 500001 shown")
+
+
+async def test_large_files_in_other_encodings(context: ToolContext, root: Path) -> None:
+    (root / "wide").write_bytes(("é\n" * 1_500_000).encode("utf-16"))
+    outcome = await call(context, "read_file", path="wide", limit=1)
+    assert outcome.text.startswith("1\té\n[Lines 1-1 of 1500000 shown") and "utf-16-le with BOM" in outcome.text
+    (root / "latin").write_bytes(b"caf\xe9\n" * 1_000_000)
+    outcome = await call(context, "read_file", path="latin", limit=1)
+    assert outcome.text.startswith("1\tcaf\ufffd\n") and "Not UTF-8" in outcome.text
+
+
+async def test_an_empty_file_says_so(context: ToolContext, root: Path) -> None:
+    (root / "f").touch()
+    outcome = await call(context, "read_file", path="f")
+    assert outcome.text == "[f is empty]" and outcome.seen
+
+
+async def test_encodings_are_read_and_named(context: ToolContext, root: Path) -> None:
+    (root / "a").write_bytes("é\r\n".encode("utf-16"))
+    (root / "b").write_bytes("un café\n".encode("latin-1"))
+    (root / "c").write_bytes(b"one\rtwo\r")
+    assert (await call(context, "read_file", path="a")).text.startswith("1\té\n[Encoding: utf-16-le with BOM")
+    assert (await call(context, "read_file", path="b")).text == (
+        "1\tun café\n[Not UTF-8; shown as cp1252, which is a guess]"
+    )
+    assert (await call(context, "read_file", path="c")).text == "1\tone\n2\ttwo"
+
+
+async def test_what_is_not_text_is_refused_with_what_to_do(context: ToolContext, root: Path) -> None:
+    (root / "x").write_bytes(b"\x7fELF\x00\x00")
+    (root / "big").write_bytes(b"\x00" * 4_500_000)
+    os.mkfifo(root / "pipe")
+    for path, words in (
+        ("x", "an executable"),
+        ("big", "binary data"),
+        ("pipe", "named pipe"),
+        (".", "list_dir"),
+        ("none", "does not exist"),
+    ):
+        with pytest.raises(ToolError, match=words):
+            await call(context, "read_file", path=path)
+
+
+@pytest.mark.parametrize(
+    ("head", "media_type"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\x00\x00\x00\x00WEBP", "image/webp"),
+    ],
+)
+async def test_pictures_are_attached(context: ToolContext, root: Path, head: bytes, media_type: str) -> None:
+    data = head + bytes(range(256))
+    (root / "p").write_bytes(data)
+    outcome = await call(context, "read_file", path="p")
+    (image,) = outcome.images
+    assert image.media_type == media_type and base64.b64decode(image.data) == data
+    assert media_type in outcome.text
+
+
+async def test_a_picture_that_is_too_large_is_refused(context: ToolContext, root: Path) -> None:
+    (root / "p").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(5_000_000))
+    with pytest.raises(ToolError, match="smaller copy"):
+        await call(context, "read_file", path="p")
+
+
+@pytest.mark.parametrize("name", ["-rf", "ü 漢字 🎉", "a'b\"c$(x)", "x" * 255, " lead"])
+async def test_any_name_can_be_read(context: ToolContext, root: Path, name: str) -> None:
+    (root / name).write_text("x", encoding="utf-8")
+    assert (await call(context, "read_file", path=name)).text == "1\tx"
+
+
+async def test_the_action_is_the_real_path(context: ToolContext, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x", encoding="utf-8")
+    os.symlink(tmp_path / "secret", root / "link")
+    tool, params = REGISTRY.parse("read_file", '{"path": "link"}')
+    assert tool.actions(params, context) == (ReadPath(str(tmp_path / "secret"), "link"),)
+    with pytest.raises(ToolError, match="control characters"):
+        await call(context, "read_file", path="a\nb")

@@ -1,0 +1,143 @@
+"""Declarations are small, plain and always the same; wrong calls are answered with what would be right."""
+
+import json
+import time
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+
+from agent_cli.tools.base import ToolError
+from agent_cli.tools.registry import default_registry
+from agent_cli.tools.schema import object_schema
+
+REGISTRY = default_registry()
+
+
+def refused(name: str, arguments: str) -> str:
+    with pytest.raises(ToolError) as caught:
+        REGISTRY.parse(name, arguments)
+    return str(caught.value)
+
+
+def test_the_declarations_are_small_plain_and_stable() -> None:
+    encoded = msgspec.json.encode(default_registry().specs())
+    assert encoded == msgspec.json.encode(default_registry().specs())
+    assert len(encoded) <= 7500
+    for word in (b"$ref", b"$defs", b'"title"', b'"default"'):
+        assert word not in encoded
+
+
+def test_every_tool_is_described() -> None:
+    for spec in REGISTRY.specs():
+        assert 20 < len(spec.description) < 400
+        assert spec.parameters["type"] == "object" and spec.parameters["additionalProperties"] is False
+
+
+def test_building_the_declarations_is_quick() -> None:
+    times = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        default_registry().specs()
+        times.append(time.perf_counter() - begun)
+    assert min(times) < 0.002
+
+
+def test_the_schema_of_each_kind_of_field() -> None:
+    class Inner(msgspec.Struct):
+        kind: Literal["a", "b"]
+
+    class Outer(msgspec.Struct):
+        text: Annotated[str, msgspec.Meta(description="said")]
+        many: Annotated[tuple[Inner, ...], msgspec.Meta(min_length=1)]
+        share: float | None = None
+        words: list[str] = []
+        on: bool = False
+
+    assert object_schema(Outer) == {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string", "description": "said"},
+            "many": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"kind": {"type": "string", "enum": ["a", "b"]}},
+                    "required": ["kind"],
+                    "additionalProperties": False,
+                },
+                "minItems": 1,
+            },
+            "share": {"type": "number"},
+            "words": {"type": "array", "items": {"type": "string"}},
+            "on": {"type": "boolean"},
+        },
+        "required": ["text", "many"],
+        "additionalProperties": False,
+    }
+
+    class Strange(msgspec.Struct):
+        anything: dict[str, Any]
+
+    with pytest.raises(TypeError):
+        object_schema(Strange)
+
+
+def test_the_order_is_fixed_and_ask_user_needs_a_person() -> None:
+    names = default_registry().names
+    assert names == (
+        "read_file", "list_dir", "glob", "grep", "edit_file", "write_file", "shell", "update_plan", "ask_user",
+    )  # fmt: skip
+    assert default_registry((), interactive=False).names == names[:-1]
+    assert default_registry(("shell", "read_file")).names == ("read_file", "shell")
+    with pytest.raises(ToolError, match="Did you mean shell"):
+        default_registry(("shel",))
+
+
+def test_an_unknown_tool_brings_the_nearest_names() -> None:
+    assert "Did you mean read_file" in refused("readfile", "{}")
+    assert "The tools are: read_file, list_dir" in refused("zzzz", "{}")
+
+
+def test_arguments_that_are_not_json_are_placed() -> None:
+    said = refused("shell", '{"command":\n "ls",}')
+    assert "line 2, column 7" in said and "Nothing was run" in said
+    assert "truncated" in refused("shell", '{"command": "l')
+    assert "Nothing was run" in refused("shell", '{"command": "\ud800"}x')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [("[]", "an array"), ('"x"', "a string"), ("3", "a number"), ("null", "null"), ("true", "a boolean")],
+)
+def test_arguments_must_be_an_object(arguments: str, kind: str) -> None:
+    assert f"must be a JSON object, not {kind}" in refused("shell", arguments)
+
+
+def test_violations_name_the_path_and_the_fields() -> None:
+    said = refused("edit_file", '{"path": "a", "edits": [{"old": "x"}]}')
+    assert "missing required field `new` - at `$.edits[0]`" in said
+    assert "path (string, required), edits (array, required)" in said
+    assert "unknown field `file`" in refused("read_file", '{"file": "a"}')
+    assert "missing required field `command`" in refused("shell", "")
+
+
+def test_lossless_coercions() -> None:
+    _, params = REGISTRY.parse("read_file", '{"path": "a", "offset": "3", "limit": 4.0}')
+    assert (params.offset, params.limit) == (3, 4)
+    _, params = REGISTRY.parse(
+        "edit_file", json.dumps({"path": "a", "edits": json.dumps([{"old": "x", "new": "y"}])})
+    )
+    assert params.edits[0].new == "y"
+    _, params = REGISTRY.parse("write_file", json.dumps({"path": "a", "content": "[1]"}))
+    assert params.content == "[1]"
+    _, params = REGISTRY.parse("grep", '{"pattern": "x", "glob": null, "limit": null}')
+    assert (params.glob, params.limit) == ("", 100)
+    nulls = {"path": "a", "edits": [{"old": "x", "new": "[y]", "replace_all": None}]}
+    _, params = REGISTRY.parse("edit_file", json.dumps(nulls))
+    assert params.edits[0].new == "[y]" and not params.edits[0].replace_all
+    assert "`pattern`" in refused("grep", '{"pattern": null}') or "`$.pattern`" in refused(
+        "grep", '{"pattern": null}'
+    )
+    _, params = REGISTRY.parse("list_dir", "  ")
+    assert params.path == "."

@@ -1,0 +1,139 @@
+"""A recording front end's engine: scripted events out, operations in, nothing real behind."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.operations import ApprovalAnswer, ChangeSettings, Interrupt, Operation, Steer, UserInput
+from agent_cli.protocol.usage import Totals
+from agent_cli.ui.host import RuleLine, SessionLine
+
+SNAPSHOT = Snapshot(
+    session_id="abc123",
+    title="fix the parser",
+    session_path="/state/abc123.json",
+    cwd="/work/project",
+    model="test/model",
+    mode="ask",
+    effort="",
+    sandbox="workspace-write",
+    busy=False,
+    queued=(),
+    open_calls=0,
+    context_tokens=1200,
+    context_window=10_000,
+    context_parts=(),
+    context_source="estimate",
+    totals=Totals(),
+    plan=(),
+    turns=1,
+    last_answer="",
+)
+STARTED = ev.SessionStarted(
+    session_id="abc123", model="test/model", cwd="/work/project", mode="ask", sandbox="none", version="9.9"
+)
+Script = Callable[["FakeClient", str, UserInput], "asyncio.Future[None] | None"]
+
+
+class FakeClient:
+    """Answers each prompt with `script`, a coroutine function that emits events."""
+
+    def __init__(self, script: Callable[["FakeClient", str, str], object] | None = None, **state: object) -> None:
+        self.state = msgspec.structs.replace(SNAPSHOT, **state)
+        self.submitted: list[tuple[float, Operation]] = []
+        self.answers: asyncio.Queue[Operation] = asyncio.Queue()
+        self._script = script
+        self._queue: asyncio.Queue[ev.AnyEvent | None] = asyncio.Queue()
+        self._seq = itertools.count(1)
+        self._ids = itertools.count(1)
+        self._turn: asyncio.Task[None] | None = None
+        self.emit(STARTED)
+
+    def emit(self, event: ev.AnyEvent, submission: str = "") -> None:
+        """Put an event on the queue, numbered."""
+        self._queue.put_nowait(
+            msgspec.structs.replace(event, seq=next(self._seq), submission_id=submission, time=time.time())
+        )
+
+    def close(self) -> None:
+        """End the stream of events."""
+        self._queue.put_nowait(None)
+
+    async def submit(self, operation: Operation) -> str:
+        """Record the operation and react as an engine would."""
+        submission = f"s{next(self._ids)}"
+        self.submitted.append((time.monotonic(), operation))
+        match operation:
+            case UserInput() if self._script:
+                self._turn = asyncio.ensure_future(self._run(submission, operation.text))
+            case Interrupt():
+                if self._turn and not self._turn.done():
+                    self._turn.cancel()
+                self.emit(ev.OperationCompleted(operation="interrupt"), submission)
+            case ChangeSettings():
+                if operation.mode:
+                    self.state = msgspec.structs.replace(self.state, mode=operation.mode)
+                now = self.state
+                self.emit(ev.SettingsChanged(model=now.model, mode=now.mode, effort=now.effort))
+                self.emit(ev.OperationCompleted(operation="settings"), submission)
+            case Steer():
+                self.emit(ev.OperationCompleted(operation="steer"), submission)
+            case ApprovalAnswer():
+                self.emit(ev.ApprovalResolved(request_id=operation.request_id, outcome="answered"))
+                self.emit(ev.OperationCompleted(operation="approval"), submission)
+                self.answers.put_nowait(operation)
+            case _:
+                self.emit(ev.OperationCompleted(operation=type(operation).__name__.lower()), submission)
+                self.answers.put_nowait(operation)
+        return submission
+
+    async def _run(self, submission: str, text: str) -> None:
+        self.state = msgspec.structs.replace(self.state, busy=True)
+        self.emit(ev.TurnStarted(turn_id="t1", text=text), submission)
+        end: ev.AnyEvent = ev.TurnCompleted(stop_reason="end_turn", text="done", steps=1, duration_s=0.1)
+        try:
+            assert self._script
+            end = await self._script(self, submission, text) or end  # type: ignore[misc]
+        except asyncio.CancelledError:
+            end = ev.TurnAborted(stop_reason="interrupted", text="so far")
+        self.state = msgspec.structs.replace(self.state, busy=False)
+        self.emit(end, submission)
+
+    async def events(self) -> AsyncIterator[ev.AnyEvent]:
+        """All events until `close`."""
+        while (event := await self._queue.get()) is not None:
+            yield event
+
+    def snapshot(self) -> Snapshot:
+        """The scripted state."""
+        return self.state
+
+    async def diff(self) -> str:
+        """A small diff."""
+        return "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
+
+    def operations(self, kind: type) -> list[Operation]:
+        """What was submitted of one kind."""
+        return [operation for _, operation in self.submitted if isinstance(operation, kind)]
+
+
+class FakeHost:
+    """Lists of one or two things; commands echo themselves."""
+
+    def sessions(self) -> tuple[SessionLine, ...]:
+        return (SessionLine("abc123", "fix the parser", "2 h ago", "/work/project", 3, 0.25),)
+
+    def permissions(self) -> tuple[RuleLine, ...]:
+        return (RuleLine("allow", "shell(git diff *)", "config.yaml:3"),)
+
+    def models(self, query: str) -> tuple[str, ...]:
+        return tuple(name for name in ("test/model", "test/other") if query in name)
+
+    async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
+        emit(f"ran {command}\n")
+        return 0

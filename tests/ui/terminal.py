@@ -1,0 +1,116 @@
+"""A program in a pseudo-terminal, with an emulated screen: what a person would see."""
+
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from fcntl import ioctl
+from pathlib import Path
+
+import pyte
+
+FORBIDDEN = re.compile(
+    rb"\x1b\[[23]J|\x1b\[\?(?:1049|1047|47)[hl]|\x1b\[\d*;?\d*r|\x1bc|\x1b\[6n|\x1b\[\?100[0-6]h"
+)
+"""Clearing the screen, the alternate screen, scroll regions, resets, questions to the terminal, the mouse."""
+
+
+class Terminal:
+    """Runs `python script` in a pty; `lines` holds everything shown, scrollback first."""
+
+    def __init__(self, script: str, *, columns: int = 80, rows: int = 24, **env: str) -> None:
+        self.screen = pyte.HistoryScreen(columns, rows, history=5000, ratio=0.5)
+        self._stream = pyte.ByteStream(self.screen)
+        self.log = b""
+        primary, secondary = pty.openpty()
+        self._fd = primary
+        self.resize(columns, rows)
+        root = Path(__file__).resolve().parents[2]
+        clean = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "EDITOR", "VISUAL")}
+        clean |= {"TERM": "xterm-256color", "PYTHONPATH": str(root)} | env
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdin=secondary,
+            stdout=secondary,
+            stderr=secondary,
+            env=clean,
+            start_new_session=True,
+        )
+        os.close(secondary)
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._fd)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """What a window manager does."""
+        ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen.resize(rows, columns)
+        if hasattr(self, "process"):
+            os.killpg(self.process.pid, signal.SIGWINCH)
+
+    def send(self, text: str | bytes) -> None:
+        """Press keys."""
+        os.write(self._fd, text if isinstance(text, bytes) else text.encode("utf-8"))
+
+    def paste(self, text: str) -> None:
+        """Paste as a terminal with bracketed paste does."""
+        data = b"\x1b[200~" + text.encode("utf-8") + b"\x1b[201~"
+        while data:
+            self.pump(0.0)
+            sent = os.write(self._fd, data[:2000])
+            data = data[sent:]
+
+    def pump(self, seconds: float) -> bool:
+        """Read what the program writes for a while; False once it has ended."""
+        end = time.monotonic() + seconds
+        while True:
+            ready, _, _ = select.select([self._fd], [], [], max(0.0, min(0.02, end - time.monotonic())))
+            if ready:
+                try:
+                    data = os.read(self._fd, 65536)
+                except OSError:
+                    return False
+                self.log += data
+                self._stream.feed(data)
+            elif time.monotonic() >= end:
+                return True
+
+    @property
+    def lines(self) -> list[str]:
+        """All lines, those that have scrolled away included."""
+        width = self.screen.columns
+        gone = ["".join(row[x].data for x in range(width)).rstrip() for row in self.screen.history.top]
+        return gone + [line.rstrip() for line in self.screen.display]
+
+    @property
+    def text(self) -> str:
+        """Everything shown."""
+        return "\n".join(self.lines)
+
+    def wait(self, wanted: str, timeout: float = 6.0) -> None:
+        """Until `wanted` (a regular expression) is shown."""
+        end = time.monotonic() + timeout
+        while not re.search(wanted, self.text):
+            alive = self.pump(0.02)
+            if re.search(wanted, self.text):
+                return
+            assert alive and time.monotonic() < end, f"never saw {wanted!r} in:\n{self.text}"
+
+    def finish(self, timeout: float = 5.0) -> int:
+        """Until the program ends; its exit code."""
+        end = time.monotonic() + timeout
+        while self.pump(0.05):
+            assert time.monotonic() < end, f"still runs:\n{self.text}"
+        return self.process.wait(timeout=2)

@@ -1,0 +1,150 @@
+"""Dialogs: keys to decisions, and nothing approved by accident."""
+
+import json
+
+import pytest
+
+from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer
+from agent_cli.ui.approve import ApprovalDialog, QuestionDialog
+from agent_cli.ui.theme import NONE
+
+ARGUMENTS = json.dumps({"command": "rm -rf build", "timeout_s": 5})
+
+
+def item(call_id: str = "c1", grant: str = "shell(rm -rf build)", arguments: str = ARGUMENTS) -> ApprovalItem:
+    return ApprovalItem(
+        call_id=call_id,
+        tool="shell",
+        title="rm -rf build",
+        preview="rm -rf build",
+        preview_kind="command",
+        reason="deletes files",
+        rule="mode ask",
+        grant=grant,
+        arguments=arguments,
+        editable="command",
+    )
+
+
+def dialog(*items: ApprovalItem) -> ApprovalDialog:
+    return ApprovalDialog(ApprovalRequested(request_id="r1", items=items or (item(),)), now=0.0)
+
+
+def answered(*decisions: Decision) -> ApprovalAnswer:
+    return ApprovalAnswer("r1", decisions)
+
+
+@pytest.mark.parametrize(("key", "allow"), [("y", True), ("n", False), ("A", True), ("N", False)])
+def test_one_key_decides(key: str, allow: bool) -> None:
+    asking = dialog()
+    asking.press(key, 1.0)
+    assert asking.answer == answered(Decision("c1", allow))
+
+
+def test_keys_in_the_first_half_second_are_ignored_and_so_is_typing_that_goes_on() -> None:
+    asking = dialog()
+    for now in (0.1, 0.3, 0.45, 0.7, 0.9):
+        asking.press("y", now)
+    assert asking.answer is None
+    asking.press("y", 1.3)
+    assert asking.answer is not None
+
+
+def test_enter_alone_never_approves() -> None:
+    asking = dialog()
+    for now in (1.0, 2.0, 3.0):
+        asking.press("enter", now)
+    assert asking.answer is None and asking.entry is None
+
+
+def test_typed_text_is_a_refusal_with_exactly_that_text() -> None:
+    asking = dialog()
+    asking.press("u", 1.0)
+    assert asking.entry and asking.entry.initial == "u"
+    asking.entered("use  `make clean`,\n\tplease ✓ ")
+    assert asking.answer == answered(Decision("c1", False, "use  `make clean`,\n\tplease ✓ "))
+
+
+def test_a_paste_is_text_and_never_a_key() -> None:
+    asking = dialog()
+    asking.press("yes do it", 1.0)
+    assert asking.answer is None
+    assert asking.entry and asking.entry.initial == "yes do it"
+
+
+def test_always_shows_the_rule_and_asks_where_to_keep_it() -> None:
+    asking = dialog()
+    asking.press("a", 1.0)
+    assert "shell(rm -rf build)" in "\n".join(asking.draw(NONE))
+    asking.press("y", 1.1)
+    assert asking.answer is None
+    asking.press("e", 1.2)
+    asking.entered("shell(rm *)")
+    asking.press("p", 1.3)
+    assert asking.answer == answered(Decision("c1", True, grant="shell(rm *)", scope="project"))
+
+
+def test_always_is_not_offered_without_a_rule() -> None:
+    asking = dialog(item(grant=""))
+    assert "a always" not in "\n".join(asking.draw(NONE))
+    assert asking.press("a", 1.0)
+    assert asking.answer is None
+
+
+def test_an_edited_call_still_has_to_be_approved() -> None:
+    asking = dialog()
+    asking.press("e", 1.0)
+    assert asking.entry and asking.entry.initial == "rm -rf build"
+    assert "rm -r build\x1b" not in asking.entered("rm -r build\x1b[8m")
+    assert asking.answer is None
+    asking.press("y", 2.0)
+    expected = json.dumps({"command": "rm -r build\x1b[8m", "timeout_s": 5}, ensure_ascii=False)
+    assert asking.answer == answered(Decision("c1", True, arguments=expected))
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", '{"other": 1}', '{"command": 3}'])
+def test_broken_arguments_cannot_be_edited(arguments: str) -> None:
+    asking = dialog(item(arguments=arguments))
+    assert asking.press("e", 1.0)
+    assert asking.entry is None
+
+
+def test_a_batch_is_decided_one_by_one_or_at_once() -> None:
+    asking = dialog(item("c1"), item("c2"), item("c3"))
+    asking.press("y", 1.0)
+    asking.press("down", 1.1)
+    asking.press("n", 1.2)
+    assert asking.answer is None
+    asking.press("A", 1.3)
+    assert asking.answer == answered(Decision("c1", True), Decision("c2", True), Decision("c3", False))
+
+
+def test_back_leaves_the_inner_question_only() -> None:
+    asking = dialog()
+    assert not asking.back()
+    asking.press("a", 1.0)
+    asking.press("e", 1.0)
+    assert asking.back() and asking.back() and not asking.back()
+
+
+def test_questions_take_a_number_or_any_text() -> None:
+    request = QuestionAsked(request_id="q", question="which?", options=("left", "right"))
+    asking = QuestionDialog(request, 0.0)
+    asking.press("2", 0.1)
+    assert asking.answer is None
+    asking.press("2", 1.0)
+    assert asking.answer == QuestionAnswer("q", "right")
+    asking = QuestionDialog(request, 0.0)
+    asking.press("n", 1.0)
+    asking.entered("neither")
+    assert asking.answer == QuestionAnswer("q", "neither")
+
+
+def test_a_dialog_that_had_to_wait_guards_its_own_appearing() -> None:
+    asking = dialog()
+    asking.appear(10.0)
+    asking.press("y", 10.2)
+    assert asking.answer is None
+    asking.press("y", 11.0)
+    assert asking.answer is not None

@@ -1,0 +1,101 @@
+"""Slash commands: the table, the words, and what reaches the engine."""
+
+import pytest
+
+from agent_cli.protocol.operations import ChangeSettings, Compact, Operation, Redo, Undo, UserInput
+from agent_cli.ui import commands
+from agent_cli.ui.commands import TABLE, Leaving
+from agent_cli.ui.theme import NONE
+
+from .fake_client import FakeClient, FakeHost
+
+
+class Desk:
+    """Remembers what was said."""
+
+    def __init__(self, **state: object) -> None:
+        self.client, self.host, self.theme = FakeClient(**state), FakeHost(), NONE  # type: ignore[arg-type]
+        self.said: list[str] = []
+        self.left: Leaving | None = None
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def leave(self, leaving: Leaving) -> None:
+        self.left = leaving
+
+
+async def run(line: str, **state: object) -> Desk:
+    desk, parsed = Desk(**state), commands.parse(line)
+    assert parsed
+    await commands.run(desk, *parsed)
+    return desk
+
+
+@pytest.mark.parametrize("text", ["/usr/bin/python is gone", "hello /help", "//", "/", "/etc/hosts"])
+def test_paths_and_prose_are_no_commands(text: str) -> None:
+    assert commands.parse(text) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "operation"),
+    [
+        ("/undo", Undo(1)),
+        ("/undo 3", Undo(3)),
+        ("/redo", Redo()),
+        ("/compact the parser", Compact("the parser")),
+        ("/retry", UserInput("")),
+        ("/mode plan", ChangeSettings(mode="plan")),
+        ("/model other", ChangeSettings(model="test/other")),
+        ("/model new/model", ChangeSettings(model="new/model")),
+        ("/effort high", ChangeSettings(effort="high")),
+    ],
+)
+async def test_commands_that_reach_the_engine(line: str, operation: Operation) -> None:
+    desk = await run(line)
+    assert [made for _, made in desk.client.submitted] == [operation]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("/help", "/undo"),
+        ("/model", "test/other"),
+        ("/model nothing", "No model"),
+        ("/mode wrong", "auto-edit"),
+        ("/effort", "xhigh"),
+        ("/permissions", "shell(git diff *)"),
+        ("/status", "/state/abc123.json"),
+        ("/cost", "$0"),
+        ("/context", "12%"),
+        ("/diff", "+new"),
+        ("/plan", "no plan"),
+        ("/sessions", "fix the parser"),
+        ("/resume", "abc123"),
+        ("/resume zzz", "No session"),
+        ("/undo x", "number"),
+        ("/halp", "Did you mean /help?"),
+        ("/xyzzy", "/help lists them"),
+    ],
+)
+async def test_commands_that_answer(line: str, word: str) -> None:
+    desk = await run(line)
+    assert word in "\n".join(desk.said)
+    assert not desk.client.submitted
+
+
+async def test_leaving() -> None:
+    assert (await run("/quit")).left == Leaving("quit")
+    assert (await run("/new")).left == Leaving("new")
+    assert (await run("/resume abc")).left == Leaving("resume", "abc123")
+
+
+async def test_what_cannot_wait_is_refused_while_a_turn_runs() -> None:
+    assert "has to wait" in (await run("/new", busy=True)).said[0]
+    assert (await run("/undo", busy=True)).client.submitted
+
+
+def test_every_command_is_documented() -> None:
+    assert all(command.help for command in TABLE.values())
+    names = "help model mode permissions undo redo compact status cost context diff new resume sessions retry plan"
+    assert set(names.split()) | {"effort", "quit"} <= set(TABLE)

@@ -1,0 +1,93 @@
+"""The REPL without a terminal: lines in, lines out, nothing else."""
+
+import asyncio
+import io
+import re
+from typing import Any
+
+import pytest
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer, Undo, UserInput
+from agent_cli.ui.commands import Leaving
+from agent_cli.ui.plain import run_plain
+
+from .fake_client import FakeClient, FakeHost
+
+ITEM = ev.ApprovalItem("c1", "shell", "rm x", "rm x", "command", "deletes", "mode ask", "", "{}", "")
+
+
+async def answer(client: FakeClient, submission: str, text: str) -> None:
+    for word in ("# Head\n\n", "one ", "two\x1b[2J\n"):
+        client.emit(ev.TextDelta(text=word), submission)
+        await asyncio.sleep(0.001)
+
+
+async def approve(client: FakeClient, submission: str, text: str) -> None:
+    client.emit(ev.ApprovalRequested(request_id="r", items=(ITEM, ITEM)), submission)
+    await client.answers.get()
+
+
+async def question(client: FakeClient, submission: str, text: str) -> None:
+    client.emit(ev.QuestionAsked(request_id="q", question="which?", options=("left", "right")), submission)
+    await client.answers.get()
+
+
+async def run(typed: str, script: Any = answer, **state: Any) -> tuple[FakeClient, str, Leaving]:
+    client, out = FakeClient(script, **state), io.StringIO()
+    leaving = await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(typed), out), 5)
+    return client, out.getvalue(), leaving
+
+
+async def test_lines_become_prompts_one_after_the_other() -> None:
+    client, out, leaving = await run("first\nsecond \\\nline\n")
+    assert client.operations(UserInput) == [UserInput("first"), UserInput("second \nline")]
+    assert out.count("# Head") == 2
+    assert leaving == Leaving("quit")
+    assert "agent resume abc123" in out
+
+
+async def test_only_printable_characters_come_out() -> None:
+    _, out, _ = await run("go\n/help\n/diff\n!ls\n")
+    assert re.fullmatch(r"[^\x00-\x09\x0b-\x1f\x7f-\x9f]*", out)
+    assert "ran ls" in out and "exit 0" in out
+
+
+async def test_commands_and_leaving() -> None:
+    client, out, leaving = await run("/undo 2\n/nope\n/new\nnever\n")
+    assert client.operations(Undo) == [Undo(2)]
+    assert "There is no command /nope" in out
+    assert leaving == Leaving("new")
+    assert not client.operations(UserInput)
+
+
+@pytest.mark.parametrize(
+    ("reply", "decision"),
+    [
+        ("y", Decision("c1", True)),
+        ("no", Decision("c1", False)),
+        ("use a  test ✓", Decision("c1", False, "use a  test ✓")),
+    ],
+)
+async def test_an_approval_takes_the_next_line(reply: str, decision: Decision) -> None:
+    client, out, _ = await run(f"go\n{reply}\n", approve)
+    assert client.operations(ApprovalAnswer) == [ApprovalAnswer("r", (decision, decision))]
+    assert "[y] yes, [n] no" in out
+
+
+async def test_the_end_of_input_is_a_refusal() -> None:
+    client, _, _ = await run("go\n", approve)
+    assert client.operations(ApprovalAnswer) == [ApprovalAnswer("r")]
+
+
+async def test_a_question_takes_a_number() -> None:
+    client, out, _ = await run("go\n2\n", question)
+    assert client.operations(QuestionAnswer) == [QuestionAnswer("q", "right")]
+    assert "[1] left" in out
+
+
+async def test_open_calls_are_carried_on_with() -> None:
+    client, out, _ = await run("", open_calls=1)
+    assert client.operations(UserInput) == [UserInput("")]
+    assert "carrying on" in out

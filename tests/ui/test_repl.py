@@ -1,0 +1,436 @@
+"""The REPL in a pseudo-terminal, seen through an emulated screen."""
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from .terminal import FORBIDDEN, Terminal
+
+PROGRAM = """
+import asyncio, json, sys, time
+from pathlib import Path
+from agent_cli.config.schema import Ui
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.messages import PlanItem
+from agent_cli.ui.repl import run_repl
+from tests.ui.fake_client import FakeClient, FakeHost
+import msgspec
+
+async def say(client, s, words, delay=0.02):
+    for word in words:
+        client.emit(ev.TextDelta(text=word), s)
+        await asyncio.sleep(delay)
+    client.emit(ev.AnswerCompleted(message_id="m", text="".join(words), finish="stop", calls=0, usage=None,
+                                   cost_usd=None, duration_s=1), s)
+
+async def stream(client, s, text):
+    await say(client, s, ["# Answer\\n\\n", *[f"word{n} " for n in range(30)],
+                          "\\n\\n```python\\nx = 1\\n```\\n"])
+
+async def hang(client, s, text):
+    client.emit(ev.ToolCallStarted(call_id="c", tool="shell", title="sleep 100"), s)
+    for n in range(1000):
+        client.emit(ev.ToolOutput(call_id="c", text=f"tick {n}\\n"), s)
+        await asyncio.sleep(0.05)
+
+async def flood(client, s, text):
+    await say(client, s, [f"line {n}\\n\\n" for n in range(400)], 0)
+
+async def approve(client, s, text):
+    item = ev.ApprovalItem("c1", "shell", "rm -rf build", "rm -rf build \\x1b[2J", "command", "deletes",
+                           "mode ask", "shell(rm *)", json.dumps({"command": "rm -rf build"}), "command")
+    items = tuple(msgspec.structs.replace(item, call_id=f"c{n}") for n in range(1, 4 if text == "many" else 2))
+    client.emit(ev.ApprovalRequested(request_id="r1", items=items), s)
+    await client.answers.get()
+
+async def question(client, s, text):
+    client.emit(ev.QuestionAsked(request_id="q1", question="Which way?", options=("left", "right")), s)
+    await client.answers.get()
+
+async def main():
+    client = FakeClient(globals()[SCRIPT], **STATE)
+    client.emit(ev.Notice(level="info", text="ready"))
+    leaving = await run_repl(client, FakeHost(), Ui(**SETTINGS), history_file=Path(HISTORY), first_input=FIRST)
+    with open(LOG, "w", encoding="utf-8") as file:
+        rows = [[at, type(op).__name__, msgspec.to_builtins(op)] for at, op in client.submitted]
+        json.dump({"submitted": rows, "leaving": leaving.kind}, file)
+
+asyncio.run(main())
+"""
+
+
+class Session(Terminal):
+    """The REPL with one script behind it."""
+
+    def __init__(self, folder: Path, script: str = "stream", *, first: str = "", settings: object = None,
+                 state: object = None, columns: int = 80, rows: int = 24, **env: str) -> None:  # fmt: skip
+        self.log_file, self.history = folder / "log.json", folder / "state" / "history"
+        names = {"SCRIPT": script, "LOG": str(self.log_file), "HISTORY": str(self.history), "FIRST": first}
+        values = names | {"SETTINGS": settings or {}, "STATE": state or {}}
+        head = "".join(f"{name} = {value!r}\n" for name, value in values.items())
+        super().__init__(head + PROGRAM, columns=columns, rows=rows, **env)
+        self.wait("ready")
+        self.wait(r"(?m)^>$" if not first else ">")
+
+    def leave(self) -> None:
+        """Ctrl-D at an empty prompt; nothing forbidden was ever written."""
+        self.send("\x04")
+        assert self.finish() == 0, self.text
+        assert not FORBIDDEN.findall(self.log)
+
+    def operations(self, name: str) -> list[dict[str, object]]:
+        """What was submitted of one kind, after the end."""
+        rows = json.loads(self.log_file.read_text(encoding="utf-8"))["submitted"]
+        return [row[2] for row in rows if row[1] == name]
+
+
+def test_typing_and_line_breaks(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("one")
+        term.pump(0.1)
+        term.send("\n")
+        term.send("two")
+        term.pump(0.1)
+        term.send("\x1b\r")
+        term.pump(0.1)
+        term.send("three\\")
+        term.pump(0.1)
+        term.send("\r")
+        term.pump(0.1)
+        term.send("four")
+        term.wait("four")
+        term.send("\r")
+        term.wait("1 step")
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == ["one\ntwo\nthree\nfour"]
+        assert os.stat(term.history).st_mode & 0o777 == 0o600
+        assert json.loads(term.history.read_text(encoding="utf-8")) == "one\ntwo\nthree\nfour"
+        assert "agent resume abc123" in term.text
+
+
+def test_an_answer_is_printed_once_and_the_draft_stays(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("go\r")
+        term.wait("word3")
+        term.send("my draft")
+        term.wait("(?m)^> my draft$")
+        term.wait("x = 1")
+        term.wait("1 step")
+        term.wait("(?m)^> my draft$")
+        assert term.text.count("Answer") == 1
+        assert len(re.findall(r"\bword7\b", term.text)) == 1
+        cursor = term.screen.cursor
+        assert term.screen.display[cursor.y].rstrip() == "> my draft" and cursor.x == 10
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x03"])
+def test_esc_and_ctrl_c_stop_the_turn_and_keep_the_draft(tmp_path: Path, key: str) -> None:
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 3")
+        term.send("draft")
+        term.wait("> draft")
+        pressed = time.monotonic()
+        term.send(key)
+        term.wait("Stopped")
+        assert time.monotonic() - pressed < 0.6
+        term.wait("(?m)^> draft$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        rows = json.loads(term.log_file.read_text(encoding="utf-8"))["submitted"]
+        stopped = [at for at, name, _ in rows if name == "Interrupt"]
+        assert len(stopped) == 1 and stopped[0] - pressed < 0.3
+
+
+def test_enter_steers_and_tab_queues(tmp_path: Path) -> None:
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 2")
+        term.send("look left\r")
+        term.wait("queued: look left")
+        term.send("later\t")
+        term.pump(0.3)
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.pump(0.2)
+        term.send("\x1b")
+        term.pump(0.4)
+        term.leave()
+        assert term.operations("Steer") == [{"type": "Steer", "text": "look left"}]
+        assert [op["text"] for op in term.operations("UserInput")] == ["go", "later"]
+
+
+def test_a_paste_never_submits(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.paste("a\r\nb\rc\n\x1b[31m")
+        term.wait("(?m)^  c$")
+        term.pump(0.2)
+        term.send("\x03")
+        big = "\n".join(f"row {n} ✓" for n in range(20_000))
+        term.paste(big)
+        term.wait("paste 1: 20000 lines", timeout=5)
+        term.send(" end\r")
+        term.wait("1 step")
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == [big + " end"]
+
+
+def test_a_paste_without_brackets_does_not_submit_line_by_line(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("the first line\rsecond\rthird\r")
+        term.wait("third")
+        term.pump(0.3)
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert term.operations("UserInput") == []
+
+
+def test_approving_takes_its_time(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        term.send("y")
+        term.pump(0.2)
+        assert "Allow shell" in term.text
+        term.pump(0.7)
+        term.send("\r")
+        term.pump(0.3)
+        assert "Allow shell" in term.text
+        assert "rm -rf build ^[[2J" in term.text
+        term.send("y")
+        term.wait("1 step")
+        assert "Allow shell" not in term.text
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert [item["allow"] for item in answer["decisions"]] == [True]  # type: ignore[attr-defined]
+
+
+def test_a_refusal_text_arrives_byte_for_byte_and_the_draft_comes_back(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        term.pump(0.6)
+        words = "use  `make clean` – größer ✓ "
+        for char in words:
+            term.send(char)
+            term.pump(0.01)
+        term.wait("do instead: use")
+        term.send("\r")
+        term.wait("1 step")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert answer["decisions"][0]["feedback"] == words  # type: ignore[index]
+        assert answer["decisions"][0]["allow"] is False  # type: ignore[index]
+
+
+def test_a_draft_survives_an_approval(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.send("half a thought")
+        term.wait("Allow shell")
+        term.pump(1.0)
+        term.send("A")
+        term.wait("1 step")
+        term.wait("(?m)^> half a thought$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert len(term.operations("ApprovalAnswer")) == 1
+
+
+def test_a_batch(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("many\r")
+        term.wait("3/3")
+        term.pump(0.6)
+        term.send("y")
+        term.pump(0.05)
+        term.send("N")
+        term.wait("1 step")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert [item["allow"] for item in answer["decisions"]] == [True, False, False]  # type: ignore[attr-defined]
+
+
+def test_editing_before_running_uses_the_editor(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'ls build' > \"$1\"\n", encoding="utf-8")
+    editor.chmod(0o755)
+    with Session(tmp_path, "approve", EDITOR=str(editor)) as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        term.pump(0.6)
+        term.send("e")
+        term.wait("Edited, y runs it")
+        term.wait("ls build")
+        term.send("y")
+        term.wait("1 step")
+        term.send("\x07")
+        term.wait("(?m)^> ls build$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert json.loads(answer["decisions"][0]["arguments"]) == {"command": "ls build"}  # type: ignore[index]
+
+
+def test_esc_at_an_approval_stops_the_turn(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert term.operations("Interrupt") and not term.operations("ApprovalAnswer")
+
+
+def test_a_question_of_the_model(tmp_path: Path) -> None:
+    with Session(tmp_path, "question") as term:
+        term.send("go\r")
+        term.wait("2  right")
+        term.pump(0.6)
+        term.send("2")
+        term.wait("1 step")
+        term.leave()
+        assert term.operations("QuestionAnswer") == [
+            {"type": "QuestionAnswer", "request_id": "q1", "text": "right"}
+        ]
+
+
+def test_ctrl_c_clears_the_line_and_twice_leaves(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("text")
+        term.wait("> text")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.send("\x03")
+        term.wait("again")
+        term.send("\x03")
+        assert term.finish() == 0
+        assert "agent resume abc123" in term.text
+        assert b"\x1b[?2004l" in term.log and not FORBIDDEN.findall(term.log)
+
+
+def test_commands_completion_and_modes(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("/sta")
+        term.wait("session, model, mode")
+        term.send("\t\r")
+        term.wait("directory")
+        term.send("\x1b[Z")
+        term.wait("auto-edit")
+        term.send("!make it\r")
+        term.wait("ran make it")
+        term.wait("exit 0")
+        term.send("/nonsense\r")
+        term.wait("There is no command")
+        term.send("\x12nons")
+        term.wait("/nonsense")
+        term.send("\x03")
+        term.pump(0.2)
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert term.operations("UserInput") == []
+        assert term.operations("ChangeSettings")[0]["mode"] == "auto-edit"
+
+
+def test_first_input_and_open_calls(tmp_path: Path) -> None:
+    with Session(tmp_path, first="do it", state={"open_calls": 2}) as term:
+        term.wait("carrying on")
+        term.wait("> do it")
+        term.wait("1 step")
+        term.pump(0.3)
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == ["", "do it"]
+
+
+def test_resizing_keeps_every_line_once(tmp_path: Path) -> None:
+    with Session(tmp_path, "flood", rows=20) as term:
+        term.send("go\r")
+        for columns, rows in ((100, 30), (60, 15), (80, 20)):
+            term.pump(0.1)
+            term.resize(columns, rows)
+        term.wait("1 step", timeout=15)
+        term.pump(0.2)
+        numbers = re.findall(r"(?m)^line (\d+)$", term.log.replace(b"\r", b"").decode("utf-8"))
+        printed = [int(number) for number in numbers]
+        assert set(range(400)) <= set(printed)
+        term.leave()
+
+
+def test_a_flood_does_not_starve_the_keys(tmp_path: Path) -> None:
+    with Session(tmp_path, "flood", rows=50) as term:
+        term.send("go\r")
+        term.send("still here")
+        term.wait("> still here", timeout=3)
+        term.wait("1 step", timeout=15)
+        assert term.text.count("line 399") == 1
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
+@pytest.mark.parametrize("script", ["stream", "approve"])
+def test_a_narrow_terminal(tmp_path: Path, script: str) -> None:
+    with Session(tmp_path, script, columns=20, rows=10) as term:
+        term.send("go\r")
+        if script == "approve":
+            term.wait("Allow shell")
+            term.pump(0.6)
+            term.send("n")
+        term.wait("1 step", timeout=8)
+        term.send("x" * 50)
+        term.wait("xxxx")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
+def test_no_colour(tmp_path: Path) -> None:
+    with Session(tmp_path, NO_COLOR="1") as term:
+        term.send("go\r")
+        term.wait("1 step")
+        term.leave()
+        assert not re.search(rb"\x1b\[[0-9;]*[1-9][0-9;]*m", term.log)
+
+
+def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
+    with Session(tmp_path, first="go", TERM="dumb") as term:
+        term.wait("1 step")
+        term.wait("(?m)^>$")
+        term.send("/quit\n")
+        assert term.finish() == 0
+        assert b"\x1b" not in term.log
+
+
+def test_being_terminated_restores_the_terminal(tmp_path: Path) -> None:
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 2")
+        term.process.send_signal(signal.SIGTERM)
+        assert term.finish() == 0
+        assert term.log.rstrip().count(b"\x1b[?2004l") >= 1
+        assert term.log.rfind(b"\x1b[?25h") > term.log.rfind(b"\x1b[?25l")
+
+
+def test_ctrl_c_without_a_screen_stops_the_turn_then_leaves(tmp_path: Path) -> None:
+    with Session(tmp_path, "hang", first="go", settings={"plain": True}) as term:
+        term.wait("> go")
+        term.pump(0.3)
+        term.process.send_signal(signal.SIGINT)
+        term.wait("Stopped")
+        term.process.send_signal(signal.SIGINT)
+        assert term.finish() == 0
+        assert len(term.operations("Interrupt")) == 1

@@ -1,0 +1,63 @@
+"""Diffs count exactly, apply with patch(1), and cost what the change costs."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent_cli.workspace.diff import Diff, unified_diff
+
+_LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "é\n"]), max_size=25).map("".join)
+
+
+def test_a_small_change() -> None:
+    assert unified_diff("a\nb\nc\n", "a\nB\nc\n", "f.txt") == Diff(
+        "--- a/f.txt\n+++ b/f.txt\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", 1, 1
+    )
+
+
+def test_no_change_is_empty() -> None:
+    assert unified_diff("a\n", "a\n", "f") == Diff("", 0, 0)
+
+
+def test_a_new_file_and_a_missing_last_line_end() -> None:
+    diff = unified_diff("", "a\nb", "f", created=True)
+    assert diff.text == "--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n"
+
+
+def test_far_changes_are_separate_hunks() -> None:
+    old = [f"{number}\n" for number in range(100)]
+    new = [*old[:10], "x\n", *old[11:80], *old[85:]]
+    diff = unified_diff("".join(old), "".join(new), "f")
+    assert (diff.added, diff.removed, diff.text.count("@@ -")) == (1, 6, 2)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_LINES, _LINES, st.sampled_from(["", "last"]))
+def test_patch_makes_the_new_text_of_the_old(tmp_path: Path, old: str, new: str, tail: str) -> None:
+    new += tail
+    diff = unified_diff(old, new, "f")
+    (tmp_path / "f").write_text(old, encoding="utf-8")
+    if diff.text:
+        patch = subprocess.run(
+            ["git", "apply", "--unsafe-paths", "--recount", f"--directory={tmp_path}", "-"],
+            input=diff.text.encode(),
+            cwd=tmp_path,
+            capture_output=True,
+        )
+        assert patch.returncode == 0, patch.stderr
+    assert (tmp_path / "f").read_text(encoding="utf-8") == new
+
+
+@pytest.mark.parametrize("size", [3000, 50_000])
+def test_large_rewrites_are_quick_and_cut(size: int) -> None:
+    old = "".join(f"{number} {number * 7 % 13}\n}}\n" for number in range(size))
+    new = "".join(f"{number} {number * 5 % 11}\n}}\n" for number in range(size))
+    begun = time.monotonic()
+    diff = unified_diff(old, new, "f")
+    assert time.monotonic() - begun < 2.0
+    assert diff.text.count("\n") <= 2001 and diff.text.endswith("removed\n")
+    assert old.count("\n") - diff.removed + diff.added == new.count("\n")
