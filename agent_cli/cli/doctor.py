@@ -7,8 +7,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from ..model.providers import MissingKey, NoModel, choose_default, open_model
 from ..model.base import ModelError
+from ..model.providers import MissingKey, NoModel, choose_default, open_model
 from ..sandbox.process import ProcessError, ProcessRunner
 from .compose import SANDBOX_IN_FORCE
 from .options import Chosen

@@ -15,8 +15,9 @@ from ..protocol.records import Header
 from ..protocol.stop import EXIT_CODES
 from ..store.session_file import StoreError, read_session
 from ..store.sessions import totals
+from ..ui.commands import Leaving
 from ..ui.host import RuleLine, SessionLine
-from ..ui.repl import Leaving, run_repl
+from ..ui.repl import run_repl
 from .compose import Opened, open_session
 from .options import Chosen, UsageError
 from .setup import Setup, with_values

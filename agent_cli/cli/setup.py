@@ -69,7 +69,7 @@ class Setup:
         for effect in ("deny", "ask", "allow"):
             for text, place in self.loaded.rules(effect):
                 try:
-                    found.append(parse_rule(text, effect, place))  # type: ignore[arg-type]
+                    found.append(parse_rule(text, effect, place))
                 except RuleError as error:
                     raise UsageError(f"{place}: {error}") from error
         return tuple(found)

@@ -1,8 +1,8 @@
 """The engine with real tools on a real folder, a scripted model, and a recording front end.
 
-    async with engine(tmp_path, say("hello")) as it:
-        await it.prompt("hi")
-        assert it.ended("turn_completed").text == "hello"
+async with engine(tmp_path, say("hello")) as it:
+    await it.prompt("hi")
+    assert it.ended("turn_completed").text == "hello"
 """
 
 import asyncio
@@ -127,6 +127,9 @@ def header(root: Path, **changes: Any) -> Header:
     return Header(**{**values, **changes})
 
 
+_BOUNDS = Bounds(turns=30)
+
+
 def build(
     base: Path,
     model: ScriptedModel,
@@ -134,7 +137,7 @@ def build(
     mode: Mode | None = None,
     interactive: bool = True,
     rules: Sequence[str] = (),
-    bounds: Bounds = Bounds(turns=30),
+    bounds: Bounds = _BOUNDS,
     registry: Registry | None = None,
     compact_at: float = 0.8,
     other_model: Model | None = None,
@@ -184,7 +187,9 @@ def build(
 
 
 @asynccontextmanager
-async def engine(base: Path, *script: Entry, model: ScriptedModel | None = None, **options: Any) -> AsyncIterator[Engine]:
+async def engine(
+    base: Path, *script: Entry, model: ScriptedModel | None = None, **options: Any
+) -> AsyncIterator[Engine]:
     """A running engine; on leaving it is shut down, and every submission must have had exactly one end."""
     it = build(base, model or ScriptedModel(*script), **options)
     recorder = asyncio.create_task(it.record())

@@ -4,7 +4,14 @@ from pathlib import Path
 
 from agent_cli.core import history
 from agent_cli.core.compaction import choose_cut
-from agent_cli.protocol.events import Compacted, Notice, OperationCompleted, OperationFailed, TurnCompleted, TurnFailed
+from agent_cli.protocol.events import (
+    Compacted,
+    Notice,
+    OperationCompleted,
+    OperationFailed,
+    TurnCompleted,
+    TurnFailed,
+)
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.operations import Compact
 from tests.model.scripted import ScriptedModel, call, fail, say
@@ -127,7 +134,12 @@ async def test_a_fact_of_the_first_summary_survives_three_compactions(tmp_path: 
 
 async def test_the_plan_and_changed_files_stay_in_the_summary(tmp_path: Path) -> None:
     plan = call("update_plan", items=[{"text": "finish the parser", "status": "pending"}])
-    script = [say(plan, call("write_file", path="p.py", content="x")), say("ok"), say("more " * 300), say("S: short")]
+    script = [
+        say(plan, call("write_file", path="p.py", content="x")),
+        say("ok"),
+        say("more " * 300),
+        say("S: short"),
+    ]
     async with engine(tmp_path, *script, say("end"), mode="yolo") as it:
         await it.prompt("start")
         await it.prompt("go on")

@@ -77,7 +77,9 @@ async def test_in_a_command_its_whole_tree_dies(tmp_path: Path, command: str) ->
 
 
 async def test_between_calls_of_one_answer(tmp_path: Path) -> None:
-    calls = say(call("shell", command="touch a"), call("shell", command="sleep 5"), call("shell", command="touch b"))
+    calls = say(
+        call("shell", command="touch a"), call("shell", command="sleep 5"), call("shell", command="touch b")
+    )
     async with engine(tmp_path, calls, say("next"), mode="yolo") as it:
         await stop_after(it, "go", it.until_type(ToolCallFinished))
         assert [e.status for e in it.of(ToolCallFinished)] == ["ok", "cancelled", "cancelled"]

@@ -67,7 +67,9 @@ replies = st.one_of(
     st.just(say()),
     st.just(say("no", finish="content_filter")),
     st.just(say("odd", finish="unknown")),
-    st.builds(lambda kind: fail(kind, after=("part",)), st.sampled_from(["server", "truncated", "auth", "bad_request"])),
+    st.builds(
+        lambda kind: fail(kind, after=("part",)), st.sampled_from(["server", "truncated", "auth", "bad_request"])
+    ),
     st.just(fail("context_overflow", limit_tokens=3000)),
     st.just(hang("partly")),
 )

@@ -64,7 +64,9 @@ class _Probe:
     Params = _Params
     editable = ""
 
-    def __init__(self, name: str, log: list[str], *, reads: bool, fails: bool = False, wait_s: float = 0.02) -> None:
+    def __init__(
+        self, name: str, log: list[str], *, reads: bool, fails: bool = False, wait_s: float = 0.02
+    ) -> None:
         self.name = name
         self._log, self._reads, self._fails, self._wait_s = log, reads, fails, wait_s
 

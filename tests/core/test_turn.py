@@ -100,7 +100,12 @@ async def test_a_limit_ends_the_turn_after_a_summary_and_the_next_input_goes_on(
 ) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "f").write_text("x", encoding="utf-8")
-    script = [say(call("read_file", path="f")), say(call("list_dir", path=".")), say("Summary: half done."), say("next")]
+    script = [
+        say(call("read_file", path="f")),
+        say(call("list_dir", path=".")),
+        say("Summary: half done."),
+        say("next"),
+    ]
     async with engine(tmp_path, *script, bounds=bounds) as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted)
@@ -128,7 +133,11 @@ async def test_calls_in_the_closing_summary_are_not_run(tmp_path: Path) -> None:
 
 
 async def test_a_failing_model_is_retried_and_told(tmp_path: Path) -> None:
-    script = [fail("overloaded", after=("half an ans",)), fail("rate_limit", retry_after_s=0.001), say("whole answer")]
+    script = [
+        fail("overloaded", after=("half an ans",)),
+        fail("rate_limit", retry_after_s=0.001),
+        say("whole answer"),
+    ]
     async with engine(tmp_path, *script) as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.text == "whole answer"
@@ -138,9 +147,16 @@ async def test_a_failing_model_is_retried_and_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [("auth", "auth_error"), ("not_found", "bad_model"), ("bad_request", "internal_error"), ("quota", "provider_error")],
+    [
+        ("auth", "auth_error"),
+        ("not_found", "bad_model"),
+        ("bad_request", "internal_error"),
+        ("quota", "provider_error"),
+    ],
 )
-async def test_a_failed_model_ends_the_turn_and_the_session_goes_on(tmp_path: Path, kind: str, reason: str) -> None:
+async def test_a_failed_model_ends_the_turn_and_the_session_goes_on(
+    tmp_path: Path, kind: str, reason: str
+) -> None:
     async with engine(tmp_path, fail(kind, "no luck"), say("back")) as it:  # type: ignore[arg-type]
         end = await it.prompt("my words")
         assert isinstance(end, TurnFailed) and end.stop_reason == reason

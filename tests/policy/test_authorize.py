@@ -86,7 +86,9 @@ def test_auto_edit_runs_commands_only_where_a_sandbox_is_in_force() -> None:
     assert kind(run("git clean -fdx", policy(mode="auto-edit", sandboxed=True))) == "ask"
 
 
-@pytest.mark.parametrize("order", list(permutations(["deny shell(git *)", "ask shell(git *)", "allow shell(git *)"])))
+@pytest.mark.parametrize(
+    "order", list(permutations(["deny shell(git *)", "ask shell(git *)", "allow shell(git *)"]))
+)
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
 def test_deny_beats_ask_beats_allow_in_any_order(order: tuple[str, ...], mode: Mode) -> None:
     assert kind(run("git commit -m x", policy(*order, mode=mode))) == "deny"
@@ -108,7 +110,9 @@ def test_a_denied_file_is_denied_to_every_command_form(command: str, mode: Mode)
     assert kind(run(command, policy("deny read(**/.env)", "allow shell", mode=mode))) == "deny", command
 
 
-@pytest.mark.parametrize("command", ["cat .e*", "grep -r KEY .", "rg KEY", "cat $FILE", "git diff", "bash -c 'cat x$y'"])
+@pytest.mark.parametrize(
+    "command", ["cat .e*", "grep -r KEY .", "rg KEY", "cat $FILE", "git diff", "bash -c 'cat x$y'"]
+)
 def test_what_might_open_a_denied_file_is_asked_even_in_yolo(command: str) -> None:
     assert kind(run(command, policy("deny read(**/.env)", "allow shell(cat *)", mode="yolo"))) in ("ask", "deny")
 
@@ -124,7 +128,9 @@ def test_what_might_open_a_denied_file_is_asked_even_in_yolo(command: str) -> No
     ],
 )
 def test_a_denied_file_is_denied_to_tools_by_real_and_by_written_path(action: Action) -> None:
-    assert kind(authorize(action, policy("deny read(**/.env)", "allow read", "allow write", mode="yolo"))) == "deny"
+    assert (
+        kind(authorize(action, policy("deny read(**/.env)", "allow read", "allow write", mode="yolo"))) == "deny"
+    )
 
 
 @pytest.mark.parametrize(
@@ -236,7 +242,11 @@ def test_no_line_is_allowed_that_names_a_denied_program(words: list[str], spaced
     verdict = run(line, rules)
     if isinstance(verdict, Allow):
         unquoted = line.split("#")[0]
-        assert "rm" not in unquoted.replace("'", "").replace('"', "").replace("\\", "").split() or "'" in line or '"' in line
+        assert (
+            "rm" not in unquoted.replace("'", "").replace('"', "").replace("\\", "").split()
+            or "'" in line
+            or '"' in line
+        )
 
 
 @given(line=st.text(max_size=60))

@@ -127,7 +127,9 @@ except StoreError as error:
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 file.append([message(4)])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, cwd=os.getcwd())
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, cwd=os.getcwd()
+    )
     assert "cannot write session" in done.stdout, done.stderr
     assert [r.id for r in read_session(path).records] == ["h", "m0", "m1", "m4"]
     json.loads(path.read_bytes())
@@ -178,5 +180,3 @@ def test_a_file_that_is_no_session_is_refused_by_name(tmp_path: Path) -> None:
     file.close()
     with pytest.raises(StoreError, match="newer"):
         read_session(tmp_path / "y.json")
-
-

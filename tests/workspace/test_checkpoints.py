@@ -72,7 +72,9 @@ def shell(root: Path, command: str) -> None:
         "printf '* text=auto eol=lf\n' > .gitattributes && printf 'q\\r\\n' > q.txt",
     ],
 )
-async def test_undo_and_redo_restore_what_a_shell_command_changed(root: Path, tmp_path: Path, command: str) -> None:
+async def test_undo_and_redo_restore_what_a_shell_command_changed(
+    root: Path, tmp_path: Path, command: str
+) -> None:
     checkpoints = make(root, tmp_path / "store")
     before_picture = picture(root)
     before = await checkpoints.take()

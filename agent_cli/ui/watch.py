@@ -1,0 +1,27 @@
+"""A front end that only watches: events printed as the REPL prints them, with nobody to type."""
+
+import shutil
+from typing import TextIO
+
+from ..config.schema import Ui
+from ..protocol.client import Snapshot
+from ..protocol.events import AnyEvent
+from .render import Renderer
+from .theme import NONE, choose
+
+
+class Watcher:
+    """Prints finished output to a stream; colours only where it is a terminal."""
+
+    def __init__(self, settings: Ui, out: TextIO, snapshot: "Snapshot") -> None:
+        theme = choose(settings) if out.isatty() else NONE
+        width = shutil.get_terminal_size().columns if out.isatty() else 100
+        self._out = out
+        self._renderer = Renderer(theme, settings, lambda: width, lambda: snapshot, "")
+
+    def show(self, event: AnyEvent) -> None:
+        """Print what an event finished."""
+        self._renderer.handle(event)
+        if text := self._renderer.take():
+            self._out.write(text)
+            self._out.flush()
