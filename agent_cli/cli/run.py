@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import mimetypes
 import os
 import select
 import signal
@@ -154,6 +153,7 @@ PIPE_PATIENCE_S = 5.0
 
 def _image(path: Path) -> Image:
     import base64
+    import mimetypes
 
     kind = mimetypes.guess_type(path.name)[0] or ""
     if not kind.startswith("image/"):

@@ -1,7 +1,7 @@
 """The texts around the conversation: the system prompt, made once per session, and the facts of the moment
 that travel with the newest user message so that everything before it stays the same to the byte."""
 
-import platform
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,8 @@ def system_prompt(
 def _environment(root: Path, extra_roots: Sequence[Path]) -> str:
     lines = ["# Environment", f"- Workspace: {root}"]
     lines += [f"- Further folder: {folder}" for folder in extra_roots]
-    lines.append(f"- System: {platform.system()} {platform.machine()}")
+    system = os.uname()
+    lines.append(f"- System: {system.sysname} {system.machine}")
     return "\n".join(lines)
 
 

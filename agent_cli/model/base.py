@@ -39,10 +39,14 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
 
 class TextPiece(msgspec.Struct, frozen=True):
+    """A piece of the answer's text."""
+
     text: str
 
 
 class ReasoningPiece(msgspec.Struct, frozen=True):
+    """A piece of the model's reasoning."""
+
     text: str
 
 
@@ -69,6 +73,8 @@ class CallPiece(msgspec.Struct, frozen=True):
 
 
 class UsageReport(msgspec.Struct, frozen=True):
+    """What the call used, as the provider counts."""
+
     usage: Usage
 
 

@@ -50,6 +50,8 @@ class SessionStarted(Event, frozen=True, kw_only=True, tag="session_started"):
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
+    """A turn begins with one input."""
+
     turn_id: str
     text: str
     """The user's prompt; empty when the turn carries on without one."""
@@ -64,10 +66,14 @@ class StepStarted(Event, frozen=True, kw_only=True, tag="step_started"):
 
 
 class TextDelta(Event, frozen=True, kw_only=True, tag="text_delta"):
+    """A piece of the answer, as it arrives."""
+
     text: str
 
 
 class ReasoningDelta(Event, frozen=True, kw_only=True, tag="reasoning_delta"):
+    """A piece of the model's reasoning, as it arrives."""
+
     text: str
 
 
@@ -105,6 +111,8 @@ class ToolCallRequested(Event, frozen=True, kw_only=True, tag="tool_call_request
 
 
 class ToolCallStarted(Event, frozen=True, kw_only=True, tag="tool_call_started"):
+    """A call begins to run."""
+
     call_id: str
     tool: str
     title: str
@@ -175,6 +183,8 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
 
 
 class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan_updated"):
+    """The model wrote its plan anew."""
+
     items: tuple[PlanItem, ...]
 
 
@@ -217,6 +227,8 @@ class RestoreReport(msgspec.Struct, frozen=True):
 
 
 class Restored(Event, frozen=True, kw_only=True, tag="restored"):
+    """An undo or redo was carried out."""
+
     kind: Literal["undo", "redo"]
     turns: int
     prompt: str
@@ -225,6 +237,8 @@ class Restored(Event, frozen=True, kw_only=True, tag="restored"):
 
 
 class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings_changed"):
+    """Model, mode or effort are different from now on."""
+
     model: str
     mode: Mode
     effort: str
@@ -250,6 +264,8 @@ class TurnAborted(Event, frozen=True, kw_only=True, tag="turn_aborted"):
 
 
 class TurnFailed(Event, frozen=True, kw_only=True, tag="turn_failed"):
+    """The turn could not go on; what had happened by then is kept."""
+
     stop_reason: StopReason
     error: ErrorInfo
     changes: tuple[FileChange, ...] = ()

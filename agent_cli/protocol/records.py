@@ -49,6 +49,8 @@ class CallStarted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="ca
 
 
 class TurnEnded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn_end"):
+    """How a turn came to its end."""
+
     stop_reason: StopReason
     steps: int = 0
     duration_s: float = 0.0
@@ -82,14 +84,20 @@ class Shortened(Record, frozen=True, kw_only=True, omit_defaults=True, tag="shor
 
 
 class TurnsUndone(Record, frozen=True, kw_only=True, omit_defaults=True, tag="undone"):
+    """These turns no longer count; their messages and files are taken back."""
+
     turn_ids: tuple[str, ...]
 
 
 class TurnsRedone(Record, frozen=True, kw_only=True, omit_defaults=True, tag="redone"):
+    """These turns count again."""
+
     turn_ids: tuple[str, ...]
 
 
 class SettingsSet(Record, frozen=True, kw_only=True, omit_defaults=True, tag="settings"):
+    """Model, mode and effort from here on."""
+
     model: str
     mode: Mode
     effort: str = ""

@@ -40,6 +40,8 @@ class UsageTotals(msgspec.Struct, frozen=True):
 
 
 class ChangedFile(msgspec.Struct, frozen=True):
+    """A file the run changed, with its line counts."""
+
     path: str
     kind: str
     added: int
@@ -47,6 +49,8 @@ class ChangedFile(msgspec.Struct, frozen=True):
 
 
 class CommandRun(msgspec.Struct, frozen=True):
+    """A command the run carried out."""
+
     command: str
     exit_code: int | None
     duration_s: float

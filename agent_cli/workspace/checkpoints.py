@@ -8,7 +8,6 @@ behind and never overwrites anything else.
 
 import contextlib
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -95,8 +94,7 @@ class Checkpoints:
         tree = (await self._git("write-tree")).decode().strip()
         listing = await self._git("ls-files", "-z")
         self._tracked = {os.fsdecode(path) for path in listing.split(b"\0") if path}
-        message = json.dumps({"modes": self._odd_modes()})
-        return (await self._git("commit-tree", tree, input=message.encode())).decode().strip()
+        return await self._commit(tree, self._odd_modes())
 
     async def cover(self, path: str, checkpoint: str) -> str:
         """Make sure that a file about to be written is in `checkpoint`, even if it is ignored; returns the
@@ -119,7 +117,13 @@ class Checkpoints:
         if mode not in _PLAIN_MODES:
             modes[relative] = mode
         self._tracked.add(relative)
-        return (await self._git("commit-tree", tree, input=json.dumps({"modes": modes}).encode())).decode().strip()
+        return await self._commit(tree, modes)
+
+    async def _commit(self, tree: str, modes: dict[str, int]) -> str:
+        import json  # unlike msgspec it can hold names that are not UTF-8
+
+        message = json.dumps({"modes": modes}).encode()
+        return (await self._git("commit-tree", tree, input=message)).decode().strip()
 
     async def _is_ignored(self, relative: str) -> bool:
         found = await self._git("check-ignore", "--no-index", "--", relative, accept=(0, 1))
@@ -254,6 +258,8 @@ class Checkpoints:
 
     async def _modes(self, checkpoint: str) -> dict[str, int]:
         raw = await self._git("cat-file", "commit", checkpoint)
+        import json
+
         modes: dict[str, int] = json.loads(raw.partition(b"\n\n")[2])["modes"]
         return modes
 

@@ -1,0 +1,31 @@
+"""Measures start-up, memory, tool overhead and the size of the first request.
+
+Timings are medians of interleaved runs and are compared with bare Python in the same run, since machines
+differ and are noisy. Bytecode must be compiled (`make bench` sees to it).
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from . import startup, toolcall
+
+
+def main() -> int:
+    """Measure everything and print one table; 1 when a figure is over its bound."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    rows: list[tuple[str, float, str, float]] = []
+    with tempfile.TemporaryDirectory(prefix="agent-bench-") as folder:
+        rows += startup.measure(Path(folder))
+        rows += asyncio.run(toolcall.measure(Path(folder)))
+    over = False
+    for name, value, unit, bound in rows:
+        over = over or value > bound
+        print(f"{name:58} {value:9.2f} {unit:4} {'<=' if value <= bound else '> '} {bound:g}")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

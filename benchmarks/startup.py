@@ -1,0 +1,149 @@
+"""From process start to a painted prompt, to the first request, to the version."""
+
+import json
+import os
+import pty
+import re
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from statistics import median
+
+RUNS = 11
+AGENT = str(Path(sys.executable).parent / "agent")
+ANSWER = (
+    b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+)  # fmt: skip
+
+
+def measure(folder: Path) -> list[tuple[str, float, str, float]]:
+    """Rows of (name, value, unit, bound)."""
+    bare, version, prompt, request, memory = [], [], [], [], []
+    with Listener() as server:
+        env = environment(folder, server.port)
+        for path in ("state", "config", "work"):
+            (folder / path).mkdir(exist_ok=True)
+        until_prompt(folder, env)
+        for _ in range(RUNS):
+            bare.append(timed([sys.executable, "-c", "pass"], env))
+            version.append(timed([AGENT, "--version"], env))
+            seconds, kilobytes = until_prompt(folder, env)
+            prompt.append(seconds)
+            memory.append(kilobytes)
+            request.append(until_request(folder, env, server))
+    base = median(bare)
+    return [
+        ("bare python -c pass", base * 1000, "ms", 1000),
+        ("agent --version, ratio to bare", median(version) / base, "x", 3),
+        ("agent: process start to prompt painted", median(prompt) * 1000, "ms", 10_000),
+        ("agent: process start to prompt painted, ratio", median(prompt) / base, "x", 20),
+        ("agent run: process start to first request", median(request) * 1000, "ms", 10_000),
+        ("agent run: process start to first request, ratio", median(request) / base, "x", 18),
+        ("agent: memory at the prompt", median(memory) / 1024, "MB", 60),
+        ("first request, body", server.size / 1024, "kB", 12),
+    ]
+
+
+def environment(folder: Path, port: int) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "AGENT_STATE_DIR": str(folder / "state"),
+        "AGENT_CONFIG_DIR": str(folder / "config"),
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1",
+        "AGENT_MODEL": "openai/bench",
+    }
+
+
+def timed(argv: list[str], env: dict[str, str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(argv, env=env, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def until_prompt(folder: Path, env: dict[str, str]) -> tuple[float, float]:
+    """Seconds until the prompt is on the terminal, and resident kilobytes then."""
+    master, slave = pty.openpty()
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [AGENT], env=env, cwd=folder / "work", stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    )
+    os.close(slave)
+    seen = b""
+    deadline = began + 20
+    while b">" not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen) and time.perf_counter() < deadline:
+        if select.select([master], [], [], 0.5)[0]:
+            seen += os.read(master, 65536)
+    took = time.perf_counter() - began
+    status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    resident = int(re.search(r"VmRSS:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
+    os.write(master, b"\x04")
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    os.close(master)
+    return took, resident
+
+
+def until_request(folder: Path, env: dict[str, str], server: "Listener") -> float:
+    """Seconds until the server has the first byte of the first request."""
+    server.arrived.clear()
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [AGENT, "run", "--no-session", "-q", "say hi"],
+        env=env,
+        cwd=folder / "work",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    server.arrived.wait(20)
+    took = server.at - began
+    process.wait(20)
+    return took
+
+
+class Listener:
+    """A server on loopback that notes when a request arrives, and answers each the same."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self.arrived = threading.Event()
+        self.at = 0.0
+        self.size = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def __enter__(self) -> "Listener":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            with connection:
+                data = connection.recv(65536)
+                self.at = time.perf_counter()
+                self.arrived.set()
+                head, _, body = data.partition(b"\r\n\r\n")
+                length = int(re.search(rb"(?i)content-length: (\d+)", head).group(1))  # type: ignore[union-attr]
+                while len(body) < length:
+                    body += connection.recv(65536)
+                self.size = len(body)
+                json.loads(body)
+                connection.sendall(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + ANSWER
+                )

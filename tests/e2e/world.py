@@ -1,0 +1,198 @@
+"""One user's machine for a test: a home, a workspace, a model on loopback, and the real program.
+
+The model is `tests.model.server` in a thread, so that tests may block. Everything a program of a test
+starts carries a tag in its environment; the end of a test asserts that nothing with that tag is alive,
+that no request broke a rule, and that every session file is valid JSON.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from tests.model.server import Call, Reply, Server
+
+AGENT = str(Path(sys.executable).parent / "agent")
+MODEL = "openai/mock-model"
+TAG = "AGENT_E2E_TAG"
+KILLED_S = 2.0
+"""How long after a cancel a process may be alive."""
+
+
+class Done(NamedTuple):
+    """A finished program."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Standard output as JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The last line of standard output, which must be a `result`."""
+        result = self.lines[-1]
+        assert result["type"] == "result", result
+        return result
+
+
+class World:
+    """Use as a context manager. `server` answers the model requests of every program started here."""
+
+    def __init__(self, folder: Path) -> None:
+        self.work, self.home = folder / "work", folder / "home"
+        self.state, self.config = folder / "state", folder / "config"
+        for place in (self.work, self.home, self.config):
+            place.mkdir()
+        self.server = Server()
+        self.may_refuse = False
+        """Set by a test in which the server is meant to answer 400."""
+        self._tag = os.urandom(8).hex()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._started: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self.server.__aenter__(), self._loop).result(5)
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        asyncio.run_coroutine_threadsafe(self.server.__aexit__(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+        left = self.alive()
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        if kind is None:
+            assert not left, f"still alive: {left}"
+            self._check()
+
+    def _check(self) -> None:
+        complaints = [request.complaint for request in self.server.requests if request.complaint]
+        assert not complaints or self.may_refuse, complaints
+        for path in self.sessions():
+            records = json.loads(path.read_text(encoding="utf-8"))
+            assert records[0]["type"] == "session"
+            assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+            assert path.stat().st_mode & 0o777 == 0o600
+
+    def script(self, *replies: Reply) -> None:
+        """What the model answers next, in this order."""
+        self.server.add(*replies)
+
+    def environment(self, changes: Mapping[str, str | None] | None = None) -> dict[str, str]:
+        """A fresh user's environment; a change to None takes a variable away."""
+        env: dict[str, str | None] = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "HOME": str(self.home),
+            "AGENT_STATE_DIR": str(self.state),
+            "AGENT_CONFIG_DIR": str(self.config),
+            "AGENT_MODEL": MODEL,
+            "OPENAI_API_KEY": "x",
+            "OPENAI_BASE_URL": self.server.url,
+            TAG: self._tag,
+        }
+        merged = env | dict(changes or {})
+        return {name: value for name, value in merged.items() if value is not None}
+
+    def start(
+        self,
+        *arguments: str,
+        stdin: int | Any = subprocess.DEVNULL,
+        env: Mapping[str, str | None] | None = None,
+        cwd: Path | None = None,
+        before: Sequence[str] = (),
+    ) -> "subprocess.Popen[str]":
+        """The program, running; `before` is a command line that starts it instead of us."""
+        process = subprocess.Popen(
+            [*before, AGENT, *arguments],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment(env),
+            cwd=cwd or self.work,
+            encoding="utf-8",
+            errors="surrogateescape",
+        )
+        self._started.append(process)
+        return process
+
+    def run(self, *arguments: str, text: str | None = None, timeout_s: float = 20.0, **how: Any) -> Done:
+        """The program from start to end; `text` is piped to its standard input."""
+        if text is not None:
+            how["stdin"] = subprocess.PIPE
+        return finish(self.start(*arguments, **how), text, timeout_s=timeout_s)
+
+    def bodies(self) -> list[dict[str, Any]]:
+        """Bodies of the requests so far."""
+        return [request.body for request in self.server.requests]
+
+    def messages(self, request: int = -1, role: str = "") -> list[str]:
+        """Texts of the messages of a request, those of one role or all but the system prompt."""
+        found = [each for each in self.bodies()[request]["messages"] if each["role"] != "system"]
+        return [_text(each.get("content")) for each in found if role in ("", each["role"])]
+
+    def sessions(self) -> list[Path]:
+        """All session files, oldest first."""
+        return sorted(self.state.glob("sessions/*/*.json"), key=lambda path: path.stat().st_mtime_ns)
+
+    def records(self, kind: str = "") -> list[dict[str, Any]]:
+        """Records of the only session, of one type or all."""
+        (path,) = self.sessions()
+        records: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        return [record for record in records if kind in ("", record["type"])]
+
+    def alive(self, word: bytes = b"") -> list[int]:
+        """Processes that programs of this test have started, with `word` in their command line."""
+        mark = f"{TAG}={self._tag}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (folder / "environ").read_bytes() and word in (folder / "cmdline").read_bytes():
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+        return found
+
+
+def finish(process: "subprocess.Popen[str]", text: str | None = None, *, timeout_s: float = 20.0) -> Done:
+    """Wait for a program's end."""
+    out, err = process.communicate(text, timeout=timeout_s)
+    return Done(process.returncode, out, err)
+
+
+def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def shell(command: str, **more: Any) -> Reply:
+    """An answer that asks for one command."""
+    return Reply(calls=(Call("shell", {"command": command}),), **more)
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content)
+    return content or ""
