@@ -22,7 +22,7 @@ from ..core.session import Journal, Session
 from ..model.base import Model
 from ..model.providers import choose_default, open_model
 from ..model.retry import RetryPolicy
-from ..protocol.actions import Mode
+from ..protocol.actions import Allow, Mode, ReadPath
 from ..protocol.messages import UserMessage, new_id
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
 from ..sandbox.process import ProcessRunner
@@ -202,6 +202,7 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
         shell_timeout_s=config.tools.shell.timeout_s,
         shell_env=config.tools.shell.env,
         seen=known_files(session.records),
+        may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
     )
     handlers = Handlers(
         session,

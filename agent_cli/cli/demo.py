@@ -3,11 +3,9 @@ model is a recording. Needs no key and no network."""
 
 import asyncio
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
-from ..ui.theme import NONE, choose
 from .options import Chosen
 from .replay import watch
 from .setup import Setup
@@ -34,9 +32,7 @@ def run_demo() -> int:
             },
         )
         setup = Setup(chosen)
-        theme = choose(setup.config.ui) if sys.stdout.isatty() else NONE
-        print(f"A throw-away copy of a broken project: {root}\n")
-        print(theme.paint("strong", f"> {PROMPT}"), flush=True)
+        print(f"A throw-away copy of a broken project: {root}\n", flush=True)
         code = asyncio.run(watch(setup, [PROMPT]))
         if code == 0:
             print("\nThat was a recording for the model, everything else was real. Now in your own project:")

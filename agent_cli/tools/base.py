@@ -66,6 +66,7 @@ class ToolContext:
         shell_env: dict[str, str] | None = None,
         ask: Question | None = None,
         seen: dict[str, str] | None = None,
+        may_show: Callable[[str], bool] = lambda path: True,
         emit: Callable[[str], None] = lambda text: None,
         call_id: str = "",
     ) -> None:
@@ -78,6 +79,8 @@ class ToolContext:
         self.ask = ask
         self.seen: dict[str, str] = {} if seen is None else seen
         """Absolute path → hash of the content the model knows."""
+        self.may_show = may_show
+        """Whether content of a file (absolute path) that nobody named may come up in a search."""
         self.emit = emit
         """Shows a piece of live output."""
         self.call_id = call_id
@@ -87,7 +90,7 @@ class ToolContext:
         return ToolContext(
             self.workspace, self.processes, self.spill_dir,
             shell_timeout_s=self.shell_timeout_s, shell_env=self.shell_env, ask=self.ask,
-            seen=self.seen, emit=emit, call_id=call_id,
+            seen=self.seen, may_show=self.may_show, emit=emit, call_id=call_id,
         )  # fmt: skip
 
 

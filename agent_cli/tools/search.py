@@ -52,16 +52,44 @@ class Grep:
         if not params.pattern:
             raise ToolError("The pattern is empty.")
         place = search_place(context, params.path)
-        wanted = _matcher(params.glob) if params.glob else None
+        wanted = _Shown(context, place, _matcher(params.glob) if params.glob else None)
         limit = min(max(1, params.limit), _MAX_LIMIT)
         only = globs.ignore_file(params.glob) if params.glob and place.argument == "." else ""
         found = await ripgrep(context, place, *_arguments(params, limit), only=only)
         if params.files_only:
             names = _names(found, wanted)
-            return _files_outcome(
+            outcome = _files_outcome(
                 [place.prefix + name for name in names], limit, found, place, "files have matches"
             )
-        return _matches_outcome(collect(found.stdout, wanted, limit), found, place, limit)
+        else:
+            outcome = _matches_outcome(collect(found.stdout, wanted, limit), found, place, limit)
+        return wanted.told(outcome)
+
+
+class _Shown:
+    """Which files' matches are shown: those the glob wants and no permission rule keeps back. A file that
+    was named itself has been through the rules already."""
+
+    def __init__(self, context: ToolContext, place: Place, wanted: Callable[[str], bool] | None) -> None:
+        self._context = context
+        self._place = place
+        self._wanted = wanted
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, name: str) -> bool:
+        if self._wanted is not None and not self._wanted(name):
+            return False
+        if self._place.argument == "." and name not in self._known:
+            self._known[name] = self._context.may_show(os.path.realpath(self._place.folder / name))
+        return self._known.get(name, True)
+
+    def told(self, outcome: ToolOutcome) -> ToolOutcome:
+        """The outcome, with the number of files kept back."""
+        kept = sum(not shown for shown in self._known.values())
+        if not kept:
+            return outcome
+        note = f"[Matches in {counted(kept, 'file')} are kept back by permission rules]"
+        return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
 
 
 def _arguments(params: GrepParams, limit: int) -> list[str]:

@@ -269,7 +269,8 @@ class Renderer:
         shown = text
         if len(text) > limit + 1:
             self._folded.append("\n".join(text))
-            more = self._theme.paint("muted", f"… {len(text) - limit} more lines ({self._expand_hint})")
+            hint = f" ({self._expand_hint})" if self._expand_hint else ""
+            more = self._theme.paint("muted", f"… {len(text) - limit} more lines{hint}")
             shown = [more, *text[-limit:]] if last else [*text[:limit], more]
         self._print("tool", ["  " + line for line in shown])
 

@@ -23,7 +23,7 @@ from agent_cli.core.session import Session
 from agent_cli.model.base import Model
 from agent_cli.model.retry import RetryPolicy
 from agent_cli.policy.rules import parse_rule
-from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.actions import Allow, Mode, ReadPath
 from agent_cli.protocol.events import TERMINAL, AnyEvent, ApprovalRequested, QuestionAsked
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, Operation, Shutdown, UserInput
@@ -163,21 +163,29 @@ def build(
     def moment(earlier: Sequence[UserMessage]) -> str:
         return "" if earlier else "Date: today"
 
+    permissions = Permissions(
+        workspace,
+        parsed,
+        mode=mode or session.settings()[1],
+        protected=(base / "state",),
+        session_grants=session.grants(),
+        project=GrantFile(base / "state" / "project.json"),
+    )
+    context = ToolContext(
+        workspace,
+        processes,
+        base / "spill",
+        seen=known_files(session.records),
+        may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
+    )
     handlers = Handlers(
         session,
         Models(model, open_other, ""),
         registry or default_registry(interactive=interactive),
-        Permissions(
-            workspace,
-            parsed,
-            mode=mode or session.settings()[1],
-            protected=(base / "state",),
-            session_grants=session.grants(),
-            project=GrantFile(base / "state" / "project.json"),
-        ),
+        permissions,
         Approvals(bus, interactive=interactive),
         Checkpointing(session, Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit),
-        ToolContext(workspace, processes, base / "spill", seen=known_files(session.records)),
+        context,
         bus,
         Settings(bounds, compact_at, "none", "test", str(path), resumed=False),
         moment=moment,

@@ -302,6 +302,18 @@ async def test_a_link_made_by_an_earlier_call_is_judged_where_it_leads(tmp_path:
         assert "not yours" not in it.of(ToolCallFinished)[1].text
 
 
+async def test_a_search_keeps_back_what_the_rules_deny(tmp_path: Path) -> None:
+    calls = say(call("grep", pattern="KEY"), call("grep", pattern="KEY", files_only=True))
+    async with engine(tmp_path, calls, say("ok"), rules=["deny read(private/**)"], mode="yolo") as it:
+        (it.root / "private").mkdir()
+        for name in ("private/x", ".env", "open"):
+            (it.root / name).write_text(f"KEY={name}\n", encoding="utf-8")
+        await it.prompt("go")
+        for event in it.of(ToolCallFinished):
+            assert "open" in event.text and "private" not in event.text and ".env" not in event.text
+            assert "2 files are kept back" in event.text
+
+
 def test_the_default_registry_asks_the_user_only_where_one_is_there() -> None:
     assert "ask_user" in default_registry(interactive=True).names
     assert "ask_user" not in default_registry(interactive=False).names

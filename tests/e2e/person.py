@@ -1,0 +1,78 @@
+"""A person at the REPL: the real program in a pseudo-terminal with an emulated screen."""
+
+import re
+import time
+
+from tests.ui.terminal import FORBIDDEN, Terminal
+
+from .world import AGENT, World
+
+GUARD_S = 0.6
+"""Keys sooner than this after a question has appeared are ignored, by design."""
+STOPPED_S = 0.5
+"""From a key that stops to the prompt, the pseudo-terminal included."""
+
+
+class Person(Terminal):
+    """Starts `agent …` in the world's workspace and waits for the prompt."""
+
+    def __init__(self, world: World, *arguments: str, columns: int = 100, rows: int = 40) -> None:
+        argv, env = [AGENT, *arguments], world.environment()
+        program = f"import os\nos.chdir({str(world.work)!r})\nos.execve({AGENT!r}, {argv!r}, {env!r})"
+        super().__init__(program, columns=columns, rows=rows)
+        self._turns = 0
+        self.wait("/help for commands")
+
+    def type(self, text: str) -> None:
+        """Keys one by one, as a person's fingers give them."""
+        for key in text:
+            self.send(key)
+            self.pump(0.004)
+
+    def say(self, text: str) -> None:
+        """Type a line and send it."""
+        self.send(text)
+        self.wait_line(text.splitlines()[-1][-40:])
+        self.send("\r")
+
+    def wait_line(self, end: str) -> None:
+        """Until the input line ends with `end`."""
+        self.wait(rf"(?m)^[> ] .*{re.escape(end)}$")
+
+    def ask(self, text: str) -> None:
+        """Give the agent something to do, and wait until its turn is over."""
+        self.say(text)
+        self.turn_over()
+
+    def turn_over(self, timeout_s: float = 8.0) -> None:
+        """Until one more turn has ended."""
+        self._turns += 1
+        end = time.monotonic() + timeout_s
+        while len(re.findall(r"(?m)^— ", self.text)) < self._turns:
+            assert self.pump(0.02) and time.monotonic() < end, f"the turn goes on:\n{self.text}"
+
+    def decide(self, question: str, key: str) -> None:
+        """Wait for a question, let its guard pass, press a key."""
+        self.wait(question)
+        self.pump(GUARD_S)
+        self.send(key)
+
+    def stop(self, key: str) -> float:
+        """Press a key that stops the turn; seconds until the prompt was back."""
+        before = self.text.count("Stopped.")
+        pressed = time.monotonic()
+        self.send(key)
+        while self.text.count("Stopped.") == before:
+            assert self.pump(0.01) and time.monotonic() < pressed + 5, f"not stopped:\n{self.text}"
+        self._turns += 1
+        return time.monotonic() - pressed
+
+    def leave(self) -> None:
+        """`/quit`; the program has ended well and has never taken the terminal over."""
+        self.say("/quit")
+        assert self.finish() == 0, self.text
+        self.nothing_forbidden()
+
+    def nothing_forbidden(self) -> None:
+        """Nothing that was written clears, redraws or questions the terminal."""
+        assert not FORBIDDEN.findall(self.log)
