@@ -12,7 +12,7 @@ from .. import __version__
 from ..core.agent import Agent
 from ..core.approvals import Approvals
 from ..core.bus import EventBus
-from ..core.checkpointing import Checkpointing
+from ..core.checkpointing import Checkpointing, Snapshots
 from ..core.handlers import Handlers, Models, Settings
 from ..core.history import known_files
 from ..core.limits import Bounds
@@ -188,13 +188,7 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
         project=GrantFile(setup.project_state() / "permissions.json"),
         user=GrantFile(setup.config_dir / "permissions.json"),
     )
-    checkpoints = Checkpoints(
-        setup.workspace.root,
-        setup.project_state() / "checkpoints",
-        identifier,
-        processes.run,
-        timeout_s=CHECKPOINT_TIMEOUT_S,
-    )
+    checkpoints = snapshots(setup.workspace.root, setup.project_state(), identifier, processes)
     context = ToolContext(
         setup.workspace,
         processes,
@@ -230,6 +224,17 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
 
 def _moment(setup: Setup, earlier: Sequence[UserMessage]) -> str:
     return moment(setup.workspace.root, earlier)
+
+
+def snapshots(root: Path, project_state: Path, session_id: str, processes: ProcessRunner) -> Snapshots:
+    """Where a workspace's checkpoints are kept: a private git store, or copies where git is missing."""
+    folders = os.get_exec_path()
+    if any(os.access(os.path.join(folder, "git"), os.X_OK) for folder in folders):
+        store = project_state / "checkpoints"
+        return Checkpoints(root, store, session_id, processes.run, timeout_s=CHECKPOINT_TIMEOUT_S)
+    from ..workspace.copies import Copies
+
+    return Copies(root, project_state / "copies")
 
 
 def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:

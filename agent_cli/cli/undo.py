@@ -13,8 +13,7 @@ from ..protocol.events import RestoreReport
 from ..protocol.sanitize import clean
 from ..sandbox.process import ProcessRunner
 from ..store.session_file import SessionFile, StoreError
-from ..workspace.checkpoints import Checkpoints
-from .compose import CHECKPOINT_TIMEOUT_S
+from .compose import snapshots
 from .options import Chosen
 from .setup import Setup
 
@@ -42,13 +41,8 @@ async def _restore(kind: str, identifier: str | None, show: bool, dry_run: bool)
     session = Session(loaded.records, file, saved=True)
     processes = ProcessRunner()
     root = setup.root if not identifier else type(setup.root)(session.header.cwd)
-    checkpoints = Checkpoints(
-        root.resolve(),
-        setup.state / "projects" / path.parent.name / "checkpoints",
-        session.header.session_id,
-        processes.run,
-        timeout_s=CHECKPOINT_TIMEOUT_S,
-    )
+    project_state = setup.state / "projects" / path.parent.name
+    checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
     history = Checkpointing(session, checkpoints, EventBus().emit)
     try:
         if show:

@@ -7,17 +7,15 @@ behind and never overwrites anything else.
 """
 
 import contextlib
-import hashlib
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
-from ..protocol.events import Conflict, RestoreReport
+from ..protocol.events import RestoreReport
 from ..protocol.messages import FileChange
+from .restore import NESTED, Entry, kind_of_change, printable, restore
 
 _OPTIONS = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false",
@@ -56,15 +54,6 @@ class RunProgram(Protocol):
         input: bytes = b"",
         timeout_s: float = 60.0,
     ) -> Output: ...
-
-
-class _Entry(msgspec.Struct, frozen=True):
-    """One path in a checkpoint. An empty `blob` means that it does not exist."""
-
-    blob: str = ""
-    kind: str = ""
-    """git's mode: 100644, 100755, 120000 (link) or 160000 (nested repository)."""
-    mode: int = 0
 
 
 class Checkpoints:
@@ -144,9 +133,7 @@ class Checkpoints:
                 counts[os.fsdecode(fields[2])] = (added, removed)
         found = []
         for path, (old, new) in (await self._differences(before, after)).items():
-            kind = "created" if not old.blob else "deleted" if not new.blob else "modified"
-            added, removed = counts.get(path, (0, 0))
-            found.append(FileChange(_printable(path), kind, added, removed))  # type: ignore[arg-type]
+            found.append(FileChange(printable(path), kind_of_change(old, new), *counts.get(path, (0, 0))))
         return tuple(found)
 
     async def diff(self, before: str, after: str) -> str:
@@ -162,74 +149,14 @@ class Checkpoints:
             CheckpointError: a checkpoint is gone.
         """
         differences = await self._differences(left, target)
-        wanted = [new.blob for _, new in differences.values() if new.blob and new.kind != "160000"]
+        wanted = [new.blob for _, new in differences.values() if new.blob and new.kind != NESTED]
         contents = await self._contents(wanted)
-        restored: list[FileChange] = []
-        conflicts: list[Conflict] = []
-        for path, (old, new) in sorted(differences.items(), key=lambda item: bool(item[1][1].blob)):
-            try:
-                reason = self._restore_one(path, old, new, contents)
-            except OSError as error:
-                reason = error.strerror or str(error)
-            if reason is None:
-                kind = "created" if not old.blob else "deleted" if not new.blob else "modified"
-                restored.append(FileChange(_printable(path), kind))  # type: ignore[arg-type]
-            elif reason:
-                conflicts.append(Conflict(_printable(path), reason))
-        return RestoreReport(tuple(restored), tuple(conflicts))
+        return restore(self.root, differences, contents.__getitem__)
 
-    def _restore_one(self, path: str, old: _Entry, new: _Entry, contents: Mapping[str, bytes]) -> str | None:
-        """None: restored; empty: it was so already; else why it was left alone."""
-        full = self.root / path
-        if "160000" in (old.kind, new.kind):
-            return "a nested repository; its files are not covered"
-        if self._is_as(full, new):
-            return ""
-        if not self._is_as(full, old):
-            return "changed since by somebody else"
-        if not new.blob:
-            full.unlink()
-            self._prune(full.parent)
-            return None
-        full.parent.mkdir(parents=True, exist_ok=True)
-        draft = full.with_name(f".{os.urandom(6).hex()}.restore")
-        try:
-            if new.kind == "120000":
-                os.symlink(os.fsdecode(contents[new.blob]), draft)
-            else:
-                draft.write_bytes(contents[new.blob])
-                draft.chmod(new.mode)
-            draft.replace(full)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                draft.unlink()
-        return None
-
-    def _is_as(self, full: Path, entry: _Entry) -> bool:
-        try:
-            status = os.lstat(full)
-        except (FileNotFoundError, NotADirectoryError):
-            return not entry.blob
-        if stat.S_ISLNK(status.st_mode):
-            return entry.kind == "120000" and _blob(os.fsencode(os.readlink(full))) == entry.blob
-        if not stat.S_ISREG(status.st_mode):
-            return False
-        if entry.kind not in ("100644", "100755") or stat.S_IMODE(status.st_mode) != entry.mode:
-            return False
-        return _blob(full.read_bytes()) == entry.blob
-
-    def _prune(self, folder: Path) -> None:
-        while folder != self.root and self.root in folder.parents:
-            try:
-                folder.rmdir()
-            except OSError:
-                return
-            folder = folder.parent
-
-    async def _differences(self, left: str, right: str) -> dict[str, tuple[_Entry, _Entry]]:
+    async def _differences(self, left: str, right: str) -> dict[str, tuple[Entry, Entry]]:
         raw = await self._git("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", left, right)
         left_modes, right_modes = await self._modes(left), await self._modes(right)
-        found: dict[str, tuple[_Entry, _Entry]] = {}
+        found: dict[str, tuple[Entry, Entry]] = {}
         fields = raw.split(b"\0")
         for meta, name in zip(fields[0::2], fields[1::2], strict=False):
             path = os.fsdecode(name)
@@ -331,15 +258,7 @@ class Checkpoints:
         return done.stdout
 
 
-def _blob(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
-def _entry(kind: str, blob: str, mode: int | None) -> _Entry:
+def _entry(kind: str, blob: str, mode: int | None) -> Entry:
     if kind == "000000":
-        return _Entry()
-    return _Entry(blob, kind, mode if mode is not None else 0o755 if kind == "100755" else 0o644)
-
-
-def _printable(path: str) -> str:
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return Entry()
+    return Entry(blob, kind, mode if mode is not None else 0o755 if kind == "100755" else 0o644)

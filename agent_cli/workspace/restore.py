@@ -1,0 +1,116 @@
+"""Bringing files back: what a path was, whether it is still so, and putting another state in its place.
+Shared by both kinds of checkpoints; a path that somebody else has changed since is never overwritten."""
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ..protocol.events import Conflict, RestoreReport
+from ..protocol.messages import FileChange
+
+LINK = "120000"
+NESTED = "160000"
+_FILES = ("100644", "100755")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One path in a checkpoint. An empty `blob` means that it did not exist."""
+
+    blob: str = ""
+    """Hash of the content, or of a link's target, as git makes it."""
+    kind: str = ""
+    """git's mode: 100644, 100755, 120000 (link) or 160000 (nested repository)."""
+    mode: int = 0
+
+
+def blob_hash(data: bytes) -> str:
+    """git's name for a content."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def printable(path: str) -> str:
+    """A path for display; bytes that are not UTF-8 are replaced."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def kind_of_change(old: Entry, new: Entry) -> Literal["created", "modified", "deleted"]:
+    """What happened to a path."""
+    return "created" if not old.blob else "deleted" if not new.blob else "modified"
+
+
+def restore(
+    root: Path, differences: Mapping[str, tuple[Entry, Entry]], content: Callable[[str], bytes]
+) -> RestoreReport:
+    """Turn each path that is still in its first state into its second. `content` gives the bytes of a blob.
+    Deletions come first, so that a folder can take a file's place and the other way round."""
+    restored: list[FileChange] = []
+    conflicts: list[Conflict] = []
+    for path, (old, new) in sorted(differences.items(), key=lambda item: bool(item[1][1].blob)):
+        try:
+            reason = _restore_one(root, path, old, new, content)
+        except OSError as error:
+            reason = error.strerror or str(error)
+        if reason is None:
+            restored.append(FileChange(printable(path), kind_of_change(old, new)))
+        elif reason:
+            conflicts.append(Conflict(printable(path), reason))
+    return RestoreReport(tuple(restored), tuple(conflicts))
+
+
+def _restore_one(root: Path, path: str, old: Entry, new: Entry, content: Callable[[str], bytes]) -> str | None:
+    """None: restored; empty: it was so already; else why it was left alone."""
+    full = root / path
+    if NESTED in (old.kind, new.kind):
+        return "a nested repository; its files are not covered"
+    if is_as(full, new):
+        return ""
+    if not is_as(full, old):
+        return "changed since by somebody else"
+    if not new.blob:
+        full.unlink()
+        _prune(root, full.parent)
+        return None
+    full.parent.mkdir(parents=True, exist_ok=True)
+    draft = full.with_name(f".{os.urandom(6).hex()}.restore")
+    try:
+        if new.kind == LINK:
+            os.symlink(os.fsdecode(content(new.blob)), draft)
+        else:
+            draft.write_bytes(content(new.blob))
+            draft.chmod(new.mode)
+        draft.replace(full)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            draft.unlink()
+    return None
+
+
+def is_as(full: Path, entry: Entry) -> bool:
+    """Whether a path on disk is exactly in a recorded state."""
+    try:
+        status = os.lstat(full)
+    except (FileNotFoundError, NotADirectoryError):
+        return not entry.blob
+    if stat.S_ISLNK(status.st_mode):
+        return entry.kind == LINK and blob_hash(os.fsencode(os.readlink(full))) == entry.blob
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    if entry.kind not in _FILES or stat.S_IMODE(status.st_mode) != entry.mode:
+        return False
+    return blob_hash(full.read_bytes()) == entry.blob
+
+
+def _prune(root: Path, folder: Path) -> None:
+    """Remove folders that have become empty, up to the root."""
+    while folder != root and root in folder.parents:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent
