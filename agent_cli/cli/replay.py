@@ -37,7 +37,7 @@ async def watch(setup: Setup, prompts: list[str]) -> int:
     opened = await open_session(setup, interactive=False)
     engine = asyncio.create_task(opened.agent.run())
     try:
-        return await _consume(opened, prompts, Watcher(setup.config.ui, sys.stdout, opened.agent.snapshot()))
+        return await _consume(opened, prompts, Watcher(setup.config.ui, sys.stdout, opened.agent.snapshot))
     finally:
         await opened.agent.submit(Shutdown())
         await asyncio.wait({engine}, timeout=8.0)

@@ -140,10 +140,10 @@ class Agent:
             try:
                 await asyncio.wait({self._active})
                 self._finish(submission, self._active)
+                self._waiting.pop(submission.id, None)
             finally:
                 self._active.cancel()
                 self._active = None
-                self._waiting.pop(submission.id, None)
             await self._handlers.settle()
             for text in self._handlers.take_leftover_steers():
                 await self.submit(UserInput(text))
@@ -192,6 +192,8 @@ class Agent:
         self._waiting.pop(submission.id, None)
 
     async def _shut_down(self, submission: Submission) -> None:
+        while not self._turns.empty():
+            self._turns.get_nowait()
         if self._active is not None:
             self._active.cancel()
             with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError):

@@ -1,6 +1,7 @@
 """A front end that only watches: events printed as the REPL prints them, with nobody to type."""
 
 import shutil
+from collections.abc import Callable
 from typing import TextIO
 
 from ..config.schema import Ui
@@ -13,11 +14,11 @@ from .theme import NONE, choose
 class Watcher:
     """Prints finished output to a stream; colours only where it is a terminal."""
 
-    def __init__(self, settings: Ui, out: TextIO, snapshot: "Snapshot") -> None:
+    def __init__(self, settings: Ui, out: TextIO, snapshot: Callable[[], Snapshot]) -> None:
         theme = choose(settings) if out.isatty() else NONE
         width = shutil.get_terminal_size().columns if out.isatty() else 100
         self._out = out
-        self._renderer = Renderer(theme, settings, lambda: width, lambda: snapshot, "")
+        self._renderer = Renderer(theme, settings, lambda: width, snapshot, "")
 
     def show(self, event: AnyEvent) -> None:
         """Print what an event finished."""

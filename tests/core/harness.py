@@ -141,14 +141,15 @@ def build(
     registry: Registry | None = None,
     compact_at: float = 0.8,
     other_model: Model | None = None,
+    session: Session | None = None,
 ) -> Engine:
     root = base / "work"
     root.mkdir(exist_ok=True)
     path = base / "session.json"
-    if path.exists():
+    if session is None and path.exists():
         file, loaded = SessionFile.open(path)
         session = Session(loaded.records, file, saved=True)
-    else:
+    elif session is None:
         session = Session([header(root, mode=mode or "ask")], NewSessionFile(path), saved=False)
     bus = EventBus()
     processes = ProcessRunner()

@@ -123,7 +123,11 @@ class Scenario:
         choice = self.choices.pop(0) if self.choices else True
         if not choice and len(self.choices) % 3 == 0:
             return None  # nobody answers; something else happens first
-        decisions = tuple(Decision(item.call_id, allow=choice, feedback="no") for item in request.items)
+        decisions = tuple(
+            # a person would not allow what hides a file's name from the rules
+            Decision(item.call_id, allow=choice and "$(" not in item.preview, feedback="no")
+            for item in request.items
+        )
         return ApprovalAnswer(request.request_id, decisions)
 
     async def run(self, plan: list[tuple[str, Any]]) -> None:
