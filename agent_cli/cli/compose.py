@@ -3,7 +3,7 @@ class."""
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,7 @@ from ..model.base import Model
 from ..model.providers import choose_default, open_model
 from ..model.retry import RetryPolicy
 from ..protocol.actions import Allow, Mode, ReadPath
+from ..protocol.events import AnyEvent
 from ..protocol.messages import UserMessage, new_id
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
 from ..sandbox.process import ProcessRunner
@@ -66,6 +67,11 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
         StoreError: the session cannot be opened.
         NoModel, MissingKey: no model can be used.
     """
+    if (wanted := setup.chosen.text("sandbox")) not in (None, "off"):
+        raise UsageError(
+            f"--sandbox {wanted}: no sandbox can be had in this version. Leave the option out: commands that are "
+            "not known to only read then ask first."
+        )
     draft = _existing(setup)
     model_name = _model_name(setup, draft)
     env = dict(os.environ)
@@ -171,13 +177,15 @@ def _system(setup: Setup) -> str:
 
 def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, interactive: bool) -> Opened:
     config = setup.config
-    bus = EventBus()
+    log = setup.state / "logs" / f"{session.header.session_id}.jsonl" if setup.chosen.flag("debug") else None
+    bus = EventBus(_logger(log) if log else None)
     processes = ProcessRunner()
     identifier = session.header.session_id
     spill = setup.state / "spill" / identifier
     _, mode, effort = session.settings()
-    if setup.chosen.text("mode") or not draft.saved:
+    if setup.chosen.text("mode"):
         mode = config.mode
+    effort = setup.chosen.text("effort") or effort
     permissions = Permissions(
         setup.workspace,
         setup.rules(),
@@ -200,7 +208,7 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
     )
     handlers = Handlers(
         session,
-        Models(model, lambda name: open_model(name, config, dict(os.environ)), config.effort or effort),
+        Models(model, lambda name: open_model(name, config, dict(os.environ)), effort),
         default_registry(config.tools.enabled, interactive),
         permissions,
         Approvals(bus, interactive=interactive),
@@ -218,8 +226,20 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
         moment=lambda earlier: _moment(setup, earlier),
         retry=RetryPolicy(),
     )
-    _note_changes(session, model, mode, config.effort or effort)
-    return Opened(Agent(handlers), permissions, processes, draft.notes)
+    _note_changes(session, model, mode, effort)
+    notes = (*draft.notes, f"log: {log}") if log else draft.notes
+    return Opened(Agent(handlers), permissions, processes, notes)
+
+
+def _logger(path: Path) -> Callable[[AnyEvent], None]:
+    """Writes each event as a line of JSON, for `--debug`."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def write(event: AnyEvent) -> None:
+        os.write(descriptor, msgspec.json.encode(event) + b"\n")
+
+    return write
 
 
 def _moment(setup: Setup, earlier: Sequence[UserMessage]) -> str:

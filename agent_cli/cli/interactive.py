@@ -47,21 +47,39 @@ def interactive_command(chosen: Chosen) -> int:
 
 
 async def _sessions(setup: Setup, first_input: str) -> int:
-    """One session after another, until the user quits."""
+    """One session after another, until the user quits. When one cannot be opened, the one before it is
+    opened again."""
+    ready: Setup | None = setup
+    chosen, back = setup.chosen, None
     while True:
-        leaving = await _one_session(setup, first_input)
-        first_input = ""
-        match leaving.kind:
-            case "quit":
-                return 0
-            case "new":
-                setup = _setup(with_values(setup.chosen, resume=None, **{"continue": False}))
-            case "resume":
-                setup = _setup(with_values(setup.chosen, resume=leaving.session_id, **{"continue": False}))
+        try:
+            setup = ready or _setup(chosen)
+            opened = await open_session(setup, interactive=True)
+        except (StoreError, UsageError, NoModel, MissingKey, ModelError) as error:
+            if back is None:
+                raise
+            print(f"agent: {error}", file=sys.stderr)
+            ready, chosen, back = None, back, None
+            continue
+        leaving = await _one_session(setup, opened, first_input)
+        if leaving.kind == "quit":
+            return 0
+        ready, first_input = None, ""
+        back = _naming(setup.chosen, _saved_id(opened))
+        chosen = _naming(setup.chosen, leaving.session_id)
 
 
-async def _one_session(setup: Setup, first_input: str) -> Leaving:
-    opened = await open_session(setup, interactive=True)
+def _naming(chosen: Chosen, session_id: str) -> Chosen:
+    """The same command line for a saved session, or for a new one."""
+    return with_values(chosen, resume=session_id or None, fork=False, **{"continue": False})
+
+
+def _saved_id(opened: Opened) -> str:
+    now = opened.agent.snapshot()
+    return now.session_id if now.session_path and now.turns else ""
+
+
+async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leaving:
     for note in opened.notes:
         print(f"agent: {note}", file=sys.stderr)
     engine = asyncio.create_task(opened.agent.run())

@@ -15,6 +15,7 @@ COMMANDS = frozenset("sessions undo redo replay models permissions config doctor
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line; returns the exit code."""
+    _open_missing_streams()
     _speak_utf8()
     first = arguments[0] if arguments else ""
     try:
@@ -56,6 +57,23 @@ def _wants_completion() -> bool:
     import os
 
     return "_AGENT_COMPLETE" in os.environ
+
+
+def _open_missing_streams() -> None:
+    """Give a program started with a closed stdin, stdout or stderr the null device there, so that no file
+    opened later (a session!) takes the place of one of them."""
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    import os
+
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor < 2:
+        descriptor = os.dup(descriptor)
+    if descriptor > 2:
+        os.close(descriptor)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 def _speak_utf8() -> None:

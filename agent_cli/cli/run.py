@@ -1,7 +1,6 @@
 """`agent run`: one task without a person."""
 
 import asyncio
-import contextlib
 import gc
 import os
 import select
@@ -34,6 +33,7 @@ def run_command(chosen: Chosen) -> int:
     task = _task(chosen)
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
     structure = _structure(chosen)
+    _check_output_file(chosen)
     if setup.untrusted and not chosen.flag("quiet"):
         print(f"{setup.root / '.agent/config.yaml'} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
     try:
@@ -76,7 +76,8 @@ async def _run(
     finally:
         await opened.agent.submit(Shutdown())
         await asyncio.wait({engine}, timeout=8.0)
-    _write_file(setup.chosen, result)
+    if not _write_file(setup.chosen, result) and result.exit_code < EXIT_CODES["interrupted"]:
+        return EXIT_CODES["internal_error"]
     return result.exit_code
 
 
@@ -197,7 +198,29 @@ def _unfenced(text: str) -> str:
     return text.strip()
 
 
-def _write_file(chosen: Chosen, result: RunResult) -> None:
-    if name := chosen.text("output_file"):
-        with contextlib.suppress(BrokenPipeError):
-            Path(name).write_text(result.text, encoding="utf-8")
+def _check_output_file(chosen: Chosen) -> None:
+    """Say now, not after the run, that the file cannot be written.
+
+    Raises:
+        UsageError: its folder does not exist, or it is a folder.
+    """
+    name = chosen.text("output_file")
+    if name is None:
+        return
+    if Path(name).is_dir():
+        raise UsageError(f"--output-file {name}: is a directory")
+    if not Path(name).absolute().parent.is_dir():
+        raise UsageError(f"--output-file {name}: its folder does not exist")
+
+
+def _write_file(chosen: Chosen, result: RunResult) -> bool:
+    """Write the final text to `--output-file`; False when that failed, which is said."""
+    name = chosen.text("output_file")
+    if name is None:
+        return True
+    try:
+        Path(name).write_text(result.text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        print(f"agent: cannot write {name}: {error.strerror}", file=sys.stderr)
+        return False
+    return True

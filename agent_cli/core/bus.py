@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
@@ -13,7 +13,8 @@ class EventBus:
     """Numbers events and queues them. Emitting never waits and never raises, so no consumer can hold or
     break a turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Callable[[AnyEvent], None] | None = None) -> None:
+        self._log = log
         self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue()
         self._seq = 0
         self._ended: set[str] = set()
@@ -25,7 +26,13 @@ class EventBus:
                 return
             self._ended.add(event.submission_id)
         self._seq += 1
-        self._queue.put_nowait(msgspec.structs.replace(event, seq=self._seq, time=time.time()))
+        stamped = msgspec.structs.replace(event, seq=self._seq, time=time.time())
+        self._queue.put_nowait(stamped)
+        if self._log is not None:
+            try:
+                self._log(stamped)
+            except Exception:  # a log that fails is given up; it changes no turn
+                self._log = None
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """All events, ending with `SessionClosed`."""

@@ -25,7 +25,7 @@ class WriteFile:
 
     name = "write_file"
     Params = WriteParams
-    editable = ""
+    editable = "content"
 
     def title(self, params: WriteParams) -> str:
         return params.path

@@ -124,15 +124,16 @@ async def run_task(
     work = asyncio.ensure_future(run.work(task, images, verify, structure))
     stopper = stopper or Stopper()
     watch = asyncio.ensure_future(stopper.wait())
+    over = asyncio.ensure_future(run.turn_over.wait())  # what comes after the turn is stopped at once
     try:
         await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
         if stopper.reason and not work.done():
             await client.submit(Interrupt())
-            await asyncio.wait({work}, timeout=_GRACE_S)
+            await asyncio.wait({work, over}, timeout=_GRACE_S, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        watch.cancel()
-        work.cancel()
-        await asyncio.gather(work, watch, return_exceptions=True)
+        for each in (watch, over, work):
+            each.cancel()
+        await asyncio.gather(work, watch, over, return_exceptions=True)
     if not work.cancelled() and (failure := work.exception()) is not None:
         run.failed("internal_error", ev.ErrorInfo("internal_error", f"{type(failure).__name__}: {failure}"))
     return run.finish(stopper.reason)
@@ -187,6 +188,8 @@ class _Run:
         self._structured: object = None
         self._verified: bool | None = None
         self._unfit = False
+        self.turn_over = asyncio.Event()
+        """Set when the turn has ended; its result may still be verified."""
 
     async def work(
         self,
@@ -196,7 +199,9 @@ class _Run:
         structure: Callable[[str], object] | None,
     ) -> None:
         self._id = await self._client.submit(UserInput(task, images))
-        if not await self._consume():
+        completed = await self._consume()
+        self.turn_over.set()
+        if not completed:
             return
         if structure:
             try:

@@ -76,6 +76,8 @@ class PlainRepl:
         self._prompted = False
         """Whether the cursor stands behind a prompt of ours."""
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._wanted = threading.Semaphore(0)
+        """Lines asked for and not read yet; a line nobody asks for belongs to the next session."""
         self._leaving: Leaving | None = None
         self._left = asyncio.Event()
         self._open: set[str] = set()
@@ -117,8 +119,8 @@ class PlainRepl:
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         """In a thread of its own: blocking reads."""
-        line: str | None = ""
-        while line is not None:
+        while True:
+            self._wanted.acquire()
             try:
                 line = self._stdin.readline() or None
             except (OSError, ValueError):
@@ -128,13 +130,17 @@ class PlainRepl:
             except RuntimeError:  # the loop is closed: nobody listens any more
                 return
 
+    async def _next_line(self) -> str | None:
+        self._wanted.release()
+        return await self._lines.get()
+
     async def _serve(self, first_input: str) -> None:
         if self.client.snapshot().open_calls:
             self.say("The last turn did not finish: carrying on with its open calls.")
             await self.client.submit(UserInput(""))
         if first_input.strip():
             await self._line(first_input)
-        while not self._left.is_set() and (line := await self._lines.get()) is not None:
+        while not self._left.is_set() and (line := await self._next_line()) is not None:
             if not self._terminal:  # a script's next line is meant for what comes after its last one
                 await self._until(lambda: not self._open or self._question is not None)
             await self._line(line.rstrip("\r\n"))
@@ -150,7 +156,7 @@ class PlainRepl:
 
     async def _line(self, line: str) -> None:
         self._prompted = False
-        while line.endswith("\\") and (more := await self._lines.get()) is not None:
+        while line.endswith("\\") and (more := await self._next_line()) is not None:
             line = line[:-1] + "\n" + more.rstrip("\r\n")
         if self._question is not None:
             await self._reply(self._question, line)
