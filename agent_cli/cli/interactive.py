@@ -4,12 +4,13 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from ..config.load import PROJECT_FILE
 from ..model.base import ModelError
-from ..model.providers import MissingKey, NoModel
+from ..model.providers import MissingKey, NoModel, preload
 from ..protocol.operations import Shutdown
 from ..protocol.records import Header
 from ..protocol.stop import EXIT_CODES
@@ -23,6 +24,8 @@ from .options import Chosen, UsageError
 from .setup import Setup, with_values
 
 _RECENT = 20
+_PRELOAD_AFTER_S = 0.2
+"""After the prompt is painted, what the first request needs is imported in a thread."""
 
 
 def interactive_command(chosen: Chosen) -> int:
@@ -88,6 +91,9 @@ async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leavin
     assert repl is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, repl.cancel)
+    model = opened.agent.snapshot().model
+    loading = threading.Thread(target=preload, args=(model, setup.config, dict(os.environ)), daemon=True)
+    loop.call_later(_PRELOAD_AFTER_S, loading.start)
     try:
         return await run_repl(
             opened.agent,
