@@ -20,6 +20,7 @@ from ..ui.commands import Leaving
 from ..ui.host import RuleLine, SessionLine
 from ..ui.repl import run_repl
 from .compose import Opened, open_session
+from .first_steps import cannot_start
 from .options import Chosen, UsageError
 from .setup import Setup, with_values
 
@@ -42,8 +43,7 @@ def interactive_command(chosen: Chosen) -> int:
     try:
         return asyncio.run(_sessions(setup, first_input))
     except (NoModel, MissingKey) as error:
-        print(f"agent: {error}", file=sys.stderr)
-        return EXIT_CODES["auth_error"]
+        return cannot_start(error)
     except ModelError as error:
         print(f"agent: {error}", file=sys.stderr)
         return EXIT_CODES["bad_model"]

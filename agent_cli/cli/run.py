@@ -18,6 +18,7 @@ from ..protocol.operations import Shutdown
 from ..protocol.stop import EXIT_CODES
 from ..ui.headless import RunResult, Stopper, run_task
 from .compose import Opened, open_session
+from .first_steps import cannot_start
 from .options import Chosen, UsageError
 from .setup import Setup
 
@@ -39,8 +40,7 @@ def run_command(chosen: Chosen) -> int:
     try:
         return asyncio.run(_run(setup, task, images, structure))
     except (NoModel, MissingKey) as error:
-        print(f"agent: {error}", file=sys.stderr)
-        return EXIT_CODES["auth_error"]
+        return cannot_start(error)
     except ModelError as error:
         print(f"agent: {error}", file=sys.stderr)
         return EXIT_CODES["bad_model"]
