@@ -13,9 +13,10 @@ from ..core.agent import Agent
 from ..core.approvals import Approvals
 from ..core.bus import EventBus
 from ..core.checkpointing import Checkpointing, Snapshots
-from ..core.handlers import Handlers, Models, Settings
+from ..core.handlers import Handlers, Settings
 from ..core.history import known_files
 from ..core.limits import Bounds
+from ..core.models import Models
 from ..core.permissions import Permissions
 from ..core.prompt import moment, system_prompt
 from ..core.session import Journal, Session
@@ -28,7 +29,8 @@ from ..protocol.messages import UserMessage, new_id
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
 from ..sandbox.process import ProcessRunner
 from ..store.grants import GrantFile
-from ..store.session_file import Loaded, NewSessionFile, SessionFile, StoreError, read_session
+from ..store.session_file import Loaded, NewSessionFile, SessionFile, read_session
+from ..store.sessions import NoSession
 from ..tools.base import ToolContext
 from ..tools.registry import default_registry
 from ..workspace.checkpoints import Checkpoints
@@ -96,7 +98,7 @@ def session_to_open(setup: Setup) -> Path | None:
     if chosen.flag("continue"):
         last = setup.sessions.last(setup.root)
         if last is None:
-            raise StoreError(f"there is no session in {setup.root} yet; start one with `agent`")
+            raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
         return last
     return None
 

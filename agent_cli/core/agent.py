@@ -52,11 +52,13 @@ class Agent:
         self._waiting: dict[str, Operation] = {}
         """Submissions without a terminal event yet."""
         self._active: asyncio.Task[None] | None = None
+        self._running = ""
+        """Id of the submission that the active task belongs to."""
         self._stop_next = False
         self._closed = False
 
     async def submit(self, operation: Operation) -> str:
-        """Hand in an operation; returns the submission's id."""
+        """Hand in an operation; returns the submission's id. After `SessionClosed` it is ignored."""
         submission = Submission(id=new_id("sub"), operation=operation)
         if self._closed:
             return submission.id
@@ -70,9 +72,12 @@ class Agent:
 
     def snapshot(self) -> Snapshot:
         """The state right now."""
-        queued = [op.text for op in self._waiting.values() if isinstance(op, UserInput)]
-        busy = self._active is not None
-        return self._handlers.snapshot(busy=busy, queued=tuple(queued[1:] if busy else queued))
+        queued = tuple(
+            operation.text
+            for submission_id, operation in self._waiting.items()
+            if isinstance(operation, UserInput) and submission_id != self._running
+        )
+        return self._handlers.snapshot(busy=self._active is not None, queued=queued)
 
     async def diff(self) -> str:
         """Unified diff of the workspace against its state before the session's first change."""
@@ -133,6 +138,7 @@ class Agent:
         """The worker: one task at a time, each cancellable, each with one terminal event."""
         while True:
             submission = await self._turns.get()
+            self._running = submission.id
             self._active = asyncio.create_task(self._handlers.handle(submission))
             if self._stop_next:
                 self._cancel_active()
@@ -144,6 +150,7 @@ class Agent:
             finally:
                 self._active.cancel()
                 self._active = None
+                self._running = ""
             await self._handlers.settle()
             for text in self._handlers.take_leftover_steers():
                 await self.submit(UserInput(text))
@@ -195,7 +202,7 @@ class Agent:
         while not self._turns.empty():
             self._turns.get_nowait()
         if self._active is not None:
-            self._active.cancel()
+            self._cancel_active()
             with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(asyncio.wait({self._active}), _SHUTDOWN_S)
         self._settle(submission, True, "")

@@ -4,11 +4,13 @@ A turn gets one checkpoint before its first side effect and one when it has ende
 takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import Literal, Protocol
+
+import msgspec
 
 from ..protocol.events import AnyEvent, Conflict, Notice, RestoreReport
-from ..protocol.messages import FileChange, UserMessage, new_id
+from ..protocol.messages import FileChange, ToolResult, UserMessage, new_id
 from ..protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
 from ..workspace.checkpoints import CheckpointError
 from . import history
@@ -19,6 +21,14 @@ class NothingToRestore(Exception):
     """There is no turn to undo or redo; the text says so."""
 
 
+class _Move(msgspec.Struct, frozen=True):
+    """From one checkpoint to another; `only` bounds it to known paths. Empty: no file is concerned."""
+
+    left: str
+    target: str
+    only: frozenset[str] | None
+
+
 class Snapshots(Protocol):
     """Where checkpoints live; `workspace.Checkpoints` is one. All may raise `CheckpointError`."""
 
@@ -26,7 +36,7 @@ class Snapshots(Protocol):
     async def cover(self, path: str, checkpoint: str) -> str: ...
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]: ...
     async def diff(self, before: str, after: str) -> str: ...
-    async def restore(self, left: str, target: str) -> RestoreReport: ...
+    async def restore(self, left: str, target: str, only: Collection[str] | None = None) -> RestoreReport: ...
 
 
 class Checkpointing:
@@ -46,23 +56,25 @@ class Checkpointing:
 
     async def before_effect(self, turn_id: str, paths: tuple[str, ...], submission_id: str) -> None:
         """Make sure the turn can be undone, before something changes. `paths` are the files about to be
-        written. A failure is told once a turn and does not stop the call."""
+        written. What cannot be covered is told and does not stop the call."""
         if self._before.get(turn_id) == "":
             return
         try:
             checkpoint = self._before.get(turn_id) or await self._snapshots.take()
-            for path in paths:
-                checkpoint = await self._snapshots.cover(path, checkpoint)
         except CheckpointError as error:
             self._before[turn_id] = ""
-            text = f"This turn cannot be undone: {error}."
-            self._emit(Notice(level="warning", text=text, submission_id=submission_id))
+            self._warn(f"This turn cannot be undone: {error}.", submission_id)
             return
+        for path in paths:
+            try:
+                checkpoint = await self._snapshots.cover(path, checkpoint)
+            except CheckpointError as error:
+                self._warn(f"Undo will not bring this file back: {error}.", submission_id)
         if self._before.get(turn_id) != checkpoint:
             self._before[turn_id] = checkpoint
             self._save(turn_id, "before", checkpoint)
 
-    async def after_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+    async def after_turn(self, turn_id: str, *, late: bool = False) -> tuple[FileChange, ...]:
         """Save the state a turn left behind; returns what it changed."""
         before = self._before.get(turn_id) or ""
         if not before:
@@ -71,18 +83,17 @@ class Checkpointing:
             after = await self._snapshots.take()
             changes = await self._snapshots.changes(before, after)
         except CheckpointError as error:
-            self._emit(Notice(level="warning", text=f"This turn cannot be undone: {error}."))
+            self._warn(f"This turn cannot be undone: {error}.", "")
             return ()
-        self._save(turn_id, "after", after)
+        self._save(turn_id, "after", after, late=late)
         return changes
 
     async def close_crashed_turns(self) -> None:
         """After a crash: the state found now is the state the torn turn left behind."""
-        pairs = self._pairs()
-        for turn_id, (before, after) in pairs.items():
+        for turn_id, (before, after) in self._pairs().items():
             if before and not after and turn_id not in self._before:
                 self._before[turn_id] = before
-                await self.after_turn(turn_id)
+                await self.after_turn(turn_id, late=True)
 
     async def undo(self, turns: int) -> tuple[int, str, RestoreReport]:
         """Take back the last turns; returns how many, the first one's prompt, and what happened to the
@@ -91,17 +102,15 @@ class Checkpointing:
         Raises:
             NothingToRestore: no turn is left.
         """
-        prompts = self.turn_prompts()
-        chosen = list(prompts)[-turns:] if turns > 0 else []
+        await self.close_crashed_turns()
+        chosen = self._newest(turns)
         if not chosen:
             raise NothingToRestore("there is no turn to undo")
-        pairs = self._pairs()
-        report = RestoreReport()
-        for turn_id in reversed(chosen):
-            before, after = pairs.get(turn_id, ("", ""))
-            report = _joined(report, await self._move(after, before))
-        self._session.append(TurnsUndone(id=new_id("undo"), turn_ids=tuple(chosen)))
-        return len(chosen), prompts[chosen[0]], report
+        moves = [self._move_of(turn_id, undo=True) for turn_id in reversed(chosen)]
+        count = len(self._prompted(chosen))
+        report = await self._carry_out(moves)
+        self._session.append(TurnsUndone(id=new_id("undo"), turn_ids=chosen))
+        return count, self._prompt_of(chosen[0]), report
 
     async def redo(self) -> tuple[int, str, RestoreReport]:
         """Bring back what the last undo took; returns as `undo` does.
@@ -112,13 +121,9 @@ class Checkpointing:
         chosen = self._redoable()
         if not chosen:
             raise NothingToRestore("there is nothing to redo")
-        pairs = self._pairs()
-        report = RestoreReport()
-        for turn_id in chosen:
-            before, after = pairs.get(turn_id, ("", ""))
-            report = _joined(report, await self._move(before, after))
+        report = await self._carry_out([self._move_of(turn_id, undo=False) for turn_id in chosen])
         self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=chosen))
-        return len(chosen), self._prompt_of(chosen[0]), report
+        return len(self._prompted(chosen)), self._prompt_of(chosen[0]), report
 
     def has_checkpoint(self, turn_id: str) -> bool:
         """Whether a turn changed files and can be undone."""
@@ -131,16 +136,15 @@ class Checkpointing:
         Raises:
             NothingToRestore: nothing would happen.
         """
-        prompts = self.turn_prompts()
-        chosen = tuple(prompts)[-1:] if kind == "undo" else self._redoable()
+        await self.close_crashed_turns()
+        chosen = self._newest(1) if kind == "undo" else self._redoable()
         if not chosen:
             raise NothingToRestore(f"there is nothing to {kind}")
-        pairs = [self._pairs().get(turn_id, ("", "")) for turn_id in chosen]
         changes: tuple[FileChange, ...] = ()
-        for before, after in pairs:
-            if before and after:
-                pair = (after, before) if kind == "undo" else (before, after)
-                changes += await self._snapshots.changes(*pair)
+        for turn_id in chosen:
+            move = self._move_of(turn_id, undo=kind == "undo")
+            if move.left:
+                changes += await self._snapshots.changes(move.left, move.target)
         return self._prompt_of(chosen[0]), changes
 
     async def session_diff(self) -> str:
@@ -150,25 +154,66 @@ class Checkpointing:
             return ""
         return await self._snapshots.diff(first, await self._snapshots.take())
 
-    async def _move(self, left: str, target: str) -> RestoreReport:
-        if not left and not target:
-            return RestoreReport()
-        if not left or not target:
-            return RestoreReport(notes=("a turn has no complete checkpoint; its files were left as they are",))
-        try:
-            return await self._snapshots.restore(left, target)
-        except CheckpointError as error:
-            return RestoreReport(conflicts=(Conflict("(workspace)", str(error)),))
+    def _move_of(self, turn_id: str, *, undo: bool) -> "_Move":
+        """What undoing or redoing a turn does to the files.
 
-    def _save(self, turn_id: str, when: str, checkpoint: str) -> None:
-        self._session.append(
-            CheckpointTaken(
-                id=new_id("cp"),
-                turn_id=turn_id,
-                when="before" if when == "before" else "after",
-                checkpoint=checkpoint,
-            )
+        Raises:
+            NothingToRestore: the turn changed files and its checkpoints are not complete.
+        """
+        before, after = self._pairs().get(turn_id, ("", ""))
+        if bool(before) != bool(after):
+            raise NothingToRestore("the files of this turn cannot be restored: its checkpoint is not complete")
+        only = self._written_by(turn_id) if turn_id in self._late() else None
+        return _Move(after, before, only) if undo else _Move(before, after, only)
+
+    async def _carry_out(self, moves: "list[_Move]") -> RestoreReport:
+        report = RestoreReport()
+        for move in moves:
+            if not move.left:
+                continue
+            try:
+                done = await self._snapshots.restore(move.left, move.target, move.only)
+            except CheckpointError as error:
+                done = RestoreReport(conflicts=(Conflict("(workspace)", str(error)),))
+            report = _joined(report, done)
+        return report
+
+    def _newest(self, turns: int) -> tuple[str, ...]:
+        """Ids of the last turns that began with a prompt, and of every turn that carried on with them."""
+        prompts = list(self.turn_prompts())[-turns:] if turns > 0 else []
+        if not prompts:
+            return ()
+        undone = history.undone_turns(self._session.records)
+        ids = dict.fromkeys(r.turn_id for r in self._session.records if r.turn_id and r.turn_id not in undone)
+        order = list(ids)
+        return tuple(order[order.index(prompts[0]) :])
+
+    def _prompted(self, turn_ids: tuple[str, ...]) -> set[str]:
+        """Those of some turns that count and began with a prompt."""
+        return {message.turn_id for message in self._session.prompts()}.intersection(turn_ids)
+
+    def _late(self) -> set[str]:
+        records = self._session.records
+        return {record.turn_id for record in records if isinstance(record, CheckpointTaken) and record.late}
+
+    def _written_by(self, turn_id: str) -> frozenset[str]:
+        """Files that a turn's own tools are known to have changed."""
+        return frozenset(
+            change.path
+            for record in self._session.records
+            if isinstance(record, ToolResult) and record.turn_id == turn_id
+            for change in record.changes
         )
+
+    def _save(
+        self, turn_id: str, when: Literal["before", "after"], checkpoint: str, *, late: bool = False
+    ) -> None:
+        self._session.append(
+            CheckpointTaken(id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late)
+        )
+
+    def _warn(self, text: str, submission_id: str) -> None:
+        self._emit(Notice(level="warning", text=text, submission_id=submission_id))
 
     def _pairs(self) -> dict[str, tuple[str, str]]:
         pairs: dict[str, tuple[str, str]] = {}

@@ -48,6 +48,10 @@ class Compactor:
         self._compact_at = compact_at
         self._not_below = 0
 
+    def forget_failure(self) -> None:
+        """Try again at the threshold: the model or the conversation is another one now."""
+        self._not_below = 0
+
     async def reduce_if_needed(self, *, turn_id: str, submission_id: str) -> bool:
         """Reduce when the next request would pass the threshold; True when it became smaller."""
         size = self._meter.tokens()

@@ -102,7 +102,7 @@ def _steps(length: int) -> str:
 def _signature(call: ToolCall, result: ToolResult) -> str:
     try:
         arguments = msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         arguments = call.arguments.encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(call.name.encode() + b"\0" + arguments + b"\0")
     digest.update(_DURATION.sub("", result.text).encode("utf-8", "surrogatepass"))

@@ -1,12 +1,13 @@
 """What each operation does: the objects of one session, and a handler for every kind of task."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
 
-from ..model.base import Model, ModelError, ModelInfo, ModelRequest, ToolSpec
+from ..model.base import ModelError, ModelInfo, ModelRequest, ToolSpec
 from ..model.errors import explain
 from ..model.retry import RetryPolicy
 from ..protocol.client import Snapshot
@@ -38,10 +39,11 @@ from .guards import RepetitionGuard
 from .limits import Bounds, Limits
 from .meter import Meter
 from .model_call import ModelCaller
+from .models import Models
 from .permissions import Permissions
 from .session import Session
 from .tool_runner import ToolRunner
-from .turn import Turn
+from .turn import Stop, Turn
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -53,25 +55,6 @@ class Settings(msgspec.Struct, frozen=True):
     version: str
     session_path: str
     resumed: bool
-
-
-class Models:
-    """The model in use, and how to open another."""
-
-    def __init__(self, model: Model, open_model: Callable[[str], Awaitable[Model]], effort: str) -> None:
-        self.model = model
-        self.effort = effort
-        self._open = open_model
-
-    async def switch(self, name: str) -> None:
-        """Use another model from the next call on.
-
-        Raises:
-            Exception: it cannot be used; the present one stays.
-        """
-        fresh = await self._open(name)
-        old, self.model = self.model, fresh
-        await old.aclose()
 
 
 class Handlers:
@@ -148,18 +131,24 @@ class Handlers:
         self.stop_reason = "interrupted"
         turn = self._turn = self._new_turn(submission.id)
         self.bus.emit(TurnStarted(turn_id=turn.turn_id, text=user_input.text, submission_id=submission.id))
+        stop: Stop | None = None
+        failure: Exception | None = None
         try:
             await self.checkpointing.close_crashed_turns()
             stop = await turn.run(user_input)
         except asyncio.CancelledError:
-            changes = await self._end_turn(turn, self.stop_reason, within_s=_ABORT_PATIENCE_S)
-            self.aborted(submission, changes)
+            pass  # told below: what a stopped turn left behind is saved first
         except Exception as error:  # the turn's end is told here, whatever failed
-            reason, info = self._explain(error)
-            changes = await self._end_turn(turn, reason, error=info.message)
-            self.failed(submission, error, changes)
+            failure = error
+        reason = stop.reason if stop else self._explain(failure)[0] if failure else self.stop_reason
+        patience = None if stop or failure else _ABORT_PATIENCE_S
+        changes = await self._end_turn(turn, reason, failure=failure, within_s=patience)
+        if failure is not None:
+            self.failed(submission, failure, changes)
+        elif stop is None:
+            self._give_back_steers(submission.id)
+            self.aborted(submission, changes)
         else:
-            changes = await self._end_turn(turn, stop.reason)
             self.bus.emit(
                 TurnCompleted(
                     stop_reason=stop.reason,
@@ -170,6 +159,11 @@ class Handlers:
                     submission_id=submission.id,
                 )
             )
+
+    def _give_back_steers(self, submission_id: str) -> None:
+        """Guidance for a turn that was stopped is not acted on; the user is told it was not delivered."""
+        for text in self.take_leftover_steers():
+            self._warn(f"Not delivered, because the turn was stopped: {text}", submission_id)
 
     def _new_turn(self, submission_id: str) -> Turn:
         turn_id = new_id("turn")
@@ -192,7 +186,7 @@ class Handlers:
             tools,
             self._compactor,
             guard,
-            Limits(self._settings.bounds, self.session.totals.cost_usd or 0.0),
+            Limits(self._settings.bounds, self.session.totals.cost_usd or 0.0, self.session.totals.unpriced),
             self._request,
             self.bus.emit,
             turn_id=turn_id,
@@ -202,7 +196,7 @@ class Handlers:
         )
 
     async def _end_turn(
-        self, turn: Turn, reason: StopReason, *, error: str = "", within_s: float | None = None
+        self, turn: Turn, reason: StopReason, *, failure: Exception | None, within_s: float | None
     ) -> tuple[FileChange, ...]:
         """Save how a turn ended and the state it left behind. What takes longer than `within_s` is finished
         by `settle`, before the next task."""
@@ -214,28 +208,32 @@ class Handlers:
             stop_reason=reason,
             steps=turn.steps,
             duration_s=round(turn.elapsed_s, 3),
-            error=error,
+            error=str(failure) if failure else "",
         )
         try:
             self.session.append(ended)
-        except StoreError as failure:
-            self._warn(str(failure), turn.submission_id)
+        except Exception as unsaved:  # the turn's own end must still be told
+            self._warn(str(unsaved), turn.submission_id)
         self._settling = asyncio.create_task(self._after_turn(turn.turn_id))
-        done, _ = await asyncio.wait({self._settling}, timeout=within_s)
-        return self._settling.result() if done else ()
+        try:
+            await asyncio.wait({self._settling}, timeout=within_s)
+        except asyncio.CancelledError:
+            return ()  # the turn is over: a stop now only means not to wait for its checkpoint
+        return self._settling.result() if self._settling.done() else ()
 
     async def _after_turn(self, turn_id: str) -> tuple[FileChange, ...]:
         try:
             return await self.checkpointing.after_turn(turn_id)
-        except StoreError as failure:
+        except Exception as failure:  # told; the turn itself is over
             self._warn(str(failure), "")
             return ()
 
     async def settle(self) -> None:
-        """Wait for the last turn's checkpoint."""
+        """Between tasks: wait for the last turn's checkpoint, close models no longer used."""
         if self._settling is not None:
             await asyncio.wait({self._settling})
             self._settling = None
+        await self._models.close_retired()
 
     def take_leftover_steers(self) -> list[str]:
         """Guidance that came too late for its turn; it becomes input of its own."""
@@ -254,6 +252,7 @@ class Handlers:
             count, prompt, report = await self.checkpointing.undo(turns)
         else:
             count, prompt, report = await self.checkpointing.redo()
+        self._compactor.forget_failure()
         self._context.seen.clear()
         self._context.seen.update(history.known_files(self.session.records))
         self.bus.emit(Restored(kind=kind, turns=count, prompt=prompt, report=report, submission_id=submission_id))
@@ -273,6 +272,7 @@ class Handlers:
             await self._models.switch(change.model)
             model = self._models.model.info.name
             self._meter.learnt_window = None
+            self._compactor.forget_failure()
         mode = change.mode or mode
         effort = effort if change.effort is None else change.effort
         self.session.append(SettingsSet(id=new_id("set"), model=model, mode=mode, effort=effort))
@@ -338,7 +338,8 @@ class Handlers:
 
     async def aclose(self) -> None:
         """Kill what still runs, close connections, let go of the file."""
-        await self.settle()
+        with contextlib.suppress(Exception):
+            await self.settle()
         await self._context.processes.aclose()
         await self._models.model.aclose()
         self.session.close()

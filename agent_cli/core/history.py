@@ -23,7 +23,7 @@ UNKNOWN_OUTCOME = (
     "[The program was stopped while this call ran or before it could answer. Its outcome is unknown: "
     "check the current state before doing it again.]"
 )
-INTERRUPTED = "[interrupted by the user]"
+INTERRUPTED = "[interrupted]"
 
 
 def undone_turns(records: Iterable[AnyRecord]) -> frozenset[str]:
@@ -38,13 +38,31 @@ def undone_turns(records: Iterable[AnyRecord]) -> frozenset[str]:
 
 
 def active_messages(records: Sequence[AnyRecord]) -> list[Message]:
-    """All messages that count, in the order written: without undone turns, before any reduction."""
+    """All messages that count, in conversation order: without undone turns, before any reduction."""
     undone = undone_turns(records)
-    return [
+    return _in_place(
         record
         for record in records
         if isinstance(record, UserMessage | AssistantMessage | ToolResult) and record.turn_id not in undone
-    ]
+    )
+
+
+def _in_place(messages: Iterable[Message]) -> list[Message]:
+    """Each result right behind the message that made its call, in call order; after a crash it may have
+    been recorded later. Only the first result of a call counts."""
+    given = list(messages)
+    calls = {call.id for message in given if isinstance(message, AssistantMessage) for call in message.calls}
+    results: dict[str, ToolResult] = {}
+    for message in given:
+        if isinstance(message, ToolResult):
+            results.setdefault(message.call_id, message)
+    placed: list[Message] = []
+    for message in given:
+        if not isinstance(message, ToolResult) or message.call_id not in calls:
+            placed.append(message)
+        if isinstance(message, AssistantMessage):
+            placed += [results.pop(call.id) for call in message.calls if call.id in results]
+    return placed
 
 
 def visible_messages(records: Sequence[AnyRecord]) -> list[Message]:
@@ -66,8 +84,8 @@ def visible_messages(records: Sequence[AnyRecord]) -> list[Message]:
 
 
 def _folded(messages: list[Message], records: Sequence[AnyRecord], undone: frozenset[str]) -> list[Message]:
-    """Everything up to the newest valid fold replaced by its summary; the human text of the turn in
-    which the fold was made stays word for word."""
+    """Everything up to the newest valid fold replaced by its summary; the newest human text before it, and
+    all of the turn in which the fold was made, stay word for word."""
     places = {message.id: index for index, message in enumerate(messages)}
     folds = [
         record
@@ -79,11 +97,8 @@ def _folded(messages: list[Message], records: Sequence[AnyRecord], undone: froze
     fold = folds[-1]
     cut = places[fold.through] + 1
     summary = UserMessage(id=fold.id, text=fold.summary, origin="summary", turn_id=fold.turn_id)
-    current = [
-        message
-        for message in messages[:cut]
-        if isinstance(message, UserMessage) and message.origin == "human" and message.turn_id == fold.turn_id
-    ]
+    humans = [m for m in messages[:cut] if isinstance(m, UserMessage) and m.origin == "human"]
+    current = [m for m in humans if m is humans[-1] or m.turn_id in (fold.turn_id, humans[-1].turn_id)]
     return [summary, *current, *messages[cut:]]
 
 
@@ -146,7 +161,7 @@ def is_object(text: str) -> bool:
     """Whether a text is one JSON object."""
     try:
         return isinstance(msgspec.json.decode(text), dict)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
 
 

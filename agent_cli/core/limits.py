@@ -19,8 +19,9 @@ class Bounds(msgspec.Struct, frozen=True):
 class Limits:
     """What one turn may still spend."""
 
-    def __init__(self, bounds: Bounds, spent_before_usd: float) -> None:
+    def __init__(self, bounds: Bounds, spent_before_usd: float, unpriced_before: int = 0) -> None:
         self.bounds = bounds
+        self._unpriced = unpriced_before
         self._spent_before = spent_before_usd
         self._started = time.monotonic()
         self.steps = 0
@@ -32,6 +33,13 @@ class Limits:
     def deadline(self) -> float | None:
         """Seconds left; None without a bound."""
         return None if self.bounds.time_s is None else self.bounds.time_s - self.elapsed_s()
+
+    def newly_unpriced(self, unpriced: int) -> bool:
+        """Whether a call without a known cost was made since the turn began; True only once."""
+        new = 0 <= self._unpriced < unpriced
+        if new:
+            self._unpriced = -1
+        return new
 
     def reached(self, spent_usd: float) -> tuple[StopReason, str] | None:
         """The limit that forbids another model call, with a sentence that says so."""

@@ -174,8 +174,8 @@ class _Attempt:
 
     def _entry(self, outcome: str, usage: Usage | None) -> ModelCalled:
         cost = self.model.info.cost_usd(usage)
-        if usage is None and self.first_token_s is None:
-            cost = 0.0  # nothing was received, so nothing was sold
+        if usage is None and self.first_token_s is None and outcome != "interrupted":
+            cost = 0.0  # the provider refused or failed before it said anything, so it sold nothing
         return ModelCalled(
             id=new_id("call"),
             turn_id=self._turn_id,

@@ -121,7 +121,7 @@ class ToolRunner:
             self._close(jobs, "The user went on with a new message instead of answering; not run.")
             raise
         except BaseException:
-            self._close(jobs, "Not run: the user stopped the turn.")
+            self._close(jobs, "Not run: the turn was stopped.")
             raise
 
     async def finish_open(self, calls: Sequence[OpenCall]) -> None:
@@ -138,9 +138,9 @@ class ToolRunner:
         try:
             job.tool, job.params = self._registry.parse(call.name, call.arguments)
             self._guard.saw_wellformed()
-        except ToolError as error:
+        except Exception as error:  # whatever is wrong with arguments is answered, never raised
             self._guard.saw_malformed(call.name)
-            job.result = _failure(job, "failed", f"{error}\nThe call was not run.")
+            job.result = _failure(job, "failed", f"{_describe(error)}\nThe call was not run.")
             return job
         self._judge(job)
         return job
@@ -269,7 +269,7 @@ class ToolRunner:
             return
         started = time.monotonic()
         status: ToolStatus = "cancelled"
-        outcome = ToolOutcome(text="Stopped by the user before it ended; it may have had effects.", ok=False)
+        outcome = ToolOutcome(text="Stopped before it ended; it may have had effects.", ok=False)
         try:
             if not job.reads_only:
                 await self._checkpointing.before_effect(self._turn_id, job.writes, self._submission_id)

@@ -126,10 +126,16 @@ class Turn:
             if limit is not None:
                 self._notice(f"Stopped at the limit of {limit[1]}.")
                 return limit[0]
+            self._check_prices()
             stop = await self._step()
             if stop is not None and not self.steers:
                 return stop
             self._deliver_steers()
+
+    def _check_prices(self) -> None:
+        """A bound on cost that cannot be kept is said, once a turn."""
+        if self._limits.bounds.cost_usd is not None and self._limits.newly_unpriced(self._session.totals.unpriced):
+            self._notice("The cost of a call is unknown, so the limit on cost cannot be kept.")
 
     async def _step(self) -> StopReason | None:
         """One model call and its tools; None to go on."""

@@ -62,6 +62,8 @@ class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag
 
     when: Literal["before", "after"]
     checkpoint: str
+    late: bool = False
+    """Taken after a crash: what changed meanwhile may be somebody else's work."""
 
 
 class Folded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"):
@@ -136,7 +138,10 @@ def decode(line: bytes) -> AnyRecord:
     Raises:
         msgspec.DecodeError: not JSON, or not a record of this version; the message has the path.
     """
-    return _decoder.decode(line)
+    try:
+        return _decoder.decode(line)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def storable(record: AnyRecord) -> AnyRecord:

@@ -67,7 +67,7 @@ def read_session(path: Path) -> Loaded:
 
 
 def _parse(data: bytes) -> Loaded:
-    closed = data.rstrip().endswith(b"]")
+    closed = data.rstrip().rpartition(b"\n")[2].strip() == b"]"
     records: list[AnyRecord] = []
     damage: list[Damage] = []
     ends = [0]
@@ -111,7 +111,12 @@ class SessionFile:
             raise StoreError(f"cannot create session {path}: {error.strerror}") from error
         _lock(descriptor, path)
         file = cls(path, descriptor, 0)
-        file._write(_OPEN.rstrip(b"\n") + _CLOSE, 0)
+        try:
+            file._write(_OPEN.rstrip(b"\n") + _CLOSE, 0)
+        except StoreError:
+            file.close()
+            path.unlink()
+            raise
         file._end = len(_OPEN) - 1
         _sync_folder(path.parent)
         return file

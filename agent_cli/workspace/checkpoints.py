@@ -6,10 +6,11 @@ message the permission bits git does not keep. Restoring compares each path with
 behind and never overwrites anything else.
 """
 
+import asyncio
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -60,14 +61,17 @@ class Checkpoints:
     """Checkpoints of one workspace root, taken for one session."""
 
     def __init__(self, root: Path, store: Path, session_id: str, run: RunProgram, *, timeout_s: float) -> None:
-        self.root = root
+        self._top = _enclosing_repository(root)
+        """Where ignore files begin to count: the repository around the workspace, else the workspace."""
+        self._scope = os.path.relpath(root, self._top)
         self._git_dir = store
         self._index = store / f"index-{session_id}"
         self._run = run
         self._timeout_s = timeout_s
+        self._lock = asyncio.Lock()
         self._tracked: set[str] = set()
         self._extra: set[str] = set()
-        """Ignored files that a tool is about to write, relative to the root."""
+        """Ignored files that a tool is about to write, relative to the top."""
 
     async def take(self) -> str:
         """Save the workspace as it is now; returns the checkpoint's id.
@@ -75,9 +79,13 @@ class Checkpoints:
         Raises:
             CheckpointError: no git, too large for the time allowed, or the disk is full.
         """
+        async with self._lock:
+            return await self._take()
+
+    async def _take(self) -> str:
         await self._prepare()
-        await self._git("add", "--all", "--ignore-errors", ".", accept=(0, 1))
-        present = [path for path in sorted(self._extra) if os.path.lexists(self.root / path)]
+        await self._git("add", "--all", "--ignore-errors", "--", self._scope, accept=(0, 1))
+        present = [path for path in sorted(self._extra) if os.path.lexists(self._top / path)]
         if present:
             await self._git("add", "--force", "--", *present)
         tree = (await self._git("write-tree")).decode().strip()
@@ -90,19 +98,26 @@ class Checkpoints:
         checkpoint to use from now on.
 
         Raises:
-            CheckpointError: as for `take`.
+            CheckpointError: it lies outside the workspace or in a nested repository, or as for `take`.
         """
-        relative = os.path.relpath(path, self.root)
-        if relative.startswith("..") or relative in self._tracked or relative in self._extra:
+        if os.path.relpath(path, self._top / self._scope).split("/")[0] == "..":
+            raise CheckpointError(f"{path} lies outside the workspace")
+        relative = os.path.relpath(path, self._top)
+        if relative in self._tracked or relative in self._extra:
             return checkpoint
-        self._extra.add(relative)
-        if not os.path.lexists(path) or not await self._is_ignored(relative):
-            return checkpoint
+        async with self._lock:
+            if await self._is_ignored(relative):
+                if os.path.lexists(path):
+                    checkpoint = await self._add_ignored(relative, checkpoint)
+                self._extra.add(relative)
+        return checkpoint
+
+    async def _add_ignored(self, relative: str, checkpoint: str) -> str:
         await self._git("read-tree", checkpoint)
         await self._git("add", "--force", "--", relative)
         tree = (await self._git("write-tree")).decode().strip()
         modes = await self._modes(checkpoint)
-        mode = stat.S_IMODE(os.lstat(path).st_mode)
+        mode = stat.S_IMODE(os.lstat(self._top / relative).st_mode)
         if mode not in _PLAIN_MODES:
             modes[relative] = mode
         self._tracked.add(relative)
@@ -133,7 +148,7 @@ class Checkpoints:
                 counts[os.fsdecode(fields[2])] = (added, removed)
         found = []
         for path, (old, new) in (await self._differences(before, after)).items():
-            found.append(FileChange(printable(path), kind_of_change(old, new), *counts.get(path, (0, 0))))
+            found.append(FileChange(self._shown(path), kind_of_change(old, new), *counts.get(path, (0, 0))))
         return tuple(found)
 
     async def diff(self, before: str, after: str) -> str:
@@ -141,9 +156,9 @@ class Checkpoints:
         raw = await self._git("diff-tree", "-r", "-p", "--no-renames", "--text", before, after)
         return raw.decode("utf-8", "replace")
 
-    async def restore(self, left: str, target: str) -> RestoreReport:
+    async def restore(self, left: str, target: str, only: Collection[str] | None = None) -> RestoreReport:
         """Bring every path that differs from `left` to `target` back to its state in `target`. A path that
-        is no longer as in `left` is reported and left alone.
+        is no longer as in `left`, or not among `only`, is reported and left alone.
 
         Raises:
             CheckpointError: a checkpoint is gone.
@@ -151,7 +166,11 @@ class Checkpoints:
         differences = await self._differences(left, target)
         wanted = [new.blob for _, new in differences.values() if new.blob and new.kind != NESTED]
         contents = await self._contents(wanted)
-        return restore(self.root, differences, contents.__getitem__)
+        return restore(self._top, differences, contents.__getitem__, only=only, shown=self._shown)
+
+    def _shown(self, path: str) -> str:
+        """A path as the user writes it: relative to the workspace."""
+        return printable(path if self._scope == "." else os.path.relpath(path, self._scope))
 
     async def _differences(self, left: str, right: str) -> dict[str, tuple[Entry, Entry]]:
         raw = await self._git("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", left, right)
@@ -177,7 +196,7 @@ class Checkpoints:
         return found
 
     async def _lookup(self, checkpoint: str, path: str) -> tuple[str, str] | None:
-        raw = await self._git("ls-tree", "-z", checkpoint, "--", f":(literal){path}")
+        raw = await self._git("ls-tree", "-z", checkpoint, "--", path)
         if not raw:
             return None
         kind, _, blob = raw.split(b"\t", 1)[0].decode().split(" ")
@@ -192,7 +211,7 @@ class Checkpoints:
 
     def _odd_modes(self) -> dict[str, int]:
         modes: dict[str, int] = {}
-        root = str(self.root)
+        root = str(self._top)
         for path in sorted(self._tracked):
             try:
                 mode = os.lstat(f"{root}/{path}").st_mode
@@ -224,27 +243,32 @@ class Checkpoints:
         info.mkdir(exist_ok=True)
         (info / "attributes").write_text(_ATTRIBUTES, encoding="utf-8")
         (info / "exclude").write_bytes(self._exclusions())
+        # Left by a git that was killed; the session's lock makes this process the only one to use the index.
+        self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)
 
     def _exclusions(self) -> bytes:
         """The user's own excludes of this clone, and the store itself should it lie in the workspace."""
         lines = b""
         with contextlib.suppress(OSError):
-            lines = (self.root / ".git" / "info" / "exclude").read_bytes()
-        if self._git_dir.is_relative_to(self.root):
-            lines += b"\n/" + os.fsencode(self._git_dir.relative_to(self.root)) + b"/\n"
+            lines = (self._top / ".git" / "info" / "exclude").read_bytes()
+        if self._git_dir.is_relative_to(self._top):
+            lines += b"\n/" + os.fsencode(self._git_dir.relative_to(self._top)) + b"/\n"
         return lines
 
     async def _git(self, *arguments: str, input: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         env |= {
-            "GIT_DIR": str(self._git_dir), "GIT_WORK_TREE": str(self.root), "GIT_INDEX_FILE": str(self._index),
+            "GIT_DIR": str(self._git_dir), "GIT_WORK_TREE": str(self._top), "GIT_INDEX_FILE": str(self._index),
             "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
+            "GIT_LITERAL_PATHSPECS": "1",
         }  # fmt: skip
+        if arguments[0] == "check-ignore":
+            del env["GIT_LITERAL_PATHSPECS"]  # it knows no other kind, and refuses to be told
         if arguments[0] == "init":
             del env["GIT_WORK_TREE"]
         try:
             done = await self._run(
-                ["git", *_OPTIONS, *arguments], cwd=self.root, env=env, input=input, timeout_s=self._timeout_s
+                ["git", *_OPTIONS, *arguments], cwd=self._top, env=env, input=input, timeout_s=self._timeout_s
             )
         except TimeoutError:
             raise CheckpointError(
@@ -254,8 +278,18 @@ class Checkpoints:
             raise CheckpointError(f"git cannot be run: {error}") from error
         if done.exit_code not in accept:
             told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise CheckpointError(f"git {arguments[0]} failed: {told[-1] if told else done.exit_code}")
+            fatal = [line for line in told if line.startswith("fatal:")] or told[-1:] or ["no reason given"]
+            raise CheckpointError(f"git {arguments[0]} failed: {fatal[0]}")
         return done.stdout
+
+
+def _enclosing_repository(root: Path) -> Path:
+    """The nearest folder at or above the workspace that holds a repository, else the workspace."""
+    home = Path.home() if "HOME" in os.environ else None
+    for folder in (root, *root.parents):
+        if (folder / ".git").exists() and folder != home:
+            return folder
+    return root
 
 
 def _entry(kind: str, blob: str, mode: int | None) -> Entry:

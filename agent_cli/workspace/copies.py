@@ -7,6 +7,7 @@ not known, and every report says so.
 import contextlib
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -42,7 +43,9 @@ class Copies:
             CheckpointError: it cannot be written.
         """
         relative = os.path.relpath(path, self.root)
-        if relative.startswith("..") or relative in self._covered:
+        if relative.split("/")[0] == "..":
+            raise CheckpointError(f"{path} lies outside the workspace")
+        if relative in self._covered:
             return checkpoint
         self._covered.add(relative)
         return self._save({**self._load(checkpoint), relative: self._entry(relative)})
@@ -70,13 +73,13 @@ class Copies:
         differences = self._differences(before, after)
         return "".join(line for path, pair in differences.items() for line in self._diff(path, *pair))
 
-    async def restore(self, left: str, target: str) -> RestoreReport:
+    async def restore(self, left: str, target: str, only: Collection[str] | None = None) -> RestoreReport:
         """As `Checkpoints.restore`, for covered files.
 
         Raises:
             CheckpointError: a checkpoint is gone.
         """
-        report = restore(self.root, self._differences(left, target), self._content)
+        report = restore(self.root, self._differences(left, target), self._content, only=only)
         return msgspec.structs.replace(report, notes=(NOTE,))
 
     def _differences(self, left: str, right: str) -> dict[str, tuple[Entry, Entry]]:

@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -45,21 +45,31 @@ def kind_of_change(old: Entry, new: Entry) -> Literal["created", "modified", "de
 
 
 def restore(
-    root: Path, differences: Mapping[str, tuple[Entry, Entry]], content: Callable[[str], bytes]
+    root: Path,
+    differences: Mapping[str, tuple[Entry, Entry]],
+    content: Callable[[str], bytes],
+    *,
+    only: Collection[str] | None = None,
+    shown: Callable[[str], str] = printable,
 ) -> RestoreReport:
-    """Turn each path that is still in its first state into its second. `content` gives the bytes of a blob.
-    Deletions come first, so that a folder can take a file's place and the other way round."""
+    """Turn each path that is still in its first state into its second. `content` gives the bytes of a blob,
+    `shown` a path for display. With `only`, other paths (as shown) are left alone and reported. Deletions
+    come first, so that a folder can take a file's place and the other way round."""
     restored: list[FileChange] = []
     conflicts: list[Conflict] = []
     for path, (old, new) in sorted(differences.items(), key=lambda item: bool(item[1][1].blob)):
+        name = shown(path)
+        if only is not None and name not in only:
+            conflicts.append(Conflict(name, "changed around a crash; it is not known by whom"))
+            continue
         try:
             reason = _restore_one(root, path, old, new, content)
         except OSError as error:
             reason = error.strerror or str(error)
         if reason is None:
-            restored.append(FileChange(printable(path), kind_of_change(old, new)))
+            restored.append(FileChange(name, kind_of_change(old, new)))
         elif reason:
-            conflicts.append(Conflict(printable(path), reason))
+            conflicts.append(Conflict(name, reason))
     return RestoreReport(tuple(restored), tuple(conflicts))
 
 
@@ -68,6 +78,8 @@ def _restore_one(root: Path, path: str, old: Entry, new: Entry, content: Callabl
     full = root / path
     if NESTED in (old.kind, new.kind):
         return "a nested repository; its files are not covered"
+    if os.path.realpath(full.parent) != os.path.join(os.path.realpath(root), os.path.dirname(path)).rstrip("/"):
+        return "its folder is now a link to somewhere else"
     if is_as(full, new):
         return ""
     if not is_as(full, old):

@@ -15,9 +15,10 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.approvals import Approvals
 from agent_cli.core.bus import EventBus
 from agent_cli.core.checkpointing import Checkpointing
-from agent_cli.core.handlers import Handlers, Models, Settings
+from agent_cli.core.handlers import Handlers, Settings
 from agent_cli.core.history import known_files
 from agent_cli.core.limits import Bounds
+from agent_cli.core.models import Models
 from agent_cli.core.permissions import Permissions
 from agent_cli.core.session import Session
 from agent_cli.model.base import Model
@@ -53,6 +54,7 @@ class Engine:
         self.events: list[AnyEvent] = []
         self.answer: Answer | None = None
         self.reply: Callable[[QuestionAsked], Operation] | None = None
+        self.submitted: list[str] = []
         self._arrived = asyncio.Condition()
 
     async def record(self) -> None:
@@ -69,7 +71,9 @@ class Engine:
                 await self.agent.submit(self.reply(event))
 
     async def submit(self, operation: Operation) -> str:
-        return await self.agent.submit(operation)
+        submission = await self.agent.submit(operation)
+        self.submitted.append(submission)
+        return submission
 
     async def prompt(self, text: str) -> AnyEvent:
         """Submit a prompt and wait for its end."""
@@ -200,6 +204,7 @@ async def engine(
     base: Path, *script: Entry, model: ScriptedModel | None = None, **options: Any
 ) -> AsyncIterator[Engine]:
     """A running engine; on leaving it is shut down, and every submission must have had exactly one end."""
+    before = asyncio.all_tasks()
     it = build(base, model or ScriptedModel(*script), **options)
     recorder = asyncio.create_task(it.record())
     runner = asyncio.create_task(it.agent.run())
@@ -211,8 +216,8 @@ async def engine(
             await runner
             await recorder
     assert not it.model.violations, "\n".join(it.model.violations)
-    assert set(it.terminals().values()) <= {1}, "a submission ended twice"
+    ends = it.terminals()
+    assert {submission: ends.get(submission) for submission in it.submitted} == dict.fromkeys(it.submitted, 1)
     assert [event.seq for event in it.events] == list(range(1, len(it.events) + 1))
     assert it.model.active == 0, "a stream was left open"
-    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and "Engine" in repr(task)]
-    assert not left
+    assert asyncio.all_tasks() <= before, "a task was left pending"

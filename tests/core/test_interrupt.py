@@ -46,7 +46,7 @@ async def test_in_a_silent_stream(tmp_path: Path) -> None:
         assert (kept[0].text, kept[0].finish) == ("So far", "interrupted")
         assert isinstance(await it.prompt("again"), TurnCompleted)
         sent = it.model.requests[1].messages
-        assert [m.text for m in sent[:2]] == ["go", "So far\n\n[interrupted by the user]"]
+        assert [m.text for m in sent[:2]] == ["go", "So far\n\n[interrupted]"]
 
 
 async def test_before_the_first_byte(tmp_path: Path) -> None:
