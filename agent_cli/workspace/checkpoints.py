@@ -105,6 +105,9 @@ class Checkpoints:
         relative = os.path.relpath(path, self._top)
         if relative in self._tracked or relative in self._extra:
             return checkpoint
+        for folder in Path(relative).parents:
+            if folder != Path(".") and (self._top / folder / ".git").exists():
+                raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
         async with self._lock:
             if await self._is_ignored(relative):
                 if os.path.lexists(path):

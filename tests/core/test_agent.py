@@ -51,7 +51,7 @@ async def test_every_operation_ends_exactly_once(tmp_path: Path) -> None:
         ids = [await it.submit(operation) for operation in operations]
         for submission in ids:
             await it.until_ended(submission)
-        assert {submission: 1 for submission in ids} == {s: n for s, n in it.terminals().items() if s in ids}
+        assert dict.fromkeys(ids, 1) == {s: n for s, n in it.terminals().items() if s in ids}
 
 
 async def test_inputs_wait_for_one_another_in_order(tmp_path: Path) -> None:
@@ -86,7 +86,9 @@ class _Failing:
 
 @pytest.mark.parametrize("good", range(6))
 @pytest.mark.parametrize("error", [StoreError("disk full"), RuntimeError("a bug")])
-async def test_a_disk_that_fails_ends_the_turn_with_that_reason(tmp_path: Path, good: int, error: Exception) -> None:
+async def test_a_disk_that_fails_ends_the_turn_with_that_reason(
+    tmp_path: Path, good: int, error: Exception
+) -> None:
     (tmp_path / "work").mkdir()
     session = Session([header(tmp_path / "work")], _Failing(good, error), saved=False)
     model = ScriptedModel(then=say("x", call("shell", command="true")))

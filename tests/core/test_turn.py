@@ -233,3 +233,21 @@ async def test_totals_are_the_sum_over_all_calls(tmp_path: Path) -> None:
         totals = it.session.totals
         assert (totals.input, totals.output, totals.requests) == (200, 20, 3)
         assert totals.cost_usd == pytest.approx(2 * (100 * 1.0 + 10 * 2.0) / 1e6)
+
+
+async def test_a_limit_on_cost_that_cannot_be_kept_is_said_once(tmp_path: Path) -> None:
+    from agent_cli.model.base import Prices
+
+    script = [say(call("list_dir", path=".")), say(call("glob", pattern="*")), say("done")]
+    model = ScriptedModel(*script, prices=Prices(None, None, None, None))
+    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.01)) as it:
+        await it.prompt("go")
+        assert sum("cost" in notice.text for notice in it.of(Notice)) == 1
+
+
+async def test_arguments_nested_too_deeply_are_answered_like_any_bad_ones(tmp_path: Path) -> None:
+    deep = Call("read_file", '{"path": ' + "[" * 4000 + "]" * 4000 + "}")
+    async with engine(tmp_path, say(deep), say("sorry"), say("still here")) as it:
+        assert isinstance(await it.prompt("go"), TurnCompleted)
+        assert it.of(ToolCallFinished)[0].status == "failed"
+        assert isinstance(await it.prompt("again"), TurnCompleted)

@@ -1,10 +1,13 @@
 """Undo and redo: files and conversation, by whatever tool they were changed."""
 
+import asyncio
 from pathlib import Path
 
-from agent_cli.protocol.events import OperationFailed, Restored, TurnCompleted
-from agent_cli.protocol.operations import Redo, Undo
-from tests.model.scripted import Entry, call, say
+from agent_cli.protocol.events import Notice, OperationFailed, Restored, TurnCompleted
+from agent_cli.protocol.operations import Interrupt, Redo, Undo, UserInput
+from agent_cli.protocol.records import CheckpointTaken, TurnEnded
+from agent_cli.store.session_file import read_session
+from tests.model.scripted import Entry, call, fail, say
 
 from .harness import engine
 
@@ -92,3 +95,99 @@ async def test_undo_after_a_restart(tmp_path: Path) -> None:
         await it.do(Undo())
         assert [path.name for path in it.root.iterdir()] == ["a.txt"]
         assert "+by the agent" in await it.agent.diff()
+
+
+async def test_a_turn_that_carries_on_is_undone_with_its_prompt(tmp_path: Path) -> None:
+    script = [fail("auth"), say(call("write_file", path="a", content="x")), say("done")]
+    async with engine(tmp_path, *script, mode="yolo") as it:
+        await it.prompt("do it")
+        await it.prompt("")
+        assert (it.root / "a").exists()
+        await it.do(Undo())
+        assert not (it.root / "a").exists() and it.session.visible() == []
+        await it.do(Redo())
+        assert (it.root / "a").exists()
+
+
+def forget_the_end(base: Path) -> None:
+    """The session file as a crash at the end of a turn leaves it: no checkpoint after it, no end."""
+    path = base / "session.json"
+    lines = path.read_bytes().split(b"\n")
+    kept = [line for line in lines if b'"when":"after"' not in line and b'"type":"turn_end"' not in line]
+    text = b"\n".join(kept).rstrip(b"]\n, ")
+    path.write_bytes(text + b"\n]\n")
+    assert not any(isinstance(r, TurnEnded) for r in read_session(path).records)
+
+
+async def test_a_turn_torn_by_a_crash_is_undone_as_far_as_it_is_known_whose_work_it_is(tmp_path: Path) -> None:
+    write = call("write_file", path="ours", content="by the agent")
+    async with engine(
+        tmp_path, say(write, call("shell", command="printf x > shells")), say("ok"), mode="yolo"
+    ) as it:
+        await it.prompt("go")
+    forget_the_end(tmp_path)
+    (tmp_path / "work" / "mine").write_text("by the user, after the crash", encoding="utf-8")
+    async with engine(tmp_path, mode="yolo") as it:
+        await it.do(Undo())
+        report = it.of(Restored)[0].report
+        assert [change.path for change in report.restored] == ["ours"]
+        assert sorted(conflict.path for conflict in report.conflicts) == ["mine", "shells"]
+        assert (it.root / "mine").exists() and not (it.root / "ours").exists()
+        assert any(isinstance(r, CheckpointTaken) and r.late for r in it.session.records)
+
+
+async def test_looking_at_the_diff_during_a_turn_does_not_disturb_its_checkpoints(tmp_path: Path) -> None:
+    calls = [call("shell", command=f"printf {n} > f{n}") for n in range(6)]
+    async with engine(tmp_path, say(*calls), say("done"), mode="yolo") as it:
+        submission = await it.submit(UserInput("go"))
+        while submission not in it.terminals():
+            await it.agent.diff()
+            await asyncio.sleep(0)
+        assert not it.of(Notice)
+        await it.do(Undo())
+        assert list(it.root.iterdir()) == []
+
+
+async def test_what_lies_outside_is_written_and_said_to_be_beyond_undo(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    script = [say(call("write_file", path=str(outside), content="x"), call("write_file", path="in", content="y"))]
+    async with engine(tmp_path, *script, say("ok"), mode="yolo") as it:
+        await it.prompt("go")
+        assert any("outside the workspace" in notice.text for notice in it.of(Notice))
+        await it.do(Undo())
+        assert outside.exists() and not (it.root / "in").exists()
+
+
+async def test_a_file_in_a_nested_repository_is_said_and_later_turns_are_covered(tmp_path: Path) -> None:
+    import subprocess
+
+    nested = tmp_path / "work" / "n"
+    nested.mkdir(parents=True)
+    identity = ["-c", "user.name=u", "-c", "user.email=e@x"]
+    for command in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run(["git", *command], cwd=nested, check=True)
+    script = [
+        say(call("write_file", path="n/new", content="x")),
+        say("1"),
+        say(call("write_file", path="b", content="y")),
+    ]
+    async with engine(tmp_path, *script, say("2"), mode="yolo") as it:
+        await it.prompt("one")
+        assert any("not bring this file back" in notice.text for notice in it.of(Notice))
+        await it.prompt("two")
+        await it.do(Undo())
+        assert not (it.root / "b").exists()
+
+
+async def test_a_stop_while_the_end_is_saved_changes_nothing_of_the_outcome(tmp_path: Path) -> None:
+    script = [say(call("shell", command="printf x > f")), say("the answer")]
+    async with engine(tmp_path, *script, mode="yolo") as it:
+        submission = await it.submit(UserInput("go"))
+        await it.until(lambda event: getattr(event, "text", "") == "the answer")
+        for _ in range(30):
+            await it.submit(Interrupt())
+            await asyncio.sleep(0)
+        end = await it.until_ended(submission)
+        assert isinstance(end, TurnCompleted) and end.text == "the answer"
+        await it.do(Undo())
+        assert not (it.root / "f").exists()

@@ -180,3 +180,46 @@ def test_a_file_that_is_no_session_is_refused_by_name(tmp_path: Path) -> None:
     file.close()
     with pytest.raises(StoreError, match="newer"):
         read_session(tmp_path / "y.json")
+
+
+def test_a_byte_that_is_not_utf8_damages_its_line_only(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    written(path, 3).close()
+    path.write_bytes(path.read_bytes().replace(b"hello", b"h\xff\xfeo", 1))
+    loaded = read_session(path)
+    assert [r.id for r in loaded.records] == ["h", "m1", "m2"] and len(loaded.damage) == 1
+
+
+def test_a_torn_line_that_ends_in_a_bracket_is_still_torn(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    written(path, 2).close()
+    path.write_bytes(path.read_bytes().rstrip(b"]\n") + b',\n{"type":"user","id":"m9","text":"see x[0]')
+    file, loaded = SessionFile.open(path)
+    assert loaded.torn and [r.id for r in loaded.records] == ["h", "m0", "m1"]
+    file.append([message(3)])
+    assert len(json.loads(path.read_bytes())) == 4
+
+
+def test_a_disk_that_is_full_at_the_first_append_can_be_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    script = f"""
+import resource, signal, sys
+from pathlib import Path
+sys.path[:0] = {sys.path!r}
+from tests.store.test_session_file import HEADER
+from agent_cli.store.session_file import NewSessionFile, StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+file = NewSessionFile(Path({str(path)!r}))
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+try:
+    file.append([HEADER])
+except StoreError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+file.append([HEADER])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, cwd=os.getcwd()
+    )
+    assert "cannot write session" in done.stdout, done.stderr
+    assert [r.id for r in read_session(path).records] == ["h"], done.stderr

@@ -166,6 +166,42 @@ async def test_changes_count_lines(root: Path, tmp_path: Path) -> None:
     assert changes == {"a.txt": ("modified", 2, 1), "sub/b.txt": ("deleted", 0, 1), "new": ("created", 1, 0)}
 
 
+async def test_a_lock_left_by_a_killed_git_does_not_end_undo(root: Path, tmp_path: Path) -> None:
+    checkpoints = make(root, tmp_path / "store")
+    await checkpoints.take()
+    (tmp_path / "store" / "index-s1.lock").write_bytes(b"")
+    assert await checkpoints.take()
+
+
+async def test_a_workspace_inside_a_repository_respects_the_ignore_files_above_it(tmp_path: Path) -> None:
+    top = tmp_path / "repo"
+    root = top / "packages" / "one"
+    root.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q"], cwd=top, check=True)
+    (top / ".gitignore").write_text("node_modules/\n", encoding="utf-8")
+    (top / "elsewhere").write_text("not ours", encoding="utf-8")
+    checkpoints = make(root, tmp_path / "store")
+    before = await checkpoints.take()
+    shell(root, "mkdir node_modules; printf x > node_modules/m; printf y > own; printf z >> ../../elsewhere")
+    after = await checkpoints.take()
+    assert [change.path for change in await checkpoints.changes(before, after)] == ["own"]
+    report = await checkpoints.restore(after, before)
+    assert [change.path for change in report.restored] == ["own"]
+    assert not (root / "own").exists() and (root / "node_modules" / "m").exists()
+
+
+async def test_a_folder_that_became_a_link_elsewhere_is_not_followed(root: Path, tmp_path: Path) -> None:
+    checkpoints = make(root, tmp_path / "store")
+    before = await checkpoints.take()
+    shell(root, "mkdir d; printf x > d/e")
+    after = await checkpoints.take()
+    (root / "d").rename(tmp_path / "moved")
+    (root / "d").symlink_to(tmp_path / "moved")
+    report = await checkpoints.restore(after, before)
+    assert [conflict.path for conflict in report.conflicts] == ["d/e"]
+    assert (tmp_path / "moved" / "e").exists()
+
+
 _names = st.sampled_from(["a.txt", "sub/b.txt", "run.sh", "secret", "x", "sub/y", "new/z"])
 _edits = st.lists(
     st.one_of(
