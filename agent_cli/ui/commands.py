@@ -30,7 +30,8 @@ EFFORTS: tuple[str, ...] = get_args(Effort)
 class Leaving(msgspec.Struct, frozen=True):
     """Why the REPL ended, for the composition root."""
 
-    kind: Literal["quit", "new", "resume"]
+    kind: Literal["quit", "new", "resume", "terminated"]
+    """`terminated`: by a signal."""
     session_id: str = ""
 
 

@@ -75,7 +75,8 @@ class Repl:
         """Run until the user leaves."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            loop.add_signal_handler(signal.SIGTERM, self.leave)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(number, self.leave, Leaving("terminated"))
         background = [
             self._spawn(self._consume()),
             self._spawn(self._tick()),
@@ -85,14 +86,15 @@ class Repl:
             await self._screen.run()
         finally:
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-                loop.remove_signal_handler(signal.SIGTERM)
+                for number in (signal.SIGTERM, signal.SIGHUP):
+                    loop.remove_signal_handler(number)
             if self._command:
                 self._command.cancel()
             for task in background:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         rest = self._screen.flush_pending() + self._renderer.take()
-        if self._leaving.kind == "quit" and (how := resume_line(self.client.snapshot())):
+        if self._leaving.kind in ("quit", "terminated") and (how := resume_line(self.client.snapshot())):
             rest += f"Resume with: {how}\n"
         sys.stdout.write(rest)
         sys.stdout.flush()
