@@ -1,8 +1,9 @@
 """The sub-commands and all help, on typer. Imported only when one of them is asked for."""
 
 import inspect
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +11,11 @@ import typer
 
 from .. import __version__
 from . import config_commands, session_commands
-from .options import TABLES, Option
+from .options import TABLES, Option, UsageError
 from .undo import redo_command, undo_command
+
+SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+"""Those typer has a completion for."""
 
 app = typer.Typer(
     name="agent",
@@ -32,10 +36,17 @@ app.command("redo")(redo_command)
 def serve(arguments: Sequence[str]) -> int:
     """Run a sub-command, or show help; returns the exit code."""
     _declare()
+    if arguments[:1] == ["--show-completion"] and len(arguments) == 2:
+        if arguments[1] not in SHELLS:
+            raise UsageError(f"--show-completion: {arguments[1]!r} is not one of {', '.join(SHELLS)}")
+        os.environ["_AGENT_COMPLETE"] = f"source_{arguments[1]}"
+        arguments = []
     try:
         result = app(args=list(arguments), prog_name="agent", standalone_mode=False)
     except typer.Exit as leaving:
         return leaving.exit_code
+    except typer.Abort:
+        return 130
     except Exception as error:
         code = getattr(error, "exit_code", None)
         if code is None or not hasattr(error, "format_message"):
@@ -98,7 +109,7 @@ def _signature(command: str, argument: tuple[str, str] | None) -> Any:
 
     parameters = [_parameter(option) for option in TABLES[command]]
     if argument is not None:
-        given = Annotated[str | None, typer.Argument(metavar=f"[{argument[0]}]", help=argument[1])]
+        given = Annotated[str | None, typer.Argument(metavar=argument[0], help=argument[1])]
         parameters.insert(0, _keyword("positional", given, None))
     else:
         version = Annotated[bool, typer.Option("--version", "-V", help="Show the version.")]
@@ -119,7 +130,17 @@ def _parameter(option: Option) -> inspect.Parameter:
     }
     kind, default = kinds[option.kind]
     name = f"{option.key}_" if option.key in ("continue",) else option.key
-    return _keyword(name, Annotated[kind, typer.Option(*option.names, help=text)], default)
+    offered = typer.Option(*option.names, help=text, autocompletion=_offering(option.choices))
+    return _keyword(name, Annotated[kind, offered], default)
+
+
+def _offering(choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
+    """For a shell's completion: the choices that begin as typed."""
+
+    def offer(incomplete: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return offer if choices else None
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -1,19 +1,21 @@
 """`agent config`, `agent permissions`, `agent models`: what holds here, and where it comes from."""
 
+import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 import typer
 
 from ..config.example import example
-from ..config.load import read_file
 from ..config.schema import Config
+from ..config.yaml_file import read_file
 from ..core.permissions import Permissions
 from ..policy.authorize import authorize
 from ..policy.rules import RuleError, parse_rule
 from ..protocol.actions import Action, Allow, Ask, Mode, RunCommand, Verdict, WritePath
 from ..store.grants import GrantFile
+from ..workspace.paths import PathError
 from .options import Chosen, UsageError
 from .setup import Setup
 
@@ -27,6 +29,8 @@ def show() -> int:
     setup = Setup(Chosen("agent", {}))
     for key, value in flatten(msgspec.to_builtins(setup.config)):
         print(f"{key}: {msgspec.json.encode(value).decode()}    # {setup.loaded.place(key)}")
+    for key, place in setup.loaded.ignored:
+        print(f"# ignored: {key}    # {place}: a project's file may not say so")
     return 0
 
 
@@ -58,10 +62,16 @@ def init() -> int:
     """Write a configuration file with every key at its default."""
     setup = Setup(Chosen("agent", {}))
     target = setup.config_dir / "config.yaml"
-    if target.exists():
-        raise UsageError(f"{target} exists already; edit it")
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target.write_text(example(), encoding="utf-8")
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(
+            os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as file:
+            file.write(example())
+    except FileExistsError as error:
+        raise UsageError(f"{target} exists already; edit it") from error
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from error
     print(f"Wrote {target}")
     return 0
 
@@ -93,12 +103,17 @@ def explain_action(
     setup = Setup(Chosen("agent", {}))
     judge = _permissions(setup)
     if mode is not None:
+        if mode not in get_args(Mode):
+            raise UsageError(f"--mode: {mode!r} is not one of {', '.join(get_args(Mode))}")
         judge.mode = msgspec.convert(mode, Mode)
     action: Action
     if command is not None:
         action = RunCommand(command, str(setup.workspace.root))
     else:
-        resolved = setup.workspace.resolve(write or "")
+        try:
+            resolved = setup.workspace.resolve(write or "")
+        except PathError as error:
+            raise UsageError(f"--write: {error}") from error
         action = WritePath(resolved.real, resolved.shown)
     print(in_words(authorize(action, judge.policy())))
     return 0
@@ -124,10 +139,13 @@ def models(query: Annotated[str, typer.Argument(help="A part of the name.")] = "
     """Known models: window, prices per million tokens, and the source of the figures."""
     from ..model.catalog import known
 
-    for info in known(query):
+    found = list(known(query))
+    for info in found:
         window = "?" if info.context_window is None else f"{info.context_window:,}"
         prices = f"{_price(info.prices.input)} in, {_price(info.prices.output)} out"
         print(f"{info.name:50} {window:>12}  {prices}  ({info.source})")
+    if not found:
+        print(f"no known model has {query!r} in its name; any name that your provider knows can be used")
     return 0
 
 

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from ..sandbox.process import ProcessError, ProcessRunner
 from .options import Chosen
 from .replay import watch
 from .setup import Setup
@@ -14,6 +15,14 @@ _HERE = Path(__file__).parent
 PROJECT = _HERE / "demo_project"
 RECORDING = _HERE / "demo.json"
 PROMPT = "The tests of this project fail. Find out why, mend the code, and prove it."
+
+
+async def _mended(root: Path) -> bool:
+    try:
+        done = await ProcessRunner().run(["python3", "-m", "unittest"], cwd=root, timeout_s=30.0)
+    except (ProcessError, TimeoutError):
+        return False
+    return done.exit_code == 0
 
 
 def run_demo() -> int:
@@ -31,9 +40,12 @@ def run_demo() -> int:
                 "set": ["permissions.allow=[shell(python3 -m unittest *)]"],
             },
         )
-        setup = Setup(chosen)
+        setup = Setup(chosen, own=Path(folder) / "own")
         print(f"A throw-away copy of a broken project: {root}\n", flush=True)
         code = asyncio.run(watch(setup, [PROMPT]))
+        if code == 0 and not asyncio.run(_mended(root)):
+            print("\nThe project is not mended: its tests could not be run, or still fail. Is python3 installed?")
+            return 1
         if code == 0:
             print("\nThat was a recording for the model, everything else was real. Now in your own project:")
             print('  agent              a conversation\n  agent run "…"      one task')

@@ -6,9 +6,10 @@ import shutil
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ..model.base import ModelError
-from ..model.providers import MissingKey, NoModel, choose_default, open_model
+from ..model.providers import REPLAY, MissingKey, NoModel, choose_default, open_model, probe_server, resolve
 from ..sandbox.process import ProcessError, ProcessRunner
 from .compose import SANDBOX_IN_FORCE
 from .options import Chosen
@@ -51,6 +52,9 @@ async def _configuration(setup: Setup) -> str:
     setup.rules()
     if setup.untrusted:
         return "read; the project's own file is ignored until you trust it (start `agent`)"
+    if setup.loaded.ignored:
+        keys = ", ".join(key for key, _ in setup.loaded.ignored)
+        return f"{len(setup.loaded.layers)} layers read; ignored in the project's own file: {keys}"
     return f"{len(setup.loaded.layers)} layers read"
 
 
@@ -62,8 +66,22 @@ async def _model(setup: Setup) -> str:
     except (NoModel, MissingKey, ModelError) as error:
         raise Problem(str(error)) from error
     await model.aclose()
+    await _endpoint(setup, name, environment)
     window = model.info.context_window
     return f"{name}, window {window:,} tokens" if window else f"{name}, window unknown"
+
+
+async def _endpoint(setup: Setup, name: str, environment: dict[str, str]) -> None:
+    """A server on this machine must answer; others are not called without being asked to."""
+    if name.startswith(f"{REPLAY}/"):
+        return
+    route = resolve(name, setup.config.providers, environment)
+    host = urlsplit(route.base_url).hostname or ""
+    if host not in ("localhost", "127.0.0.1", "::1"):
+        return
+    offered = await probe_server(route.base_url, route.api_key)
+    if offered is None:
+        raise Problem(f"no server answers at {route.base_url}; start it, or name another model with --model")
 
 
 async def _git(setup: Setup) -> str:

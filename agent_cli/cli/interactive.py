@@ -15,7 +15,7 @@ from ..protocol.operations import Shutdown
 from ..protocol.records import Header
 from ..protocol.stop import EXIT_CODES
 from ..store.session_file import StoreError, read_session
-from ..store.sessions import totals
+from ..store.sessions import NoSession, totals
 from ..ui.commands import Leaving
 from ..ui.host import RuleLine, SessionLine
 from ..ui.repl import run_repl
@@ -67,6 +67,8 @@ async def _sessions(setup: Setup, first_input: str) -> int:
         leaving = await _one_session(setup, opened, first_input)
         if leaving.kind == "quit":
             return 0
+        if leaving.kind == "terminated":
+            return EXIT_CODES["terminated"]
         ready, first_input = None, ""
         back = _naming(setup.chosen, _saved_id(opened))
         chosen = _naming(setup.chosen, leaving.session_id)
@@ -104,7 +106,7 @@ async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leavin
         )
     except asyncio.CancelledError:
         opened.agent.stop("terminated")
-        return Leaving("quit")
+        return Leaving("terminated")
     finally:
         await opened.agent.submit(Shutdown())
         await asyncio.wait({engine}, timeout=8.0)
@@ -130,7 +132,7 @@ def _named(chosen: Chosen) -> Chosen:
         return with_values(chosen, resume=chosen.positional)
     infos = setup.sessions.list(None if chosen.flag("last") else setup.root, limit=_RECENT)
     if not infos:
-        raise StoreError("there is no session to resume; start one with `agent`")
+        raise NoSession("there is no session to resume; start one with `agent`")
     if chosen.flag("last") or len(infos) == 1:
         return with_values(chosen, resume=infos[0].id)
     if not sys.stdin.isatty():

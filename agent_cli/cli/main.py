@@ -4,13 +4,16 @@ served by typer, which is imported only then. Errors become one line and an exit
 import sys
 from collections.abc import Sequence
 
-from ..config.load import ConfigError
+from ..config.layer import ConfigError
+from ..policy.rules import RuleError
 from ..protocol.stop import USAGE
 from ..store.session_file import StoreError
+from ..store.sessions import NoSession
 from .options import UsageError, parse
 
 COMMANDS = frozenset("sessions undo redo replay models permissions config doctor demo".split())
 """Served by typer."""
+COMPLETION = ("--show-completion", "--install-completion")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -19,14 +22,13 @@ def run(arguments: Sequence[str]) -> int:
     _speak_utf8()
     first = arguments[0] if arguments else ""
     try:
-        if "--help" in arguments or "-h" in arguments or first in COMMANDS or _wants_completion():
+        helps = _wants_help(arguments)
+        if helps or first in COMMANDS or first in COMPLETION or _wants_completion():
             from .app import serve
 
-            return serve(arguments)
+            return serve(["--help"] if helps and first not in (*COMMANDS, "run", "resume") else arguments)
         return _fast(first, arguments)
-    except UsageError as error:
-        return _fail(str(error), USAGE)
-    except ConfigError as error:
+    except (UsageError, ConfigError, RuleError, NoSession) as error:
         return _fail(str(error), USAGE)
     except StoreError as error:
         return _fail(str(error), 1)
@@ -51,6 +53,11 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
 def _fail(message: str, code: int) -> int:
     print(f"agent: {message}", file=sys.stderr)
     return code
+
+
+def _wants_help(arguments: Sequence[str]) -> bool:
+    words = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--help" in words or "-h" in words
 
 
 def _wants_completion() -> bool:

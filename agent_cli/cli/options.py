@@ -147,7 +147,7 @@ def _store(values: dict[str, Any], option: Option, text: str) -> None:
                 values[option.key] = text
     except ValueError:
         raise UsageError(f"{name}: {text!r} is not a number") from None
-    if option.kind in ("whole", "number") and values[option.key] <= 0:
+    if option.kind in ("whole", "number") and not values[option.key] > 0:  # nan is not either
         raise UsageError(f"{name}: {text!r} is not greater than 0")
 
 

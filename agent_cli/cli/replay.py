@@ -3,16 +3,18 @@ watching front end it shares with the demo."""
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..protocol.events import TERMINAL
 from ..protocol.messages import UserMessage
 from ..protocol.operations import Shutdown, UserInput
+from ..protocol.records import AnyRecord
 from ..protocol.stop import exit_code
-from ..store.session_file import read_session
+from ..store.session_file import StoreError, read_session
 from ..ui.watch import Watcher
 from .compose import Opened, open_session
-from .options import Chosen
+from .options import Chosen, UsageError
 from .setup import Setup
 
 
@@ -20,16 +22,24 @@ def run_replay(file: Path, cd: str | None, mode: str) -> int:
     """Replay a session; returns the exit code of its last turn.
 
     Raises:
-        StoreError: the file is no session.
+        UsageError: the file is no session.
     """
-    prompts = [
-        record.text
-        for record in read_session(file).records
-        if isinstance(record, UserMessage) and record.origin == "human"
-    ]
+    try:
+        prompts = _prompts(read_session(file).records)
+    except StoreError as error:
+        raise UsageError(str(error)) from error
     values = {"model": f"replay/{file.absolute()}", "mode": mode, "no_session": True, "cd": cd}
     chosen = Chosen("agent", {key: value for key, value in values.items() if value is not None})
     return asyncio.run(watch(Setup(chosen), prompts))
+
+
+def _prompts(records: Sequence[AnyRecord]) -> list[str]:
+    """What began each turn; text that steered a turn is not asked again, its answers are recorded."""
+    first: dict[str, str] = {}
+    for record in records:
+        if isinstance(record, UserMessage) and record.origin == "human":
+            first.setdefault(record.turn_id, record.text)
+    return list(first.values())
 
 
 async def watch(setup: Setup, prompts: list[str]) -> int:

@@ -1,5 +1,6 @@
 """`agent sessions`: saved sessions listed, shown, deleted."""
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from ..protocol.messages import AssistantMessage, ToolResult, UserMessage
 from ..protocol.sanitize import clean
 from ..store.session_file import read_session
 from ..store.sessions import totals
-from .options import Chosen
+from .options import Chosen, UsageError
 from .setup import Setup
 
 app = typer.Typer(help="Work with saved sessions.", no_args_is_help=True)
@@ -25,7 +26,7 @@ def list_sessions(
 ) -> int:
     """Sessions of this directory, newest first."""
     setup = Setup(Chosen("agent", {}))
-    infos = setup.sessions.list(None if everywhere else setup.root)
+    infos = setup.sessions.list(None if everywhere else setup.root, limit=None)
     if json:
         print(msgspec.json.encode(infos).decode())
         return 0
@@ -70,8 +71,11 @@ def delete(identifier: _Id, yes: Annotated[bool, typer.Option("--yes", "-y", hel
     """Delete a session and its spilled output."""
     setup = Setup(Chosen("agent", {}))
     path = setup.sessions.find(identifier)
-    if not yes:
-        typer.confirm(f"Delete {path}?", abort=True)
+    if not yes and not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here; add --yes")
+    if not yes and not typer.confirm(f"Delete {path}?"):
+        print("Nothing was deleted.")
+        return 1
     setup.sessions.delete(path)
     _remove_spill(setup.state / "spill" / path.stem.rpartition("-")[2])
     print(f"Deleted {path}")

@@ -2,14 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from ..config.load import Layer, Loaded, assignment, load, nested
+from ..config.layer import Layer
+from ..config.load import Loaded, assignment, load, nested
 from ..config.places import config_dir, state_dir
 from ..config.trust import Trust
-from ..policy.rules import Rule, RuleError, parse_rule
+from ..policy.rules import Effect, Rule, RuleError, parse_rule
 from ..store.sessions import Sessions
 from ..workspace.paths import PathError, Workspace
 from .options import Chosen, UsageError
@@ -28,15 +29,16 @@ class Setup:
     """What a command works with. Nothing is opened or written yet.
 
     Raises:
-        UsageError: a directory that is none.
+        UsageError: a directory that is none, or a permission rule that cannot be read, with its place.
         ConfigError: the configuration is wrong.
     """
 
-    def __init__(self, chosen: Chosen, *, root: Path | None = None) -> None:
+    def __init__(self, chosen: Chosen, *, root: Path | None = None, own: Path | None = None) -> None:
+        """`own` is a folder to use instead of the user's configuration and state."""
         self.chosen = chosen
-        self.root = root or Path(chosen.text("cd") or os.curdir).absolute()
-        self.state = state_dir()
-        self.config_dir = config_dir()
+        self.root = root or _directory(chosen.text("cd") or os.curdir)
+        self.state = own / "state" if own else state_dir()
+        self.config_dir = own / "config" if own else config_dir()
         try:
             extra = tuple(Path(folder).absolute() for folder in chosen.several("add_dir"))
             self.workspace = Workspace(self.root, extra)
@@ -58,25 +60,33 @@ class Setup:
         self.config = self.loaded.config
         folder = self.config.sessions.dir
         self.sessions = Sessions(Path(folder) if folder else self.state / "sessions")
+        self._rules = _rules(self.loaded)
 
     def rules(self) -> tuple[Rule, ...]:
-        """The permission rules of the configuration.
-
-        Raises:
-            UsageError: a rule that cannot be read, with its place.
-        """
-        found: list[Rule] = []
-        for effect in ("deny", "ask", "allow"):
-            for text, place in self.loaded.rules(effect):
-                try:
-                    found.append(parse_rule(text, effect, place))
-                except RuleError as error:
-                    raise UsageError(f"{place}: {error}") from error
-        return tuple(found)
+        """The permission rules of the configuration."""
+        return self._rules
 
     def project_state(self) -> Path:
         """The folder of this directory's checkpoints and kept rules."""
         return self.state / "projects" / self.sessions.project_folder(self.root).name
+
+
+def _rules(loaded: Loaded) -> tuple[Rule, ...]:
+    found: list[Rule] = []
+    for effect in get_args(Effect):
+        for text, place in loaded.rules(effect):
+            try:
+                found.append(parse_rule(text, effect, place))
+            except RuleError as error:
+                raise UsageError(f"{place}: {error}") from error
+    return tuple(found)
+
+
+def _directory(name: str) -> Path:
+    try:
+        return Path(name).absolute()
+    except FileNotFoundError:
+        raise UsageError("the current directory does not exist any more; go to another one") from None
 
 
 def _flag_layers(chosen: Chosen) -> list[Layer]:

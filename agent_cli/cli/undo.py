@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,9 +13,10 @@ from ..core.session import Session
 from ..protocol.events import RestoreReport
 from ..protocol.sanitize import clean
 from ..sandbox.process import ProcessRunner
-from ..store.session_file import SessionFile, StoreError
+from ..store.session_file import SessionFile
+from ..store.sessions import NoSession
 from .compose import snapshots
-from .options import Chosen
+from .options import Chosen, UsageError
 from .setup import Setup
 
 _SessionOption = Annotated[str | None, typer.Option("--session", help="The session; default: the last one here.")]
@@ -36,11 +38,14 @@ async def _restore(kind: str, identifier: str | None, show: bool, dry_run: bool)
     setup = Setup(Chosen("agent", {}))
     path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
     if path is None:
-        raise StoreError(f"there is no session in {setup.root}")
+        raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
     file, loaded = SessionFile.open(path)
     session = Session(loaded.records, file, saved=True)
     processes = ProcessRunner()
-    root = setup.root if not identifier else type(setup.root)(session.header.cwd)
+    root = Path(session.header.cwd) if identifier else setup.root
+    if not root.is_dir():
+        session.close()
+        raise UsageError(f"the session worked in {root}, which is gone")
     project_state = setup.state / "projects" / path.parent.name
     checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
     history = Checkpointing(session, checkpoints, EventBus().emit)
@@ -60,7 +65,7 @@ async def _restore(kind: str, identifier: str | None, show: bool, dry_run: bool)
 
 async def _carry_out(action: Callable[[], Awaitable[tuple[int, str, RestoreReport]]], kind: str) -> int:
     _, prompt, report = await action()
-    print(f"{'Undid' if kind == 'undo' else 'Redid'}: {clean(prompt).strip().splitlines()[0][:80]}")
+    print(f"{'Undid' if kind == 'undo' else 'Redid'}: {_first_line(prompt)}")
     for change in report.restored:
         print(f"  {change.kind:9} {clean(change.path)}")
     for conflict in report.conflicts:
@@ -73,7 +78,7 @@ async def _carry_out(action: Callable[[], Awaitable[tuple[int, str, RestoreRepor
 def _show_turns(session: Session, history: Checkpointing) -> int:
     for number, (turn_id, prompt) in enumerate(reversed(history.turn_prompts().items()), start=1):
         files = "files saved" if history.has_checkpoint(turn_id) else "no file changed"
-        print(f"{number:3}  {clean(prompt).strip().splitlines()[0][:70]}  ({files})")
+        print(f"{number:3}  {_first_line(prompt)}  ({files})")
     if not history.turn_prompts():
         print("There is no turn to undo.")
     return 0
@@ -81,7 +86,11 @@ def _show_turns(session: Session, history: Checkpointing) -> int:
 
 async def _show_changes(kind: str, history: Checkpointing) -> int:
     prompt, changes = await history.would_change(kind)
-    print(f"Would {kind}: {clean(prompt).strip().splitlines()[0][:80]}")
+    print(f"Would {kind}: {_first_line(prompt)}")
     for change in changes:
         print(f"  {change.kind:9} {clean(change.path)}  +{change.added} -{change.removed}")
     return 0
+
+
+def _first_line(prompt: str) -> str:
+    return clean(prompt).strip().partition("\n")[0][:80]

@@ -1,7 +1,7 @@
 """Every configuration key, its type and its default. `config.example.yaml` shows the same, and a test
 keeps the two alike. Unknown keys and wrong types are errors with a place: see `load`."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -9,6 +9,8 @@ from ..protocol.actions import Mode, SandboxLevel
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Wire = Literal["chat_completions", "anthropic_messages", "openai_responses", "litellm"]
+Count = Annotated[int, msgspec.Meta(gt=0)]
+Amount = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,10 +24,10 @@ class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds on one input; null means none."""
 
-    turns: int | None = 200
+    turns: Count | None = 200
     """Model calls."""
-    cost_usd: float | None = None
-    time_s: float | None = None
+    cost_usd: Amount | None = None
+    time_s: Amount | None = None
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,18 +42,18 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ModelOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Facts about one model that win over every other source."""
 
-    context_window: int | None = None
-    max_output_tokens: int | None = None
+    context_window: Count | None = None
+    max_output_tokens: Count | None = None
     prices: Prices = Prices()
 
 
 class Timeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds without progress before a request counts as dead."""
 
-    connect_s: float = 10.0
-    first_byte_s: float | None = None
+    connect_s: Amount = 10.0
+    first_byte_s: Amount | None = None
     """null: 120, or 600 for a server on this machine."""
-    idle_s: float = 60.0
+    idle_s: Amount = 60.0
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +72,7 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the model is sent."""
 
-    compact_at: float = 0.8
+    compact_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
     """Share of the usable window at which the conversation is reduced."""
     instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
     """File names looked for from the repository's root down to the working directory; the first found in
@@ -80,7 +82,7 @@ class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Commands the agent runs."""
 
-    timeout_s: float = 120.0
+    timeout_s: Amount = 120.0
     env: dict[str, str] = {}
     """Variables set for every command."""
 
@@ -98,8 +100,8 @@ class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     dir: str | None = None
     """Where sessions are kept, relative to the file that says so; null: the state directory."""
-    keep_days: int | None = 30
-    keep_mb: int | None = 2000
+    keep_days: Annotated[int, msgspec.Meta(ge=0)] | None = 30
+    keep_mb: Annotated[int, msgspec.Meta(ge=0)] | None = 2000
 
 
 class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from .load import PROJECT_FILE, ConfigError, Layer, read_file
+from .layer import ConfigError, Layer
+from .load import PROJECT_FILE
+from .yaml_file import parse
 
 
 class Trust:
@@ -20,23 +22,24 @@ class Trust:
         is one that is not.
 
         Raises:
-            ConfigError: a trusted file is wrong.
+            ConfigError: a trusted file is wrong, or one that is there cannot be read.
         """
         file = root / PROJECT_FILE
         if not file.is_file():
             return None, False
-        if self._known().get(str(file)) != _digest(file):
+        data = _read(file)
+        if self._known().get(str(file)) != _digest(data):
             return None, True
-        return read_file(file), False
+        return parse(data, file), False
 
     def accept(self, root: Path) -> None:
         """Trust the project's file as it is now.
 
         Raises:
-            ConfigError: the agreement could not be saved.
+            ConfigError: the file cannot be read, or the agreement could not be saved.
         """
         file = root / PROJECT_FILE
-        known = {**self._known(), str(file): _digest(file)}
+        known = {**self._known(), str(file): _digest(_read(file))}
         draft = self._path.with_suffix(".tmp")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,5 +58,12 @@ class Trust:
             raise ConfigError(f"{self._path}: {error}. Delete it to be asked again.") from error
 
 
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -5,6 +5,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,12 @@ from ..protocol.records import AnyRecord, Header, ModelCalled, Named, decode
 from ..protocol.usage import Totals
 from .session_file import SessionFile, StoreError, read_session
 
-_HEAD_BYTES = 64 * 1024
+_NAMED = b'\n{"type":"named"'
+"""How the line of a `Named` record begins."""
+
+
+class NoSession(StoreError):
+    """No session, or more than one, has an id that begins as asked."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
@@ -59,27 +65,30 @@ class Sessions:
         """The session whose id begins with `prefix`.
 
         Raises:
-            StoreError: none, or several; the text lists them.
+            NoSession: none, or several; the text lists them.
         """
-        found = [file for file in self.paths() if file.stem.rpartition("-")[2].startswith(prefix)]
+        found = [file for file in self.paths() if prefix and _id(file).startswith(prefix)]
+        if len(found) > 1:
+            found = [file for file in found if describe(file) is not None]
         if len(found) == 1:
             return found[0]
         if not found:
-            raise StoreError(f"no session begins with {prefix!r}; `agent sessions list` shows them all")
-        ids = ", ".join(sorted(file.stem.rpartition("-")[2] for file in found)[:8])
-        raise StoreError(f"{prefix!r} is not unique: {ids}; give more of the id")
+            raise NoSession(f"no session begins with {prefix!r}; `agent sessions list --all` shows them all")
+        ids = ", ".join(sorted(map(_id, found))[:8])
+        raise NoSession(f"{prefix!r} is not unique: {ids}; give more of the id")
 
     def last(self, cwd: Path) -> Path | None:
-        """The session of a directory that was written last."""
-        return next(iter(self.paths(cwd)), None)
+        """The session of a directory that was written last. Files that are no sessions do not count."""
+        return next((path for path in self.paths(cwd) if describe(path) is not None), None)
 
-    def list(self, cwd: Path | None = None, limit: int = 200) -> list[SessionInfo]:
-        """Sessions, newest first. Files that are no sessions are left out."""
-        infos = (describe(path) for path in self.paths(cwd)[:limit])
-        return [info for info in infos if info is not None]
+    def list(self, cwd: Path | None = None, limit: int | None = 200) -> list[SessionInfo]:
+        """The `limit` sessions written last, newest first. Files that are no sessions are left out, and no
+        more files are opened than it takes."""
+        infos = (info for path in self.paths(cwd) if (info := describe(path)) is not None)
+        return list(islice(infos, limit))
 
     def delete(self, path: Path) -> None:
-        """Remove a session and what lies beside it.
+        """Remove a session.
 
         Raises:
             SessionLocked: it is in use.
@@ -105,39 +114,46 @@ def _modified(path: Path) -> float:
         return 0.0
 
 
+def _id(path: Path) -> str:
+    return path.stem.rpartition("-")[2]
+
+
 def describe(path: Path) -> SessionInfo | None:
-    """A session's line in a list, from the beginning of its file; None when it is no session."""
+    """A session's line in a list; None when it is no session. Only the lines it needs are decoded."""
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        data = path.read_bytes()
     except OSError:
         return None
-    header: Header | None = None
-    title = ""
-    for record in _records(head):
-        if isinstance(record, Header):
-            header = record
-        elif isinstance(record, Named):
-            title = record.title
-        elif isinstance(record, UserMessage) and record.origin == "human" and not title:
-            title = record.text.strip().partition("\n")[0][:80]
-    if header is None:
+    first, at = _record(data, len(b"[\n"))
+    if not isinstance(first, Header):
         return None
     return SessionInfo(
-        id=header.session_id, path=str(path), cwd=header.cwd, title=title or "(no prompt yet)",
-        created=header.time, updated=_modified(path), model=header.model,
+        id=first.session_id, path=str(path), cwd=first.cwd, title=_title(data, at),
+        created=first.time, updated=_modified(path), model=first.model,
     )  # fmt: skip
 
 
-def _records(data: bytes) -> Iterator[AnyRecord]:
-    for line in data.split(b"\n"):
-        stripped = line.strip().removesuffix(b",")
-        if stripped in (b"", b"[", b"]"):
-            continue
-        try:
-            yield decode(stripped)
-        except msgspec.DecodeError:
-            continue
+def _title(data: bytes, at: int) -> str:
+    """The newest name, else the first prompt behind `at`."""
+    named = data.rfind(_NAMED)
+    record = _record(data, named + 1)[0] if named >= 0 else None
+    if isinstance(record, Named) and record.title.strip():
+        return record.title
+    while at < len(data):
+        record, at = _record(data, at)
+        if isinstance(record, UserMessage) and record.origin == "human" and record.text.strip():
+            return record.text.strip().partition("\n")[0][:80].rstrip()
+    return "(no prompt yet)"
+
+
+def _record(data: bytes, at: int) -> tuple[AnyRecord | None, int]:
+    """The record of the line that begins at `at`, if it is one, and where the next line begins."""
+    end = data.find(b"\n", at)
+    end = len(data) if end < 0 else end
+    try:
+        return decode(data[at:end].strip().removesuffix(b",")), end + 1
+    except msgspec.DecodeError:
+        return None, end + 1
 
 
 def totals(path: Path) -> tuple[int, Totals]:

@@ -1,0 +1,110 @@
+"""One source of configuration values, and holding it against the schema: an unknown key or a wrong type is
+an error that names file, line and what to write instead."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from .schema import Config
+
+
+class ConfigError(Exception):
+    """The configuration is wrong; the text gives file, line and what to write instead."""
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One source of values."""
+
+    name: str
+    """A file's path, or the flag or variable."""
+    values: dict[str, Any]
+    lines: dict[str, int] = {}
+    """Dotted key → line, for files."""
+
+    def place(self, key: str) -> str:
+        """Where a key was set, such as `config.yaml:12`."""
+        while key:
+            if key in self.lines:
+                return f"{self.name}:{self.lines[key]}"
+            key = key.rpartition(".")[0]
+        return self.name
+
+
+def nest(parts: list[str], value: Any) -> Any:
+    """A value below nested keys."""
+    for part in reversed(parts):
+        value = {part: value}
+    return value
+
+
+def check(layer: Layer) -> None:
+    """Hold a layer against the schema. Flags may give numbers and booleans as text.
+
+    Raises:
+        ConfigError: unknown key or wrong type, with its place and the nearest valid key.
+    """
+    strict = not layer.name.startswith("--")
+    try:
+        msgspec.convert(layer.values, Config, strict=strict)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(layer, str(error), strict)) from None
+
+
+def _explain(layer: Layer, message: str, strict: bool) -> str:
+    text, _, where = message.partition(" - at `$")
+    parts = [part for part in re.split(r"[.\[\]]+", where.rstrip("`").replace("[...]", ".*.")) if part]
+    if "*" in parts:
+        parts = next(_culprits(layer.values, parts, strict), parts)
+    key = ".".join(parts)
+    unknown = re.search(r"unknown field `([^`]*)`", text)
+    if unknown is None:
+        choices = get_args(_kind(parts)) if get_origin(_kind(parts)) is Literal else ()
+        hint = f"; write one of {', '.join(choices)}" if choices else ""
+        return f"{layer.place(key)}: {key or 'the file'}: {text}{hint}"
+    name = ".".join([*parts, unknown.group(1)])
+    known = [field.name for field in msgspec.structs.fields(_kind(parts))]
+    near = _nearest(unknown.group(1), known)
+    hint = f"did you mean `{near}`?" if near else f"known keys here: {', '.join(known)}"
+    return f"{layer.place(name)}: unknown key `{name}`; {hint}"
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    """The key that was meant, swapped letters before others; empty when none is near."""
+    import difflib
+
+    swapped = [key for key in known if sorted(key) == sorted(word)]
+    return next(iter(swapped or difflib.get_close_matches(word, known, n=1)), "")
+
+
+def _culprits(values: dict[str, Any], parts: list[str], strict: bool) -> Iterator[list[str]]:
+    """The paths that fit `parts`, where `*` is any key of a mapping, and whose value is wrong."""
+    for path, value in _fitting(values, parts):
+        try:
+            msgspec.convert(nest(path, value), Config, strict=strict)
+        except msgspec.ValidationError:
+            yield path
+
+
+def _fitting(value: Any, parts: list[str]) -> Iterator[tuple[list[str], Any]]:
+    if not parts:
+        yield [], value
+    elif isinstance(value, dict):
+        for key in value if parts[0] == "*" else [key for key in value if key == parts[0]]:
+            for path, found in _fitting(value[key], parts[1:]):
+                yield [str(key), *path], found
+
+
+def _kind(parts: list[str]) -> Any:
+    """The schema's type at a path, `null` left aside."""
+    kind: Any = Config
+    for part in parts:
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            kind = next((field.type for field in msgspec.structs.fields(kind) if field.name == part), None)
+        else:
+            kind = (get_args(kind) or (None,))[-1]  # of a mapping
+        options = [option for option in get_args(kind) if option is not type(None)]
+        if type(None) in get_args(kind):
+            kind = options[0] if len(options) == 1 else kind
+    return kind

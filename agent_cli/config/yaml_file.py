@@ -1,0 +1,120 @@
+"""A YAML file as a layer. YAML says too little about its own mistakes: a key given twice silently loses the
+first, aliases can blow up or bite their own tail, a date that is none is a crash. Here each is an error with
+its line."""
+
+from pathlib import Path
+from typing import Any
+
+from .layer import ConfigError, Layer, check
+
+_DEEPEST = 40
+_MOST_KEYS = 20_000
+_TEXT = "tag:yaml.org,2002:str"
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+def read_file(path: Path) -> Layer:
+    """A configuration file as a layer, checked against the schema.
+
+    Raises:
+        ConfigError: not readable, not YAML, not a mapping, unknown key or wrong type.
+    """
+    try:
+        return parse(path.read_bytes(), path)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+
+
+def parse(data: bytes, path: Path) -> Layer:
+    """The bytes of the configuration file at `path` as a layer, checked against the schema.
+
+    Raises:
+        ConfigError: as `read_file`.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    values, lines = _load(text, path)
+    if values is None:
+        return Layer(str(path), {})
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: a configuration file is a mapping of keys to values")
+    layer = Layer(str(path), values, lines)
+    check(layer)
+    settle_paths(layer, path.parent)
+    return layer
+
+
+def read_value(text: str) -> Any:
+    """One YAML value, as on the command line.
+
+    Raises:
+        ValueError: not YAML.
+    """
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(_problem(error)) from error
+
+
+def settle_paths(layer: Layer, folder: Path) -> None:
+    """`sessions.dir` is relative to the file that says so."""
+    sessions = layer.values.get("sessions")
+    if isinstance(sessions, dict) and isinstance(sessions.get("dir"), str):
+        sessions["dir"] = str(folder.absolute() / Path(sessions["dir"]).expanduser())
+
+
+def _load(text: str, path: Path) -> tuple[Any, dict[str, int]]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    lines: dict[str, int] = {}
+    try:
+        node = yaml.compose(text, Loader=loader)
+        if node is not None:
+            _walk(node, "", path, lines)
+        return yaml.load(text, Loader=loader), lines
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        position = getattr(error, "position", None)
+        line = mark.line + 1 if mark else text.count("\n", 0, position) + 1 if position is not None else None
+        last = len(text.splitlines())  # an end that comes too early is reported behind it
+        place = f"{path}:{min(line, last)}" if line else str(path)
+        raise ConfigError(f"{place}: not valid YAML: {_problem(error)}") from error
+    except ValueError as error:  # a date or number that is none
+        raise ConfigError(f"{path}: not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: nested too deeply") from error
+
+
+def _problem(error: Exception) -> str:
+    """A YAML error in one line."""
+    said = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    return str(said).partition("\n")[0]
+
+
+def _walk(node: Any, prefix: str, path: Path, lines: dict[str, int]) -> None:
+    """Note the line of each dotted key.
+
+    Raises:
+        ConfigError: a key given twice, one that is no text, or more than any configuration has.
+    """
+    if not isinstance(node.value, list):
+        return
+    if prefix.count(".") > _DEEPEST or len(lines) > _MOST_KEYS:
+        raise ConfigError(f"{path}:{node.start_mark.line + 1}: too deep or too large for a configuration")
+    for index, item in enumerate(node.value):
+        key, child = item if isinstance(item, tuple) else (None, item)
+        name = f"{prefix}{index if key is None else key.value}"
+        line = (child if key is None else key).start_mark.line + 1
+        if key is not None and key.tag == _MERGE:
+            continue
+        if key is not None and key.tag != _TEXT:
+            raise ConfigError(f"{path}:{line}: the key {key.value} is no text; put it in quotes")
+        if name in lines:
+            raise ConfigError(f"{path}:{line}: `{name}` is given twice, first in line {lines[name]}")
+        lines[name] = line
+        _walk(child, f"{name}.", path, lines)

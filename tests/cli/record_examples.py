@@ -1,0 +1,136 @@
+"""Makes the example sessions in `sessions/` with the program itself: a person's lines at the plain REPL, a
+scripted server as the model, and a project in a home of its own, so that no machine's path is in them.
+
+    python -m tests.cli.record_examples /home/me
+
+The folder must not hold a project of the same name; what is made there is removed again.
+"""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.e2e.world import World, finish
+from tests.model.server import Call, Reply
+
+SESSIONS = Path(__file__).parents[2] / "sessions"
+MODEL = "openai/gpt-demo"
+
+
+class Example(NamedTuple):
+    """One session: the project's files, what the person types, and what the model answers."""
+
+    project: str
+    files: dict[str, str]
+    lines: tuple[str, ...]
+    replies: tuple[Reply, ...]
+    options: tuple[str, ...] = ()
+
+
+def calls(text: str, *made: Call) -> Reply:
+    """An answer that makes calls."""
+    return Reply(text=text, calls=made, piece=12)
+
+
+GREETER = Example(
+    "greeter",
+    {
+        "greet.py": 'def greet(name: str) -> str:\n    return f"Hello, {name}!"\n',
+        "README.md": "Greets people.\n",
+    },
+    (
+        "Greet in German instead, and tidy up.",
+        "y",
+        "No, keep the README.",
+        "Add a farewell in a file of its own.",
+        "y",
+        "/undo",
+        "/redo",
+        "/undo",
+        "Add the farewell to greet.py instead.",
+        "y",
+    ),
+    (
+        calls("I'll look at the code first.", Call("read_file", {"path": "greet.py"})),
+        calls(
+            "One string to change.",
+            Call("edit_file", {"path": "greet.py", "edits": [{"old": "Hello", "new": "Hallo"}]}),
+        ),
+        calls("The README says little, so I'll remove it.", Call("shell", {"command": "rm README.md"})),
+        Reply(text="`greet` now says Hallo. The README stays, as you wish.", piece=12),
+        calls(
+            "",
+            Call("write_file", {"path": "farewell.py", "content": 'def farewell(name: str) -> str:\n    return f"Tschüss, {name}!"\n'}),
+        ),
+        Reply(text="`farewell.py` has a `farewell` of the same shape.", piece=12),
+        calls(
+            "",
+            Call("edit_file", {"path": "greet.py", "edits": [{"old": '    return f"Hallo, {name}!"\n', "new": '    return f"Hallo, {name}!"\n\n\ndef farewell(name: str) -> str:\n    return f"Tschüss, {name}!"\n'}]}),
+        ),
+        Reply(text="Both are in `greet.py` now.", piece=12),
+    ),
+)  # fmt: skip
+
+_LOG = "".join(f"09:{minute:02}:{second:02} {level} worker {minute % 4}: job {minute * 60 + second} {what}\n"
+    for minute in range(12) for second in range(0, 60, 5)
+    for level, what in [("ERROR", "timed out after 30 s") if (minute, second) in {(3, 25), (7, 25), (11, 25)} else ("INFO", "done in 2 s")]
+)  # fmt: skip
+
+LOGS = Example(
+    "queue",
+    {"worker.log": _LOG, "worker.conf": "workers = 4\ntimeout_s = 30\n"},
+    (
+        "Which jobs failed in worker.log?",
+        "Do they have something in common?",
+        "/compact the jobs that failed",
+        "What should I change?",
+    ),
+    (
+        calls("I'll read the log.", Call("read_file", {"path": "worker.log"})),
+        Reply(text="Three jobs timed out after 30 s: 205, 445 and 685.", piece=12),
+        calls("", Call("grep", {"pattern": "ERROR", "path": "worker.log"})),
+        Reply(text="All three ran on worker 3, each 25 s past a full minute.", piece=12),
+        Reply(
+            text="1. Request: which jobs failed in worker.log, and what they share.\n2. Done: read worker.log; jobs "
+            "205, 445 and 685 timed out after 30 s, all on worker 3.\n3. Failed: nothing.\n4. State: nothing was "
+            "changed.\n5. Next: say what to change.",
+            piece=12,
+        ),
+        calls("The limit is in the configuration.", Call("read_file", {"path": "worker.conf"})),
+        Reply(text="Raise `timeout_s` in worker.conf, or find out what keeps worker 3 busy.", piece=12),
+    ),
+)
+
+EXAMPLES = {"refused-and-undone.json": GREETER, "compacted-log.json": LOGS}
+
+
+def record(home: Path, name: str, example: Example) -> None:
+    """Play one example in `home` and keep its session as `sessions/NAME`."""
+    root = home / example.project
+    root.mkdir(parents=True)
+    try:
+        for file, text in example.files.items():
+            (root / file).write_text(text, encoding="utf-8")
+        with tempfile.TemporaryDirectory() as folder, World(Path(folder)) as world:
+            world.script(*example.replies)
+            env = {"HOME": str(home), "AGENT_MODEL": MODEL}
+            text = "".join(f"{line}\n" for line in example.lines)
+            done = finish(world.start(*example.options, stdin=-1, env=env, cwd=root), text, timeout_s=60)
+            print(done.out, done.err)
+            assert done.code == 0 and len(world.bodies()) == len(example.replies)
+            (path,) = world.sessions()
+            shutil.copyfile(path, SESSIONS / name)
+    finally:
+        shutil.rmtree(root)
+
+
+def main() -> None:
+    """The command line."""
+    for name, example in EXAMPLES.items():
+        record(Path(sys.argv[1]), name, example)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""`agent config` and `agent models`: what holds here, and where it comes from."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+
+from agent_cli.cli.config_commands import flatten
+from agent_cli.config.example import example
+from agent_cli.config.schema import Config
+from tests.e2e.world import Done, World
+
+FRESH = {"AGENT_MODEL": None}
+
+
+def test_show_tells_every_key_and_that_it_is_at_its_default(world: World) -> None:
+    done = world.run("config", "show", env=FRESH)
+    assert (done.code, done.err) == (0, "")
+    defaults = msgspec.json.decode(msgspec.json.encode(Config()))
+    assert done.out.splitlines() == [
+        f"{key}: {msgspec.json.encode(value).decode()}    # built-in default" for key, value in flatten(defaults)
+    ]
+
+
+def test_show_and_explain_tell_file_and_line(world: World) -> None:
+    file = world.config / "config.yaml"
+    file.write_text(
+        "mode: plan\nlimits:\n  turns: 7\nproviders:\n  x:\n    models:\n      m-4.1:\n        context_window: 9\n",
+        encoding="utf-8",
+    )
+    shown = world.run("config", "show").out.splitlines()
+    for line in (
+        f'mode: "plan"    # {file}:1',
+        f"limits.turns: 7    # {file}:3",
+        f"providers.x.models.m-4.1.context_window: 9    # {file}:8",
+        'model: "openai/mock-model"    # AGENT_MODEL',
+    ):
+        assert line in shown
+    explained = world.run("config", "explain", "limits")
+    assert explained == Done(
+        0,
+        f"limits.turns: 7    # {file}:3\nlimits.cost_usd: null    # built-in default\n"
+        "limits.time_s: null    # built-in default\n",
+        "",
+    )
+    assert world.run("config", "explain", "mode").out == f'mode: "plan"    # {file}:1\n'
+
+
+def test_path_tells_the_three_places(world: World) -> None:
+    expected = (
+        f"configuration: {world.config / 'config.yaml'}\nstate:         {world.state}\n"
+        f"sessions:      {world.state / 'sessions'}\n"
+    )
+    assert world.run("config", "path") == Done(0, expected, "")
+    assert not world.state.exists(), "asking leaves nothing behind"
+
+
+def test_init_writes_the_example_for_its_owner_and_never_over_another_file(world: World) -> None:
+    file = world.config / "deep" / "config.yaml"
+    env = {"AGENT_CONFIG_DIR": str(file.parent)}
+    assert world.run("config", "init", env=env) == Done(0, f"Wrote {file}\n", "")
+    assert (file.read_text(encoding="utf-8"), file.stat().st_mode & 0o777) == (example(), 0o600)
+    file.write_text("mode: plan\n", encoding="utf-8")
+    assert world.run("config", "init", env=env) == Done(2, "", f"agent: {file} exists already; edit it\n")
+    assert file.read_text(encoding="utf-8") == "mode: plan\n"
+
+
+def test_init_into_a_place_that_cannot_be_is_one_line(world: World) -> None:
+    (world.home / "file").write_text("", encoding="utf-8")
+    done = world.run("config", "init", env={"AGENT_CONFIG_DIR": str(world.home / "file" / "x")})
+    assert done == Done(2, "", f"agent: cannot write {world.home}/file/x/config.yaml: Not a directory\n")
+
+
+def test_the_schema_takes_the_example_and_refuses_an_unknown_key(world: World) -> None:
+    schema = json.loads(world.run("config", "schema").out)
+    jsonschema.validate(msgspec.json.decode(msgspec.json.encode(Config())), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"modle": "x"}, schema)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["run", "x"], ["config", "show"], ["sessions", "list"], ["undo"], ["doctor"], ["permissions", "list"]],
+    ids=" ".join,
+)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mode: ask\nmodle: x", "2: unknown key `modle`; did you mean `model`?"),
+        (
+            "permissions:\n  deny:\n    - shel(rm *)",
+            "3: 'shel(rm *)' is not a rule; write NAME or NAME(PATTERN) with NAME one of shell, read, write, fetch, mcp",
+        ),
+    ],
+    ids=["key", "rule"],
+)
+def test_a_wrong_configuration_stops_every_command(
+    world: World, command: list[str], text: str, message: str
+) -> None:
+    file = world.config / "config.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert world.run(*command) == Done(2, "", f"agent: {file}:{message}\n")
+    assert world.bodies() == []
+
+
+def test_a_project_file_is_ignored_until_it_is_trusted(world: World) -> None:
+    project(world, "mode: plan\n")
+    assert 'mode: "ask"    # built-in default' in world.run("config", "show").out.splitlines()
+    assert "the project's own file is ignored until you trust it" in world.run("doctor").out
+
+
+def test_show_tells_what_a_trusted_project_file_says_in_vain(world: World) -> None:
+    file = project(world, "permissions:\n  allow: [shell]\n  deny: [shell(make *)]\nproviders: {}\n")
+    trust(world, file)
+    shown = world.run("config", "show").out.splitlines()
+    assert [line for line in shown if line.startswith("# ignored")] == [
+        f"# ignored: permissions.allow    # {file}:2: a project's file may not say so",
+        f"# ignored: providers    # {file}:4: a project's file may not say so",
+    ]
+    assert f'permissions.deny: ["shell(make *)"]    # {file}:3' in shown
+    assert "ignored in the project's own file: permissions.allow, providers" in world.run("doctor").out
+    file.write_text(file.read_text(encoding="utf-8") + "mode: plan\n", encoding="utf-8")
+    assert "built-in default" in world.run("config", "explain", "permissions.deny").out, (
+        "changed: no longer trusted"
+    )
+
+
+def test_models_are_found_by_a_part_of_the_name(world: World) -> None:
+    lines = world.run("models", "claude-sonnet-4").out.splitlines()
+    assert lines and all("claude-sonnet-4" in line.split()[0] and line.endswith("(catalogue)") for line in lines)
+    assert any("$3 in, $15 out" in line for line in lines)
+    assert len(world.run("models").out.splitlines()) > len(lines)
+
+
+def test_a_model_that_is_not_known_is_said(world: World) -> None:
+    expected = "no known model has 'zzz' in its name; any name that your provider knows can be used\n"
+    assert world.run("models", "zzz") == Done(0, expected, "")
+
+
+def project(world: World, text: str) -> Path:
+    file = world.work / ".agent" / "config.yaml"
+    file.parent.mkdir()
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def trust(world: World, file: Path) -> None:
+    from agent_cli.config.trust import Trust
+
+    Trust(world.state / "trust.json").accept(file.parent.parent)

@@ -1,0 +1,139 @@
+"""`agent undo` and `agent redo`: files and conversation, without a REPL and without a model."""
+
+import pytest
+
+from tests.e2e.world import Done, World, shell
+from tests.model.server import Reply
+
+CHANGE = "printf 'two\\n' > a.txt; printf 'new\\n' > b.txt; rm c.txt"
+
+
+@pytest.fixture
+def changed(world: World) -> World:
+    """A workspace in which a run has changed a file, created one and deleted one."""
+    for name in ("a.txt", "c.txt"):
+        (world.work / name).write_text("one\n", encoding="utf-8")
+    world.script(shell(CHANGE), Reply(text="Changed."))
+    assert world.run("run", "change\neverything", "--mode", "yolo").code == 0
+    assert files(world) == {"a.txt": "two\n", "b.txt": "new\n"}
+    return world
+
+
+def files(world: World) -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(world.work.iterdir())}
+
+
+BEFORE = {"a.txt": "one\n", "c.txt": "one\n"}
+AFTER = {"a.txt": "two\n", "b.txt": "new\n"}
+
+
+def test_undo_takes_every_file_back_and_redo_brings_them_again(changed: World) -> None:
+    undone = changed.run("undo")
+    assert (undone.code, undone.err, files(changed)) == (0, "", BEFORE)
+    told = ["Undid: change", "  created   c.txt", "  deleted   b.txt", "  modified  a.txt"]
+    assert sorted(undone.out.splitlines()) == sorted(told)
+    redone = changed.run("redo")
+    assert (redone.code, redone.err, files(changed)) == (0, "", AFTER)
+    told = ["Redid: change", "  created   b.txt", "  deleted   c.txt", "  modified  a.txt"]
+    assert sorted(redone.out.splitlines()) == sorted(told)
+
+
+def test_after_an_undo_the_model_does_not_see_the_turn(changed: World) -> None:
+    changed.run("undo")
+    changed.script(Reply(text="Fine."))
+    assert changed.run("run", "-c", "and now?").code == 0
+    assert [text.endswith("and now?") for text in changed.messages()] == [True]
+
+
+def test_a_dry_run_tells_and_changes_nothing(changed: World) -> None:
+    records = changed.records()
+    done = changed.run("undo", "--dry-run")
+    assert (done.code, done.err, files(changed)) == (0, "", AFTER)
+    assert sorted(done.out.splitlines()) == [
+        "  created   c.txt  +1 -0",
+        "  deleted   b.txt  +0 -1",
+        "  modified  a.txt  +1 -1",
+        "Would undo: change",
+    ]
+    assert changed.records() == records
+
+
+def test_a_dry_run_of_redo_tells_what_would_come_back(changed: World) -> None:
+    changed.run("undo")
+    done = changed.run("redo", "--dry-run")
+    assert (done.code, files(changed)) == (0, BEFORE)
+    assert sorted(done.out.splitlines()) == [
+        "  created   b.txt  +1 -0",
+        "  deleted   c.txt  +0 -1",
+        "  modified  a.txt  +1 -1",
+        "Would redo: change",
+    ]
+
+
+def test_the_list_shows_the_turns_newest_first(changed: World) -> None:
+    changed.script(Reply(text="Nothing to do."))
+    changed.run("run", "-c", "only talk")
+    done = changed.run("undo", "--list")
+    assert done == Done(0, "  1  only talk  (no file changed)\n  2  change  (files saved)\n", "")
+    changed.run("undo")
+    assert changed.run("undo", "--list") == Done(0, "  1  change  (files saved)\n", "")
+
+
+def test_one_undo_takes_one_turn_and_leaves_the_others(changed: World) -> None:
+    changed.script(shell("printf 'three\\n' > a.txt"), Reply(text="Again."))
+    changed.run("run", "-c", "once more", "--mode", "yolo")
+    assert changed.run("undo").out == "Undid: once more\n  modified  a.txt\n"
+    assert files(changed) == AFTER
+    assert changed.run("undo").code == 0
+    assert files(changed) == BEFORE
+
+
+def test_a_file_changed_since_is_left_alone_and_the_exit_code_says_so(changed: World) -> None:
+    (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
+    done = changed.run("undo")
+    assert (done.code, done.err) == (1, "")
+    assert "  left alone a.txt: changed since by somebody else" in done.out.splitlines()
+    assert files(changed) == {"a.txt": "mine\n", "c.txt": "one\n"}
+
+
+def test_nothing_to_undo_or_redo_is_said_with_exit_1(changed: World) -> None:
+    assert changed.run("redo") == Done(1, "there is nothing to redo\n", "")
+    assert changed.run("redo", "--dry-run") == Done(1, "there is nothing to redo\n", "")
+    changed.run("undo")
+    assert changed.run("undo") == Done(1, "there is no turn to undo\n", "")
+    assert changed.run("undo", "--dry-run") == Done(1, "there is nothing to undo\n", "")
+    assert changed.run("undo", "--list") == Done(0, "There is no turn to undo.\n", "")
+
+
+def test_after_new_work_there_is_nothing_to_redo(changed: World) -> None:
+    changed.run("undo")
+    changed.script(Reply(text="Another way."))
+    changed.run("run", "-c", "something else")
+    assert changed.run("redo") == Done(1, "there is nothing to redo\n", "")
+
+
+def test_without_a_session_there_is_nothing_to_do(world: World) -> None:
+    for command in ("undo", "redo"):
+        assert world.run(command) == Done(
+            2, "", f"agent: there is no session in {world.work} yet; start one with `agent`\n"
+        )
+
+
+def test_a_named_session_is_undone_from_anywhere(changed: World) -> None:
+    identifier = changed.sessions()[0].stem.rpartition("-")[2]
+    done = changed.run("undo", "--session", identifier[:4], cwd=changed.home)
+    assert (done.code, files(changed)) == (0, BEFORE)
+    assert list(changed.home.iterdir()) == []
+
+
+def test_a_named_session_whose_directory_is_gone_is_told(changed: World) -> None:
+    identifier = changed.sessions()[0].stem.rpartition("-")[2]
+    changed.work.rename(changed.home / "moved")
+    done = changed.run("undo", "--session", identifier, cwd=changed.home)
+    assert done == Done(2, "", f"agent: the session worked in {changed.work}, which is gone\n")
+    assert files_in_moved(changed) == AFTER
+
+
+def files_in_moved(world: World) -> dict[str, str]:
+    folder = world.home / "moved"
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir())}

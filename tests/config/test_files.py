@@ -1,0 +1,129 @@
+"""A file that is wrong is an error with file, line and what to write instead, in one line; it never means
+"no configuration"."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.config.layer import ConfigError, Layer
+from agent_cli.config.yaml_file import read_file
+
+from .layers import refusal, written
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mode: ask\nmodle: a/b", "c.yaml:2: unknown key `modle`; did you mean `model`?"),
+        (
+            "limits:\n  turns: 3\n  cost: 1",
+            "c.yaml:3: unknown key `limits.cost`; did you mean `cost_usd`?",
+        ),
+        (
+            "limits:\n  zzz: 3",
+            "c.yaml:2: unknown key `limits.zzz`; known keys here: turns, cost_usd, time_s",
+        ),
+        (
+            "providers:\n  a: {}\n  b:\n    bas_url: x",
+            "c.yaml:4: unknown key `providers.b.bas_url`; did you mean `base_url`?",
+        ),
+        (
+            "providers:\n  b:\n    models:\n      gpt-4.1:\n        prices: {inptu: 3}",
+            "c.yaml:5: unknown key `providers.b.models.gpt-4.1.prices.inptu`; did you mean `input`?",
+        ),
+    ],
+)
+def test_an_unknown_key_is_told_with_its_line_and_the_nearest_one(tmp_path: Path, text: str, message: str) -> None:
+    assert refusal(tmp_path, text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\nmodel: 3", "c.yaml:2: model: Expected `str | null`, got `int`"),
+        ("limits:\n  turns: x", "c.yaml:2: limits.turns: Expected `int | null`, got `str`"),
+        ("limits:\n\nmode: ask", "c.yaml:1: limits: Expected `object`, got `null`"),
+        (
+            "permissions:\n  deny:\n    - shell(a)\n    - 3",
+            "c.yaml:4: permissions.deny.1: Expected `str`, got `int`",
+        ),
+        (
+            "mode: yollo",
+            "c.yaml:1: mode: Invalid enum value 'yollo'; write one of plan, ask, auto-edit, yolo",
+        ),
+        (
+            "providers:\n  a: {}\n  b:\n    wire: http",
+            "c.yaml:4: providers.b.wire: Invalid enum value 'http'; write one of chat_completions, "
+            "anthropic_messages, openai_responses, litellm",
+        ),
+        (
+            "tools:\n  shell:\n    env:\n      A: ok\n      PORT: 80",
+            "c.yaml:5: tools.shell.env.PORT: Expected `str`, got `int`",
+        ),
+        ("limits: {turns: 0}", "c.yaml:1: limits.turns: Expected `int` >= 1"),
+        ("context: {compact_at: 80}", "c.yaml:1: context.compact_at: Expected `float` <= 1.0"),
+        ("- a\n- b", "c.yaml: a configuration file is a mapping of keys to values"),
+        ("just words", "c.yaml: a configuration file is a mapping of keys to values"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_line_and_path(tmp_path: Path, text: str, message: str) -> None:
+    assert refusal(tmp_path, text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mode: ask\nrules: [a", "c.yaml:2: not valid YAML: did not find expected ',' or ']'"),
+        ("a: b: c", "c.yaml:1: not valid YAML: mapping values are not allowed in this context"),
+        ("mode: ask\n\tmodel: x", "c.yaml:2: not valid YAML: found a tab character that violates indentation"),
+        ('mode: ask\nmodel: "a\0b"', "c.yaml:2: not valid YAML: control characters are not allowed"),
+        ("model: 2024-99-99", "c.yaml: not valid YAML: month must be in 1..12"),
+        (
+            "model: !!python/object/apply:os.getcwd []",
+            "c.yaml:1: not valid YAML: could not determine a constructor for the tag "
+            "'tag:yaml.org,2002:python/object/apply:os.getcwd'",
+        ),
+        (b"model: \xff", "c.yaml: not UTF-8 text (byte 7)"),
+        ("true: x", "c.yaml:1: the key true is no text; put it in quotes"),
+        ("mode: ask\n1: x", "c.yaml:2: the key 1 is no text; put it in quotes"),
+    ],
+)
+def test_what_is_no_yaml_is_told_with_its_line(tmp_path: Path, text: str | bytes, message: str) -> None:
+    assert refusal(tmp_path, text).partition(" at line")[0] == message
+
+
+def test_a_key_given_twice_is_an_error_because_the_first_would_be_lost(tmp_path: Path) -> None:
+    text = "permissions:\n  deny: [shell(rm *)]\nmode: ask\npermissions:\n  allow: [shell(ls)]\n"
+    assert refusal(tmp_path, text) == "c.yaml:4: `permissions` is given twice, first in line 1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hooks: &a [*a]",
+        "hooks:\n  a: &a [x, x, x, x, x, x, x, x, x]\n"
+        + "".join(f"  {chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(9)),
+        "hooks: " + "[" * 3000 + "]" * 3000,
+    ],
+    ids=["an alias of itself", "aliases that multiply", "brackets"],
+)
+def test_a_file_that_blows_up_is_refused(tmp_path: Path, text: str) -> None:
+    message = refusal(tmp_path, text)
+    assert message.startswith("c.yaml") and "too deep" in message and "\n" not in message
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "\n\n"])
+def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path / "c.yaml", text)
+    assert read_file(path) == Layer(str(path), {})
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
+    layer = read_file(written(tmp_path / "c.yaml", b"\xef\xbb\xbfmode: ask\r\nlimits:\r\n  turns: 3\r\n"))
+    assert layer.values == {"mode": "ask", "limits": {"turns": 3}}
+    assert layer.lines == {"mode": 1, "limits": 2, "limits.turns": 3}
+
+
+def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Is a directory"):
+        read_file(tmp_path)
