@@ -229,8 +229,11 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
         retry=RetryPolicy(),
     )
     _note_changes(session, model, mode, effort)
-    notes = (*draft.notes, f"log: {log}") if log else draft.notes
-    return Opened(Agent(handlers), permissions, processes, notes)
+    notes = [
+        f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
+    ]
+    notes += [*draft.notes, *([f"log: {log}"] if log else [])]
+    return Opened(Agent(handlers), permissions, processes, tuple(notes))
 
 
 def _logger(path: Path) -> Callable[[AnyEvent], None]:

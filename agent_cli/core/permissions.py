@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ..policy.authorize import Policy, authorize
 from ..policy.modes import BUILT_IN
-from ..policy.rules import Rule, parse_rule
+from ..policy.rules import Rule, RuleError, parse_rule
 from ..protocol.actions import Action, Mode, Verdict
 from ..protocol.operations import GrantScope
 from ..workspace.paths import Workspace
@@ -53,7 +53,7 @@ class Permissions:
         self._kept: list[Rule] = [parse_rule(text, "allow", "this session") for text in session_grants]
         for store in (project, user):
             if store is not None:
-                self._kept += [parse_rule(text, "allow", str(store.path)) for text in store.rules()]
+                self._kept += [_kept_rule(text, store.path) for text in store.rules()]
 
     def authorize(self, action: Action) -> Verdict:
         """What the policy says to an action, now."""
@@ -90,6 +90,13 @@ class Permissions:
             rule = parse_rule(text, "allow", str(store.path))
         self._kept.append(rule)
         return rule
+
+
+def _kept_rule(text: str, path: Path) -> Rule:
+    try:
+        return parse_rule(text, "allow", str(path))
+    except RuleError as error:
+        raise RuleError(f"{path}: {error}") from error
 
 
 def _resolve(word: str, folder: str) -> str:

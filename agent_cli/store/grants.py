@@ -1,7 +1,10 @@
 """Permission rules that the user chose to keep for a project or for everything: one small JSON file each
 in the state directory, one rule a line so that a rule's place can be named."""
 
+import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -9,7 +12,7 @@ import msgspec
 from .session_file import StoreError
 
 
-class _Grants(msgspec.Struct, frozen=True):
+class _Grants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow: tuple[str, ...] = ()
 
 
@@ -42,16 +45,33 @@ class GrantFile:
         Raises:
             StoreError: the file cannot be read or written.
         """
+        with self._alone():
+            self._add(rule)
+
+    def _add(self, rule: str) -> None:
         rules = self.rules()
         if rule in rules:
             return
         lines = ",\n    ".join(msgspec.json.encode(each).decode() for each in (*rules, rule))
         self._replace(f'{{\n  "allow": [\n    {lines}\n  ]\n}}\n'.encode())
 
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Held while the file is read and replaced, so that two processes lose no rule."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreError(f"cannot write {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
     def _replace(self, data: bytes) -> None:
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)

@@ -1,6 +1,8 @@
 """Kept rules: one small file, written whole or not at all, never misread as empty."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,7 +50,7 @@ def test_the_old_file_is_replaced_and_never_changed_in_place(tmp_path: Path) -> 
     with grants.path.open("rb") as reader:
         grants.add("two")
         assert json.loads(reader.read()) == {"allow": ["one"]}, "who reads sees a whole file"
-    assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.json", "p.json.lock"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"allow": "shell"}', '{"allow": [1]}', '{"allow": ["a"]'])
@@ -71,5 +73,21 @@ def test_a_folder_in_its_place_is_an_error(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(StoreError, match=r"cannot (read|write) .*p\.json: Not a directory"):
+    with pytest.raises(StoreError, match=r"cannot write .*p\.json: (Not a directory|File exists)"):
         GrantFile(tmp_path / "file" / "p.json").add("read")
+
+
+def test_a_misspelt_key_is_an_error_and_never_no_rules(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text('{"alow": ["shell(ls)"]}', encoding="utf-8")
+    with pytest.raises(StoreError, match="alow"):
+        GrantFile(path).rules()
+
+
+def test_processes_that_add_at_once_lose_no_rule(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    code = "import sys; from pathlib import Path; from agent_cli.store.grants import GrantFile; "
+    code += "GrantFile(Path(sys.argv[1])).add(sys.argv[2])"
+    running = [subprocess.Popen([sys.executable, "-c", code, str(path), f"shell(run {n})"]) for n in range(6)]
+    assert [process.wait(30) for process in running] == [0] * 6
+    assert sorted(GrantFile(path).rules()) == [f"shell(run {n})" for n in range(6)]
