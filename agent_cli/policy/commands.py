@@ -1,267 +1,248 @@
-"""What is known of programs, as data: which ones only read and with which flags, which ones destroy what
-undo cannot bring back, and which rule to offer when a person says "always"."""
+"""The policy's word on a shell line: every simple command of it, everything those run, every file they name.
 
+Deny rules are held against all forms of a command first; then what it may destroy, then ask rules; only then
+may a rule or the tables of readers allow it. What cannot be read with certainty is never allowed by a rule.
+"""
+
+import os
 import re
-from collections.abc import Callable
 
 import msgspec
 
-from .shell_syntax import SimpleCommand
+from ..protocol.actions import Allow, Ask, Deny, Verdict
+from . import danger
+from .grants import grant_for
+from .paths import Policy, is_protected, read_verdict, strictest, watched, write_verdict
+from .readers import Reading, git_extras_are_known, reading
+from .rules import Effect, Rule, matches_words
+from .shell_syntax import SimpleCommand, Unsure, Word, parse
+from .unwrap import Layers, layers, normalised, program
+
+_MAX_DEPTH = 4
+_TAIL = 16
+"""Letters of a cluster of options behind which a file name is looked for."""
 
 
-class Reader(msgspec.Struct, frozen=True):
-    """A program that only reads. `refused`: options (a regular expression at the start of a word) that make
-    it write or run something. `paths`: whether its plain words are files it reads."""
+class _Step(msgspec.Struct, frozen=True):
+    """A simple command with all that it runs and the directory it runs in."""
 
-    refused: str = ""
-    paths: bool = True
-    recursive: bool = False
-    """It may open files nobody named."""
+    part: SimpleCommand
+    inside: Layers
+    cwd: str
 
 
-_TEXT = Reader(paths=False)
-READERS: dict[str, Reader] = {
-    **dict.fromkeys((
-    "echo printf pwd true false which whoami id uname date test seq sleep basename "
-    "dirname tr"
-).split(), _TEXT),
-    **{
-        name: Reader()
-        for name in (
-    "cat head wc stat file cut nl rev paste comm fold column strings md5sum sha1sum "
-    "sha256sum cmp tac od hexdump readlink realpath du df ls"
-).split()
-    },
-    "tail": Reader(refused=r"-[a-zA-Z]*[fF]|--follow|--retry"),
-    "date": Reader(refused=r"-s|--set", paths=False),
-    "printf": Reader(refused=r"-v", paths=False),
-    "file": Reader(refused=r"-[a-zA-Z]*[Cm]|--compile|--magic-file"),
-    "sort": Reader(refused=r"-[a-zA-Z]*[oT]|--output|--temporary|--compress|--files0"),
-    "wc": Reader(refused=r"--files0"),
-    "du": Reader(refused=r"--files0"),
-    "tree": Reader(refused=r"-o|--output|-[a-zA-Z]*R"),
-    "diff": Reader(refused=r"--output|--from-file|--to-file", recursive=True),
-    "grep": Reader(refused=r"-[a-zA-Z]*f|--file", recursive=True),
-    "egrep": Reader(refused=r"-[a-zA-Z]*f|--file", recursive=True),
-    "fgrep": Reader(refused=r"-[a-zA-Z]*f|--file", recursive=True),
-    "rg": Reader(
-        refused=r"--pre|--hostname-bin|-[a-zA-Z]*[zf]|--search-zip|--file|--ignore-file", recursive=True
-    ),
-    "find": Reader(refused=r"-exec|-ok|-delete|-fls|-fprint|-files0"),
-    "jq": Reader(refused=r"-[a-zA-Z]*[fL]|--from-file|--rawfile|--slurpfile|--library|--args|--jsonargs"),
-}  # fmt: skip
-
-_GIT_READERS = frozenset(
-    (
-        "status diff log show rev-parse ls-files blame describe shortlog rev-list cat-file ls-tree merge-base"
-    ).split()
-)
-_GIT_REFUSED = re.compile(
-    r"--output|--ext-diff|--textconv|--exec|-O|--open-files|--upload-pack|--filters|--no-index|--contents|--git-dir|--work-tree|-c$|-C"
-)
-_GIT_LISTS = {
-    "branch": re.compile(r"--show-current|-a|-r|-v|-vv|--list|--all"),
-    "tag": re.compile(r"-l|--list|-n"),
-    "remote": re.compile(r"-v"),
-    "stash": re.compile(r"list"),
-}
-_VERSION_ONLY = frozenset("python python3 node npm cargo rustc go java gcc make cmake ruby pip pip3 uv".split())
+def run_verdict(line: str, cwd: str, policy: Policy, depth: int = 0) -> Verdict:
+    """What the policy says to a shell line."""
+    try:
+        if depth > _MAX_DEPTH:
+            raise Unsure("shells inside shells")
+        steps = _steps(line, cwd, policy)
+    except Unsure as doubt:
+        return _unread(line, str(doubt), policy)
+    if not steps:
+        return Allow("an empty command")
+    verdicts = [_simple(step, policy, depth) for step in steps]
+    last = [msgspec.structs.replace(step.inside.commands[-1], then=step.part.then) for step in steps]
+    worst = strictest(verdicts)
+    if not isinstance(worst, Deny) and (why := danger.runs_a_pipe(last)):
+        return Ask("destruction", why)
+    asks = [verdict for verdict in verdicts if isinstance(verdict, Ask)]
+    if isinstance(worst, Ask) and len(asks) > 1:
+        worst = msgspec.structs.replace(_weightiest(asks), grant="")
+    return worst
 
 
-def is_reader(command: SimpleCommand) -> bool:
-    """Whether a simple command is known to read only, given its flags. Paths are judged elsewhere."""
-    if command.assigns or command.background or not command.words:
-        return False
-    name, *args = command.argv
-    if name == "git":
-        return _git_reads(args)
-    if name in _VERSION_ONLY:
-        return args in (["--version"], ["-V"], ["version"])
-    if name == "cd":
-        return len(args) == 1 and not args[0].startswith("-")
-    if name == "sed":
-        return len(args) >= 2 and args[0] == "-n" and bool(re.fullmatch(r"(\d+|\$)(,(\d+|\$))?p", args[1]))
-    if name == "uniq":
-        return sum(not arg.startswith("-") for arg in args) < 2
-    reader = READERS.get(name)
-    if reader is None:
-        return False
-    return not (reader.refused and any(re.match(reader.refused, arg) for arg in args))
+def _weightiest(asks: list[Ask]) -> Ask:
+    """The question to show: what a rule or destruction asks before what only the mode does."""
+    return next((ask for ask in asks if not ask.rule.startswith("mode ")), asks[0])
 
 
-def _git_reads(args: list[str]) -> bool:
-    if args == ["--version"]:
-        return True
-    if not args or any(_GIT_REFUSED.match(arg) for arg in args):
-        return False
-    name, rest = args[0], args[1:]
-    if name in _GIT_READERS:
-        return True
-    allowed = _GIT_LISTS.get(name)
-    if name == "stash" and not rest:
-        return False
-    return allowed is not None and all(allowed.fullmatch(arg) for arg in rest)
+def _steps(line: str, cwd: str, policy: Policy) -> list[_Step]:
+    """Each simple command with its directory. `cd` is followed only where it cannot fail unnoticed."""
+    parts = parse(line)
+    found = []
+    for at, part in enumerate(parts):
+        inside = layers(part)
+        found.append(_Step(part, inside, cwd))
+        if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):
+            if part.argv[0] != "cd" or part.then not in ("&&", "") or (at and parts[at - 1].then == "|"):
+                raise Unsure("a change of directory that may not happen")
+            if any(other.then not in ("&&", "|", "") for other in parts):
+                raise Unsure("a change of directory that may fail")
+            cwd = _entered(part, cwd, policy)
+    return found
 
 
-def reads_recursively(command: SimpleCommand) -> bool:
-    """Whether a known reader may open files that its words do not name."""
-    reader = READERS.get(command.argv[0]) if command.words else None
-    return command.argv[:1] == ("git",) or (reader is not None and reader.recursive)
+def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
+    """The directory after `cd DIR`, as the shell keeps it: links in it are not resolved."""
+    word = part.words[1] if len(part.words) == 2 else Word("-")
+    if word.glob or word.text[:1] in ("-", "") or part.assigns:
+        raise Unsure("a change of directory that cannot be followed")
+    written = policy.home + word.text[1:] if word.text.startswith("~") else word.text
+    logical = os.path.normpath(os.path.join(cwd, written))
+    if policy.resolve(word.text, cwd) != policy.resolve(logical, cwd):
+        raise Unsure("a change of directory through a link")
+    return logical
 
 
-def path_words(command: SimpleCommand) -> tuple[str, ...]:
-    """Words that may name files: plain ones, and the value of `--option=value`. A search pattern is none."""
-    name = command.argv[0] if command.words else ""
-    if name in READERS and not READERS[name].paths:
-        return ()
-    args = command.argv[1:]
-    words = []
-    for word in args:
-        value = word.partition("=")[2] if word.startswith("-") else word
-        if value and not value.startswith("-"):
-            words.append(value)
-    if name in _TAKES_PATTERN and not any(re.match(r"-[a-zA-Z]*e|--regexp", arg) for arg in args):
-        words = [word for word in words if word != next((a for a in args if not a.startswith("-")), None)]
-    return tuple(words)
+def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
+    """A line the reader refused: no rule can allow it; in yolo it runs unless a rule might forbid it."""
+    reason = f"the command cannot be checked ({doubt})"
+    if rule := _rule_on((line.strip(),), policy, "deny"):
+        return Deny(str(rule), "the command is denied")
+    if policy.mode == "plan":
+        return Deny("mode plan", f"{reason}; plan mode runs only commands known to read")
+    if danger.catastrophic(line):
+        return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back")
+    for rule in policy.rules:
+        if rule.effect != "allow" and rule.kind in ("shell", "read", "write") and rule.place != "built in":
+            return Ask(str(rule), f"{reason} against this rule")
+    for word in re.split(r"[\s$`(){};|&<>=:@,]+", re.sub(r"[\"'\\]", "", line)):
+        path = os.path.normpath(os.path.join(policy.root, word))
+        glob = re.search(r"[*?]|\[.+\]", word) is not None
+        if word and isinstance(verdict := watched(path, word, policy, glob), Ask):
+            return Ask(verdict.rule, f"{reason} against this rule")
+    if policy.mode == "yolo":
+        return Allow("mode yolo")
+    if policy.mode == "auto-edit" and policy.sandboxed:
+        return Allow("mode auto-edit, in the sandbox")
+    return Ask(f"mode {policy.mode}", reason)
 
 
-def hidden_paths(command: SimpleCommand) -> tuple[str, ...]:
-    """Parts of words that a program may take for a file: behind `=`, `@` or `:`, as in `if=x`, `@x`, `HEAD:x`."""
-    if command.words and command.argv[0] in READERS and not READERS[command.argv[0]].paths:
-        return ()
-    return tuple(
-        part
-        for word in command.argv[1:]
-        if re.search("[=@:]", word)
-        for part in re.split("[=@:]", word)[1:]
-        if part
+def _simple(step: _Step, policy: Policy, depth: int) -> Verdict:
+    """The verdict on a simple command: its own, that of its files, and those of all that it runs."""
+    outer, *inner = step.inside.commands
+    verdicts = [_one(outer, step.cwd, policy)]
+    nested = [_one(command, step.cwd, policy) for command in inner]
+    nested += [run_verdict(script, step.cwd, policy, depth + 1) for script in step.inside.scripts]
+    allowed = _allowing_rule(outer, policy)
+    if allowed and "*" not in allowed.pattern:
+        nested = [
+            verdict for verdict in nested if not (isinstance(verdict, Ask) and verdict.rule.startswith("mode "))
+        ]
+    worst = strictest(verdicts + nested)
+    if isinstance(worst, Ask):
+        return _weightiest([verdict for verdict in verdicts + nested if isinstance(verdict, Ask)])
+    return worst
+
+
+def _one(part: SimpleCommand, cwd: str, policy: Policy) -> Verdict:
+    """The verdict on one command, whatever it runs in turn."""
+    shown = " ".join(part.argv)
+    texts = _texts(part)
+    if denied := _rule_on(texts, policy, "deny"):
+        return Deny(str(denied), f"`{shown}` is denied")
+    read = reading(part)
+    files = _files(part, read, cwd, policy)
+    if isinstance(files, Deny):
+        return files
+    if policy.mode == "plan" and (read is None or not set(part.writes) <= danger.HARMLESS):
+        return Deny("mode plan", f"`{shown}` is not known to only read")
+    place = danger.Place(lambda word: policy.resolve(word, cwd), policy.roots, policy.home)
+    why = danger.destroys(part, place) or _redirected(part, place)
+    if why:
+        return Ask("destruction", f"{why}; undo cannot bring that back")
+    if asked := _rule_on(texts, policy, "ask"):
+        return Ask(str(asked), f"`{shown}` needs approval")
+    both = (files, _own(part, shown, read, policy))
+    asks = [verdict for verdict in both if isinstance(verdict, Ask)]
+    return _weightiest(asks) if asks else both[1]
+
+
+def _own(part: SimpleCommand, shown: str, read: Reading | None, policy: Policy) -> Verdict:
+    if allowed := _allowing_rule(part, policy):
+        return Allow(str(allowed))
+    if read is not None:
+        return Allow("known to only read")
+    if policy.mode == "yolo":
+        return Allow("mode yolo")
+    if policy.mode == "auto-edit" and policy.sandboxed:
+        return Allow("mode auto-edit, in the sandbox")
+    why = "there is no sandbox here" if policy.mode == "auto-edit" else f"`{shown}` may change things"
+    return Ask(f"mode {policy.mode}", why, grant_for(part))
+
+
+def _redirected(part: SimpleCommand, place: danger.Place) -> str:
+    whys = (
+        danger.protected_target(place.resolve(target), place)
+        for target in part.writes
+        if target not in danger.HARMLESS
     )
+    return next(filter(None, whys), "")
 
 
-_TAKES_PATTERN = frozenset("grep egrep fgrep rg jq".split())
+def _texts(part: SimpleCommand) -> tuple[str, ...]:
+    """The forms of a command that deny and ask rules are held against."""
+    written = part.argv
+    bare = (program(part), *written[1:])
+    return tuple(dict.fromkeys(" ".join(words) for words in (written, bare, normalised(part))))
 
 
-_SHELLS = frozenset(["sh", "bash", "zsh", "dash", "ksh", "fish", "ash"])
-_DISK = frozenset(
-    ("fdisk parted wipefs shred shutdown reboot halt poweroff swapoff losetup cryptsetup dd mkswap").split()
-)
-_WRAPPERS = frozenset("sudo doas env nohup nice ionice timeout time xargs setsid stdbuf command exec".split())
-_DISCARDS: dict[str, Callable[[list[str]], bool]] = {
-    "reset": lambda rest: any(arg in ("--hard", "--merge") for arg in rest),
-    "clean": lambda rest: any(re.match(r"-[a-zA-Z]*f|--force", arg) for arg in rest),
-    "checkout": lambda rest: any(arg in ("-f", "--force", ".", "--") for arg in rest),
-    "restore": lambda rest: "--staged" not in rest or "--worktree" in rest,
-    "switch": lambda rest: any(arg in ("-f", "--force", "--discard-changes") for arg in rest),
-    "stash": lambda rest: rest[:1] in (["drop"], ["clear"]),
-    "push": lambda rest: any(re.match(r"-[a-zA-Z]*f|--force|--mirror|--delete|-d$|\+|:", arg) for arg in rest),
-    "branch": lambda rest: "-D" in rest,
-    "filter-branch": lambda rest: True,
-    "filter-repo": lambda rest: True,
-    "update-ref": lambda rest: True,
-    "reflog": lambda rest: rest[:1] in (["expire"], ["delete"]),
-}
-_CATASTROPHE = re.compile(
-    r"\brm\s+(-\S*\s+)*-\S*[rRf]|\bsudo\b|\bmkfs|\bdd\s+\S*of=|>\s*/dev/(sd|nvme|vd)|\|\s*(sudo\s+)?(ba|z|da|k)?sh\b"
-    r"|\bpush\b.*(--force|\s-f\b)|\breset\s+--hard|\bclean\s+-\S*f|-delete\b|\bshred\b|\brmtree\b|:\(\)\s*\{"
-)
+def _rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect) -> Rule | None:
+    for rule in policy.rules:
+        if rule.effect == effect and rule.kind == "shell" and any(matches_words(rule, text) for text in texts):
+            return rule
+    return None
 
 
-def destroys(command: SimpleCommand, resolve: Callable[[str], str], roots: tuple[str, ...], home: str) -> str:
-    """Why a simple command may destroy what undo cannot bring back; empty when it is not known to."""
-    if command.argv[:1] in (("sudo",), ("doas",), ("su",)):
-        return f"`{command.argv[0]}` acts as another user"
-    argv = _unwrapped(list(command.argv))
-    if not argv:
-        return ""
-    name, args = argv[0].rsplit("/", 1)[-1], argv[1:]
-    if name in _DISK or name.startswith("mkfs"):
-        return f"`{name}` works on disks or the machine itself"
-    if name in _SHELLS and any(re.fullmatch(r"-[a-z]*c", arg) for arg in args):
-        return "a nested shell may destroy data" if _CATASTROPHE.search(" ".join(args)) else ""
-    if name == "git":
-        verb = next((arg for arg in args if not arg.startswith("-")), "")
-        rest = args[args.index(verb) + 1 :] if verb else []
-        discards = _DISCARDS.get(verb)
-        return f"`git {verb}` discards work or rewrites history" if discards and discards(rest) else ""
-    if name == "find" and ("-delete" in args or ("rm" in args and "-exec" in args)):
-        return "`find` deletes what it finds"
-    if name in ("rm", "rmdir", "mv", "truncate", "unlink"):
-        return _removes(name, args, resolve, roots, home)
-    return ""
+def _allowing_rule(part: SimpleCommand, policy: Policy) -> Rule | None:
+    """The rule that allows a command. A prefix does not cover options of git that write files or run programs."""
+    text = " ".join(part.argv)
+    for rule in () if part.assigns else policy.rules:
+        if rule.effect != "allow" or rule.kind != "shell" or not matches_words(rule, text):
+            continue
+        if "*" not in rule.pattern or program(part) != "git" or git_extras_are_known(part.argv, rule.pattern):
+            return rule
+    return None
 
 
-def script_of(command: SimpleCommand) -> str:
-    """The script that a nested shell is given with `-c` or `eval`; empty when there is none."""
-    argv = command.argv
-    if argv[:1] == ("eval",):
-        return " ".join(argv[1:])
-    if argv and argv[0].rsplit("/", 1)[-1] in _SHELLS:
-        for place, word in enumerate(argv[1:-1], start=1):
-            if re.fullmatch(r"-[a-z]*c", word):
-                return argv[place + 1]
-    return ""
+def _files(part: SimpleCommand, read: Reading | None, cwd: str, policy: Policy) -> Verdict:
+    """The verdict on every file a simple command names. Words of unknown programs are held only against
+    deny and ask rules and protected paths; files of known readers and redirections are judged in full."""
+    verdicts: list[Verdict] = []
+    for target in part.writes:
+        if target not in danger.HARMLESS:
+            verdicts.append(write_verdict(policy.resolve(target, cwd), target, policy))
+    for source in part.reads:
+        verdicts.append(read_verdict(policy.resolve(source, cwd), source, policy))
+    for word in read.files if read else ():
+        verdicts.append(read_verdict(policy.resolve(word.text, cwd), _written(word.text, cwd), policy, word.glob))
+    for word in read.judged if read else part.words[1:]:
+        verdicts += _watched_word(word, cwd, policy, protected=read is None)
+    if read and read.opens and (rule := _opened_by(read, policy)):
+        verdicts.append(Ask(str(rule), f"`{part.argv[0]}` may open files that this rule covers"))
+    return strictest(verdicts)
 
 
-def unwrapped(command: SimpleCommand) -> SimpleCommand | None:
-    """The command that a wrapper such as `env`, `timeout` or `xargs` runs; None when it is no wrapper."""
-    inner = _unwrapped(list(command.argv))
-    if not inner or len(inner) == len(command.words):
-        return None
-    return SimpleCommand(command.words[-len(inner) :])
+def _written(word: str, cwd: str) -> str:
+    return os.path.join(cwd, os.path.expanduser(word))
 
 
-def _unwrapped(argv: list[str]) -> list[str]:
-    while argv and argv[0].rsplit("/", 1)[-1] in _WRAPPERS:
-        argv = argv[1:]
-        while argv and (argv[0].startswith("-") or "=" in argv[0] or re.fullmatch(r"[\d.]+[smhd]?", argv[0])):
-            argv = argv[1:]
-    return argv
+def _watched_word(word: Word, cwd: str, policy: Policy, protected: bool) -> list[Verdict]:
+    """What deny and ask rules say to all that a program may take for a file in one word."""
+    found: list[Verdict] = []
+    for text in _parts(word.text):
+        path = policy.resolve(text, cwd)
+        if verdict := watched(path, _written(text, cwd), policy, word.glob):
+            found.append(verdict)
+        elif protected and is_protected(path, policy) and not path.endswith("/.git"):
+            found.append(Ask("protected path", f"{text} belongs to git or to the agent itself"))
+    return found
 
 
-def _removes(name: str, args: list[str], resolve: Callable[[str], str], roots: tuple[str, ...], home: str) -> str:
-    targets = [arg for arg in args if not arg.startswith("-")]
-    if name == "mv":
-        targets = targets[:-1]
-    for target in targets:
-        real = resolve(target)
-        if real in (*roots, home, "/"):
-            return f"`{name} {target}` concerns a whole workspace, home or root"
-        if ("/.git" in f"{real}/" and real.rstrip("/").endswith((".git", "/.git"))) or "/.git/" in real:
-            return f"`{name} {target}` concerns git's own data"
-        if not any(real.startswith(f"{root}/") for root in roots):
-            return f"`{name} {target}` lies outside the workspace"
-    return ""
+def _parts(word: str) -> list[str]:
+    """The word itself, what follows `=`, `@` or `:` in it, and what follows the letters of an option."""
+    parts = [] if word.startswith("-") else [word]
+    if any(mark in word for mark in "=@:"):
+        parts += re.split("[=@:]", word)[1:]
+    if cluster := re.match(rf"-\w{{1,{_TAIL}}}", word):
+        parts += [word[at:] for at in range(2, cluster.end() + 1)]
+    return [part for part in parts if part]
 
 
-def catastrophic(line: str) -> bool:
-    """For lines beyond the reader: whether they look like destruction."""
-    return bool(_CATASTROPHE.search(line))
-
-
-_VERBS: dict[str, int] = {
-    **dict.fromkeys("git cargo go make pip pip3 docker kubectl poetry brew apt apt-get systemctl gh".split(), 2),
-    **dict.fromkeys(["npm", "pnpm", "yarn", "bun", "uv"], 2),
-    "npm run": 3, "pnpm run": 3, "yarn run": 3, "bun run": 3, "uv run": 3, "docker compose": 3,
-}  # fmt: skip
-_EXACT_ONLY = frozenset(
-    (
-    "python python3 node perl ruby php lua deno eval source rm rmdir mv dd curl wget "
-    "ssh scp rsync nc sudo doas env xargs find docker kubectl nohup timeout tee chmod "
-    "chown kill pkill killall"
-).split()
-) | _SHELLS  # fmt: skip
-
-
-def grant_for(command: SimpleCommand) -> str:
-    """The narrowest useful rule that would allow a simple command next time; empty when none should."""
-    if not command.words or command.assigns or any(word.glob or "*" in word.text for word in command.words):
-        return ""
-    argv = command.argv
-    name = argv[0]
-    if name in _EXACT_ONLY or "/" in name:
-        return f"shell({' '.join(argv)})"
-    arity = _VERBS.get(" ".join(argv[:2]), _VERBS.get(name, 1))
-    prefix = argv[:arity]
-    if any(word.startswith("-") for word in prefix[1:]):
-        return f"shell({' '.join(argv)})"
-    return f"shell({' '.join(prefix)} *)" if len(argv) > len(prefix) else f"shell({' '.join(prefix)})"
+def _opened_by(read: Reading, policy: Policy) -> Rule | None:
+    """The first rule about files that a search may open without naming them."""
+    for rule in policy.rules:
+        if rule.kind == "read" and rule.effect != "allow" and (read.opens == "all" or rule.place != "built in"):
+            return rule
+    return None

@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from .globs import globs_meet
+
 Kind = Literal["shell", "read", "write", "fetch", "mcp"]
 Effect = Literal["allow", "ask", "deny"]
 
@@ -42,15 +44,20 @@ def parse_rule(text: str, effect: Effect, place: str) -> Rule:
     """A rule from its text.
 
     Raises:
-        RuleError: unknown name, or brackets that do not close.
+        RuleError: unknown name, brackets that do not close, or a path pattern with `[`, `]`, `{` or `}`.
     """
     match = _FORM.fullmatch(text)
     name = match.group(1) if match else ""
     if match is None or name not in _NAMES:
         known = ", ".join(("shell", "read", "write", "fetch", "mcp"))
         raise RuleError(f"{text!r} is not a rule; write NAME or NAME(PATTERN) with NAME one of {known}")
+    kind = _NAMES[name]
     pattern = (match.group(2) or "").strip()
-    return Rule(effect, _NAMES[name], "" if pattern in ("*", "**") else pattern, text.strip(), place)
+    if kind in ("read", "write"):
+        if odd := re.search(r"[][{}]", pattern):
+            raise RuleError(f"{text!r} is not a rule: a path may hold `*`, `**` and `?`, but not `{odd.group()}`")
+        pattern = pattern.rstrip("/") or pattern[:1]
+    return Rule(effect, kind, "" if pattern in ("*", "**") else pattern, text.strip(), place)
 
 
 @lru_cache(maxsize=1024)
@@ -91,20 +98,27 @@ def _path_regex(pattern: str, fold: bool) -> re.Pattern[str]:
 
 def matches_path(rule: Rule, path: str, root: str) -> bool:
     """Whether a rule's pattern covers an absolute path. Patterns without a leading `/` or `~` start at the
-    workspace root; a directory covers what is in it; deny and ask rules ignore case."""
+    workspace root; a directory covers what is in it; deny and ask rules ignore case, and `x/**` covers `x`."""
     if not rule.pattern:
         return True
+    return _path_regex(_absolute(rule, root), rule.effect != "allow").fullmatch(path) is not None
+
+
+def may_match_path(rule: Rule, glob: str, root: str) -> bool:
+    """Whether a shell's glob, made absolute, may stand for a path that a rule covers. The built-in patterns
+    name files, so nothing lies below them unless they end in `/**`."""
+    below = rule.place != "built in" or rule.pattern.endswith("/**")
+    return not rule.pattern or ".." in glob.split("/") or globs_meet(glob, _absolute(rule, root), below)
+
+
+@lru_cache(maxsize=1024)
+def _absolute(rule: Rule, root: str) -> str:
     pattern = os.path.expanduser(rule.pattern)
-    subject = path
+    if rule.effect != "allow":
+        pattern = pattern.removesuffix("/**") or pattern
+    if pattern.startswith("**/"):
+        return f"/{pattern}"
     if not pattern.startswith("/"):
-        prefix = root.rstrip("/") + "/"
-        if path == root:
-            subject = ""
-        elif path.startswith(prefix):
-            subject = path[len(prefix) :]
-        elif pattern.startswith("**/"):
-            subject = path.lstrip("/")
-        else:
-            return False
         pattern = pattern.removeprefix("./")
-    return _path_regex(pattern, rule.effect != "allow").fullmatch(subject) is not None
+        pattern = f"{root.rstrip('/')}/{pattern}" if pattern not in (".", "") else root
+    return pattern

@@ -12,33 +12,10 @@ import msgspec
 MAX_LENGTH = 10_000
 
 _OPERATORS = ("&&", "||", "|&", "|", ";", "\n", "&")
-_REDIRECTION = re.compile(r"[0-9]*(?:&>>|&>|>>|>\||>&|<&|<>|>|<)")
+_REDIRECTION = re.compile(r"&>>|&>|[0-9]*(?:>>|>\||>&|<&|<>|>|<)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _RESERVED = frozenset(
-    [
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "for",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "select",
-        "function",
-        "time",
-        "coproc",
-        "{",
-        "}",
-        "!",
-        "[[",
-        "]]",
-        "in",
-    ]
+    "if then elif else fi for while until do done case esac select function time coproc { } ! [[ ]] in".split()
 )
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
@@ -63,7 +40,15 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     reads: tuple[str, ...] = ()
     assigns: tuple[str, ...] = ()
     """Names of variables set in front of it."""
-    background: bool = False
+    then: str = ""
+    """The operator behind it; empty for the last one."""
+    fed: bool = False
+    """It gets further words that nobody sees here, as from `xargs` or `find -exec`."""
+
+    @property
+    def background(self) -> bool:
+        """Whether it runs on while the line goes on."""
+        return self.then == "&"
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -97,9 +82,7 @@ class _Reader:
                 return tuple(found)
             command = self.command()
             operator = self.operator()
-            if operator == "&":
-                command = msgspec.structs.replace(command, background=True)
-            found.append(command)
+            found.append(msgspec.structs.replace(command, then=operator))
             if operator in ("&&", "||", "|", "|&") and not self.line[self.at :].strip():
                 raise Unsure(f"nothing follows {operator}")
 
@@ -192,15 +175,26 @@ class _Reader:
                 text.append(self.escape())
             elif char == "$":
                 raise Unsure("a variable or substitution")
-            elif char == "{" and re.match(r"\{[^}\s]*(,|\.\.)", self.line[self.at :]):
-                raise Unsure("brace expansion")
             else:
+                self.plain(char, text)
                 glob = glob or char in "*?["
                 text.append(char)
                 self.at += 1
         if self.at == start:
             raise Unsure(f"unexpected {self.line[self.at : self.at + 1]!r}")
-        return Word("".join(text), glob)
+        joined = "".join(text)
+        if joined[:1] == "~" and self.line[start] != "~":
+            raise Unsure("a quoted ~ in front of a word")
+        return Word(joined, glob)
+
+    def plain(self, char: str, before: list[str]) -> None:
+        """Refuse what the shell would replace: braces, and `~` for anything but the home directory."""
+        if char == "{" and (before or not re.match(r"\{\}(?=[\s|&;<>]|$)", self.line[self.at :])):
+            raise Unsure("brace expansion")
+        if char == "~" and (not before or before[-1][-1:] in ("=", ":")):
+            following = self.line[self.at + 1 : self.at + 2]
+            if following and following not in "/ \t\n|&;<>":
+                raise Unsure("a ~ that names another directory than home")
 
     def escape(self) -> str:
         if self.at + 1 >= len(self.line):

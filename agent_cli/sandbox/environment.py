@@ -16,6 +16,12 @@ _QUIET = {
     "SSH_ASKPASS_REQUIRE": "never",
 }
 
+_GIT_SAFETY = (("safe.bareRepository", "explicit"), ("core.fsmonitor", "false"))
+"""So that reading a directory somebody else made cannot make git run a program from it."""
+
+_MISLEADING = frozenset({"CDPATH"})
+"""With it `cd src` may go elsewhere than the permissions were asked for."""
+
 _SECRETS = frozenset(
     {
         "ANTHROPIC_AUTH_TOKEN",
@@ -45,9 +51,23 @@ def is_provider_secret(name: str) -> bool:
 
 
 def child_env(base: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a command: `base` without provider keys, questions switched off, then `extra`.
+    """The environment for a command: `base` without provider keys, questions switched off, then `extra`;
+    git's guards come last.
 
     What the user sets on purpose in `extra` wins over everything, a key included.
     """
-    kept = {name: value for name, value in base.items() if not is_provider_secret(name)}
-    return {**kept, **_QUIET, **(extra or {})}
+    kept = {
+        name: value for name, value in base.items() if not is_provider_secret(name) and name not in _MISLEADING
+    }
+    env = {**kept, **_QUIET, **(extra or {})}
+    return {**env, **_git_safety(env)}
+
+
+def _git_safety(env: Mapping[str, str]) -> dict[str, str]:
+    """Settings for git, behind those that are there already; a count that is no number counts as none."""
+    written = env.get("GIT_CONFIG_COUNT", "")
+    first = int(written) if written.isascii() and written.isdigit() else 0
+    added = {"GIT_CONFIG_COUNT": str(first + len(_GIT_SAFETY))}
+    for place, (name, value) in enumerate(_GIT_SAFETY, start=first):
+        added |= {f"GIT_CONFIG_KEY_{place}": name, f"GIT_CONFIG_VALUE_{place}": value}
+    return added

@@ -184,12 +184,14 @@ async def test_a_kept_rule_holds_at_once_and_after_a_restart(tmp_path: Path) -> 
         item = request.items[0]
         return ApprovalAnswer(request.request_id, (Decision(item.call_id, allow=True, grant=item.grant),))
 
-    script = [say(call("shell", command="touch one")), say(call("shell", command="touch two")), say("ok")]
-    async with engine(tmp_path, *script) as it:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "Makefile").write_text("t:\n\t@touch $(F)\n", encoding="utf-8")
+    script = [say(call("shell", command=f"make t F={name}")) for name in ("one", "two")]
+    async with engine(tmp_path, *script, say("ok")) as it:
         it.answer = always
         await it.prompt("go")
         assert len(it.of(ApprovalRequested)) == 1
-    async with engine(tmp_path, say(call("shell", command="touch three")), say("ok")) as it:
+    async with engine(tmp_path, say(call("shell", command="make t F=three")), say("ok")) as it:
         await it.prompt("go")
         assert not it.of(ApprovalRequested) and (it.root / "three").exists()
 
@@ -260,7 +262,7 @@ async def test_unattended_calls_are_denied_with_the_way_to_allow_them(tmp_path: 
     async with engine(tmp_path, *script, interactive=False) as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and statuses(it) == ["denied", "ok"]
-        assert "shell(touch *)" in it.of(ToolCallFinished)[0].text
+        assert "shell(touch x)" in it.of(ToolCallFinished)[0].text
         assert it.of(ToolCallFinished)[0].rule == "mode ask"
 
 

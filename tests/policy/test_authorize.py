@@ -1,11 +1,14 @@
 """One decision function: deny beats ask beats allow, and no form of a path or command gets round it."""
 
 import os
+import subprocess
+import tempfile
 from itertools import permutations
+from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.policy.authorize import Policy, authorize, strictest
@@ -235,24 +238,40 @@ _words = st.lists(
 )  # fmt: skip
 
 
+def _programs_run(line: str) -> set[str]:
+    """The names that a real shell looks for; none exists, so nothing happens but that."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "log")
+        guard = (
+            "PATH=/nonexistent; readonly PATH;"
+            f" command_not_found_handle() {{ builtin printf '%s\\0' \"$1\" >>{log}; }};"
+        )
+        work = os.path.join(folder, "work")
+        os.mkdir(work)
+        subprocess.run(
+            ["/bin/bash", "--norc", "-c", guard + "\neval \"$1\"", "bash", line],
+            cwd=work, env={"HOME": work}, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False,
+        )  # fmt: skip
+        return set(Path(log).read_text("utf-8").split("\0")) if os.path.exists(log) else set()
+
+
+def test_the_oracle_sees_what_a_shell_runs() -> None:
+    assert _programs_run("r'm' x | cat && \\ls; sudo rm") >= {"rm", "cat", "ls", "sudo"}
+
+
+@settings(max_examples=150, deadline=None)
 @given(words=_words, spaced=st.booleans())
 def test_no_line_is_allowed_that_names_a_denied_program(words: list[str], spaced: bool) -> None:
     line = (" " if spaced else "").join(words)
     rules = policy("deny shell(rm *)", "deny read(**/.env)", "allow shell", mode="yolo")
-    verdict = run(line, rules)
-    if isinstance(verdict, Allow):
-        unquoted = line.split("#")[0]
-        assert (
-            "rm" not in unquoted.replace("'", "").replace('"', "").replace("\\", "").split()
-            or "'" in line
-            or '"' in line
-        )
+    if isinstance(run(line, rules), Allow):
+        assert "rm" not in _programs_run(line)
 
 
 @given(line=st.text(max_size=60))
 def test_any_text_gets_a_verdict(line: str) -> None:
     for mode in ("plan", "ask", "auto-edit", "yolo"):
-        assert isinstance(run(line, policy(mode=mode)), Allow | Ask | Deny)  # type: ignore[arg-type]
+        assert isinstance(run(line, policy(mode=mode)), Allow | Ask | Deny)
 
 
 def test_policies_are_values() -> None:

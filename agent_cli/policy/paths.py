@@ -1,0 +1,137 @@
+"""What the policy depends on, and its word on reading and changing files."""
+
+import os
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from ..protocol.actions import Allow, Ask, Deny, Mode, Verdict
+from .rules import Effect, Kind, Rule, matches_path, may_match_path
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """All that a decision depends on."""
+
+    mode: Mode
+    rules: tuple[Rule, ...]
+    roots: tuple[str, ...]
+    """Real paths of the workspace root and the folders added to it."""
+    protected: tuple[str, ...]
+    """Real paths that ask in every mode: the agent's own configuration and state."""
+    readable: tuple[str, ...]
+    """Real paths outside the workspace that may be read, such as spilled tool output."""
+    home: str
+    sandboxed: bool
+    """Whether commands really run in a sandbox."""
+    resolve: Callable[[str, str], str]
+    """Real path of a word, relative to a directory."""
+
+    @property
+    def root(self) -> str:
+        return self.roots[0]
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on several actions together; nothing to judge is allowed."""
+    worst: Verdict | None = None
+    for verdict in verdicts:
+        if worst is None or _rank(verdict) > _rank(worst):
+            worst = verdict
+    return worst or Allow("nothing to decide")
+
+
+def _rank(verdict: Verdict) -> int:
+    return 2 if isinstance(verdict, Deny) else 1 if isinstance(verdict, Ask) else 0
+
+
+def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict | None:
+    """What a deny or ask rule for reading says to a path, by its real and by its written form; None when
+    none covers it. A glob that may match a denied file asks."""
+    if rule := _path_rule(policy, "deny", "read", path, shown, glob):
+        return _may_open(rule, shown) if glob else Deny(str(rule), f"reading {shown} is denied")
+    if rule := _path_rule(policy, "ask", "read", path, shown, glob):
+        return _may_open(rule, shown) if glob else Ask(str(rule), f"reading {shown} needs approval")
+    return None
+
+
+def _may_open(rule: Rule, shown: str) -> Ask:
+    return Ask(str(rule), f"{shown} may name files that this rule covers")
+
+
+def _path_rule(
+    policy: Policy, effect: Effect, kind: Kind, path: str, shown: str, glob: bool = False
+) -> Rule | None:
+    written = os.path.normpath(os.path.join(policy.root, os.path.expanduser(shown)))
+    covers = may_match_path if glob else matches_path
+    for rule in policy.rules:
+        if rule.effect == effect and rule.kind == kind:
+            if covers(rule, path, policy.root):
+                return rule
+            if effect != "allow" and written != path and covers(rule, written, policy.root):
+                return rule
+    return None
+
+
+def _inside(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def is_protected(path: str, policy: Policy) -> bool:
+    """Whether a path belongs to git or to the agent itself."""
+    if _inside(path, policy.protected) and not _inside(path, policy.readable):
+        return True
+    parts = path.split("/")
+    return ".git" in parts or any(part == ".agent" and _inside(path, policy.roots) for part in parts)
+
+
+def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict:
+    """What the policy says to reading a file."""
+    if verdict := watched(path, shown, policy, glob):
+        return verdict
+    if rule := _path_rule(policy, "allow", "read", path, shown):
+        return Allow(str(rule))
+    if _inside(path, policy.readable):
+        return Allow("output kept by the agent")
+    if _inside(path, policy.protected):
+        return Ask("protected path", f"{shown} belongs to the agent itself")
+    if _inside(path, policy.roots):
+        return Allow("reads in the workspace")
+    reason = f"{shown} lies outside the workspace"
+    if policy.mode == "plan":
+        return Deny("mode plan", reason)
+    if policy.mode == "yolo":
+        return Allow("mode yolo")
+    return Ask(f"mode {policy.mode}", reason, f"read({path})")
+
+
+def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
+    """What the policy says to creating, changing or deleting a file."""
+    if rule := _path_rule(policy, "deny", "write", path, shown):
+        return Deny(str(rule), f"changing {shown} is denied")
+    if rule := _path_rule(policy, "deny", "read", path, shown):
+        return Deny(str(rule), f"{shown} may not be read, so it may not be changed")
+    if policy.mode == "plan":
+        return Deny("mode plan", "plan mode changes nothing")
+    if is_protected(path, policy):
+        return Ask("protected path", f"{shown} belongs to git or to the agent itself")
+    if rule := _path_rule(policy, "ask", "write", path, shown):
+        return Ask(str(rule), f"changing {shown} needs approval")
+    if rule := _path_rule(policy, "allow", "write", path, shown):
+        return Allow(str(rule))
+    if policy.mode == "yolo":
+        return Allow("mode yolo")
+    inside = _inside(path, policy.roots)
+    if inside and policy.mode == "auto-edit":
+        return Allow("mode auto-edit")
+    reason = f"it changes {shown}" if inside else f"{shown} lies outside the workspace"
+    return Ask(f"mode {policy.mode}", reason, _write_grant(path, policy))
+
+
+def _write_grant(path: str, policy: Policy) -> str:
+    """The rule offered for a changed file. In the workspace it is wider than what was asked: all files of the
+    same folder and below, since edits come in groups; the root's own files and files elsewhere one by one."""
+    prefix = policy.root.rstrip("/") + "/"
+    if not path.startswith(prefix):
+        return f"write({path})"
+    folder = os.path.dirname(path[len(prefix) :])
+    return f"write({folder}/**)" if folder else f"write({path[len(prefix) :]})"
