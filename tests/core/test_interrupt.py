@@ -11,7 +11,7 @@ from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.protocol.operations import Compact, Interrupt, UserInput
 from tests.model.scripted import Pause, ScriptedModel, call, fail, hang, say
 
-from .harness import Engine, engine
+from .harness import Engine, approve_all, engine
 
 
 def alive(marker: str) -> list[str]:
@@ -65,6 +65,7 @@ async def test_in_a_retry_wait(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["sleep 6123", "sleep 6124 & wait", "trap '' TERM; sleep 6125; sleep 6126"])
 async def test_in_a_command_its_whole_tree_dies(tmp_path: Path, command: str) -> None:
     async with engine(tmp_path, say(call("shell", command=f"echo up; {command}")), say("next"), mode="yolo") as it:
+        it.answer = approve_all
         took = await stop_after(it, "go", it.until_type(ToolOutput))
         assert took < 0.3 + 0.7, "a command gets half a second to end by itself"
         deadline = time.monotonic() + 2
