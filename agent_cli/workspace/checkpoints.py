@@ -83,7 +83,10 @@ class Checkpoints:
             return await self._take()
 
     async def _take(self) -> str:
-        await self._prepare()
+        try:
+            await self._prepare()
+        except OSError as error:
+            raise CheckpointError(f"{self._git_dir} cannot be written: {error.strerror}") from error
         await self._git("add", "--all", "--ignore-errors", "--", self._scope, accept=(0, 1))
         present = [path for path in sorted(self._extra) if os.path.lexists(self._top / path)]
         if present:

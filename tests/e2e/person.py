@@ -1,5 +1,6 @@
 """A person at the REPL: the real program in a pseudo-terminal with an emulated screen."""
 
+import os
 import re
 import time
 
@@ -66,6 +67,11 @@ class Person(Terminal):
             assert self.pump(0.01) and time.monotonic() < pressed + 5, f"not stopped:\n{self.text}"
         self._turns += 1
         return time.monotonic() - pressed
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        os.close(self._fd)
+        self._fd = os.open(os.devnull, os.O_RDONLY)
 
     def leave(self) -> None:
         """`/quit`; the program has ended well and has never taken the terminal over."""

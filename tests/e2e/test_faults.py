@@ -1,0 +1,168 @@
+"""`agent run` against a provider that stutters, refuses and hangs up: the right answer, each call run exactly
+once, nothing lost in the session."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.model.server import Call, Reply
+
+from .world import Done, World
+
+COMMAND = 'echo "größe ✓ 😀 \\"quoted\\"" >> marker'
+LINE = 'größe ✓ 😀 "quoted"\n'
+ANSWER = "größer ✓ 😀\n\nund länger"
+CALL = Call("shell", {"command": COMMAND})
+ASK = Reply(text="I will.", calls=(CALL,))
+END = Reply(text=ANSWER)
+EVENTS = 4
+"""Of `ASK`: role, text, the call's name, its arguments. Then come its finish, the usage, the end."""
+
+
+def run(world: World, *replies: Reply) -> Done:
+    world.script(*replies)
+    return world.run("run", "the task", "--mode", "yolo", "--output-format", "stream-json")
+
+
+def check(world: World, done: Done, *, attempts: int, calls: int = 1) -> None:
+    """The task was done; the session knows each attempt, and each call exactly once."""
+    assert done.code == 0, done.err
+    assert done.result["text"] == ANSWER and done.result["error"] is None
+    marker = world.work / "marker"
+    assert (marker.read_text(encoding="utf-8") if calls else marker.exists()) == (LINE * calls or False)
+    assert len(world.bodies()) == attempts
+    told = world.messages()
+    assert "the task" in told[0] and len(told) == 1 + 2 * calls
+    kinds = Counter(record["type"] for record in world.records())
+    assert kinds["model_call"] == attempts == done.result["usage"]["requests"]
+    assert kinds["call_started"] == kinds["tool_result"] == calls
+    retries = [line for line in done.lines if line["type"] == "retry_scheduled"]
+    assert len(retries) == attempts - 1 - calls
+    world.script(Reply(text="going on"))
+    assert world.run("run", "-c", "go on").out == "going on\n"
+    assert world.messages()[: len(told)] == told
+    assert world.messages()[len(told) :] == [ANSWER, "go on"]
+
+
+@pytest.mark.parametrize(
+    "manner",
+    [
+        {"piece": 1},
+        {"piece": 1, "split": 1},
+        {"piece": 3, "split": 7},
+        {"piece": 6, "event_delay_s": 0.03},
+        {"delay_s": 0.5},
+    ],
+    ids=str,
+)
+def test_however_the_stream_is_cut_up(world: World, manner: dict[str, float]) -> None:
+    ask = Reply(text="größer ✓ 😀", reasoning="hm ✓", calls=(CALL,), **manner)  # type: ignore[arg-type]
+    check(world, run(world, ask, Reply(text=ANSWER, **manner)), attempts=2)  # type: ignore[arg-type]
+    assert world.messages()[1] == "größer ✓ 😀"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Reply(status=429, headers={"retry-after": "1"}, body={"error": {"message": "slow down"}}),
+        Reply(status=429, headers={"retry-after-ms": "50"}, body={"error": {"message": "slow down"}}),
+        Reply(status=500, headers={"retry-after": "0"}, body="<html><title>Oops</title></html>"),
+        Reply(status=503, headers={"retry-after": "0"}, body={"error": {"message": "overloaded"}}),
+        Reply(raw='data: {"error": {"message": "overloaded", "code": 503}}\n\n'),
+    ],
+    ids=["429 a second", "429 50 ms", "500 HTML", "503", "in the stream"],
+)
+def test_a_refusal_is_tried_again(world: World, refusal: Reply) -> None:
+    done = run(world, refusal, ASK, END)
+    check(world, done, attempts=3)
+    (retry,) = (line for line in done.lines if line["type"] == "retry_scheduled")
+    asked = float(refusal.headers.get("retry-after", 0))
+    assert retry["attempt"] == 2 and asked <= retry["delay_s"] <= asked + 1.1
+    assert "retry 2 in" in done.err
+
+
+@pytest.mark.parametrize(
+    ("drop", "piece", "after"),
+    [
+        ("rst", 0, 1),
+        ("fin", 0, 2),
+        ("rst", 0, 3),
+        ("rst", 0, EVENTS),
+        ("fin", 0, EVENTS),
+        ("fin", 4, 3),
+        ("rst", 4, 9),
+    ],
+)
+def test_a_connection_that_breaks_before_the_finish(world: World, drop: str, piece: int, after: int) -> None:
+    """In the text, inside the arguments, behind the complete call: the answer is void, and asked for again."""
+    broken = Reply(text=ASK.text, calls=(CALL,), piece=piece, drop=drop, after=after)  # type: ignore[arg-type]
+    done = run(world, broken, ASK, END)
+    check(world, done, attempts=3)
+    (retry,) = (line for line in done.lines if line["type"] == "retry_scheduled")
+    shown = "".join(
+        line["text"] for line in done.lines if line["type"] == "text_delta" and line["seq"] < retry["seq"]
+    )
+    assert retry["discarded_chars"] == len(shown)
+
+
+def test_a_stream_without_a_finish_runs_nothing(world: World) -> None:
+    done = run(world, Reply(text=ASK.text, calls=(CALL,), finish=""), ASK, END)
+    check(world, done, attempts=3)
+
+
+@pytest.mark.parametrize("drop", ["fin", "rst"])
+@pytest.mark.parametrize("after", [EVENTS + 1, EVENTS + 2])
+def test_a_connection_that_breaks_behind_the_finish(world: World, drop: str, after: int) -> None:
+    """The answer was complete: it counts, and is not asked for again."""
+    broken = Reply(text=ASK.text, calls=(CALL,), drop=drop, after=after)  # type: ignore[arg-type]
+    check(world, run(world, broken, END), attempts=2)
+
+
+def test_arguments_cut_off_by_the_model_never_run(world: World) -> None:
+    cut = json.dumps(CALL.arguments)[:-9]
+    done = run(world, Reply(text="I will.", calls=(Call("shell", cut),)), ASK, END)
+    assert done.code == 0 and (world.work / "marker").read_text(encoding="utf-8") == LINE
+    assert "not run" in world.messages(role="tool")[0]
+
+
+def test_calls_cut_off_at_the_output_limit_never_run(world: World) -> None:
+    done = run(world, Reply(calls=(CALL,), finish="length"), ASK, END)
+    assert done.code == 0 and (world.work / "marker").read_text(encoding="utf-8") == LINE
+    assert "cut off" in world.messages(1)[-1] and "shell" in world.messages(1)[-1]
+
+
+def test_faults_between_the_steps_of_one_turn(world: World) -> None:
+    soon = {"retry-after": "0"}
+    done = run(
+        world,
+        Reply(status=500, headers=soon),
+        Reply(text=ASK.text, calls=(CALL,), piece=2, drop="rst", after=12),
+        ASK,
+        Reply(status=503, headers=soon),
+        Reply(status=429, headers=soon),
+        ASK,
+        Reply(text=ANSWER, piece=2, drop="fin", after=5),
+        END,
+    )
+    check(world, done, attempts=8, calls=2)
+
+
+def test_what_came_before_the_last_failure_is_kept(world: World) -> None:
+    """The provider dies in the middle of the answer and stays dead."""
+    gone = Reply(status=503, headers={"retry-after": "9999"})
+    done = run(world, ASK, Reply(text="half an answer", piece=5, drop="rst", after=3), gone)
+    assert (done.code, done.result["stop_reason"]) == (4, "provider_error")
+    assert (world.work / "marker").read_text(encoding="utf-8") == LINE
+    world.script(Reply(text="going on"))
+    assert world.run("run", "-c", "go on").code == 0
+    assert world.messages(role="tool") and "the task" in world.messages()[0]
+    assert world.messages()[-1] == "go on"
+
+
+def test_a_server_that_is_not_there(world: World) -> None:
+    nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    done = world.run("run", "the task", "--output-format", "json", "--timeout", "2", env=nobody)
+    assert done.code in (4, 5) and "cannot talk to openai" in done.err and "Traceback" not in done.err
+    world.script(Reply(text="going on"))
+    assert world.run("run", "-c", "go on").code == 0 and "the task" in world.messages()[0]

@@ -1,0 +1,136 @@
+"""kill -9 at moments all over a run: the session opens and goes on, the provider takes every request, and no
+call runs twice."""
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.model.server import Call, Reply
+
+from .world import World, finish, shell, until
+
+RUNS = 16
+STEPS = 4
+RUN_S = 0.8
+"""About how long the whole run takes."""
+START_S = 0.12
+"""Earlier than this nothing of ours has begun."""
+
+
+def script(world: World) -> None:
+    """Streams, commands, an edit and readers; each command leaves a line of its own, some of them late."""
+    slow = {"piece": 8, "event_delay_s": 0.005}
+    for step in range(STEPS):
+        late = "sleep 0.05; " if step % 2 else ""
+        world.script(
+            Reply(
+                text=f"step {step} ✓",
+                calls=(
+                    Call("read_file", {"path": "notes.txt"}),
+                    Call("shell", {"command": f"{late}echo {step} >> marker"}),
+                    Call(
+                        "edit_file",
+                        {"path": "notes.txt", "edits": [{"old": f"<{step}>", "new": f"<{step}{step}>"}]},
+                    ),
+                ),
+                **slow,  # type: ignore[arg-type]
+            )
+        )
+
+
+def kill_after(world: World, delay_s: float, *arguments: str) -> None:
+    """Start a run and take its power away."""
+    process = world.start("run", *arguments)
+    time.sleep(delay_s)
+    process.kill()
+    finish(process)
+
+
+def lines_of(world: World) -> list[str]:
+    marker = world.work / "marker"
+    return marker.read_text(encoding="utf-8").split() if marker.exists() else []
+
+
+@pytest.mark.parametrize("number", range(RUNS))
+def test_kill_9_at_any_moment(world: World, number: int) -> None:
+    """Killed once in the run, a second time in the run that goes on; the third goes through."""
+    chance = random.Random(number)
+    (world.work / "notes.txt").write_text(" ".join(f"<{step}>" for step in range(STEPS)), encoding="utf-8")
+    script(world)
+    world.server.add(*(Reply(text="done") for _ in range(3)))
+    kill_after(world, START_S + (number + chance.random()) / RUNS * RUN_S, "the task ✓", "--mode", "yolo")
+    begun = bool(world.sessions())
+    if begun:
+        kill_after(world, START_S + chance.random() * 0.4, "-c", "and again")
+    arguments = ["-c"] if begun else ["--mode", "yolo"]
+    done = world.run("run", "go on", *arguments, "--output-format", "stream-json")
+    until(lambda: not world.alive())  # a late command of a killed run
+    assert done.code == 0 and done.result["text"] == "done", done.err
+    assert not begun or "the task ✓" in world.messages()[0]
+    assert world.messages(role="user")[-1].endswith("go on")
+    _check_once(world)
+
+
+def _check_once(world: World) -> None:
+    """Every call has one result, every effect was made once, and what is said of it is true."""
+    records = world.records()
+    calls = {
+        call["id"]: call for record in records if record["type"] == "assistant" for call in record.get("calls", ())
+    }
+    results = [record for record in records if record["type"] == "tool_result"]
+    assert sorted(record["call_id"] for record in results) == sorted(calls)
+    starts = [record["call_id"] for record in records if record["type"] == "call_started"]
+    assert len(starts) == len(set(starts))
+    lines = lines_of(world)
+    assert len(lines) == len(set(lines))
+    notes = (world.work / "notes.txt").read_text(encoding="utf-8")
+    for record in results:
+        call = calls[record["call_id"]]
+        assert record["status"] in (("ok",) if call["name"] == "read_file" else ("ok", "unknown")), record
+        arguments = json.loads(call["arguments"])
+        if call["name"] == "shell":
+            assert record["status"] == "unknown" or arguments["command"][-11:-10] in lines
+        if call["name"] == "edit_file" and record["status"] == "ok":
+            assert arguments["edits"][0]["new"] in notes
+
+
+def test_killed_in_a_command_and_its_undo(world: World) -> None:
+    """What the killed turn did is of unknown outcome and is not done again; undo restores it or, since nobody
+    knows what happened around the crash, says that it leaves it alone."""
+    (world.work / "a.txt").write_text("before", encoding="utf-8")
+    world.script(shell("echo after > a.txt; sleep 60"))
+    process = world.start("run", "the task", "--mode", "yolo")
+    until(lambda: (world.work / "a.txt").read_text(encoding="utf-8") == "after\n")
+    process.kill()
+    finish(process)
+    for pid in world.alive():
+        os.kill(pid, signal.SIGKILL)
+    world.script(Reply(text="I see."))
+    assert world.run("run", "-c", "go on").code == 0
+    assert "outcome is unknown" in world.messages(role="tool")[0]
+    assert len(world.records("call_started")) == 1
+    assert world.run("undo").code == 0
+    undone = world.run("undo")
+    assert undone.code in (0, 1) and "Undid: the task" in undone.out
+    restored = (world.work / "a.txt").read_text(encoding="utf-8") == "before"
+    assert restored == (undone.code == 0) == ("left alone a.txt" not in undone.out)
+
+
+def test_killed_while_a_tool_call_was_streaming(world: World) -> None:
+    """Nothing of a call that had not come to its end is left."""
+    calls = (Call("shell", {"command": "echo 1 >> marker"}),)
+    world.script(Reply(text="I will.", calls=calls, piece=4, hang="mid_stream", after=7))
+    process = world.start("run", "the task", "--mode", "yolo", "--output-format", "stream-json")
+    until(lambda: world.server.requests)
+    time.sleep(0.2)
+    process.kill()
+    finish(process)
+    world.script(Reply(text="done"))
+    assert world.run("run", "-c", "go on").out == "done\n"
+    assert world.messages()[-1] == "go on" and "the task" in world.messages()[0]
+    assert not Path(world.work / "marker").exists()

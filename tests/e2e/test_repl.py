@@ -1,0 +1,347 @@
+"""The conversation as a person has it: the real program in a pseudo-terminal, a model on loopback."""
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.model.server import Call, Reply
+
+from .person import GUARD_S, STOPPED_S, Person
+from .world import World, shell, until
+
+GREET = 'def greet():\n    return "hello"\n'
+ANSWER = "# Title\n\nIt says **hello**.\n\n```python\nx = 1\n```\n"
+WORDS = "use  `./dry --run` – größer ✓ '\"\\ "
+
+
+def edit(old: str, new: str) -> Reply:
+    """An answer that asks for one edit of greet.py."""
+    return Reply(calls=(Call("edit_file", {"path": "greet.py", "edits": [{"old": old, "new": new}]}),))
+
+
+@pytest.fixture
+def greet(world: World) -> Path:
+    file = world.work / "greet.py"
+    file.write_text(GREET, encoding="utf-8")
+    return file
+
+
+def session_id(person: Person) -> str:
+    """The id in the resume command that leaving has printed."""
+    (found,) = re.findall(r"agent resume ([0-9a-f]+)", person.text)
+    return str(found)
+
+
+def test_a_conversation(world: World, greet: Path) -> None:
+    """Question, edit, refusal, undo, the commands that show things, leaving, coming back, twice."""
+    with Person(world) as person:
+        _question(world, person)
+        _approved_edit(world, person, greet)
+        _refused_command(world, person)
+        _undone_command(world, person, greet)
+        _commands_that_show(person)
+        world.script(Reply(text="Summary: greet.py says goodbye."))
+        person.say("/compact the greeting")
+        person.wait("Conversation reduced")
+        assert "Pay particular attention to: the greeting" in world.messages()[-1]
+        person.leave()
+        identifier = session_id(person)
+    assert person.text.count("It says hello.") == 1
+    world.script(Reply(text="Still here."), Reply(text="Here again."))
+    with Person(world, "-c") as person:
+        assert f"resumed {identifier}" in person.text
+        person.ask("are you there?")
+        person.leave()
+    assert "greet.py says goodbye." in world.messages()[0] and world.messages()[-1].endswith("are you there?")
+    with Person(world, "resume", identifier[:6]) as person:
+        person.ask("and now?")
+        person.leave()
+        assert session_id(person) == identifier
+    assert world.messages()[-3].endswith("are you there?") and world.messages()[-2:] == ["Still here.", "and now?"]
+
+
+def _question(world: World, person: Person) -> None:
+    world.script(Reply(text=ANSWER, piece=3))
+    person.ask("what is this?")
+    assert re.search(r"(?m)^ *Title$", person.text) and "It says hello." in person.text
+    assert "x = 1" in person.text and "**" not in person.text
+
+
+def _approved_edit(world: World, person: Person, greet: Path) -> None:
+    world.script(edit('"hello"', '"goodbye ✓"'), Reply(text="Changed."))
+    person.say("change it")
+    person.wait("Allow edit_file")
+    for line in (
+        "--- a/greet.py",
+        "+++ b/greet.py",
+        " def greet():",
+        '-    return "hello"',
+        '+    return "goodbye ✓"',
+    ):
+        assert re.search(rf"(?m)^ +{re.escape(line)}$", person.text), line
+    person.send("y")
+    person.pump(0.2)
+    assert greet.read_text(encoding="utf-8") == GREET, "a key within the guard time must not count"
+    person.pump(GUARD_S)
+    person.send("\r")
+    person.pump(0.2)
+    assert greet.read_text(encoding="utf-8") == GREET, "Enter must not approve"
+    person.send("y")
+    person.turn_over()
+    assert greet.read_text(encoding="utf-8") == GREET.replace("hello", "goodbye ✓")
+
+
+def _refused_command(world: World, person: Person) -> None:
+    world.script(shell("make deploy"), Reply(text="I see."))
+    person.say("deploy it")
+    person.decide("Allow shell.* make deploy", "")
+    person.type(WORDS)
+    person.send("\r")
+    person.turn_over()
+    assert world.messages(role="tool")[-1].endswith(f"said: {WORDS}")
+
+
+def _undone_command(world: World, person: Person, greet: Path) -> None:
+    before = greet.read_bytes()
+    world.script(shell("sed -i s/goodbye/bye/ greet.py; chmod 755 greet.py; touch new.txt"), Reply(text="Done."))
+    person.say("shorter")
+    person.decide("Allow shell.* sed", "y")
+    person.turn_over()
+    assert b"bye" in greet.read_bytes() and (world.work / "new.txt").exists()
+    person.say("/undo")
+    person.wait("Took back 1 turn: shorter")
+    assert greet.read_bytes() == before and not greet.stat().st_mode & 0o111
+    assert not (world.work / "new.txt").exists()
+
+
+def _commands_that_show(person: Person) -> None:
+    person.say("/diff")
+    person.wait(r'(?m)^\+    return "goodbye ✓"')
+    assert "new.txt" not in person.text.rpartition("diff --git")[2]
+    person.say("/status")
+    person.wait(r"directory +\S+/work")
+    person.wait(r"model +openai/mock-model")
+    person.say("/cost")
+    person.wait(r"\$\? for 7 requests")
+    person.wait(r"cache read +448")
+    person.say("/context")
+    person.wait(r"(?m)^ +\S+ +system prompt")
+
+
+def test_stopping(world: World) -> None:
+    """Ctrl-C in a command; Ctrl-C and Esc in a stream gone silent; the next turn works each time."""
+    (world.work / "stubborn.sh").write_text("trap '' TERM INT\nsleep 60\n", encoding="utf-8")
+    with Person(world) as person:
+        world.script(shell("sh stubborn.sh"), shell("sleep 60"))
+        person.say("sleep badly")
+        person.decide("Allow shell", "y")
+        until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
+        assert person.stop("\x03") < STOPPED_S
+        until(lambda: not world.alive(b"sleep"), timeout_s=2.0)
+        person.say("sleep")  # known to only read: it needs no question
+        until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
+        assert person.stop("\x03") < STOPPED_S
+        until(lambda: not world.alive(b"sleep"), timeout_s=2.0)
+        for key in ("\x03", "\x1b"):
+            world.script(Reply(text="one two three four", piece=4, hang="mid_stream", after=3))
+            person.say("talk")
+            person.wait(r"(?m)^one tw", timeout=3.0)
+            person.type("my draft")
+            person.wait_line("my draft")
+            assert person.stop(key) < STOPPED_S
+            person.wait_line("my draft")
+            person.send("\x03")
+            person.wait("(?m)^>$")
+        world.script(Reply(hang="before_headers"), Reply(text="Well rested."))
+        person.say("hello?")
+        until(
+            lambda: not person.pump(0.01) or world.server.requests[-1].body["messages"][-1]["content"] == "hello?"
+        )
+        assert person.stop("\x1b") < STOPPED_S
+        person.ask("again")
+        person.wait("Well rested.")
+        person.leave()
+    told = world.messages()
+    assert world.messages(role="user")[1:] == ["sleep", "talk", "talk", "hello?", "again"]
+    assert sum("[interrupted" in text and text.startswith("one tw") for text in told) == 2
+
+
+def test_a_draft_typed_while_an_answer_streams(world: World) -> None:
+    words = [f"word{number}" for number in range(60)]
+    world.script(Reply(text=" ".join(words), piece=6, event_delay_s=0.015), Reply(text="noted"))
+    with Person(world) as person:
+        person.say("go")
+        person.wait("word3")
+        person.type("my draft – größer")
+        person.turn_over()
+        person.wait_line("my draft – größer")
+        assert re.findall(r"word\d+", person.text) == words
+        person.send("\r")
+        person.turn_over()
+        person.leave()
+    assert world.messages()[-1] == "my draft – größer"
+
+
+def test_always_lasts(world: World) -> None:
+    """For the project: the same command is not asked about in the next session, another one is."""
+    mark, marker = shell("touch marker"), world.work / "marker"
+    world.script(mark, Reply(text="1"), mark, Reply(text="2"), mark, shell("make it"), Reply(text="3"))
+    with Person(world) as person:
+        person.say("do it")
+        _always(person, "p")
+        marker.unlink()
+        person.ask("again")
+        marker.unlink()
+        person.leave()
+    with Person(world) as person:
+        person.say("once more")
+        person.decide("Allow shell.* make it", "n")
+        person.turn_over()
+        assert "? shell touch" not in person.text and marker.exists()
+        person.leave()
+
+
+def test_always_for_this_session_only(world: World) -> None:
+    mark, marker = shell("touch marker"), world.work / "marker"
+    world.script(mark, Reply(text="1"), mark, Reply(text="2"), mark, Reply(text="3"))
+    with Person(world) as person:
+        person.say("do it")
+        _always(person, "s")
+        marker.unlink()
+        person.leave()
+    with Person(world, "-c") as person:
+        person.ask("again")
+        marker.unlink()
+        person.leave()
+    with Person(world) as person:
+        person.say("a new session")
+        person.decide("Allow shell.* marker", "n")
+        person.turn_over()
+        person.leave()
+    assert not marker.exists()
+
+
+def _always(person: Person, scope: str) -> None:
+    person.decide("Allow shell.* marker", "a")
+    person.wait(r"Always allow shell\(touch")
+    person.send(scope)
+    person.turn_over()
+
+
+def test_killed_while_a_question_was_open(world: World) -> None:
+    world.script(shell("make it", text="Let me."), Reply(text="Not then."))
+    with Person(world) as person:
+        person.say("build")
+        person.wait("Allow shell.* make it")
+        person.process.kill()
+        person.finish()
+        person.nothing_forbidden()
+    with Person(world, "-c") as person:
+        person.wait("carrying on")
+        person.decide("Allow shell.* make it", "n")
+        person.turn_over()
+        person.leave()
+    assert len(world.bodies()) == 2 and "refused" in world.messages()[-1]
+    assert not world.records("call_started")
+
+
+def test_killed_in_a_command(world: World) -> None:
+    """Its outcome is unknown, is said to be, and it is not run again."""
+    world.script(shell("echo began >> marker; sleep 60"))
+    with Person(world, "--mode", "yolo") as person:
+        person.say("run it")
+        until(lambda: not person.pump(0.01) or (world.work / "marker").exists())
+        person.process.kill()
+        person.finish()
+    for pid in world.alive(b"sleep"):
+        os.kill(pid, signal.SIGKILL)
+    world.script(Reply(text="I will look."))
+    with Person(world, "-c") as person:
+        person.turn_over()
+        assert "unknown" in person.text
+        person.leave()
+    assert "Its outcome is unknown" in world.messages()[-1]
+    assert (world.work / "marker").read_text(encoding="utf-8") == "began\n"
+
+
+def test_two_at_one_session(world: World) -> None:
+    world.script(Reply(text="one"), Reply(text="other"), Reply(text="fork"))
+    assert world.run("run", "hello").code == 0
+    locked = r"session \S+ is in use by another process.*--fork"
+    with Person(world, "-c") as person:
+        identifier = world.sessions()[0].stem.rpartition("-")[2]
+        for arguments in (["-c"], ["run", "-c", "go on"], ["resume", identifier]):
+            done = world.run(*arguments)
+            assert done.code not in (0, 3, 4, 5, 6, 7, 8) and re.search(locked, done.err) and not done.out
+        with Person(world) as second:
+            second.ask("hi")
+            second.say(f"/resume {identifier}")
+            second.wait("is in use by another process")
+            second.wait("resumed")  # the session it came from, instead of none
+            second.leave()
+            assert identifier not in second.text.partition("Resume with")[2]
+        assert world.run("run", "-c", "go on", "--fork").out.strip()
+        person.leave()
+
+
+def test_leaving_a_session_for_a_new_one_and_back(world: World) -> None:
+    world.script(Reply(text="first answer"), Reply(text="second answer"), Reply(text="third answer"))
+    with Person(world, "the first prompt") as person:
+        person.turn_over()
+        (path,) = world.sessions()
+        person.pump(0.1)
+        person.say("/new")
+        until(lambda: not person.pump(0.02) or person.text.count("/help for commands") == 2)
+        person.ask("the second prompt")
+        person.pump(0.1)
+        person.say(f"/resume {path.stem.rpartition('-')[2]}")
+        person.wait("resumed")
+        person.ask("the third prompt")
+        person.leave()
+    assert [text.rpartition("\n")[2] for text in world.messages()] == [
+        "the first prompt", "first answer", "the third prompt",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, None], ids=["TERM", "HUP", "window closed"])
+def test_the_end_comes_from_outside(world: World, how: signal.Signals | None) -> None:
+    """The command dies, the session is saved, the terminal is as it was."""
+    world.script(shell("sleep 60"), Reply(text="back"))
+    with Person(world) as person:
+        person.say("sleep")
+        until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
+        begun = time.monotonic()
+        if how is None:
+            person.hang_up()
+        else:
+            person.process.send_signal(how)
+            assert person.finish() == 143
+            assert b"\x1b[?2004l" in person.log.rpartition(b"\x1b[?2004h")[2]
+            person.nothing_forbidden()
+        person.process.wait(3)
+        assert time.monotonic() - begun < 2.5
+    assert not world.alive()
+    with Person(world, "-c") as person:
+        person.ask("go on")
+        person.leave()
+    assert world.messages()[-1] == "go on" and "may have had effects" in world.messages()[-2]
+
+
+def test_what_is_asked_about_is_shown_in_full(world: World) -> None:
+    """However long it is, and nothing in it reaches the terminal."""
+    lines = [f"line {number} \x1b[2J\x1b]0;title\x07 größe" for number in range(90)]
+    world.script(
+        Reply(calls=(Call("write_file", {"path": "long.txt", "content": "\n".join(lines)}),)), Reply(text="no")
+    )
+    with Person(world, rows=24) as person:
+        person.say("write it")
+        person.decide("Allow write_file", "n")
+        shown = re.findall(r"(?m)^ +\+line (\d+) ", person.text)
+        assert [int(number) for number in shown] == list(range(90))
+        person.turn_over()
+        person.leave()
+    assert not (world.work / "long.txt").exists()

@@ -1,0 +1,322 @@
+"""`agent run` as a script sees it: what is on standard output, exit codes, signals, sessions."""
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.model.server import Call, Reply
+
+from .world import Done, World, finish, shell, until
+
+OVERLOADED = Reply(status=503, headers={"retry-after": "9999"}, body={"error": {"message": "busy"}})
+OVERFLOW = Reply(status=400, body={"error": {"message": "too long", "code": "context_length_exceeded"}})
+PRICES = "providers.openai.models.mock-model.prices={input: 1000, output: 1000, cache_read: 1000}"
+
+
+def can_go_on(world: World, prompt: str) -> None:
+    """The session goes on where it was: the prompt is kept and the strict server takes the request."""
+    world.script(Reply(text="going on"))
+    done = world.run("run", "-c", "go on", "--max-turns", "5")
+    assert (done.code, done.out) == (0, "going on\n"), done.err
+    told = world.messages(role="user")
+    assert prompt in told[0] and told[-1] == "go on"
+
+
+def stream_of(done: Done) -> list[dict[str, Any]]:
+    """Checks what holds of every `stream-json` output, and returns its lines."""
+    lines = done.lines
+    assert lines[0]["type"] == "session_started" and lines[-1]["type"] == "result"
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert all(line["time"] > 0 and "submission_id" in line for line in lines)
+    assert [line["type"] for line in lines].count("result") == 1
+    assert done.result["exit_code"] == done.code
+    assert done.result["session_id"] == lines[0]["session_id"]
+    return lines
+
+
+def test_text_is_the_answer_and_nothing_else(world: World) -> None:
+    world.script(shell("echo noise; echo noise >&2"), Reply(text="The answer: größer ✓"))
+    done = world.run("run", "ask")
+    assert done == Done(0, "The answer: größer ✓\n", done.err)
+    assert "✓ shell echo noise" in done.err
+
+
+def test_quiet_says_nothing_else(world: World) -> None:
+    world.script(shell("echo noise"), Reply(text="done"))
+    assert world.run("run", "ask", "-q") == Done(0, "done\n", "")
+
+
+def test_json_is_one_object(world: World) -> None:
+    (world.work / "a.txt").write_text("one\ntwo\n", encoding="utf-8")
+    world.script(
+        shell("rm a.txt; printf 'x\\ny\\n' > b.txt; exit 3"),
+        Reply(text="done"),
+    )
+    done = world.run("run", "ask", "--output-format", "json", "--mode", "yolo")
+    (result,) = done.lines
+    (command,) = result.pop("commands")
+    assert command.pop("duration_s") >= 0
+    assert command == {"command": "rm a.txt; printf 'x\\ny\\n' > b.txt; exit 3", "exit_code": 3}
+    for name in ("seq", "submission_id", "time", "duration_s"):
+        assert result.pop(name)
+    assert result == {
+        "type": "result",
+        "session_id": world.records("session")[0]["session_id"],
+        "stop_reason": "end_turn",
+        "exit_code": 0,
+        "text": "done",
+        "structured": None,
+        "usage": {
+            "input": 72,
+            "output": 40,
+            "cache_read": 128,
+            "cache_write": None,
+            "reasoning": 10,
+            "requests": 2,
+        },
+        "cost_usd": None,
+        "turns": 2,
+        "changed_files": [
+            {"path": "a.txt", "kind": "deleted", "added": 0, "removed": 2},
+            {"path": "b.txt", "kind": "created", "added": 2, "removed": 0},
+        ],
+        "verified": None,
+        "denied": [],
+        "error": None,
+    }
+
+
+def test_stream_json_is_one_event_a_line(world: World) -> None:
+    world.script(shell("echo out"), Reply(text="größer\n✓", reasoning="hm", piece=2))
+    done = world.run("run", "ask", "--output-format", "stream-json")
+    lines = stream_of(done)
+    types = [line["type"] for line in lines]
+    assert types.index("tool_call_started") < types.index("tool_output") < types.index("tool_call_finished")
+    assert "".join(line["text"] for line in lines if line["type"] == "text_delta") == "größer\n✓"
+    assert done.result["text"] == "größer\n✓" and done.result["usage"]["requests"] == 2
+
+
+CASES: dict[str, tuple[int, str, list[Reply], list[str]]] = {
+    "ends": (0, "end_turn", [Reply(text="ok")], []),
+    "bad request": (1, "internal_error", [Reply(status=400, body={"error": {"message": "odd"}})], []),
+    "unknown model": (2, "bad_model", [Reply(status=404, body={"error": {"code": "model_not_found"}})], []),
+    "refused key": (3, "auth_error", [Reply(status=401, body={"error": {"message": "bad key"}})], []),
+    "overloaded": (4, "provider_error", [OVERLOADED], []),
+    "all attempts fail": (4, "provider_error", [Reply(status=500, headers={"retry-after": "0"})] * 6, []),
+    "turns": (5, "turn_limit", [shell("echo a"), Reply(text="closing")], ["--max-turns", "1"]),
+    "cost": (5, "cost_limit", [shell("echo a"), Reply(text="closing")], ["--max-cost", "0.1", "--set", PRICES]),
+    "time of a turn": (5, "time_limit", [Reply(hang="after_headers"), Reply(text="c")], ["--set", "limits.time_s=0.5"]),
+    "time of a run": (5, "time_limit", [Reply(hang="after_headers")], ["--timeout", "0.7"]),
+    "time in a tool": (5, "time_limit", [shell("sleep 60")], ["--timeout", "0.7"]),
+    "context": (5, "context_limit", [OVERFLOW], []),
+    "output limit": (5, "length_limit", [Reply(text="a", finish="length")] * 5, []),
+    "denied": (6, "end_turn", [shell("touch x"), Reply(text="not allowed")], []),
+    "repetition": (7, "stuck", [shell("echo a")] * 5, []),
+    "empty": (7, "no_answer", [Reply()] * 2, []),
+    "filtered": (7, "content_filter", [Reply(text="a", finish="content_filter")], []),
+    "not verified": (8, "end_turn", [Reply(text="ok")], ["--verify", "test -e proof"]),
+    "denied and not verified": (8, "end_turn", [shell("touch x"), Reply(text="no")], ["--verify", "false"]),
+    "stuck and denied": (7, "stuck", [shell("touch x")] * 5, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_exit_codes(world: World, case: str) -> None:
+    code, reason, replies, options = CASES[case]
+    world.script(*replies)
+    done = world.run("run", "the task", "--output-format", "stream-json", *options)
+    stream_of(done)
+    assert (done.code, done.result["stop_reason"]) == (code, reason), done.err
+    assert "Traceback" not in done.err
+    assert (done.result["error"] is not None) == (
+        case in ("bad request", "unknown model", "context") or code in (3, 4)
+    )
+    if code in (3, 4):
+        assert done.result["error"]["hint"] and done.result["error"]["message"] in done.err
+    can_go_on(world, "the task")
+
+
+def test_a_denied_action_names_what_would_allow_it(world: World) -> None:
+    world.script(shell("touch x"), Reply(text="no"))
+    done = world.run("run", "ask", "--output-format", "json")
+    (denied,) = done.result["denied"]
+    assert done.code == 6 and denied["tool"] == "shell" and denied["rule"] == "mode ask"
+    assert "`shell(touch " in denied["reason"] and "--mode" in denied["reason"]
+    assert denied["reason"] == world.messages(role="tool")[0]
+    assert not (world.work / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "config", "message"),
+    [
+        (["--nosuch"], "", "unknown option --nosuch"),
+        (["--mode", "fast"], "", "not one of plan, ask"),
+        (["--max-turns", "0"], "", "not greater than 0"),
+        (["second"], "", "in quotes"),
+        (["-C", "nowhere"], "", "nowhere is not a directory"),
+        (["--fork"], "", "--fork needs --continue or --resume"),
+        (["-i", "nowhere.png"], "", "No such file"),
+        (["--output-schema", "nowhere.json"], "", "nowhere.json"),
+        (["-o", "nowhere/out.txt"], "", "its folder does not exist"),
+        (["--set", "limits.turn=1"], "", "did you mean `turns`"),
+        ([], "mode: ask\nlimits:\n  turn: 3\n", r"config.yaml:3: unknown key `limits.turn`; did you mean `turns`"),
+        ([], "limits:\n  turns: many\n", r"config.yaml:2: limits.turns: Expected `int | null`"),
+        ([], "mode: ask\n  more: indented\n", "config.yaml:2: not valid YAML"),
+        ([], "permissions:\n  deny:\n  - shell((\n", "config.yaml:3: 'shell((' is not a rule"),
+    ],
+)
+def test_wrong_usage_starts_nothing(world: World, arguments: list[str], config: str, message: str) -> None:
+    (world.config / "config.yaml").write_text(config, encoding="utf-8")
+    done = world.run("run", "ask", *arguments)
+    assert (done.code, done.out) == (2, "") and message in done.err
+    assert len(done.err.splitlines()) == 1 and not world.state.exists() and not world.bodies()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None}, "set OPENAI_API_KEY"),
+        ({"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None, "AGENT_MODEL": None}, "agent doctor"),
+    ],
+)
+def test_without_a_key(world: World, changes: dict[str, str | None], message: str) -> None:
+    done = world.run("run", "ask", env=changes)
+    assert (done.code, done.out) == (3, "") and message in done.err
+    assert not world.state.exists()
+
+
+def test_verify_decides(world: World) -> None:
+    world.script(shell("touch proof"), Reply(text="done"))
+    check = "test -e proof && echo seen"
+    done = world.run("run", "ask", "--mode", "yolo", "--output-format", "json", "--verify", check)
+    assert done.code == 0 and done.result["verified"] is True and "seen" in done.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "structured"),
+    [
+        ('{"n": 1}', 0, {"n": 1}),
+        ('```json\n{"n": 2}\n```', 0, {"n": 2}),
+        ('{"n": "x"}', 8, None),
+        ("no JSON", 8, None),
+    ],
+)
+def test_output_schema(world: World, answer: str, code: int, structured: object) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    (world.work / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    world.script(Reply(text=answer))
+    done = world.run("run", "ask", "--output-schema", "schema.json", "--output-format", "json")
+    assert (done.code, done.result["structured"], done.result["text"]) == (code, structured, answer)
+    assert (done.result["error"] is None) == (code == 0)
+
+
+MOMENTS: dict[str, Reply] = {
+    "before the first byte": Reply(hang="before_headers"),
+    "in a stream": Reply(text="partial " * 4, piece=8, hang="mid_stream", after=3),
+    "in a tool": shell("sh stubborn.sh"),
+    "in a wait": Reply(status=429, headers={"retry-after": "60"}, body={"error": {"message": "slow"}}),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    ("number", "code", "reason"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_signals(world: World, number: signal.Signals, code: int, reason: str, moment: str) -> None:
+    (world.work / "stubborn.sh").write_text("trap '' TERM INT\nsleep 60\n", encoding="utf-8")
+    world.script(MOMENTS[moment])
+    process = world.start("run", "the task", "--output-format", "stream-json", "--mode", "yolo")
+    until(lambda: world.alive(b"sleep\x0060") if moment == "in a tool" else world.server.requests)
+    time.sleep(0.1)
+    pressed = time.monotonic()
+    process.send_signal(number)
+    done = finish(process, timeout_s=10)
+    assert time.monotonic() - pressed < 2
+    stream_of(done)
+    assert (done.code, done.result["stop_reason"], done.result["error"]) == (code, reason, None)
+    assert not world.alive()
+    world.server.add(Reply(text="going on"))
+    assert world.run("run", "-c", "go on").out == "going on\n"
+    told = world.messages()
+    assert "the task" in told[0] and told[-1] == "go on"
+    if moment == "in a stream":
+        assert told[1].startswith("partial partial ") and "interrupted" in told[1]
+    if moment == "in a tool":
+        assert "may have had effects" in told[2]
+
+
+def test_a_signal_during_verify_does_not_wait_for_it(world: World) -> None:
+    world.script(Reply(text="done"))
+    process = world.start("run", "the task", "--output-format", "json", "--verify", "sleep 60")
+    until(lambda: world.alive(b"sleep\x0060"))
+    pressed = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    done = finish(process)
+    assert time.monotonic() - pressed < 2
+    assert (done.code, done.result["text"], done.result["verified"]) == (130, "done", None)
+    can_go_on(world, "the task")
+
+
+def test_continue_resume_fork_and_no_session(world: World) -> None:
+    world.script(*(Reply(text=f"answer {number}") for number in range(1, 7)))
+    assert world.run("run", "one").code == 0
+    (path,) = world.sessions()
+    assert world.run("run", "two", "-c").out == "answer 2\n"
+    identifier = path.stem.rpartition("-")[2]
+    assert world.run("run", "three", "-r", identifier[:5]).out == "answer 3\n"
+    assert world.run("run", "four", "-c", "--fork").out == "answer 4\n"
+    first, fork = world.sessions()
+    header = json.loads(fork.read_text(encoding="utf-8"))[0]
+    assert first == path and header["forked_from"] == identifier
+    everything = world.state.glob("sessions/*/*")
+    before = {file: file.read_bytes() for file in everything}
+    assert world.run("run", "five", "-r", identifier, "--no-session").out == "answer 5\n"
+    assert world.run("run", "six", "--no-session").out == "answer 6\n"
+    assert {file: file.read_bytes() for file in world.state.glob("sessions/*/*")} == before
+    assert [text.rpartition("\n")[2] for text in world.messages(-2)] == [
+        "one", "answer 1", "two", "answer 2", "three", "answer 3", "five",
+    ]  # fmt: skip
+    assert len(world.messages(-1)) == 1
+
+
+def test_no_session_to_go_on_with(world: World) -> None:
+    for arguments in (["-c"], ["-r", "abc"]):
+        done = world.run("run", "ask", *arguments)
+        assert (done.code, done.out) == (2, "") and "session" in done.err and len(done.err.splitlines()) == 1
+
+
+def test_another_directory_has_its_own_sessions(world: World) -> None:
+    (world.work / "sub").mkdir()
+    world.script(shell("pwd"), Reply(text="sub"), Reply(text="top"))
+    done = world.run("run", "ask", "-C", "sub", "-o", "out.txt", "--output-format", "stream-json")
+    assert done.lines[0]["cwd"] == str(world.work / "sub") and done.code == 0
+    assert world.messages()[-1].startswith(str(world.work / "sub"))
+    assert (world.work / "out.txt").read_text(encoding="utf-8") == "sub"
+    assert world.run("run", "-c", "go on").code != 0
+    assert world.run("run", "-c", "go on", "-C", "sub").code == 0
+
+
+def test_an_image_is_sent(world: World, tmp_path: Path) -> None:
+    image = bytes.fromhex("89504e470d0a1a0a") + b"picture"
+    (world.work / "ü.png").write_bytes(image)
+    world.script(Reply(text="a picture"))
+    assert world.run("run", "what is this?", "-i", "ü.png").code == 0
+    parts = [
+        part
+        for message in world.bodies()[0]["messages"]
+        for part in message["content"]
+        if message["role"] == "user"
+    ]
+    assert "data:image/png;base64,iVBORw0KGgpwaWN0dXJl" in json.dumps(parts)
+    assert "what is this?" in json.dumps(parts)
+
+
+def test_two_calls_with_one_id_both_run(world: World) -> None:
+    calls = tuple(Call("shell", {"command": f"echo {name} >> marker"}, id="same") for name in "ab")
+    world.script(Reply(calls=calls), Reply(text="done"))
+    assert world.run("run", "ask", "--mode", "yolo").code == 0
+    assert (world.work / "marker").read_text(encoding="utf-8") == "a\nb\n"
