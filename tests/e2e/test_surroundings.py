@@ -245,8 +245,9 @@ def test_lines_piped_into_the_conversation(world: World) -> None:
     assert "\x1b" not in done.out and prompt_of(world) == "first größer"
     done = world.run(text="/new\nsecond\\\nline\\")
     assert done.code == 0 and "zwei" in done.out and "Resume with: agent resume" in done.out
-    first, second = (json.loads(path.read_text(encoding="utf-8")) for path in world.sessions())
+    saved = (json.loads(path.read_text(encoding="utf-8")) for path in world.sessions())
+    first, second = sorted(saved, key=lambda records: records[0]["time"])  # names within a second have no order
     assert [record["text"] for record in (*first, *second) if record["type"] == "user"] == [
         "first größer",
-        "second",
+        "second\nline\\",
     ]
