@@ -121,8 +121,8 @@ class Agent:
                     self._turns.put_nowait(submission)
                 case Steer() as steer:
                     self._steer(submission, steer)
-                case Interrupt():
-                    self._handlers.stop_reason = "interrupted"
+                case Interrupt(reason=reason):
+                    self._handlers.stop_reason = reason
                     self._settle(submission, self._cancel_active(), "nothing was running")
                 case ApprovalAnswer() as answer:
                     self._settle(submission, self._handlers.approvals.answer(answer), "no longer open")

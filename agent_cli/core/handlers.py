@@ -147,7 +147,7 @@ class Handlers:
             self.failed(submission, failure, changes)
         elif stop is None:
             self._give_back_steers(submission.id)
-            self.aborted(submission, changes)
+            self.aborted(submission, changes, self.session.partial_text(turn.turn_id))
         else:
             self.bus.emit(
                 TurnCompleted(
@@ -280,10 +280,12 @@ class Handlers:
         self._models.effort = effort
         self.bus.emit(SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
 
-    def aborted(self, submission: Submission, changes: tuple[FileChange, ...] = ()) -> None:
+    def aborted(self, submission: Submission, changes: tuple[FileChange, ...] = (), text: str = "") -> None:
         """Tell that a task was stopped."""
         if isinstance(submission.operation, UserInput):
-            self.bus.emit(TurnAborted(stop_reason=self.stop_reason, changes=changes, submission_id=submission.id))
+            self.bus.emit(
+                TurnAborted(stop_reason=self.stop_reason, text=text, changes=changes, submission_id=submission.id)
+            )
             return
         error = ErrorInfo(kind="interrupted", message="stopped by the user")
         self._not_done(submission, error)

@@ -126,6 +126,13 @@ class Session:
                 return message.text
         return ""
 
+    def partial_text(self, turn_id: str) -> str:
+        """What a stopped turn was saying when it was stopped; empty when it said nothing."""
+        for record in reversed(self.records):
+            if isinstance(record, AssistantMessage) and record.turn_id == turn_id:
+                return record.text if record.finish == "interrupted" else ""
+        return ""
+
     def last_call(self) -> tuple[int, ModelCalled] | None:
         """Index and record of the newest main call whose usage is known and still describes the
         conversation: nothing was folded or undone since."""

@@ -9,16 +9,14 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
 from ..policy.authorize import strictest
 from ..policy.rules import RuleError
-from ..protocol.actions import Allow, Ask, Deny, ReadPath, Verdict, WritePath
+from ..protocol.actions import Allow, Ask, Deny, ReadPath, RunCommand, WritePath
 from ..protocol.events import (
     AnyEvent,
-    ApprovalItem,
     Notice,
     PlanUpdated,
     ToolCallFinished,
@@ -30,36 +28,18 @@ from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..protocol.operations import Decision
 from ..protocol.records import CallStarted, Granted
 from ..store.session_file import StoreError
-from ..tools.base import Preview, Tool, ToolContext, ToolError, ToolOutcome
+from ..tools.base import ToolContext, ToolError, ToolOutcome
 from ..tools.registry import Registry
 from .approvals import Abandoned, Approvals
 from .checkpointing import Checkpointing
 from .guards import RepetitionGuard
 from .history import UNKNOWN_OUTCOME, OpenCall
+from .job import LONGEST_REMAINS, Job, approval_item, describe, failure, refused_unattended, stopped
 from .permissions import Permissions
 from .session import Session
 
 _LONGEST_RESULT = 100_000
 """Characters; tools bound their own output well below this."""
-
-
-class Job:
-    """One call on its way: what it means, what the policy says, what the user said."""
-
-    def __init__(self, call: ToolCall, turn_id: str) -> None:
-        self.call = call
-        self.turn_id = turn_id
-        """The turn in which the model made it."""
-        self.tool: Tool | None = None
-        self.params: Any = None
-        self.title = call.name
-        self.writes: tuple[str, ...] = ()
-        self.reads_only = False
-        self.verdict: Verdict = Allow("")
-        self.preview: Preview | None = None
-        self.approved = False
-        self.edited = False
-        self.result: ToolResult | None = None
 
 
 class ToolRunner:
@@ -130,7 +110,7 @@ class ToolRunner:
         jobs = [self._prepare(each.call, each.turn_id) for each in calls]
         for job, each in zip(jobs, calls, strict=True):
             if each.started and not job.reads_only:
-                job.result = _failure(job, "unknown", UNKNOWN_OUTCOME)
+                job.result = failure(job, "unknown", UNKNOWN_OUTCOME)
         await self._run(jobs)
 
     def _prepare(self, call: ToolCall, turn_id: str) -> Job:
@@ -140,7 +120,7 @@ class ToolRunner:
             self._guard.saw_wellformed()
         except Exception as error:  # whatever is wrong with arguments is answered, never raised
             self._guard.saw_malformed(call.name)
-            job.result = _failure(job, "failed", f"{_describe(error)}\nThe call was not run.")
+            job.result = failure(job, "failed", f"{describe(error)}\nThe call was not run.")
             return job
         self._judge(job)
         return job
@@ -152,9 +132,10 @@ class ToolRunner:
             job.title = job.tool.title(job.params) or job.call.name
             actions = job.tool.actions(job.params, self._context)
         except Exception as error:  # a tool's own fault must answer its own call only
-            job.result = _failure(job, "failed", _describe(error))
+            job.result = failure(job, "failed", describe(error))
             return
         job.writes = tuple(action.path for action in actions if isinstance(action, WritePath))
+        job.command = next((action.command for action in actions if isinstance(action, RunCommand)), "")
         job.reads_only = all(isinstance(action, ReadPath) for action in actions)
         job.verdict = strictest(self._permissions.authorize(action) for action in actions)
 
@@ -195,12 +176,12 @@ class ToolRunner:
         self._judge(job)  # a mode or a rule may have changed since, or an earlier call the files
         match job.verdict:
             case Deny(rule=rule, reason=reason):
-                job.result = _failure(job, "denied", f"Denied: {reason}. Decided by: {rule}.", rule)
+                job.result = failure(job, "denied", f"Denied: {reason}. Decided by: {rule}.", rule)
             case Ask() if not job.approved and job.result is None:
                 if self._approvals.interactive:
                     await self._ask(jobs[jobs.index(job) :])
                 else:
-                    job.result = _refused_unattended(job, job.verdict)
+                    job.result = refused_unattended(job, job.verdict)
             case _:
                 pass
 
@@ -217,7 +198,7 @@ class ToolRunner:
         batch = [job for job in batch if job.result is None]
         if not batch:
             return
-        decisions = await self._approvals.ask(tuple(_item(job) for job in batch), self._submission_id)
+        decisions = await self._approvals.ask(tuple(approval_item(job) for job in batch), self._submission_id)
         for job in batch:
             self._apply(job, decisions.get(job.call.id) or Decision(job.call.id, allow=False))
 
@@ -229,13 +210,13 @@ class ToolRunner:
         except Exception as error:  # a tool's own fault must answer its own call only
             if not first:
                 return False
-            job.result = _failure(job, "failed", _describe(error))
+            job.result = failure(job, "failed", describe(error))
         return True
 
     def _apply(self, job: Job, decision: Decision) -> None:
         if not decision.allow:
             said = f" They said: {decision.feedback}" if decision.feedback.strip() else ""
-            job.result = _failure(job, "denied", f"The user refused this call.{said}", "the user")
+            job.result = failure(job, "denied", f"The user refused this call.{said}", "the user")
             return
         if decision.arguments is not None and decision.arguments != job.call.arguments:
             self._replace(job, decision.arguments)
@@ -248,7 +229,7 @@ class ToolRunner:
         try:
             job.tool, job.params = self._registry.parse(job.call.name, arguments)
         except ToolError as error:
-            job.result = _failure(job, "failed", f"The user's edit could not be read: {error}")
+            job.result = failure(job, "failed", f"The user's edit could not be read: {error}")
             return
         job.edited = True
         self._judge(job)
@@ -265,11 +246,11 @@ class ToolRunner:
         """Run an allowed call; its result is always set, cancellation included."""
         assert job.tool is not None
         if isinstance(job.verdict, Deny):
-            job.result = _failure(job, "denied", f"Denied: {job.verdict.reason}.", job.verdict.rule)
+            job.result = failure(job, "denied", f"Denied: {job.verdict.reason}.", job.verdict.rule)
             return
         started = time.monotonic()
         status: ToolStatus = "cancelled"
-        outcome = ToolOutcome(text="Stopped before it ended; it may have had effects.", ok=False)
+        outcome: ToolOutcome | None = None
         try:
             if not job.reads_only:
                 await self._checkpointing.before_effect(self._turn_id, job.writes, self._submission_id)
@@ -288,13 +269,14 @@ class ToolRunner:
             outcome = ToolOutcome(text="The user went on with something else instead of answering.", ok=False)
             raise
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
-            outcome = ToolOutcome(text=_describe(error), ok=False)
+            outcome = ToolOutcome(text=describe(error), ok=False)
             status = "failed"
         finally:
-            job.result = self._result(job, outcome, status, time.monotonic() - started)
+            job.result = self._result(job, outcome or stopped(job), status, time.monotonic() - started)
 
     def _live(self, job: Job) -> Callable[[str], None]:
         def emit(text: str) -> None:
+            job.printed = (job.printed + text)[-LONGEST_REMAINS:]
             self._emit(ToolOutput(call_id=job.call.id, text=text, submission_id=self._submission_id))
 
         return emit
@@ -325,7 +307,7 @@ class ToolRunner:
     def _close(self, jobs: Sequence[Job], text: str) -> None:
         """Give every call of the batch that has none a result."""
         for job in jobs:
-            self._record(job, job.result or _failure(job, "cancelled", text))
+            self._record(job, job.result or failure(job, "cancelled", text))
 
     def _record(self, job: Job, result: ToolResult) -> None:
         """Save a result once and announce it."""
@@ -362,34 +344,3 @@ def _group(index: int, job: Job) -> int:
     """Neighbours with the same key form a group: readers that need no question share one."""
     together = job.result is not None or (job.reads_only and isinstance(job.verdict, Allow))
     return -1 if together else index
-
-
-def _failure(job: Job, status: ToolStatus, text: str, rule: str = "") -> ToolResult:
-    return ToolResult(
-        id=new_id("result"), call_id=job.call.id, tool=job.call.name, status=status, text=text, rule=rule
-    )
-
-
-def _refused_unattended(job: Job, verdict: Ask) -> ToolResult:
-    way = f"the rule `{verdict.grant}` under permissions.allow, or " if verdict.grant else ""
-    text = (
-        f"Denied: {verdict.reason} and nobody is there to approve it (decided by {verdict.rule}). "
-        f"It would be allowed by {way}another --mode. Do not try to get round it; go on without, or say what "
-        "the user should allow."
-    )
-    return _failure(job, "denied", text, verdict.rule)
-
-
-def _item(job: Job) -> ApprovalItem:
-    assert job.tool is not None and job.preview is not None and isinstance(job.verdict, Ask)
-    return ApprovalItem(
-        call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.preview.text,
-        preview_kind=job.preview.kind, reason=job.verdict.reason, rule=job.verdict.rule,
-        grant=job.verdict.grant, arguments=job.call.arguments, editable=job.tool.editable,
-    )  # fmt: skip
-
-
-def _describe(error: Exception) -> str:
-    if isinstance(error, ToolError):
-        return str(error)
-    return f"The tool failed unexpectedly: {type(error).__name__}: {error}"

@@ -6,6 +6,7 @@ import msgspec
 
 from .actions import Mode
 from .messages import Image
+from .stop import StopReason
 
 GrantScope = Literal["session", "project", "user"]
 
@@ -53,6 +54,9 @@ class QuestionAnswer(msgspec.Struct, frozen=True, tag=True):
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
     """Stop whatever runs, now. Queued inputs stay queued."""
+
+    reason: StopReason = "interrupted"
+    """Why: the user, a signal, or the time of a whole run."""
 
 
 class Undo(msgspec.Struct, frozen=True, tag=True):

@@ -56,9 +56,16 @@ class Sessions:
         return self.folder / f"{name}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:8]}"
 
     def paths(self, cwd: Path | None = None) -> list[Path]:
-        """Session files, newest first; of one directory, or all."""
-        folders = [self.project_folder(cwd)] if cwd is not None else self._projects()
-        files = [file for folder in folders for file in folder.glob("*-*.json")]
+        """Session files, newest first; of one directory, or all.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        try:
+            folders = [self.project_folder(cwd)] if cwd is not None else list(self._projects())
+            files = [file for folder in folders for file in _listed(folder)]
+        except OSError as error:
+            raise StoreError(f"cannot read the sessions in {self.folder}: {error.strerror}") from error
         return sorted(files, key=lambda file: (_modified(file), file.name), reverse=True)
 
     def find(self, prefix: str) -> Path:
@@ -105,6 +112,14 @@ class Sessions:
     def _projects(self) -> Iterator[Path]:
         if self.folder.is_dir():
             yield from (entry for entry in self.folder.iterdir() if entry.is_dir())
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return [folder / name for name in names if name.endswith(".json") and "-" in name]
 
 
 def _modified(path: Path) -> float:

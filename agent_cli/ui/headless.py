@@ -128,7 +128,7 @@ async def run_task(
     try:
         await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
         if stopper.reason and not work.done():
-            await client.submit(Interrupt())
+            await client.submit(Interrupt(stopper.reason))
             await asyncio.wait({work, over}, timeout=_GRACE_S, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for each in (watch, over, work):

@@ -87,10 +87,12 @@ def money(totals: Totals) -> str:
 
 
 def since(before: Totals, after: Totals) -> Totals:
-    """What was added between two sums; a field nobody has reported stays unknown."""
+    """What was added between two sums; a field nobody has reported stays unknown. A run that added calls
+    and no input had no report at all."""
+    silent = after.requests > before.requests and after.input == before.input
 
     def gain(new: int | None, old: int | None) -> int | None:
-        return None if new is None else new - (old or 0)
+        return None if new is None or silent else new - (old or 0)
 
     cost = None if after.cost_usd is None else after.cost_usd - (before.cost_usd or 0.0)
     requests, unpriced = after.requests - before.requests, after.unpriced - before.unpriced

@@ -146,3 +146,23 @@ async def test_the_text_that_was_streaming_is_marked(tmp_path: Path) -> None:
         await it.submit(Interrupt())
         await it.until_ended(submission)
         assert it.session.last_answer() == "slow"
+
+
+async def test_what_a_stopped_command_had_printed_reaches_the_model(tmp_path: Path) -> None:
+    command = "echo important; sleep 30"
+    async with engine(tmp_path, say(call("shell", command=command)), say("next"), mode="yolo") as it:
+        await stop_after(it, "go", it.until_type(ToolOutput))
+        result = it.of(ToolCallFinished)[0]
+        assert (result.status, result.command) == ("cancelled", command) and "important" in result.text
+        await it.prompt("and?")
+        assert "important" in it.model.requests[1].messages[2].text
+
+
+async def test_the_end_of_a_stopped_turn_carries_its_text_and_its_reason(tmp_path: Path) -> None:
+    async with engine(tmp_path, hang("half an answer")) as it:
+        submission = await it.submit(UserInput("go"))
+        await it.until(lambda e: getattr(e, "text", "") == "half an answer")
+        await it.submit(Interrupt("time_limit"))
+        end = await it.until_ended(submission)
+        assert isinstance(end, TurnAborted)
+        assert (end.stop_reason, end.text) == ("time_limit", "half an answer")

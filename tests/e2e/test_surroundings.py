@@ -168,7 +168,7 @@ def test_bytes_that_are_no_text(world: World) -> None:
     [
         (0o555, []),
         (0o000, []),
-        pytest.param(0o000, ["-c"], marks=pytest.mark.xfail(strict=True, reason="store: Sessions.paths raises")),
+        (0o000, ["-c"]),
     ],
 )
 def test_a_state_directory_that_cannot_be_used(world: World, mode: int, arguments: list[str]) -> None:

@@ -1,0 +1,76 @@
+"""One call on its way from the model to its result, and the results that need no tool."""
+
+from typing import Any
+
+from ..protocol.actions import Allow, Ask, Verdict
+from ..protocol.events import ApprovalItem
+from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
+from ..tools.base import Preview, Tool, ToolError, ToolOutcome
+
+LONGEST_REMAINS = 4_000
+"""Characters kept of what a stopped call had printed."""
+
+
+class Job:
+    """One call on its way: what it means, what the policy says, what the user said."""
+
+    def __init__(self, call: ToolCall, turn_id: str) -> None:
+        self.call = call
+        self.turn_id = turn_id
+        """The turn in which the model made it."""
+        self.tool: Tool | None = None
+        self.params: Any = None
+        self.title = call.name
+        self.writes: tuple[str, ...] = ()
+        self.command = ""
+        self.printed = ""
+        """The end of what it has shown so far."""
+        self.reads_only = False
+        self.verdict: Verdict = Allow("")
+        self.preview: Preview | None = None
+        self.approved = False
+        self.edited = False
+        self.result: ToolResult | None = None
+
+
+def stopped(job: Job) -> ToolOutcome:
+    """The outcome of a call that was stopped: what it had shown is kept."""
+    text = "Stopped before it ended; it may have had effects."
+    if job.printed.strip():
+        text = f"{text} It had printed:\n{job.printed}"
+    return ToolOutcome(text=text, ok=False, command=job.command)
+
+
+def failure(job: Job, status: ToolStatus, text: str, rule: str = "") -> ToolResult:
+    """A result without a run: the reason is the text."""
+    return ToolResult(
+        id=new_id("result"), call_id=job.call.id, tool=job.call.name, status=status, text=text, rule=rule
+    )
+
+
+def refused_unattended(job: Job, verdict: Ask) -> ToolResult:
+    """The result of a call that needed a person where none is: what would allow it."""
+    way = f"the rule `{verdict.grant}` under permissions.allow, or " if verdict.grant else ""
+    text = (
+        f"Denied: {verdict.reason} and nobody is there to approve it (decided by {verdict.rule}). "
+        f"It would be allowed by {way}another --mode. Do not try to get round it; go on without, or say what "
+        "the user should allow."
+    )
+    return failure(job, "denied", text, verdict.rule)
+
+
+def approval_item(job: Job) -> ApprovalItem:
+    """What the person is shown."""
+    assert job.tool is not None and job.preview is not None and isinstance(job.verdict, Ask)
+    return ApprovalItem(
+        call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.preview.text,
+        preview_kind=job.preview.kind, reason=job.verdict.reason, rule=job.verdict.rule,
+        grant=job.verdict.grant, arguments=job.call.arguments, editable=job.tool.editable,
+    )  # fmt: skip
+
+
+def describe(error: Exception) -> str:
+    """A tool's failure in words for the model."""
+    if isinstance(error, ToolError):
+        return str(error)
+    return f"The tool failed unexpectedly: {type(error).__name__}: {error}"
