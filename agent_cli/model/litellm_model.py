@@ -34,6 +34,8 @@ _ENV_AT_IMPORT = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
 """Not left in place: the commands the user runs inherit the environment."""
+_NO_PROVIDER = "LLM Provider NOT provided"
+"""LiteLLM's words for a prefix it does not know; the exception is that of any bad request."""
 _BY_CLASS: dict[str, ErrorKind] = {
     "ContextWindowExceededError": "context_overflow",
     "ContentPolicyViolationError": "content_filter",
@@ -235,6 +237,8 @@ def _model_error(error: BaseException) -> ModelError:
 
 
 def _kind(error: BaseException, message: str, answered: ErrorKind) -> ErrorKind:
+    if _NO_PROVIDER in message:
+        return "not_found"
     names = {cls.__name__ for cause in _causes(error) for cls in type(cause).__mro__}
     for name, kind in _BY_CLASS.items():
         if name in names:

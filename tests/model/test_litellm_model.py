@@ -120,6 +120,16 @@ async def test_exceptions_are_classified(reply: Reply, kind: str) -> None:
     assert error.limit_tokens == (4096 if kind == "context_overflow" else None)
 
 
+async def test_a_provider_that_nobody_knows_is_said_to_be_unknown() -> None:
+    model = await open_model("nosuch/x", Config(), {})
+    request = ModelRequest("s", (UserMessage(id="u", text="hi"),))
+    with pytest.raises(ModelError) as raised:
+        async for _ in model.stream(request):
+            pass
+    assert raised.value.kind == "not_found"
+    await model.aclose()
+
+
 async def test_the_wait_is_read_from_the_real_headers() -> None:
     headers = {"retry-after": "7", "x-request-id": "r7"}
     error = await failure(Server(Reply(status=429, headers=headers, body={"error": {"message": "slow"}})))
