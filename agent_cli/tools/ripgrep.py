@@ -126,13 +126,13 @@ def printable(name: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found.group())[1:-1], name)
 
 
-def _program() -> str:
-    """ripgrep: the one installed with us, else the one on the PATH.
+def _program(python: str = sys.executable) -> str:
+    """ripgrep: the one installed with us, beside `python`, else the one on the PATH.
 
     Raises:
         ToolError: there is none.
     """
-    beside = os.path.join(os.path.dirname(sys.executable), "rg")
+    beside = os.path.join(os.path.dirname(python), "rg")
     folders = os.environ.get("PATH", "").split(os.pathsep)
     candidates = (beside, *(os.path.join(folder, "rg") for folder in folders if os.path.isabs(folder)))
     for path in candidates:

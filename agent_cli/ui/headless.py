@@ -230,8 +230,9 @@ class _Run:
         match event:
             case ev.SessionStarted():
                 self._session_id = event.session_id
-            case ev.AnswerCompleted():
+            case ev.StepStarted() if event.kind != "summary":
                 self._turns += 1
+            case ev.AnswerCompleted():
                 self._text = event.text or self._text
             case ev.ToolCallFinished():
                 self._tool(event)

@@ -204,7 +204,6 @@ async def test_searches_read_their_real_path(context: ToolContext, root: Path) -
 
 async def test_ripgrep_is_the_one_installed_with_us(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert ripgrep._program() == str(Path(sys.executable).parent / "rg")
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="not installed"):
-        ripgrep._program()
+        ripgrep._program(str(tmp_path / "python"))

@@ -24,6 +24,7 @@ def finished(status: str = "ok", **more: Any) -> ev.ToolCallFinished:
 
 
 async def simple(client: FakeClient, submission: str, text: str) -> ev.AnyEvent:
+    client.emit(ev.StepStarted(step=1, model="m"), submission)
     client.emit(ev.TextDelta(text="do"), submission)
     client.emit(finished(command="pytest -q", exit_code=1, duration_s=0.5), submission)
     client.emit(
