@@ -77,7 +77,8 @@ class Agent:
             for submission_id, operation in self._waiting.items()
             if isinstance(operation, UserInput) and submission_id != self._running
         )
-        return self._handlers.snapshot(busy=self._active is not None, queued=queued)
+        busy = self._active is not None and not self._bus.has_ended(self._running)
+        return self._handlers.snapshot(busy=busy, queued=queued)
 
     async def diff(self) -> str:
         """Unified diff of the workspace against its state before the session's first change."""

@@ -34,6 +34,10 @@ class EventBus:
             except Exception:  # a log that fails is given up; it changes no turn
                 self._log = None
 
+    def has_ended(self, submission_id: str) -> bool:
+        """Whether a submission has had its terminal event."""
+        return submission_id in self._ended
+
     async def events(self) -> AsyncIterator[AnyEvent]:
         """All events, ending with `SessionClosed`."""
         while True:

@@ -94,6 +94,7 @@ class Handlers:
         self._turn: Turn | None = None
         self._leftover: list[str] = []
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
+        self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
         self.stop_reason: StopReason = "interrupted"
         """Why the next interruption happens."""
         context.ask = self._question if approvals.interactive else None
@@ -314,7 +315,16 @@ class Handlers:
         )
 
     def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
-        """What a status line shows."""
+        """What a status line shows. Asked many times a second while something is painted, so all of it that
+        depends on the conversation is computed once for each change of it."""
+        state = (len(self.session.records), self._info(), self._meter.learnt_window)
+        if self._pictured is None or self._pictured[0] != state:
+            self._pictured = (state, self._picture())
+        picture = self._pictured[1]
+        open_calls = 0 if busy else picture.open_calls
+        return msgspec.structs.replace(picture, busy=busy, queued=queued, open_calls=open_calls)
+
+    def _picture(self) -> Snapshot:
         model, mode, effort = self.session.settings()
         return Snapshot(
             session_id=self.session.header.session_id,
@@ -325,9 +335,9 @@ class Handlers:
             mode=mode,
             effort=effort,
             sandbox=self._settings.sandbox,
-            busy=busy,
-            queued=queued,
-            open_calls=len(history.open_calls(self.session.records)) if not busy else 0,
+            busy=False,
+            queued=(),
+            open_calls=len(history.open_calls(self.session.records)),
             context_tokens=self._meter.tokens(),
             context_window=self._meter.window(),
             context_parts=self._meter.parts(),

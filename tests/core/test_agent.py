@@ -146,3 +146,17 @@ async def test_new_text_instead_of_an_answer_to_a_question(tmp_path: Path) -> No
         assert isinstance(end, TurnCompleted) and end.text == "ok"
         abandoned = await it.until_ended(first)
         assert isinstance(abandoned, TurnCompleted) and abandoned.stop_reason == "abandoned"
+
+
+async def test_a_snapshot_is_computed_anew_only_when_something_has_changed(tmp_path: Path) -> None:
+    other = ScriptedModel(name="scripted/other", context_window=5_000)
+    async with engine(tmp_path, say("one"), other_model=other) as it:
+        await it.prompt("hi")
+        first, again = it.agent.snapshot(), it.agent.snapshot()
+        assert again == first and again.context_parts is first.context_parts
+        assert (first.turns, first.last_answer, first.busy) == (1, "one", False)
+        await it.do(ChangeSettings(model="scripted/other"))
+        changed = it.agent.snapshot()
+        assert (changed.model, changed.context_window) == ("scripted/other", 5_000)
+        await it.do(Undo())
+        assert (it.agent.snapshot().turns, it.agent.snapshot().last_answer) == (0, "")
