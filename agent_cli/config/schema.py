@@ -54,6 +54,8 @@ class Timeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first_byte_s: Amount | None = None
     """null: 120, or 600 for a server on this machine."""
     idle_s: Amount = 60.0
+    stalled_s: Amount = 600.0
+    """Keep-alives alone, without any content."""
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

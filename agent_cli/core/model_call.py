@@ -194,5 +194,5 @@ class _Attempt:
         for call in calls:
             identifier = call.id if call.id and call.id not in used else new_id("call")
             used.add(identifier)
-            unique.append(ToolCall(identifier, call.name, call.arguments))
+            unique.append(ToolCall(identifier, call.name, call.arguments, call.signature))
         return tuple(unique)

@@ -2,9 +2,13 @@
 
 from typing import assert_never
 
+import msgspec
+
 from ..protocol.messages import Finish, Reasoning, ToolCall, new_id
 from ..protocol.usage import Usage
 from .base import (
+    Adjusted,
+    Alive,
     Answer,
     CallPiece,
     CallStart,
@@ -24,6 +28,7 @@ class _Call:
         self.id = identifier
         self.name = name
         self.arguments: list[str] = []
+        self.signature = ""
 
 
 class Assembler:
@@ -36,6 +41,7 @@ class Assembler:
     def _reset(self) -> None:
         self._text: list[str] = []
         self._thought: list[str] = []
+        self._thought_after = (0, 0)
         self._reasoning: list[Reasoning] = []
         self._calls: dict[int, _Call] = {}
         self._usage: Usage | None = None
@@ -48,16 +54,19 @@ class Assembler:
             case TextPiece(text=text):
                 self._text.append(text)
             case ReasoningPiece(text=text):
+                if not self._thought:
+                    self._thought_after = self._place()
                 self._thought.append(text)
             case ReasoningDone(block=block):
-                self._reasoning.append(block)
+                self._reasoning.append(self._placed(block))
                 self._thought.clear()
             case CallStart(index=index, id=identifier, name=name):
                 self._calls[index] = _Call(identifier, name)
-            case CallPiece(index=index, arguments=arguments, name=name):
+            case CallPiece(index=index, arguments=arguments, name=name, signature=signature):
                 call = self._calls.setdefault(index, _Call("", ""))
                 call.name += name
                 call.arguments.append(arguments)
+                call.signature += signature
             case UsageReport(usage=usage):
                 self._usage = usage
             case Finished(finish=finish, raw=raw):
@@ -65,6 +74,8 @@ class Assembler:
             case Retrying(attempt=attempt):
                 self._reset()
                 self._attempts = attempt
+            case Adjusted() | Alive():
+                pass
             case _:
                 assert_never(event)
 
@@ -74,13 +85,21 @@ class Assembler:
         thought = "".join(self._thought)
         return Answer(
             text="".join(self._text),
-            reasoning=(*self._reasoning, *((Reasoning(text=thought),) if thought else ())),
+            reasoning=(*self._reasoning, *((self._placed(Reasoning(text=thought)),) if thought else ())),
             calls=self._finished_calls(),
             usage=self._usage,
             finish=self._finish,
             raw_finish=self._raw_finish,
             attempts=self._attempts,
         )
+
+    def _placed(self, block: Reasoning) -> Reasoning:
+        """The block with its place among text and calls: where its first piece came."""
+        text, calls = self._thought_after if self._thought else self._place()
+        return msgspec.structs.replace(block, after_text=text, after_calls=calls)
+
+    def _place(self) -> tuple[int, int]:
+        return sum(map(len, self._text)), len(self._calls)
 
     def _finished_calls(self) -> tuple[ToolCall, ...]:
         seen: set[str] = set()
@@ -92,5 +111,5 @@ class Assembler:
             arguments = mended("".join(call.arguments))
             if self._finish == "tool_calls" and not arguments.strip():
                 arguments = "{}"  # how some servers write a call without arguments
-            calls.append(ToolCall(call.id, call.name, arguments))
+            calls.append(ToolCall(call.id, call.name, arguments, call.signature))
         return tuple(calls)

@@ -36,6 +36,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     effort: str = ""
     """none, minimal, low, medium, high, xhigh, max; empty leaves it to the provider."""
     max_output_tokens: int | None = None
+    session_id: str = ""
+    """Groups the requests of one conversation, for providers that keep their cache by it."""
 
 
 class TextPiece(msgspec.Struct, frozen=True):
@@ -70,6 +72,8 @@ class CallPiece(msgspec.Struct, frozen=True):
     index: int
     arguments: str = ""
     name: str = ""
+    signature: str = ""
+    """The provider's opaque proof of the thought behind the call."""
 
 
 class UsageReport(msgspec.Struct, frozen=True):
@@ -94,7 +98,23 @@ class Retrying(msgspec.Struct, frozen=True):
     error: ErrorInfo
 
 
-ModelEvent = TextPiece | ReasoningPiece | ReasoningDone | CallStart | CallPiece | UsageReport | Finished | Retrying
+class Adjusted(msgspec.Struct, frozen=True):
+    """The model refused a part of the request, which is sent again without it, now and in future. Nothing
+    had been received."""
+
+    text: str
+    """What was left out, for the user."""
+    error: ErrorInfo
+
+
+class Alive(msgspec.Struct, frozen=True):
+    """Data came that holds nothing to show yet, such as a keep-alive."""
+
+
+ModelEvent = (
+    TextPiece | ReasoningPiece | ReasoningDone | CallStart | CallPiece | UsageReport | Finished | Retrying
+    | Adjusted | Alive
+)  # fmt: skip
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -111,12 +131,12 @@ class Answer(msgspec.Struct, frozen=True):
 
 ErrorKind = Literal[
     "auth", "permission", "quota", "not_found", "bad_request", "context_overflow", "too_large",
-    "rate_limit", "overloaded", "server", "timeout", "connection", "truncated", "malformed",
+    "rate_limit", "overloaded", "server", "timeout", "stalled", "connection", "truncated", "malformed",
     "content_filter", "unsupported",
 ]  # fmt: skip
 
 RETRYABLE: frozenset[ErrorKind] = frozenset(
-    {"rate_limit", "overloaded", "server", "timeout", "connection", "truncated", "malformed"}
+    {"rate_limit", "overloaded", "server", "timeout", "stalled", "connection", "truncated", "malformed"}
 )
 
 
@@ -131,6 +151,7 @@ class ModelError(Exception):
         request_id: the provider's id of the request.
         limit_tokens: the real context window, when an overflow error names it.
         usage: what the failed attempt is known to have used.
+        message_id: the message of the conversation that the provider refuses, when it names one.
     """
 
     def __init__(
@@ -152,6 +173,7 @@ class ModelError(Exception):
         self.request_id = request_id
         self.limit_tokens = limit_tokens
         self.usage = usage
+        self.message_id = ""
 
     @property
     def retryable(self) -> bool:
@@ -192,6 +214,29 @@ class ModelInfo(msgspec.Struct, frozen=True):
         if any(tokens and price is None for tokens, price in parts):
             return None
         return sum(tokens * (price or 0.0) for tokens, price in parts) / 1_000_000
+
+
+class Learnt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a server taught about one model by refusing something."""
+
+    context_window: int | None = None
+    """Tokens, as an overflow error named it."""
+    refused: tuple[str, ...] = ()
+    """Parts of a request it does not take, by the names of `dialect.Repair`."""
+    efforts: tuple[str, ...] | None = None
+    """The efforts it said it knows."""
+
+
+class Memory(Protocol):
+    """Keeps what was learnt, across sessions."""
+
+    def recall(self, key: str) -> Learnt:
+        """What is known of a model; an empty value when nothing is. Never raises."""
+        ...
+
+    def learn(self, key: str, learnt: Learnt) -> None:
+        """Keep it. Never raises: what cannot be kept is learnt again."""
+        ...
 
 
 class Model(Protocol):

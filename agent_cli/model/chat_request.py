@@ -6,61 +6,63 @@ schema are left out, unless the provider's quirks ask for them.
 """
 
 import hashlib
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 
 from ..protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
-from .base import ModelRequest, ToolSpec
-from .provider_table import Quirks
-from .surrogates import mended
+from .base import Learnt, ModelRequest, ToolSpec
+from .dialect import Json, Written, known_effort
+from .images import sendable_images
+from .provider_table import Quirks, Route
 
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _NO_REASONING = " "
 """Stands for reasoning that is not known. Providers that want the field refuse an empty one."""
+_SWAPS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_CACHE_MARK = {"type": "ephemeral"}
+_NO_SIGNATURE = "skip_thought_signature_validator"
+"""What Gemini takes in place of a signature it never gave, as for a call another model made."""
 
-Json = dict[str, Any]
 
-
-def chat_body(model: str, request: ModelRequest, quirks: Quirks, provider: str) -> Json:
-    """The body as a JSON object.
-
-    Args:
-        model: name as the server knows it.
-        request: what to send.
-        quirks: how this server departs from the schema.
-        provider: prefix whose own reasoning may be sent back.
-    """
-    body: Json = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
+def chat_body(route: Route, request: ModelRequest, learnt: Learnt) -> Written:
+    """The body, and which message each entry of its `messages` stands for."""
+    quirks = fitting(route.quirks, learnt)
+    body: Json = {"model": route.model, "stream": True}
+    if "stream_options" not in learnt.refused:
+        body["stream_options"] = {"include_usage": True}
     if request.max_output_tokens is not None:
         body[quirks.max_tokens_field] = request.max_output_tokens
-    effort = known_effort(request.effort, quirks.efforts)
-    if effort and quirks.effort_field == "reasoning":
-        body["reasoning"] = {"effort": effort}
-    elif effort and quirks.effort_field:
-        body[quirks.effort_field] = effort
+    body.update(_effort(request.effort, quirks, learnt))
     if request.tools:
         body["tools"] = [tool_json(tool) for tool in request.tools]
-        if not request.may_call:
+        if not request.may_call and "tool_choice" not in learnt.refused:
             body["tool_choice"] = "none"
-    body["messages"] = chat_messages(request, quirks, provider)
-    return body
+    pairs = list(chat_messages(request, quirks, route, pictures="images" not in learnt.refused))
+    messages = [message for _, message in pairs]
+    if quirks.cache_marks and "claude" in route.model:
+        mark_cached(messages)
+    body["messages"] = messages
+    return Written(body, tuple(source for source, _ in pairs))
 
 
-def encode(body: Json) -> bytes:
-    """The body as UTF-8 JSON. Lone surrogates, which cannot be sent, become U+FFFD."""
-    try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_sendable(body))
+def fitting(quirks: Quirks, learnt: Learnt) -> Quirks:
+    """The quirks, with what the server taught since."""
+    if "max_tokens" in learnt.refused:
+        quirks = msgspec.structs.replace(quirks, max_tokens_field=_SWAPS[quirks.max_tokens_field])
+    if "no_reasoning" in learnt.refused:
+        quirks = msgspec.structs.replace(quirks, reasoning_field="reasoning_content")
+    if "reasoning" in learnt.refused:
+        quirks = msgspec.structs.replace(quirks, reasoning_field="")
+    return quirks
 
 
-def known_effort(effort: str, known: tuple[str, ...]) -> str:
-    """The nearest effort at or below the wanted one that a provider knows, else its lowest; empty stays."""
-    if effort not in _EFFORTS:
-        return ""
-    below = [name for name in _EFFORTS[: _EFFORTS.index(effort) + 1] if name in known]
-    return below[-1] if below else known[0]
+def _effort(wanted: str, quirks: Quirks, learnt: Learnt) -> Json:
+    effort = known_effort(wanted, learnt.efforts or quirks.efforts)
+    if not effort or not quirks.effort_field or "effort" in learnt.refused:
+        return {}
+    if quirks.effort_field == "reasoning":
+        return {"reasoning": {"effort": effort}}
+    return {quirks.effort_field: effort}
 
 
 def tool_json(tool: ToolSpec) -> Json:
@@ -69,39 +71,44 @@ def tool_json(tool: ToolSpec) -> Json:
     return {"type": "function", "function": function}
 
 
-def chat_messages(request: ModelRequest, quirks: Quirks, provider: str) -> list[Json]:
-    """System prompt and conversation. Pictures of tool results follow in a user message behind the last
-    result, because a tool message holds text only."""
-    messages: list[Json] = [{"role": "system", "content": request.system}] if request.system else []
-    pictures: list[Image] = []
+def chat_messages(
+    request: ModelRequest, quirks: Quirks, route: Route, *, pictures: bool = True
+) -> Iterator[tuple[str, Json]]:
+    """System prompt and conversation, each with the id of its message. Pictures of tool results follow in a
+    user message behind the last result, because a tool message holds text only."""
+    if request.system:
+        yield "", {"role": "system", "content": request.system}
+    shown: list[Image] = []
+    source = ""
     for message in request.messages:
-        if not isinstance(message, ToolResult) and pictures:
-            messages.append(_user("[pictures of the results above]", tuple(pictures)))
-            pictures = []
-        messages.append(_message(message, quirks, provider))
-        if isinstance(message, ToolResult):
-            pictures.extend(message.images)
-    if pictures:
-        messages.append(_user("[pictures of the results above]", tuple(pictures)))
-    return messages
+        if not isinstance(message, ToolResult) and shown:
+            yield source, _user("[pictures of the results above]", tuple(shown), quirks, pictures)
+            shown = []
+        yield message.id, _message(message, quirks, route, pictures)
+        if isinstance(message, ToolResult) and message.images:
+            shown.extend(message.images)
+            source = message.id
+    if shown:
+        yield source, _user("[pictures of the results above]", tuple(shown), quirks, pictures)
 
 
-def _message(message: Message, quirks: Quirks, provider: str) -> Json:
+def _message(message: Message, quirks: Quirks, route: Route, pictures: bool) -> Json:
     match message:
         case UserMessage():
             text = "\n\n".join(part for part in (message.context, message.text) if part)
-            return _user(text, message.images)
+            return _user(text, message.images, quirks, pictures)
         case AssistantMessage():
-            return _assistant(message, quirks, provider)
+            return _assistant(message, quirks, route.provider)
         case ToolResult():
             return {
                 "role": "tool",
-                "tool_call_id": _wire_id(message.call_id, quirks),
+                "tool_call_id": wire_id(message.call_id, quirks),
                 "content": message.text,
             }
 
 
-def _user(text: str, images: tuple[Image, ...]) -> Json:
+def _user(text: str, images: tuple[Image, ...], quirks: Quirks, pictures: bool) -> Json:
+    images, text = sendable_images(images, text, quirks.images if pictures else None)
     if not images:
         return {"role": "user", "content": text}
     parts: list[Json] = [{"type": "text", "text": text}] if text else []
@@ -117,13 +124,20 @@ def _assistant(message: AssistantMessage, quirks: Quirks, provider: str) -> Json
         own = "".join(block.text for block in message.reasoning if block.provider == provider)
         sent[quirks.reasoning_field] = own or _NO_REASONING
     if message.calls:
-        sent["tool_calls"] = [_call(call, quirks) for call in message.calls]
+        own_calls = message.model.partition("/")[0] == provider
+        numbered = enumerate(message.calls)
+        sent["tool_calls"] = [_call(call, quirks, own=own_calls, first=not place) for place, call in numbered]
     return sent
 
 
-def _call(call: ToolCall, quirks: Quirks) -> Json:
+def _call(call: ToolCall, quirks: Quirks, *, own: bool, first: bool) -> Json:
     function = {"name": call.name, "arguments": object_text(call.arguments)}
-    return {"id": _wire_id(call.id, quirks), "type": "function", "function": function}
+    sent: Json = {"id": wire_id(call.id, quirks), "type": "function", "function": function}
+    if quirks.thought_signatures:
+        signature = call.signature if own else ""
+        if signature or first:
+            sent["extra_content"] = {"google": {"thought_signature": signature or _NO_SIGNATURE}}
+    return sent
 
 
 def object_text(arguments: str) -> str:
@@ -135,7 +149,7 @@ def object_text(arguments: str) -> str:
     return arguments if is_object else "{}"
 
 
-def _wire_id(call_id: str, quirks: Quirks) -> str:
+def wire_id(call_id: str, quirks: Quirks) -> str:
     """An id the provider takes; the same id always gives the same one."""
     if quirks.short_ids:
         plain = len(call_id) == 9 and call_id.isascii() and call_id.isalnum()
@@ -145,13 +159,16 @@ def _wire_id(call_id: str, quirks: Quirks) -> str:
     return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
 
 
-def _sendable(value: Any) -> Any:
-    match value:
-        case str():
-            return mended(value)
-        case dict():
-            return {_sendable(key): _sendable(item) for key, item in value.items()}
-        case list():
-            return [_sendable(item) for item in value]
-        case _:
-            return value
+def mark_cached(messages: list[Json]) -> None:
+    """Ask for the prompt to be cached up to its newest message; only Claude must be asked. The newest user
+    message is marked too: what is behind it may be looked up under that mark again."""
+    places = {0, len(messages) - 1, *[at for at, each in enumerate(messages) if each["role"] == "user"][-2:]}
+    for place in places:
+        message = messages[place]
+        content = message.get("content")
+        if message["role"] == "tool":
+            message["cache_control"] = _CACHE_MARK
+        elif isinstance(content, str):
+            message["content"] = [{"type": "text", "text": content, "cache_control": _CACHE_MARK}]
+        elif content:
+            content[-1]["cache_control"] = _CACHE_MARK

@@ -23,11 +23,10 @@ from .base import (
     UsageReport,
 )
 from .classify import classify
+from .dialect import Json
 from .sse import SseParser
 from .surrogates import mended
 from .tool_calls import CallSorter
-
-Json = dict[str, Any]
 
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",

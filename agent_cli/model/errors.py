@@ -44,6 +44,10 @@ _WORDS: dict[ErrorKind, _Words] = {
         "{provider} did not answer in time",
         "Check the network and any proxy; slow servers need larger `providers.{provider}.timeouts`.",
     ),
+    "stalled": _Words(
+        "{provider} fell silent",
+        "Use /retry; slow servers need larger `providers.{provider}.timeouts` (first_byte_s, idle_s).",
+    ),
     "connection": _Words(
         "cannot talk to {provider}", "Check the network, any proxy and the base URL, then /retry."
     ),

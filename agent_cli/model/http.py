@@ -62,7 +62,7 @@ class Response:
                 except StopAsyncIteration:
                     return
                 except TimeoutError:
-                    raise ModelError("timeout", f"nothing arrived for {limit_s:.0f} s") from None
+                    raise ModelError("stalled", f"nothing arrived for {limit_s:.0f} s") from None
                 yield chunk
                 limit_s = self._idle_s
 
@@ -133,7 +133,7 @@ class Connection:
                 async with asyncio.timeout(first_byte_s):
                     response = await self._client.send(request, stream=True)
             except TimeoutError:
-                raise ModelError("timeout", f"no answer within {first_byte_s:.0f} s") from None
+                raise ModelError("stalled", f"no answer within {first_byte_s:.0f} s") from None
         try:
             yield Response(response, first_byte_by, self._timeouts.idle_s)
         finally:

@@ -17,9 +17,10 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Any
 
-from .base import ErrorKind, ModelError, ModelEvent, ModelInfo, ModelRequest
-from .chat_request import Json, chat_body
+from .base import ErrorKind, Learnt, ModelError, ModelEvent, ModelInfo, ModelRequest
+from .chat_request import chat_body, mark_cached
 from .classify import classify, request_id
+from .dialect import Json
 from .litellm_stream import LiteLLMStream, with_signatures
 from .provider_table import Route
 
@@ -45,7 +46,6 @@ _BY_CLASS: dict[str, ErrorKind] = {
 }
 _MALFORMED = re.compile(r"Unterminated string|Expecting (value|property|',')|JSONDecodeError")
 _WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+Error: )+(?:\w+Exception(?: -|:) ?)?")
-_CACHE_MARK = {"type": "ephemeral"}
 
 _Put = Callable[[ModelEvent | ModelError | None], None]
 
@@ -122,9 +122,9 @@ class LiteLLMModel:
 
     def _arguments(self, request: ModelRequest, timeout_s: float) -> Json:
         route = self._route
-        body = with_signatures(chat_body(route.model, request, route.quirks, route.provider), request, route)
+        body = with_signatures(chat_body(route, request, Learnt()).body, request, route)
         if "claude" in route.model:
-            _mark_cached(body["messages"])
+            mark_cached(body["messages"])
             body.setdefault("max_tokens", self._info.max_output_tokens)
         responses = "responses/" if route.wire == "openai_responses" else ""
         return body | {
@@ -199,23 +199,12 @@ async def _limit(limit_s: float) -> AsyncGenerator[None, None]:
         async with asyncio.timeout(limit_s):
             yield
     except TimeoutError:
-        raise ModelError("timeout", f"nothing arrived for {limit_s:.0f} s") from None
+        raise ModelError("stalled", f"nothing arrived for {limit_s:.0f} s") from None
 
 
 def _raw_finish(chunks: Any) -> str:
     """The finish that was really received; LiteLLM invents one for streams that stop without."""
     return str(getattr(chunks, "received_finish_reason", None) or "")
-
-
-def _mark_cached(messages: list[Json]) -> None:
-    """Ask for the prompt to be cached up to its newest message; only Claude must be asked."""
-    for message in {id(messages[at]): messages[at] for at in (0, -1)}.values():
-        if message["role"] == "tool":
-            message["cache_control"] = _CACHE_MARK
-        elif isinstance(message["content"], str):
-            message["content"] = [{"type": "text", "text": message["content"], "cache_control": _CACHE_MARK}]
-        elif message["content"]:
-            message["content"][-1]["cache_control"] = _CACHE_MARK
 
 
 def _model_error(error: BaseException) -> ModelError:

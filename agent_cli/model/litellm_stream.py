@@ -5,8 +5,8 @@ from typing import Any
 
 from ..protocol.messages import AssistantMessage, Reasoning
 from .base import ModelEvent, ModelRequest, ReasoningDone, ReasoningPiece
-from .chat_request import Json
 from .chat_stream import ChatStream
+from .dialect import Json
 from .provider_table import Route
 
 

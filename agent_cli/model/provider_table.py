@@ -11,8 +11,19 @@ import msgspec
 from ..config.schema import Timeouts, Wire
 
 
+class ImageLimits(msgspec.Struct, frozen=True):
+    """The largest pictures a provider takes."""
+
+    largest_bytes: int = 20_000_000
+    """Of the base64 text."""
+    longest_side: int = 8_000
+    """Pixels."""
+    most: int = 100
+    """Pictures in one request."""
+
+
 class Quirks(msgspec.Struct, frozen=True):
-    """How a Chat Completions server departs from the common denominator."""
+    """How a server departs from the common denominator of its wire format."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     reasoning_field: Literal["", "reasoning_content", "reasoning"] = ""
@@ -25,6 +36,11 @@ class Quirks(msgspec.Struct, frozen=True):
     """Call ids must be nine letters or digits."""
     longest_id: int = 40
     """Characters of a call id it takes; longer ones are replaced."""
+    cache_marks: bool = False
+    """Passes `cache_control` marks on to Claude."""
+    thought_signatures: bool = False
+    """Calls come with a signature in `extra_content.google` that must be sent back (Gemini)."""
+    images: ImageLimits = ImageLimits()
 
 
 class ProviderSpec(msgspec.Struct, frozen=True):
@@ -61,6 +77,11 @@ class Route(msgspec.Struct, frozen=True):
     timeouts: Timeouts = Timeouts()
     quirks: Quirks = Quirks()
 
+    @property
+    def key(self) -> str:
+        """Under which what is learnt of this model at this address is remembered."""
+        return f"{self.name} {self.base_url}"
+
     def __repr__(self) -> str:
         """Without the key and the headers, which may hold secrets."""
         return f"Route({self.name!r}, wire={self.wire!r}, base_url={self.base_url!r})"
@@ -85,14 +106,18 @@ PROVIDERS: dict[str, ProviderSpec] = {
         quirks=Quirks(max_tokens_field="max_completion_tokens"),
     ),
     "gemini": ProviderSpec(
-        wire="litellm", key_vars=("GEMINI_API_KEY", "GOOGLE_API_KEY"), default_model="gemini-3.1-pro-preview"
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        base_url_vars=("GEMINI_API_BASE",),
+        key_vars=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        default_model="gemini-3.1-pro-preview",
+        quirks=Quirks(efforts=("minimal", "low", "medium", "high"), thought_signatures=True),
     ),
     "openrouter": ProviderSpec(
         base_url="https://openrouter.ai/api/v1",
         base_url_vars=("OPENROUTER_API_BASE",),
         key_vars=("OPENROUTER_API_KEY",),
         default_model="openrouter/auto",
-        quirks=Quirks(effort_field="reasoning"),
+        quirks=Quirks(effort_field="reasoning", cache_marks=True),
     ),
     "xai": ProviderSpec(
         base_url="https://api.x.ai/v1",

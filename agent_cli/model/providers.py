@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..config.schema import Config, Provider, Wire
-from .base import Model, ModelError
+from .base import Memory, Model, ModelError
 from .catalog import model_info
+from .dialect import Dialect
 from .provider_table import ALIASES, BARE_NAMES, PROVIDERS, ProviderSpec, Quirks, Route, provider_spec
 
 Probe = Callable[[str, str], Awaitable[tuple[str, ...] | None]]
@@ -69,8 +70,11 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
     )
 
 
-async def open_model(name: str, config: Config, env: Mapping[str, str]) -> Model:
+async def open_model(name: str, config: Config, env: Mapping[str, str], memory: Memory | None = None) -> Model:
     """The client for a model. Loads no HTTP library and touches no network; see `preload`.
+
+    Args:
+        memory: keeps what servers teach by refusing something; None: for this client only.
 
     Raises:
         BadModelName, MissingKey: no client can be made for this name.
@@ -80,15 +84,21 @@ async def open_model(name: str, config: Config, env: Mapping[str, str]) -> Model
     route = resolve(name, config.providers, env)
     override = _override(route.name.partition("/")[0], config.providers).models.get(route.model)
     if route.wire == "chat_completions":
-        from .chat_completions import ChatCompletions
+        from .native import NativeModel
 
-        return ChatCompletions(route, model_info(route.name, override))
+        return NativeModel(route, model_info(route.name, override), _dialect(route), memory)
     from .litellm_model import LiteLLMModel
 
     spec = provider_spec(route.provider)
     if spec is not None and route.base_url == spec.base_url:
         route = msgspec.structs.replace(route, base_url="")  # LiteLLM's own is the same, path included
     return LiteLLMModel(route, model_info(route.name, override, deep=True))
+
+
+def _dialect(route: Route) -> Dialect:
+    from .chat_completions import ChatDialect
+
+    return ChatDialect(route)
 
 
 def preload(name: str, config: Config, env: Mapping[str, str]) -> None:

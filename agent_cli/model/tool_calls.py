@@ -65,6 +65,8 @@ class CallSorter:
         if arguments:
             call.arguments += arguments
             yield CallPiece(call.index, arguments)
+        if signature := _signature(delta):
+            yield CallPiece(call.index, signature=signature)
 
     def _find(self, key: _Key, identifier: str) -> _Open | None:
         if key[0] == "index" or identifier:
@@ -97,6 +99,13 @@ class CallSorter:
         late = name.removeprefix(call.name)
         call.name += late
         return late
+
+
+def _signature(delta: dict[str, Any]) -> str:
+    """Gemini's thought signature, `extra_content.google.thought_signature`."""
+    extra = delta.get("extra_content")
+    google = extra.get("google") if isinstance(extra, dict) else None
+    return _text(google.get("thought_signature")) if isinstance(google, dict) else ""
 
 
 def _text(value: Any) -> str:

@@ -42,15 +42,21 @@ class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True):
     provider: str = ""
     """Provider prefix (`anthropic`, `openai`, …) of the model that wrote it."""
     redacted: bool = False
+    after_text: int = 0
+    """Characters of the answer's text that came before it: providers want the order back as it was."""
+    after_calls: int = 0
+    """Calls of the answer that came before it."""
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A request by the model to run a tool."""
 
     id: str
     name: str
     arguments: str
     """JSON text exactly as the model wrote it; it may be malformed, so it is parsed before any use."""
+    signature: str = ""
+    """The provider's opaque proof of the thought behind it, sent back with the call to that provider only."""
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,6 +10,7 @@ import pytest
 from agent_cli.config.schema import Timeouts
 from agent_cli.model.assemble import Assembler
 from agent_cli.model.base import (
+    Alive,
     Answer,
     Finished,
     ModelError,
@@ -19,8 +20,9 @@ from agent_cli.model.base import (
     TextPiece,
     ToolSpec,
 )
-from agent_cli.model.chat_completions import ChatCompletions
+from agent_cli.model.chat_completions import ChatDialect
 from agent_cli.model.http import first_byte_limit_s
+from agent_cli.model.native import NativeModel
 from agent_cli.model.provider_table import Route
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.usage import Usage
@@ -33,25 +35,24 @@ ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),), tools
 
 
 @asynccontextmanager
-async def client(
-    server: Server, timeouts: Timeouts | None = None, **fields: object
-) -> AsyncIterator[ChatCompletions]:
+async def client(server: Server, timeouts: Timeouts | None = None, **fields: object) -> AsyncIterator[NativeModel]:
     route = Route(
         name="openai/mock", provider="openai", model="mock", wire="chat_completions", base_url=server.url,
         timeouts=timeouts or Timeouts(), **fields,
     )  # fmt: skip
-    model = ChatCompletions(route, ModelInfo("openai/mock"))
+    model = NativeModel(route, ModelInfo("openai/mock"), ChatDialect(route))
     try:
         yield model
     finally:
         await model.aclose()
 
 
-async def collect(model: ChatCompletions, request: ModelRequest = ASK) -> list[ModelEvent]:
-    return [event async for event in model.stream(request)]
+async def collect(model: NativeModel, request: ModelRequest = ASK) -> list[ModelEvent]:
+    """The events but for signs of life, which depend on how the bytes were cut."""
+    return [event async for event in model.stream(request) if not isinstance(event, Alive)]
 
 
-async def answer(model: ChatCompletions, request: ModelRequest = ASK) -> Answer:
+async def answer(model: NativeModel, request: ModelRequest = ASK) -> Answer:
     assembler = Assembler()
     async for event in model.stream(request):
         assembler.feed(event)
@@ -130,7 +131,7 @@ async def test_silence_ends_in_a_timeout(place: str) -> None:
     started = time.monotonic()
     server = Server(Reply(text="x", hang=place))
     error = await failure(server, Timeouts(first_byte_s=0.2, idle_s=0.2))
-    assert error.kind == "timeout"
+    assert error.kind == "stalled"
     assert 0.15 < time.monotonic() - started < 1.2
 
 
@@ -145,7 +146,7 @@ async def test_a_port_nobody_listens_on() -> None:
         url = server.url
     route = Route(name="o/m", provider="o", model="m", wire="chat_completions", base_url=url)
     with pytest.raises(ModelError, match="cannot connect") as caught:
-        await collect(ChatCompletions(route, ModelInfo("o/m")))
+        await collect(NativeModel(route, ModelInfo("o/m"), ChatDialect(route)))
     assert caught.value.kind == "connection"
 
 
@@ -162,7 +163,7 @@ async def test_a_port_nobody_listens_on() -> None:
 async def test_settings_that_cannot_work(fields: dict[str, object], kind: str) -> None:
     route = Route(name="o/m", provider="o", model="m", wire="chat_completions", **fields)
     with pytest.raises(ModelError) as caught:
-        await collect(ChatCompletions(route, ModelInfo("o/m")))
+        await collect(NativeModel(route, ModelInfo("o/m"), ChatDialect(route)))
     assert caught.value.kind == kind
     assert "sk-" not in str(caught.value) and "sk-" not in repr(route)
 
@@ -250,9 +251,8 @@ async def test_a_cancel_closes_the_socket_at_once(place: str) -> None:
 async def test_leaving_the_stream_early_closes_the_socket() -> None:
     async with Server(Reply(text="abc", piece=1, event_delay_s=0.05)) as server, client(server) as model:
         async with aclosing(model.stream(ASK)) as events:
-            async for event in events:
-                assert event == TextPiece("a")
-                break
+            while await anext(events) != TextPiece("a"):
+                pass
         await server.until_closed(0.5)
         assert server.lost == 1
 
@@ -269,7 +269,7 @@ async def test_other_servers_are_reached_through_the_proxy(monkeypatch: pytest.M
         route = Route(
             name="o/m", provider="o", model="m", wire="chat_completions", base_url="http://api.invalid/v1"
         )
-        model = ChatCompletions(route, ModelInfo("o/m"))
+        model = NativeModel(route, ModelInfo("o/m"), ChatDialect(route))
         assert (await answer(model)).text == "via"
         await model.aclose()
     assert proxy.requests[0].path == "http://api.invalid/v1/chat/completions"
@@ -279,7 +279,7 @@ async def test_unusable_proxy_settings_are_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HTTP_PROXY", "gopher://x")
     route = Route(name="o/m", provider="o", model="m", wire="chat_completions", base_url="http://api.invalid/v1")
     with pytest.raises(ModelError, match="proxy") as caught:
-        await collect(ChatCompletions(route, ModelInfo("o/m")))
+        await collect(NativeModel(route, ModelInfo("o/m"), ChatDialect(route)))
     assert caught.value.kind == "unsupported"
 
 

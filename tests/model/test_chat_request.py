@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.model.base import ModelRequest, ToolSpec
-from agent_cli.model.chat_request import chat_body, chat_messages, encode, known_effort
-from agent_cli.model.provider_table import PROVIDERS, Quirks
+from agent_cli.model.base import Learnt, ModelRequest, ToolSpec
+from agent_cli.model.chat_request import chat_body
+from agent_cli.model.dialect import Json, known_effort
+from agent_cli.model.native import encode
+from agent_cli.model.provider_table import PROVIDERS, Quirks, Route
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Image,
@@ -23,6 +25,7 @@ from .strict import complaint
 
 TOOL = ToolSpec("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
 PICTURE = Image("image/png", "aGk=")
+
 CONVERSATION: tuple[Message, ...] = (
     UserMessage(id="u1", text="look", context="today", images=(PICTURE,)),
     AssistantMessage(
@@ -42,9 +45,19 @@ def request(*messages: Message, **fields: object) -> ModelRequest:
     return ModelRequest(system="be good", messages=messages or CONVERSATION, tools=(TOOL,), **fields)
 
 
+def body_of(asked: ModelRequest, quirks: Quirks, provider: str, learnt: Learnt | None = None) -> Json:
+    route = Route(f"{provider}/m", provider, "m", "chat_completions", quirks=quirks)
+    return chat_body(route, asked, learnt or Learnt()).body
+
+
+def messages_of(asked: ModelRequest, quirks: Quirks, provider: str) -> list[Json]:
+    messages: list[Json] = body_of(asked, quirks, provider)["messages"]
+    return messages
+
+
 def test_the_whole_conversation() -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
-    assert chat_messages(request(), Quirks(), "openai") == [
+    assert messages_of(request(), Quirks(), "openai") == [
         {"role": "system", "content": "be good"},
         {"role": "user", "content": [{"type": "text", "text": "today\n\nlook"}, picture]},
         {
@@ -64,7 +77,7 @@ def test_the_whole_conversation() -> None:
 
 
 def test_the_body() -> None:
-    body = chat_body("m", request(effort="high", max_output_tokens=5), Quirks(), "openai")
+    body = body_of(request(effort="high", max_output_tokens=5), Quirks(), "openai")
     body.pop("messages")
     assert body == {
         "model": "m",
@@ -82,24 +95,22 @@ def test_the_body() -> None:
 
 
 def test_an_answer_without_calls_is_asked_for_with_the_tools_in_place() -> None:
-    body = chat_body("m", request(may_call=False), Quirks(), "openai")
+    body = body_of(request(may_call=False), Quirks(), "openai")
     assert body["tool_choice"] == "none" and body["tools"]
 
 
 def test_quirks_are_data() -> None:
-    body = chat_body("m", request(effort="max", max_output_tokens=5), PROVIDERS["cerebras"].quirks, "cerebras")
+    body = body_of(request(effort="max", max_output_tokens=5), PROVIDERS["cerebras"].quirks, "cerebras")
     assert (body["max_completion_tokens"], body["reasoning_effort"]) == (5, "high")
-    assert chat_body("m", request(effort="low"), PROVIDERS["openrouter"].quirks, "o")["reasoning"] == {
-        "effort": "low"
-    }
-    assert "reasoning_effort" not in chat_body("m", request(effort="low"), PROVIDERS["mistral"].quirks, "mistral")
+    assert body_of(request(effort="low"), PROVIDERS["openrouter"].quirks, "o")["reasoning"] == {"effort": "low"}
+    assert "reasoning_effort" not in body_of(request(effort="low"), PROVIDERS["mistral"].quirks, "mistral")
 
 
 def test_reasoning_goes_back_only_where_it_is_wanted_and_only_one_s_own() -> None:
-    sent = chat_messages(request(), PROVIDERS["deepseek"].quirks, "deepseek")
+    sent = messages_of(request(), PROVIDERS["deepseek"].quirks, "deepseek")
     answers = [message for message in sent if message["role"] == "assistant"]
     assert [answer["reasoning_content"] for answer in answers] == ["hm ", " "]
-    assert all("reasoning_content" not in message for message in chat_messages(request(), Quirks(), "deepseek"))
+    assert all("reasoning_content" not in message for message in messages_of(request(), Quirks(), "deepseek"))
 
 
 def test_call_ids_fit_the_provider_and_stay_paired() -> None:
@@ -110,7 +121,7 @@ def test_call_ids_fit_the_provider_and_stay_paired() -> None:
         ToolResult(id="r", call_id=long, tool="read", status="ok", text="y"),
     )
     for quirks, length in ((Quirks(), 29), (PROVIDERS["mistral"].quirks, 9), (Quirks(longest_id=99), 65)):
-        sent = chat_messages(request(*messages), quirks, "p")
+        sent = messages_of(request(*messages), quirks, "p")
         assert sent[2]["tool_calls"][0]["id"] == sent[3]["tool_call_id"]
         assert len(sent[3]["tool_call_id"]) == length
 
@@ -119,7 +130,7 @@ def test_call_ids_fit_the_provider_and_stay_paired() -> None:
 def test_each_body_is_a_byte_prefix_of_the_next(provider: str) -> None:
     bodies = []
     for end in (1, 4, 6):
-        body = chat_body("m", request(*CONVERSATION[:end]), PROVIDERS[provider].quirks, provider)
+        body = body_of(request(*CONVERSATION[:end]), PROVIDERS[provider].quirks, provider)
         bodies.append(encode(body))
         assert not complaint(json.loads(bodies[-1]), frozenset()) or provider == "cerebras"
     for earlier, later in itertools.pairwise(bodies):
@@ -128,12 +139,12 @@ def test_each_body_is_a_byte_prefix_of_the_next(provider: str) -> None:
 
 @given(st.text(st.characters(), max_size=20))
 def test_any_text_can_be_sent(text: str) -> None:
-    body = chat_body("m", request(UserMessage(id="u", text=text + "x")), Quirks(), "p")
+    body = body_of(request(UserMessage(id="u", text=text + "x")), Quirks(), "p")
     assert msgspec.json.decode(encode(body))["messages"][1]["content"].endswith("x")
 
 
 def test_lone_surrogates_are_replaced() -> None:
-    body = chat_body("m", request(UserMessage(id="u", text="a\udc80b")), Quirks(), "p")
+    body = body_of(request(UserMessage(id="u", text="a\udc80b")), Quirks(), "p")
     assert msgspec.json.decode(encode(body))["messages"][1]["content"] == "a\ufffdb"
 
 

@@ -144,7 +144,7 @@ async def test_a_cut_connection() -> None:
 async def test_silence_ends_in_a_timeout(place: str) -> None:
     started = time.monotonic()
     error = await failure(Server(Reply(text="x", hang=place, after=2)), Timeouts(first_byte_s=0.3, idle_s=0.3))
-    assert error.kind == "timeout"
+    assert error.kind == "stalled"
     assert time.monotonic() - started < 1.3
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from agent_cli.config.schema import Config, ModelOverride, Provider, Timeouts
 from agent_cli.model.catalog import known
-from agent_cli.model.chat_completions import ChatCompletions
 from agent_cli.model.litellm_model import LiteLLMModel
+from agent_cli.model.native import NativeModel
 from agent_cli.model.provider_table import ALIASES, BARE_NAMES, PROVIDERS, Route
 from agent_cli.model.providers import (
     BadModelName,
@@ -42,7 +42,7 @@ def route(name: str, env: Mapping[str, str] | None = None, **providers: Provider
          "a/b:free"),
         ("anthropic/claude-x", {"ANTHROPIC_API_KEY": "k"}, "anthropic_messages", "https://api.anthropic.com",
          "claude-x"),
-        ("gemini/gemini-x", {"GOOGLE_API_KEY": "k"}, "litellm", "", "gemini-x"),
+        ("gemini/gemini-x", {"GOOGLE_API_KEY": "k"}, "chat_completions", PROVIDERS["gemini"].base_url, "gemini-x"),
         ("bedrock/x.y", {}, "litellm", "", "x.y"),
         ("ollama/qwen:7b", {}, "chat_completions", "http://127.0.0.1:11434/v1", "qwen:7b"),
         ("ollama_chat/q", {"OLLAMA_HOST": "0.0.0.0"}, "chat_completions", "http://127.0.0.1:11434/v1", "q"),
@@ -98,7 +98,7 @@ async def test_clients_and_what_is_known_of_their_models() -> None:
     override = ModelOverride(context_window=7)
     config = Config(providers={"ollama": Provider(models={"q": override})})
     model = await open_model("ollama/q", config, {})
-    assert isinstance(model, ChatCompletions)
+    assert isinstance(model, NativeModel)
     assert (model.info.name, model.info.context_window, model.info.source) == ("ollama/q", 7, "configuration")
     assert isinstance(
         await open_model("anthropic/claude-sonnet-4-6", config, {"ANTHROPIC_API_KEY": "k"}), LiteLLMModel

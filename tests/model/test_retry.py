@@ -3,8 +3,18 @@ import time
 
 import pytest
 
-from agent_cli.model.base import Finished, ModelError, ModelEvent, ModelInfo, ModelRequest, Retrying, TextPiece
-from agent_cli.model.chat_completions import ChatCompletions
+from agent_cli.model.base import (
+    Alive,
+    Finished,
+    ModelError,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    Retrying,
+    TextPiece,
+)
+from agent_cli.model.chat_completions import ChatDialect
+from agent_cli.model.native import NativeModel
 from agent_cli.model.provider_table import Route
 from agent_cli.model.retry import RetryPolicy, stream_with_retries
 from agent_cli.protocol.messages import UserMessage
@@ -106,9 +116,9 @@ async def test_retry_after_over_http() -> None:
     replies = (limited, Reply(text="par", drop="fin", after=2), Reply(raw="data: {"), Reply(text="whole"))
     async with Server(*replies) as server:
         route = Route(name="o/m", provider="o", model="m", wire="chat_completions", base_url=server.url)
-        model = ChatCompletions(route, ModelInfo("o/m"))
+        model = NativeModel(route, ModelInfo("o/m"), ChatDialect(route))
         started = time.monotonic()
-        events = [event async for event in stream_with_retries(model, ASK, FAST)]
+        events = [event async for event in stream_with_retries(model, ASK, FAST) if not isinstance(event, Alive)]
         elapsed = time.monotonic() - started
         await model.aclose()
     kinds = [event.error.kind for event in events if isinstance(event, Retrying)]

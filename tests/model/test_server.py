@@ -12,7 +12,8 @@ import pytest
 
 from agent_cli.model.assemble import Assembler
 from agent_cli.model.base import ModelError, ModelInfo, ModelRequest
-from agent_cli.model.chat_completions import ChatCompletions
+from agent_cli.model.chat_completions import ChatDialect
+from agent_cli.model.native import NativeModel
 from agent_cli.model.provider_table import Route
 from agent_cli.protocol.messages import UserMessage
 
@@ -35,7 +36,7 @@ async def test_a_server_in_its_own_process(tmp_path: Path) -> None:
             await asyncio.sleep(0.02)
         url = f"http://127.0.0.1:{port_file.read_text(encoding='utf-8')}/v1"
         route = Route(name="o/mock", provider="o", model="mock", wire="chat_completions", base_url=url)
-        model = ChatCompletions(route, ModelInfo("o/mock"))
+        model = NativeModel(route, ModelInfo("o/mock"), ChatDialect(route))
         assembler = Assembler()
         async for event in model.stream(ASK):
             assembler.feed(event)

@@ -1,0 +1,162 @@
+"""What one wire format must know: how a request is written and how the answer is read.
+
+The rest of a call (connection, time limits, retried repairs, ends that never came) is the same for all of
+them and lives in `native`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from ..protocol.usage import Usage
+from .base import Learnt, ModelError, ModelEvent, ModelRequest
+
+Json = dict[str, Any]
+
+_REJECTED = re.compile(
+    r"support|unrecogni[sz]ed|unknown|unexpected|extra|invalid|not (?:be )?(permitted|allowed)", re.IGNORECASE
+)
+_LISTED = re.compile(r"['\"“`](none|minimal|low|medium|high|xhigh|max)['\"”`]")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A request in its wire format."""
+
+    body: Json
+    sources: tuple[str, ...]
+    """The id of the message behind each entry of the body's conversation; empty where there is none."""
+
+
+class Reader(Protocol):
+    """Understands one answer: feed it bytes, then call `end`. No I/O, so that every odd stream is a test."""
+
+    usage: Usage | None
+    done: bool
+    """The server said that nothing follows."""
+
+    @property
+    def finished(self) -> bool:
+        """The server said why the answer ended; its usage may still follow."""
+        ...
+
+    def feed(self, data: bytes) -> Iterator[ModelEvent]:
+        """The events that these bytes complete.
+
+        Raises:
+            ModelError: the stream reports an error, or is malformed.
+        """
+        ...
+
+    def whole(self, data: bytes) -> Iterator[ModelEvent]:
+        """The events of an answer that is one JSON object instead of a stream; `end` follows.
+
+        Raises:
+            ModelError: it is an error, or no answer at all.
+        """
+        ...
+
+    def end(self) -> Iterator[ModelEvent]:
+        """The last events, when no more bytes come.
+
+        Raises:
+            ModelError: `truncated` when the server never said that the answer is over.
+        """
+        ...
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """A part of a request that a model may turn out not to take."""
+
+    name: str
+    """Kept in `Learnt.refused`."""
+    words: re.Pattern[str]
+    """How a refusal names it."""
+    text: str
+    """What the user is told."""
+    statuses: tuple[int, ...] = (400, 422)
+
+
+class Dialect(Protocol):
+    """One wire format, for one model."""
+
+    path: str
+    """Behind the base URL."""
+    lists: str
+    """The key of the conversation in the body, as a refusal names it: `messages` or `input`."""
+    repairs: tuple[Repair, ...]
+
+    def headers(self) -> Mapping[str, str]:
+        """Key and version, lower case names."""
+        ...
+
+    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+        """The body, without what `learnt` says the model refuses."""
+        ...
+
+    def sends(self, repair: Repair, body: Json) -> bool:
+        """Whether a body holds the part that a repair is about."""
+        ...
+
+    def reader(self) -> Reader:
+        """For the answer of one request."""
+        ...
+
+
+def repaired(dialect: Dialect, body: Json, error: ModelError, learnt: Learnt) -> tuple[Learnt, str] | None:
+    """What a refusal teaches, and how to say it; None when it is about nothing that can be left out.
+
+    A refused effort that names the efforts it knows is kept and mapped to the nearest of those.
+    """
+    for repair in dialect.repairs:
+        asked = error.status in repair.statuses and dialect.sends(repair, body)
+        if not asked or repair.name in learnt.refused or not repair.words.search(error.message):
+            continue
+        if repair.name == "effort":
+            listed = tuple(name for name in EFFORTS if name in set(_LISTED.findall(error.message)))
+            listed = _without_refused(listed, body)
+            if listed and listed != learnt.efforts:
+                text = f"This model knows the efforts {', '.join(listed)} only; the nearest is used."
+                return msgspec.structs.replace(learnt, efforts=listed), text
+        if not _REJECTED.search(error.message) and repair.name != "reasoning":
+            continue
+        return msgspec.structs.replace(learnt, refused=(*learnt.refused, repair.name)), repair.text
+    return None
+
+
+def _without_refused(listed: tuple[str, ...], body: Json) -> tuple[str, ...]:
+    """The efforts a refusal lists as known: it also names the one it refuses."""
+    used = {value for value in _strings(body) if value in EFFORTS}
+    known = tuple(name for name in listed if name not in used)
+    return known
+
+
+def _strings(body: Json) -> Iterator[str]:
+    for name, value in body.items():
+        if name in ("reasoning_effort", "effort", "think") and isinstance(value, str):
+            yield value
+        elif name in ("reasoning", "output_config", "thinking") and isinstance(value, dict):
+            yield from _strings(value)
+
+
+_PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)")
+
+
+def culprit(written: Written, error: ModelError, lists: str) -> str:
+    """The id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
+    if error.status not in (400, 413, 422) or error.kind not in ("bad_request", "too_large"):
+        return ""
+    for name, place in _PLACE.findall(error.message):
+        if name == lists and int(place) < len(written.sources):
+            return written.sources[int(place)]
+    return ""
+
+
+def known_effort(effort: str, known: tuple[str, ...]) -> str:
+    """The nearest effort at or below the wanted one that a model knows, else its lowest; empty stays."""
+    if effort not in EFFORTS or not known:
+        return ""
+    below = [name for name in EFFORTS[: EFFORTS.index(effort) + 1] if name in known]
+    return below[-1] if below else known[0]

@@ -1,0 +1,220 @@
+"""The one client behind every wire format of our own: send, read, repair what the server refuses.
+
+A `Dialect` writes the request and reads the answer. What is here holds for all of them: time limits on a
+half-open connection, an end believed only when the server gave one, refused parts left out and remembered.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .. import __version__
+from .base import Adjusted, Alive, Learnt, Memory, ModelError, ModelEvent, ModelInfo, ModelRequest
+from .classify import classify, request_id
+from .dialect import Dialect, Json, Reader, Written, culprit, repaired
+from .errors import explain
+from .provider_table import Route
+from .surrogates import mended
+
+if TYPE_CHECKING:
+    from .http import Connection, Response
+
+_TAIL_S = 5.0
+"""How long to wait for the usage once the answer is over."""
+_CLOSE_S = 0.2
+"""How long to wait for the end of the body once the server said that nothing follows."""
+_MOST_REPAIRS = 6
+
+
+class NativeModel:
+    """A `Model` over HTTP. Connections are kept between calls."""
+
+    def __init__(self, route: Route, info: ModelInfo, dialect: Dialect, memory: Memory | None = None) -> None:
+        self._route = route
+        self._info = info
+        self._dialect = dialect
+        self._memory = memory
+        self._learnt: Learnt | None = None
+        self._connection: Connection | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model."""
+        return self._info
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        if self._connection is not None:
+            await self._connection.aclose()
+            self._connection = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """One call. A part of the request that this model turns out not to take is left out at once, told
+        with `Adjusted`, and left out from then on.
+
+        Raises:
+            ModelError: the call failed.
+        """
+        connection = await self._connect()
+        for _ in range(_MOST_REPAIRS):
+            learnt = self._recall()
+            written = self._dialect.write(request, learnt)
+            try:
+                async with contextlib.aclosing(self._attempt(connection, written)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except ModelError as error:
+                repair = repaired(self._dialect, written.body, error, learnt)
+                if repair is None:
+                    error.message_id = culprit(written, error, self._dialect.lists)
+                    raise
+                self._learn(repair[0])
+                yield Adjusted(repair[1], explain(error, self._info.name))
+        raise ModelError("bad_request", "the server refuses one part of the request after another")
+
+    async def _attempt(self, connection: "Connection", written: Written) -> AsyncGenerator[ModelEvent, None]:
+        async with connection.post(self._dialect.path, encode(written.body)) as response:
+            if response.status != 200:
+                raise await _refusal(response)
+            try:
+                async with contextlib.aclosing(self._events(response)) as events:
+                    async for event in events:
+                        yield event
+            except ModelError as error:
+                error.request_id = error.request_id or request_id(response.headers)
+                raise
+
+    async def _events(self, response: "Response") -> AsyncGenerator[ModelEvent, None]:
+        reader = self._dialect.reader()
+        async with contextlib.aclosing(response.chunks()) as chunks:
+            start = await _first_bytes(chunks)
+            if _is_whole(response, start):
+                rest = [chunk async for chunk in chunks]
+                for event in reader.whole(start + b"".join(rest)):
+                    yield event
+            else:
+                async for event in self._streamed(reader, start, chunks, response):
+                    yield event
+            for event in reader.end():
+                yield event
+            response.hurry(_CLOSE_S)
+            with contextlib.suppress(ModelError):
+                async for _ in chunks:  # reading to the end keeps the connection for the next call
+                    pass
+
+    async def _streamed(
+        self, reader: Reader, start: bytes, chunks: AsyncIterator[bytes], response: "Response"
+    ) -> AsyncGenerator[ModelEvent, None]:
+        """Events until the server says that nothing follows. Once the answer is over, a connection that
+        breaks or falls silent costs its usage at most."""
+        heard = time.monotonic()
+        chunk = start
+        while True:
+            said = False
+            for event in reader.feed(chunk):
+                said = True
+                yield event
+            if reader.done:
+                return
+            if said:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > self._route.timeouts.stalled_s:
+                raise ModelError("stalled", "only keep-alives came, without any content", usage=reader.usage)
+            else:
+                yield Alive()
+            if reader.finished:
+                response.hurry(_TAIL_S)
+            try:
+                chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+            except ModelError as error:
+                if reader.finished:
+                    return
+                error.usage = reader.usage
+                raise
+
+    async def _connect(self) -> "Connection":
+        async with self._opening:
+            if self._connection is None:
+                self._connection = await asyncio.to_thread(open_connection, self._route, self._dialect.headers())
+            return self._connection
+
+    def _recall(self) -> Learnt:
+        if self._learnt is None:
+            self._learnt = self._memory.recall(self._route.key) if self._memory else Learnt()
+        return self._learnt
+
+    def _learn(self, learnt: Learnt) -> None:
+        self._learnt = learnt
+        if self._memory:
+            self._memory.learn(self._route.key, learnt)
+
+
+def open_connection(route: Route, headers: Mapping[str, str]) -> "Connection":
+    """A connection with the route's headers. Loads the HTTP library: 70 ms the first time.
+
+    Raises:
+        ModelError: address, key or proxy settings are unusable.
+    """
+    from .http import Connection
+
+    given = {name.lower(): value for name, value in route.headers.items()}
+    common = {"user-agent": f"agent-cli/{__version__}", "accept": "text/event-stream"}
+    return Connection(route.base_url, {**common, **headers, **given}, route.timeouts)
+
+
+def encode(body: Json) -> bytes:
+    """The body as UTF-8 JSON. Lone surrogates, which cannot be sent, become U+FFFD."""
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_sendable(body))
+
+
+def _sendable(value: Any) -> Any:
+    match value:
+        case str():
+            return mended(value)
+        case dict():
+            return {_sendable(key): _sendable(item) for key, item in value.items()}
+        case list():
+            return [_sendable(item) for item in value]
+        case _:
+            return value
+
+
+def _is_whole(response: "Response", start: bytes) -> bool:
+    """Whether an answer is one JSON object, or an HTML page, instead of a stream."""
+    if "ndjson" in response.headers.get("content-type", ""):
+        return False
+    return start.lstrip()[:1] in (b"{", b"[", b"<")
+
+
+async def _first_bytes(chunks: AsyncIterator[bytes]) -> bytes:
+    """The first chunks, up to one with something in it; all that came when there is none."""
+    start = b""
+    async for chunk in chunks:
+        start += chunk
+        if start.strip():
+            break
+    return start
+
+
+async def _refusal(response: "Response") -> ModelError:
+    if 300 <= response.status < 400:
+        place = response.headers.get("location", "another address")
+        return ModelError("not_found", f"the server redirects to {place}: make that the base URL")
+    data = await response.read()
+    body: Any
+    try:
+        body = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        body = data.decode("utf-8", "replace")
+    return classify(response.status, body, response.headers)
