@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from .. import __version__
+from ..config.schema import Config, Limits
 from ..core.agent import Agent
 from ..core.approvals import Approvals
 from ..core.bus import EventBus
@@ -31,6 +32,7 @@ from ..sandbox.process import ProcessRunner
 from ..store.grants import GrantFile
 from ..store.session_file import Loaded, NewSessionFile, SessionFile, read_session
 from ..store.sessions import NoSession
+from ..store.spend import SpendLog
 from ..tools.base import ToolContext
 from ..tools.registry import default_registry
 from ..workspace.checkpoints import Checkpoints
@@ -40,6 +42,8 @@ from .setup import Setup
 
 SANDBOX_IN_FORCE = "none"
 CHECKPOINT_TIMEOUT_S = 20.0
+PARK_S = 6 * 3600.0
+"""How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -79,7 +83,7 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
     env = dict(os.environ)
     if model_name is None:
         model_name = await choose_default(setup.config, env)
-    model = await open_model(model_name, setup.config, env)
+    model = await open_model(model_name, setup.config, env, setup.memory)
     if draft is None:
         draft = _fresh(setup, model)
     session = Session(draft.records, draft.file, saved=draft.saved)
@@ -210,23 +214,22 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
     )
     handlers = Handlers(
         session,
-        Models(model, lambda name: open_model(name, config, dict(os.environ)), effort),
+        Models(
+            model,
+            lambda name: open_model(name, config, dict(os.environ), setup.memory),
+            effort,
+            config.fallback_models,
+        ),
         default_registry(config.tools.enabled, interactive),
         permissions,
         Approvals(bus, interactive=interactive),
         Checkpointing(session, checkpoints, bus.emit),
         context,
         bus,
-        Settings(
-            bounds=Bounds(config.limits.turns, config.limits.cost_usd, config.limits.time_s),
-            compact_at=config.context.compact_at,
-            sandbox=SANDBOX_IN_FORCE,
-            version=__version__,
-            session_path=draft.path,
-            resumed=draft.saved,
-        ),
+        _settings(config, draft),
         moment=lambda earlier: _moment(setup, earlier),
-        retry=RetryPolicy(),
+        retry=_retry_policy(config.limits, interactive),
+        day=SpendLog(setup.state / "spend"),
     )
     _note_changes(session, model, mode, effort)
     notes = [
@@ -234,6 +237,31 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
     ]
     notes += [*draft.notes, *([f"log: {log}"] if log else [])]
     return Opened(Agent(handlers), permissions, processes, tuple(notes))
+
+
+def _settings(config: Config, draft: _Draft) -> Settings:
+    limits = config.limits
+    return Settings(
+        bounds=Bounds(
+            limits.turns,
+            limits.cost_usd,
+            limits.time_s,
+            limits.session_cost_usd,
+            limits.day_cost_usd,
+            limits.warn_cost_usd,
+        ),
+        compact_at=config.context.compact_at,
+        sandbox=SANDBOX_IN_FORCE,
+        version=__version__,
+        session_path=draft.path,
+        resumed=draft.saved,
+        finish_plan=config.tools.finish_plan,
+    )
+
+
+def _retry_policy(limits: Limits, interactive: bool) -> RetryPolicy:
+    park_s = limits.park_s if limits.park_s is not None else (PARK_S if interactive else 0.0)
+    return RetryPolicy(horizon_s=limits.retry_s, park_s=park_s)
 
 
 def _logger(path: Path) -> Callable[[AnyEvent], None]:

@@ -11,6 +11,7 @@ from ..config.load import Loaded, assignment, load, nested
 from ..config.places import config_dir, state_dir
 from ..config.trust import Trust
 from ..policy.rules import Effect, Rule, RuleError, parse_rule
+from ..store.learnt import LearntFile
 from ..store.sessions import Sessions
 from ..workspace.paths import PathError, Workspace
 from .options import Chosen, UsageError
@@ -45,6 +46,7 @@ class Setup:
         except PathError as error:
             raise UsageError(str(error)) from error
         self.trust = Trust(self.state / "trust.json")
+        self.memory = LearntFile(self.state / "learnt.json")
         self.reload()
 
     def reload(self) -> None:

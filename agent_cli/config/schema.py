@@ -8,7 +8,7 @@ import msgspec
 from ..protocol.actions import Mode, SandboxLevel
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-Wire = Literal["chat_completions", "anthropic_messages", "openai_responses", "litellm"]
+Wire = Literal["chat_completions", "ollama_chat", "anthropic_messages", "openai_responses", "litellm"]
 Count = Annotated[int, msgspec.Meta(gt=0)]
 Amount = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -22,12 +22,23 @@ class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bounds on one input; null means none."""
+    """Bounds; null means none."""
 
     turns: Count | None = 200
-    """Model calls."""
+    """Model calls for one input."""
     cost_usd: Amount | None = None
+    """For one input, checked before each request by its worst case, as the next two are."""
+    session_cost_usd: Amount | None = None
+    day_cost_usd: Amount | None = None
+    """All sessions together, since midnight."""
+    warn_cost_usd: Amount | None = 5.0
+    """A session that has cost this much asks whether to go on, and again at each doubling; a run says it."""
     time_s: Amount | None = None
+    """For one input."""
+    retry_s: Amount = 600.0
+    """How long a failing model is tried again."""
+    park_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """How long a limit's reset is waited for; null: 6 hours in the REPL, not at all in a run."""
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +55,10 @@ class ModelOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     context_window: Count | None = None
     max_output_tokens: Count | None = None
+    tools: bool | None = None
+    """Takes tools by itself; false describes them in the text and reads calls out of the answer."""
+    images: bool | None = None
+    reasoning: bool | None = None
     prices: Prices = Prices()
 
 
@@ -94,6 +109,8 @@ class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     enabled: tuple[str, ...] = ()
     """Tools to offer; empty means all."""
+    finish_plan: bool = False
+    """Whether a model that stops while its plan has open items is reminded of them, twice at most."""
     shell: Shell = Shell()
 
 
@@ -126,7 +143,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     small_model: str | None = None
     """For chores; reserved."""
     fallback_models: tuple[str, ...] = ()
-    """Tried in order when the model is overloaded; reserved."""
+    """Tried in order when the model fails or its account is empty; each input begins with `model` again."""
     effort: Effort | None = None
     """none, minimal, low, medium, high, xhigh or max; null leaves it to the provider."""
     mode: Mode = "ask"

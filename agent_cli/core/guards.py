@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from ..protocol.messages import ToolCall, ToolResult
+from ..protocol.messages import ToolCall, ToolResult, new_id
 
 HINT_AT = 3
 STOP_AT = 5
@@ -36,7 +36,8 @@ class RepetitionGuard:
 
     def saw(self, call: ToolCall, result: ToolResult) -> None:
         """Note a finished call."""
-        self._signatures.append(_signature(call, result))
+        waits = result.command and _POLLING.match(result.command)
+        self._signatures.append(new_id("wait") if waits else _signature(call, result))
         self._tools.append(call.name)
 
     def saw_malformed(self, tool: str) -> None:
@@ -46,6 +47,13 @@ class RepetitionGuard:
     def saw_wellformed(self) -> None:
         """Note that a call could be read."""
         self._malformed.clear()
+
+    def forget(self) -> None:
+        """Begin anew: a person says to go on."""
+        self._signatures.clear()
+        self._tools.clear()
+        self._malformed.clear()
+        self._hinted = False
 
     def check(self) -> Alarm | None:
         """The alarm to act on now, if any; each streak gives one hint."""
@@ -90,6 +98,9 @@ _MALFORMED_HINT = (
     "schema, escape quotes and newlines inside strings, and split large content into smaller calls."
 )
 
+
+_POLLING = re.compile(r"\s*(sleep|timeout\s+\S+\s+tail|inotifywait|wait)\b")
+"""A command that begins by waiting asks after something that runs: the same answer twice means nothing."""
 
 _DURATION = re.compile(r"\b\d+(\.\d+)? ?m?s\b")
 """Run times differ from call to call without meaning anything."""

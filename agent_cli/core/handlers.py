@@ -40,8 +40,10 @@ from .limits import Bounds, Limits
 from .meter import Meter
 from .model_call import ModelCaller
 from .models import Models
+from .overview import Overview
 from .permissions import Permissions
 from .session import Session
+from .spending import DayLedger, OverBudget, Spending
 from .tool_runner import ToolRunner
 from .turn import Stop, Turn
 
@@ -55,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
     version: str
     session_path: str
     resumed: bool
+    finish_plan: bool = False
 
 
 class Handlers:
@@ -74,6 +77,7 @@ class Handlers:
         *,
         moment: Callable[[Sequence[UserMessage]], str],
         retry: RetryPolicy,
+        day: DayLedger | None = None,
     ) -> None:
         self.session = session
         self.bus = bus
@@ -87,14 +91,23 @@ class Handlers:
         self._moment = moment
         self._specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
         self._meter = Meter(session, self._info, lambda: self._specs)
-        self._caller = ModelCaller(session, bus, models, retry)
+        self._spending = Spending(session, settings.bounds, day, self._meter.tokens)
+        self._caller = ModelCaller(session, bus, models, retry, self._spending)
         self._compactor = Compactor(
             session, self._meter, self._caller, self._request, bus.emit, compact_at=settings.compact_at
         )
         self._turn: Turn | None = None
         self._leftover: list[str] = []
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
-        self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
+        self._overview = Overview(
+            session,
+            models,
+            self._meter,
+            self._spending,
+            cwd=str(context.workspace.root),
+            sandbox=settings.sandbox,
+            session_path=settings.session_path,
+        )
         self.stop_reason: StopReason = "interrupted"
         """Why the next interruption happens."""
         context.ask = self._question if approvals.interactive else None
@@ -130,6 +143,8 @@ class Handlers:
 
     async def _take_turn(self, submission: Submission, user_input: UserInput) -> None:
         self.stop_reason = "interrupted"
+        self._models.back_to_first()
+        self._spending.begin_input()
         turn = self._turn = self._new_turn(submission.id)
         self.bus.emit(TurnStarted(turn_id=turn.turn_id, text=user_input.text, submission_id=submission.id))
         stop: Stop | None = None
@@ -187,13 +202,16 @@ class Handlers:
             tools,
             self._compactor,
             guard,
-            Limits(self._settings.bounds, self.session.totals.cost_usd or 0.0, self.session.totals.unpriced),
+            Limits(self._settings.bounds, self.session.totals.unpriced),
             self._request,
             self.bus.emit,
             turn_id=turn_id,
             submission_id=submission_id,
             moment=lambda: self._moment([m for m in self.session.visible() if isinstance(m, UserMessage)]),
             learn_window=self._learn_window,
+            spending=self._spending,
+            ask=self._question if self.approvals.interactive else None,
+            finish_plan=self._settings.finish_plan,
         )
 
     async def _end_turn(
@@ -274,12 +292,23 @@ class Handlers:
             model = self._models.model.info.name
             self._meter.learnt_window = None
             self._compactor.forget_failure()
+            self._warn_of_smaller_window(submission_id)
         mode = change.mode or mode
         effort = effort if change.effort is None else change.effort
         self.session.append(SettingsSet(id=new_id("set"), model=model, mode=mode, effort=effort))
         self._permissions.mode = mode
         self._models.effort = effort
         self.bus.emit(SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
+
+    def _warn_of_smaller_window(self, submission_id: str) -> None:
+        """Say it when the conversation does not fit a newly chosen model as it is."""
+        size, budget = self._meter.tokens(), self._meter.budget()
+        if size > budget * self._settings.compact_at:
+            self._warn(
+                f"The conversation has about {size} tokens, the new model takes {budget}: it is compacted before "
+                "the next request. To keep all of it, go back with /model first, or /compact with the old one.",
+                submission_id,
+            )
 
     def aborted(self, submission: Submission, changes: tuple[FileChange, ...] = (), text: str = "") -> None:
         """Tell that a task was stopped."""
@@ -306,7 +335,7 @@ class Handlers:
     def _explain(self, error: BaseException) -> tuple[StopReason, ErrorInfo]:
         if isinstance(error, ModelError):
             return _STOP_BY_ERROR.get(error.kind, "provider_error"), explain(error, self._info().name)
-        if isinstance(error, StoreError | NothingToRestore | NotDone):
+        if isinstance(error, StoreError | NothingToRestore | NotDone | OverBudget):
             return "internal_error", ErrorInfo(kind="not_done", message=str(error))
         return "internal_error", ErrorInfo(
             kind="internal_error",
@@ -315,45 +344,15 @@ class Handlers:
         )
 
     def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
-        """What a status line shows. Asked many times a second while something is painted, so all of it that
-        depends on the conversation is computed once for each change of it."""
-        state = (len(self.session.records), self._info(), self._meter.learnt_window)
-        if self._pictured is None or self._pictured[0] != state:
-            self._pictured = (state, self._picture())
-        picture = self._pictured[1]
-        open_calls = 0 if busy else picture.open_calls
-        return msgspec.structs.replace(picture, busy=busy, queued=queued, open_calls=open_calls)
-
-    def _picture(self) -> Snapshot:
-        model, mode, effort = self.session.settings()
-        return Snapshot(
-            session_id=self.session.header.session_id,
-            title=self.session.title(),
-            session_path=self._settings.session_path,
-            cwd=str(self._context.workspace.root),
-            model=model,
-            mode=mode,
-            effort=effort,
-            sandbox=self._settings.sandbox,
-            busy=False,
-            queued=(),
-            open_calls=len(history.open_calls(self.session.records)),
-            context_tokens=self._meter.tokens(),
-            context_window=self._meter.window(),
-            context_parts=self._meter.parts(),
-            context_source=self._meter.source(),
-            totals=self.session.totals,
-            plan=history.current_plan(self.session.records),
-            turns=len({message.turn_id for message in self.session.prompts()}),
-            last_answer=self.session.last_answer(),
-        )
+        """What a status line shows; see `Overview`."""
+        return self._overview.snapshot(busy=busy, queued=queued)
 
     async def aclose(self) -> None:
         """Kill what still runs, close connections, let go of the file."""
         with contextlib.suppress(Exception):
             await self.settle()
         await self._context.processes.aclose()
-        await self._models.model.aclose()
+        await self._models.aclose()
         self.session.close()
 
     def _request(self, messages: Sequence[Message]) -> ModelRequest:
@@ -362,6 +361,7 @@ class Handlers:
             messages=history.repair(messages),
             tools=self._specs,
             effort=self._models.effort,
+            session_id=self.session.header.session_id,
         )
 
     def _info(self) -> ModelInfo:

@@ -17,7 +17,7 @@ from ..protocol.messages import (
     ToolResult,
     UserMessage,
 )
-from ..protocol.records import AnyRecord, CallStarted, Folded, Shortened, TurnsRedone, TurnsUndone
+from ..protocol.records import AnyRecord, CallStarted, Folded, Quarantined, Shortened, TurnsRedone, TurnsUndone
 
 UNKNOWN_OUTCOME = (
     "[The program was stopped while this call ran or before it could answer. Its outcome is unknown: "
@@ -66,7 +66,7 @@ def _in_place(messages: Iterable[Message]) -> list[Message]:
 
 
 def visible_messages(records: Sequence[AnyRecord]) -> list[Message]:
-    """What the model is sent, before repair: undo, folding and shortening applied."""
+    """What the model is sent, before repair: undo, folding, shortening and placeholders applied."""
     undone = undone_turns(records)
     messages = _folded(active_messages(records), records, undone)
     limits = {
@@ -75,12 +75,37 @@ def visible_messages(records: Sequence[AnyRecord]) -> list[Message]:
         if isinstance(record, Shortened) and record.turn_id not in undone
         for call_id in record.call_ids
     }
+    held = {record.message_id: record.reason for record in records if isinstance(record, Quarantined)}
     return [
-        shorten(message, limits[message.call_id])
+        placeholder(message, held[message.id])
+        if message.id in held
+        else shorten(message, limits[message.call_id])
         if isinstance(message, ToolResult) and message.call_id in limits
         else message
         for message in messages
     ]
+
+
+def placeholder(message: Message, reason: str) -> Message:
+    """What is sent for a message that the provider refuses; its calls stay, without their arguments."""
+    text = f"[This message cannot be sent: {reason}]"
+    match message:
+        case AssistantMessage():
+            calls = tuple(msgspec.structs.replace(call, arguments="{}", signature="") for call in message.calls)
+            return msgspec.structs.replace(message, text=text, reasoning=(), calls=calls)
+        case UserMessage() | ToolResult():
+            return msgspec.structs.replace(message, text=text, images=())
+
+
+def named(message: Message) -> str:
+    """A message in words, for the user."""
+    match message:
+        case UserMessage():
+            return f"the message “{message.text.strip()[:60]}”"
+        case AssistantMessage():
+            return f"the model's answer “{message.text.strip()[:60]}”"
+        case ToolResult():
+            return f"the result of {message.tool}"
 
 
 def _folded(messages: list[Message], records: Sequence[AnyRecord], undone: frozenset[str]) -> list[Message]:

@@ -1,4 +1,4 @@
-"""Bounds on one input: model calls, money, time."""
+"""Bounds on one input: model calls and time. Money is in `spending`."""
 
 import time
 
@@ -13,16 +13,26 @@ class Bounds(msgspec.Struct, frozen=True):
     turns: int | None = None
     """Model calls."""
     cost_usd: float | None = None
+    """One input; kept, as the next two, by `spending`."""
     time_s: float | None = None
+    session_cost_usd: float | None = None
+    day_cost_usd: float | None = None
+    """All sessions together, since midnight."""
+    warn_cost_usd: float | None = None
+    """The person is asked at this much in one session, and at each doubling."""
+
+    @property
+    def on_cost(self) -> bool:
+        """Whether there is a bound that unknown prices would undo."""
+        return not (self.cost_usd is None and self.session_cost_usd is None and self.day_cost_usd is None)
 
 
 class Limits:
     """What one turn may still spend."""
 
-    def __init__(self, bounds: Bounds, spent_before_usd: float, unpriced_before: int = 0) -> None:
+    def __init__(self, bounds: Bounds, unpriced_before: int = 0) -> None:
         self.bounds = bounds
         self._unpriced = unpriced_before
-        self._spent_before = spent_before_usd
         self._started = time.monotonic()
         self.steps = 0
 
@@ -41,13 +51,10 @@ class Limits:
             self._unpriced = -1
         return new
 
-    def reached(self, spent_usd: float) -> tuple[StopReason, str] | None:
+    def reached(self) -> tuple[StopReason, str] | None:
         """The limit that forbids another model call, with a sentence that says so."""
         if self.bounds.turns is not None and self.steps >= self.bounds.turns:
             return "turn_limit", f"{self.bounds.turns} model calls for one input"
-        spent = spent_usd - self._spent_before
-        if self.bounds.cost_usd is not None and spent >= self.bounds.cost_usd:
-            return "cost_limit", f"{self.bounds.cost_usd:.2f} USD for one input ({spent:.4f} spent)"
         left = self.deadline()
         if left is not None and left <= 0:
             return "time_limit", f"{self.bounds.time_s:.0f} s for one input"

@@ -1,13 +1,15 @@
 """One model call: the request streamed, forwarded as events, booked in the ledger and saved."""
 
+import asyncio
 import time
-from contextlib import aclosing
-from typing import Protocol
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
 
-from ..model.assemble import Assembler
+import msgspec
+
 from ..model.base import (
+    Adjusted,
     Answer,
-    Model,
     ModelError,
     ModelEvent,
     ModelRequest,
@@ -15,64 +17,139 @@ from ..model.base import (
     Retrying,
     TextPiece,
 )
+from ..model.errors import explain
 from ..model.retry import RetryPolicy, stream_with_retries
-from ..protocol.events import AnswerCompleted, ReasoningDelta, RetryScheduled, StepStarted, TextDelta
-from ..protocol.messages import AssistantMessage, Finish, ToolCall, new_id
-from ..protocol.records import ModelCalled
-from ..protocol.usage import CallKind, Usage
+from ..protocol.events import (
+    AnswerCompleted,
+    FellBack,
+    Notice,
+    ReasoningDelta,
+    RetryScheduled,
+    StepStarted,
+    StreamSilent,
+    TextDelta,
+)
+from ..protocol.messages import AssistantMessage
+from ..protocol.usage import CallKind
+from . import ledger
+from .attempt import Attempt
 from .bus import EventBus
+from .models import Models
 from .session import Session
+from .spending import OverBudget, Spending
 
-
-class ModelSource(Protocol):
-    """The model in use; it can be changed between calls."""
-
-    @property
-    def model(self) -> Model: ...
+SILENT_S = 10.0
+"""After so long without data the user is told."""
+_ATTEMPTS_BEFORE_ANOTHER = 3
+_HORIZON_BEFORE_ANOTHER_S = 30.0
+"""With another model left to stand in, a failing one is not tried for long."""
+_ANOTHER_MAY_HELP = frozenset({"quota", "unsupported"})
 
 
 class ModelCaller:
     """Calls the model for one session."""
 
-    def __init__(self, session: Session, bus: EventBus, source: ModelSource, retry: RetryPolicy) -> None:
+    def __init__(
+        self, session: Session, bus: EventBus, models: Models, retry: RetryPolicy, spending: Spending
+    ) -> None:
         self._session = session
         self._bus = bus
-        self._source = source
+        self._models = models
         self._retry = retry
+        self._spending = spending
 
     async def call(
         self, request: ModelRequest, *, kind: CallKind, step: int, turn_id: str, submission_id: str
     ) -> tuple[Answer, AssistantMessage | None]:
         """Stream one answer. It is saved, its calls included, before this returns; a `summary` is not part
-        of the conversation, so only its cost is. An interrupted or failed call keeps the text it had.
+        of the conversation, so only its cost is. An interrupted or failed call keeps the text it had. When
+        the model fails for good, the next one of the fallbacks is asked.
 
         Raises:
             ModelError: all attempts failed.
+            OverBudget: the next attempt might cost more than is left.
         """
-        attempt = _Attempt(self._session, self._source.model, kind, turn_id)
-        show = kind != "summary"
-        self._bus.emit(StepStarted(step=step, model=attempt.name, kind=kind, submission_id=submission_id))
+        while True:
+            attempt = Attempt(self._session, self._models.model, kind, turn_id, self._spending.book)
+            self._bus.emit(StepStarted(step=step, model=attempt.name, kind=kind, submission_id=submission_id))
+            admitted = self._spending.admit(attempt.model.info, request)
+            try:
+                await self._stream(attempt, admitted, submission_id)
+                return self._finish(attempt, submission_id)
+            except ModelError as error:
+                if not self._another_may_help(error) or not await self._fall_back(error, attempt, submission_id):
+                    raise
+
+    async def _stream(self, attempt: Attempt, request: ModelRequest, submission_id: str) -> None:
+        stream = stream_with_retries(attempt.model, request, self._policy())
         try:
-            async with aclosing(stream_with_retries(attempt.model, request, self._retry)) as stream:
+            async with self._silence_told(attempt, submission_id), aclosing(stream):
                 async for event in stream:
                     if isinstance(event, Retrying):
+                        attempt.failed(event.error.kind, pause_s=event.delay_s, usage=event.usage)
+                    elif isinstance(event, Adjusted):
                         attempt.failed(event.error.kind)
                     attempt.feed(event)
-                    if show or isinstance(event, Retrying):
+                    if attempt.shows or isinstance(event, Retrying | Adjusted):
                         self._forward(event, attempt, submission_id)
+                    if isinstance(event, Retrying):
+                        self._spending.admit(attempt.model.info, request)
         except ModelError as error:
-            attempt.close(error.kind, usage=error.usage, keep_text=show)
+            attempt.close(error.kind, usage=error.usage, keep_text=not self._another_may_help(error))
             raise
+        except OverBudget:
+            raise  # between two attempts: the failed one is booked, the next was not made
         except BaseException:
-            attempt.close("interrupted", keep_text=show)
+            attempt.close("interrupted")
             raise
-        return self._finish(attempt, kind, submission_id)
 
-    def _finish(
-        self, attempt: "_Attempt", kind: CallKind, submission_id: str
-    ) -> tuple[Answer, AssistantMessage | None]:
-        answer = attempt.assembler.answer()
-        message = attempt.save(answer, with_message=kind != "summary")
+    def _policy(self) -> RetryPolicy:
+        if not self._models.may_fall_back:
+            return self._retry
+        return msgspec.structs.replace(
+            self._retry,
+            attempts=min(self._retry.attempts, _ATTEMPTS_BEFORE_ANOTHER),
+            patient_attempts=min(self._retry.patient_attempts, _ATTEMPTS_BEFORE_ANOTHER),
+            horizon_s=min(self._retry.horizon_s, _HORIZON_BEFORE_ANOTHER_S),
+            park_s=0.0,
+        )
+
+    def _another_may_help(self, error: ModelError) -> bool:
+        return self._models.may_fall_back and (error.retryable or error.kind in _ANOTHER_MAY_HELP)
+
+    async def _fall_back(self, error: ModelError, attempt: Attempt, submission_id: str) -> bool:
+        model = await self._models.fall_back()
+        if model is None:
+            return False
+        info = explain(error, attempt.name)
+        self._bus.emit(FellBack(model=model.info.name, error=info, submission_id=submission_id))
+        return True
+
+    @asynccontextmanager
+    async def _silence_told(self, attempt: Attempt, submission_id: str) -> AsyncGenerator[None, None]:
+        """While inside, tell when no data has come for a while, each time it has lasted twice as long, and
+        when data comes again."""
+
+        async def watch() -> None:
+            tell_at = SILENT_S
+            while True:
+                silent_s = time.monotonic() - attempt.heard
+                if silent_s >= tell_at:
+                    tell_at *= 2
+                    self._bus.emit(StreamSilent(silent_s=round(silent_s, 1), submission_id=submission_id))
+                elif silent_s < SILENT_S < tell_at:
+                    tell_at = SILENT_S
+                    self._bus.emit(StreamSilent(silent_s=0.0, submission_id=submission_id))
+                await asyncio.sleep(min(1.0, max(0.05, tell_at - silent_s)))
+
+        watcher = asyncio.create_task(watch())
+        try:
+            yield
+        finally:
+            watcher.cancel()
+
+    def _finish(self, attempt: Attempt, submission_id: str) -> tuple[Answer, AssistantMessage | None]:
+        answer, message = attempt.save()
         if message is not None:
             self._bus.emit(
                 AnswerCompleted(
@@ -87,15 +164,19 @@ class ModelCaller:
                     submission_id=submission_id,
                 )
             )
+        if attempt.shows and (collapse := ledger.cache_collapse(self._session.records)):
+            self._bus.emit(Notice(level="warning", text=collapse, submission_id=submission_id))
         return answer, message
 
-    def _forward(self, event: ModelEvent, attempt: "_Attempt", submission_id: str) -> None:
+    def _forward(self, event: ModelEvent, attempt: Attempt, submission_id: str) -> None:
         match event:
             case TextPiece(text=text):
                 attempt.shown += len(text)
                 self._bus.emit(TextDelta(text=text, submission_id=submission_id))
             case ReasoningPiece(text=text):
                 self._bus.emit(ReasoningDelta(text=text, submission_id=submission_id))
+            case Adjusted(text=text):
+                self._bus.emit(Notice(level="info", text=text, submission_id=submission_id))
             case Retrying():
                 self._bus.emit(
                     RetryScheduled(
@@ -103,96 +184,10 @@ class ModelCaller:
                         delay_s=event.delay_s,
                         error=event.error,
                         discarded_chars=attempt.shown,
+                        parked=event.parked,
                         submission_id=submission_id,
                     )
                 )
                 attempt.shown = 0
             case _:
                 pass
-
-
-class _Attempt:
-    """The running attempt: what arrived so far, and what it cost."""
-
-    def __init__(self, session: Session, model: Model, kind: CallKind, turn_id: str) -> None:
-        self._session = session
-        self._kind: CallKind = kind
-        self._turn_id = turn_id
-        self._started = time.monotonic()
-        self.model = model
-        self.name = model.info.name
-        self.assembler = Assembler()
-        self.first_token_s: float | None = None
-        self.shown = 0
-
-    def elapsed_s(self) -> float:
-        return time.monotonic() - self._started
-
-    def feed(self, event: ModelEvent) -> None:
-        if self.first_token_s is None and not isinstance(event, Retrying):
-            self.first_token_s = self.elapsed_s()
-        self.assembler.feed(event)
-
-    def failed(self, outcome: str) -> None:
-        """Book an attempt that will be tried again."""
-        self._session.append(self._entry(outcome, self.assembler.answer().usage))
-        self._started = time.monotonic()
-        self.first_token_s = None
-
-    def close(self, outcome: str, *, usage: Usage | None = None, keep_text: bool) -> None:
-        """Book the last attempt, which did not come to its end; keep what it had said."""
-        partial = self.assembler.answer()
-        entry = self._entry(outcome, usage or partial.usage)
-        if keep_text and partial.text.strip():
-            self._session.append(entry, self._message(partial.text, (), "interrupted", partial))
-        else:
-            self._session.append(entry)
-
-    def save(self, answer: Answer, *, with_message: bool) -> AssistantMessage | None:
-        """Book a finished attempt and save its answer, calls cut off by the output limit left out."""
-        entry = self._entry(answer.finish, answer.usage)
-        calls = () if answer.finish in ("length", "content_filter") else answer.calls
-        if self._kind == "limit":
-            calls = ()
-        if not with_message or not (answer.text.strip() or calls):
-            self._session.append(entry)
-            return None
-        message = self._message(answer.text, self._unique(calls), answer.finish, answer)
-        self._session.append(entry, message)
-        return message
-
-    def _message(self, text: str, calls: tuple[ToolCall, ...], finish: Finish, answer: Answer) -> AssistantMessage:
-        return AssistantMessage(
-            id=new_id("msg"),
-            turn_id=self._turn_id,
-            text=text,
-            calls=calls,
-            finish=finish,
-            reasoning=answer.reasoning,
-            model=self.name,
-        )
-
-    def _entry(self, outcome: str, usage: Usage | None) -> ModelCalled:
-        cost = self.model.info.cost_usd(usage)
-        if usage is None and self.first_token_s is None and outcome != "interrupted":
-            cost = 0.0  # the provider refused or failed before it said anything, so it sold nothing
-        return ModelCalled(
-            id=new_id("call"),
-            turn_id=self._turn_id,
-            kind=self._kind,
-            model=self.name,
-            outcome=outcome,
-            usage=usage,
-            cost_usd=cost,
-            duration_s=round(self.elapsed_s(), 3),
-        )
-
-    def _unique(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-        """Ids that no call of this session has had before; providers repeat or omit them."""
-        used = set(self._session.call_ids)
-        unique = []
-        for call in calls:
-            identifier = call.id if call.id and call.id not in used else new_id("call")
-            used.add(identifier)
-            unique.append(ToolCall(identifier, call.name, call.arguments, call.signature))
-        return tuple(unique)

@@ -7,7 +7,7 @@ Features go beside this loop, never into it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from ..model.base import Answer, ModelError, ModelRequest
 from ..protocol.events import AnyEvent, Notice, Steered
 from ..protocol.messages import AssistantMessage, Image, Message, Origin, UserMessage, new_id
 from ..protocol.operations import UserInput
+from ..protocol.records import Quarantined
 from ..protocol.stop import StopReason
 from ..protocol.usage import CallKind
 from . import history
@@ -24,10 +25,12 @@ from .guards import RepetitionGuard
 from .limits import Limits
 from .model_call import ModelCaller
 from .session import Session
+from .spending import OverBudget, Spending
 from .tool_runner import ToolRunner
 
 MAX_CONTINUATIONS = 4
 MAX_OVERFLOWS = 2
+MAX_REMINDERS = 2
 CLOSING_TIMEOUT_S = 90.0
 
 
@@ -57,6 +60,9 @@ class Turn:
         submission_id: str,
         moment: Callable[[], str],
         learn_window: Callable[[int], None],
+        spending: Spending,
+        ask: Callable[[str, tuple[str, ...]], Awaitable[str]] | None,
+        finish_plan: bool = False,
     ) -> None:
         self._session = session
         self._caller = caller
@@ -68,6 +74,9 @@ class Turn:
         self._emit = emit
         self._moment = moment
         self._learn_window = learn_window
+        self._spending = spending
+        self._ask_person = ask
+        self._reminders = MAX_REMINDERS if finish_plan else 0
         self.turn_id = turn_id
         self.submission_id = submission_id
         self.steers: list[str] = []
@@ -122,30 +131,38 @@ class Turn:
     async def _steps(self) -> StopReason:
         await self._tools.finish_open(history.open_calls(self._session.records))
         while True:
-            limit = self._limits.reached(self._session.totals.cost_usd or 0.0)
-            if limit is not None:
-                self._notice(f"Stopped at the limit of {limit[1]}.")
-                return limit[0]
-            self._check_prices()
-            stop = await self._step()
+            stop = await self._forbidden() or await self._step()
             if stop is not None and not self.steers:
                 return stop
             self._deliver_steers()
 
+    async def _forbidden(self) -> StopReason | None:
+        """The reason not to make another step: a limit, or a person who says so."""
+        limit = self._limits.reached()
+        if limit is not None:
+            self._notice(f"Stopped at the limit of {limit[1]}.")
+            return limit[0]
+        self._check_prices()
+        dear = self._spending.warning()
+        return "cost_limit" if dear and not await self._go_on(dear, otherwise=True) else None
+
     def _check_prices(self) -> None:
         """A bound on cost that cannot be kept is said, once a turn."""
-        if self._limits.bounds.cost_usd is not None and self._limits.newly_unpriced(self._session.totals.unpriced):
+        if self._limits.bounds.on_cost and self._limits.newly_unpriced(self._session.totals.unpriced):
             self._notice("The cost of a call is unknown, so the limit on cost cannot be kept.")
 
     async def _step(self) -> StopReason | None:
         """One model call and its tools; None to go on."""
         ids = {"turn_id": self.turn_id, "submission_id": self.submission_id}
-        await self._compactor.reduce_if_needed(**ids)
-        self._limits.steps += 1
         try:
+            await self._compactor.reduce_if_needed(**ids)
+            self._limits.steps += 1
             answer, message = await self._ask("main")
         except ModelError as error:
             return await self._recover(error)
+        except OverBudget as error:
+            self._notice(f"Stopped at the limit of {error}.")
+            return "cost_limit"
         return await self._act_on(answer, message)
 
     async def _ask(self, kind: CallKind) -> tuple[Answer, AssistantMessage | None]:
@@ -179,9 +196,21 @@ class Turn:
             self._truncated = 0
             self._pieces.clear()
             await self._tools.run(message.calls)
-            return self._guarded()
+            return await self._guarded()
+        if self._reminded():
+            return None
         self._pieces.append(answer.text)
         return "end_turn"
+
+    def _reminded(self) -> bool:
+        """Send a model that stops with an unfinished plan back to it, a bounded number of times."""
+        left = [item.text for item in history.current_plan(self._session.records) if item.status != "done"]
+        if not left or self._reminders == 0:
+            return False
+        self._reminders -= 1
+        more = f" and {len(left) - 4} more" if len(left) > 4 else ""
+        self._say("hint", _UNFINISHED.format(items="; ".join(left[:4]) + more))
+        return True
 
     def _cut_off(self, answer: Answer) -> StopReason | None:
         """The output limit was reached: calls are lost and named, text is continued, both a bounded number
@@ -205,18 +234,38 @@ class Turn:
         self._notice("The model gave an empty answer twice.")
         return "no_answer"
 
-    def _guarded(self) -> StopReason | None:
+    async def _guarded(self) -> StopReason | None:
         alarm = self._guard.check()
         if alarm is None:
             return None
-        if alarm.level == "stop":
+        if alarm.level == "hint":
+            self._say("hint", alarm.text)
+        elif await self._go_on(f"The model seems stuck: {alarm.text}.", otherwise=False):
+            self._guard.forget()
+        else:
             self._notice(f"Stopped, because {alarm.text}.")
             return "stuck"
-        self._say("hint", alarm.text)
         return None
 
+    async def _go_on(self, text: str, *, otherwise: bool) -> bool:
+        """Ask the person whether to go on; what they say beyond yes or no is guidance for the model. Without
+        a person it is said, and `otherwise` decides."""
+        if self._ask_person is None:
+            if otherwise:
+                self._notice(text)
+            return otherwise
+        said = (await self._ask_person(f"{text} Go on?", (_GO_ON, _STOP))).strip()
+        if said == _STOP:
+            return False
+        if said and said != _GO_ON:
+            self.steers.append(said)
+        return True
+
     async def _recover(self, error: ModelError) -> StopReason | None:
-        """A request too large for the model: learn the real window, reduce, try again, twice at most."""
+        """What another request can mend: one message that is refused is left out, once each; a request too
+        large for the model is reduced, twice at most, and the real window learnt."""
+        if error.message_id and self._quarantine(error):
+            return None
         if error.kind != "context_overflow":
             raise error
         self._overflows += 1
@@ -229,13 +278,29 @@ class Turn:
             return None
         raise error
 
+    def _quarantine(self, error: ModelError) -> bool:
+        """Send a placeholder for a message from now on; False when that has been done already."""
+        records = self._session.records
+        if any(isinstance(each, Quarantined) and each.message_id == error.message_id for each in records):
+            return False
+        message = next((each for each in self._session.visible() if each.id == error.message_id), None)
+        if message is None:
+            return False
+        reason = error.message[:300]
+        self._session.append(
+            Quarantined(id=new_id("held"), turn_id=self.turn_id, message_id=message.id, reason=reason)
+        )
+        self._notice(f"The provider refuses {history.named(message)} ({reason}). A placeholder is sent instead.")
+        self._limits.steps -= 1
+        return True
+
     async def _close(self, reason: StopReason) -> None:
         """After a limit: one last call that may not use tools, for a summary of done and open work."""
         self._say("hint", _CLOSING)
         try:
             async with asyncio.timeout(CLOSING_TIMEOUT_S):
                 answer, _ = await self._ask("limit")
-        except (ModelError, TimeoutError) as error:
+        except (ModelError, OverBudget, TimeoutError) as error:
             self._notice(f"No closing summary: {error or 'it took too long'}.")
             return
         self._pieces[:] = [answer.text]
@@ -268,6 +333,11 @@ _LOST_CALLS = (
     "smaller pieces: fewer calls at once, large files in several edits."
 )
 _CONTINUE = "Your last answer was cut off at the output limit. Go on exactly where it stopped, without repeating."
+_UNFINISHED = (
+    "Your plan still has open items: {items}. Go on with them, or update the plan and say why they are dropped."
+)
+_GO_ON = "Go on"
+_STOP = "Stop"
 _CLOSING = (
     "A limit of this turn has been reached, so this is your last message and you cannot call tools. Say what is "
     "done and checked, what is still open, and what the next step would be."

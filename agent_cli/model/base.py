@@ -11,8 +11,11 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..protocol.events import ErrorInfo
+from ..protocol.learnt import Learnt as Learnt
 from ..protocol.messages import AssistantMessage, Finish, Reasoning, ToolCall, ToolResult, UserMessage
 from ..protocol.usage import Usage
+from .info import ModelInfo as ModelInfo
+from .info import Prices as Prices
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -96,6 +99,10 @@ class Retrying(msgspec.Struct, frozen=True):
     """The attempt to come, 2 for the first retry."""
     delay_s: float
     error: ErrorInfo
+    parked: bool = False
+    """The wait is for a limit's reset far ahead, longer than retrying usually lasts."""
+    usage: Usage | None = None
+    """What the failed attempt is known to have used."""
 
 
 class Adjusted(msgspec.Struct, frozen=True):
@@ -179,52 +186,6 @@ class ModelError(Exception):
     def retryable(self) -> bool:
         """Whether the same request may succeed later."""
         return self.kind in RETRYABLE
-
-
-class Prices(msgspec.Struct, frozen=True):
-    """US dollars for a million tokens; None where unknown."""
-
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
-
-
-class ModelInfo(msgspec.Struct, frozen=True):
-    """What is known of a model, and from where."""
-
-    name: str
-    """`provider/model`."""
-    context_window: int | None = None
-    max_output_tokens: int | None = None
-    prices: Prices = Prices()
-    source: str = "unknown"
-    """`configuration`, `server`, `catalogue`, `litellm` or `unknown`."""
-
-    def cost_usd(self, usage: Usage | None) -> float | None:
-        """The price of one call, or None when a needed price or count is unknown."""
-        if usage is None or usage.input is None or usage.output is None:
-            return None
-        parts = (
-            (usage.input, self.prices.input),
-            (usage.output, self.prices.output),
-            (usage.cache_read or 0, self.prices.cache_read),
-            (usage.cache_write or 0, self.prices.cache_write),
-        )
-        if any(tokens and price is None for tokens, price in parts):
-            return None
-        return sum(tokens * (price or 0.0) for tokens, price in parts) / 1_000_000
-
-
-class Learnt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a server taught about one model by refusing something."""
-
-    context_window: int | None = None
-    """Tokens, as an overflow error named it."""
-    refused: tuple[str, ...] = ()
-    """Parts of a request it does not take, by the names of `dialect.Repair`."""
-    efforts: tuple[str, ...] | None = None
-    """The efforts it said it knows."""
 
 
 class Memory(Protocol):

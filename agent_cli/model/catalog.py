@@ -1,5 +1,5 @@
-"""Context windows and prices. Order: configuration, the server's own word, the catalogue shipped with the
-program, LiteLLM's table read as data when it is installed, unknown. Unknown stays None."""
+"""What is known of models without asking anybody: the catalogue shipped with the program, else LiteLLM's
+table, read as data when it is installed. Unknown stays None, never 0."""
 
 import functools
 import importlib.util
@@ -11,39 +11,35 @@ from typing import Any
 import msgspec
 
 from ..config.schema import ModelOverride
-from .base import ModelInfo, Prices
+from .catalog_row import Row, facts_of, row_of
+from .info import Facts, ModelInfo, Prices
 
 CATALOGUE = Path(__file__).with_name("catalog.json")
 _LITELLM_FILE = "model_prices_and_context_window_backup.json"
-_PER_MILLION = 1_000_000
-
-Row = tuple[int | None, int | None, float | None, float | None, float | None, float | None]
-"""Window, longest answer; US dollars per million tokens of input, output, cache reads, cache writes."""
 
 
-def model_info(
-    name: str,
-    override: ModelOverride | None = None,
-    *,
-    reported: ModelInfo | None = None,
-    deep: bool = False,
-) -> ModelInfo:
-    """What is known of a model; every fact from the first source that has it.
+def model_info(name: str, override: ModelOverride | None = None, *, deep: bool = False) -> ModelInfo:
+    """What is known of a model before its server is asked; every figure from the best source that has it.
 
     Args:
         name: `provider/model`.
         override: what the configuration says.
-        reported: what the server said of itself.
-        deep: also look into LiteLLM's table (a few milliseconds).
+        deep: also look into LiteLLM's table when the catalogue has nothing (a few milliseconds).
     """
-    known = _catalogued(name) or (_from_litellm(name) if deep else None) or ModelInfo(name)
-    if reported is not None:
-        known = _over(reported, known)
-    if override is not None:
-        prices = msgspec.convert(msgspec.structs.asdict(override.prices), Prices)
-        given = ModelInfo(name, override.context_window, override.max_output_tokens, prices, "configuration")
-        known = _over(given, known)
-    return known
+    info = ModelInfo(name)
+    facts = _catalogued(name) or (_from_litellm(name) if deep else None)
+    if facts is not None:
+        info = info.plus(facts)
+    return info if override is None else info.plus(configured(override))
+
+
+def configured(override: ModelOverride) -> Facts:
+    """What the configuration says."""
+    prices = msgspec.convert(msgspec.structs.asdict(override.prices), Prices)
+    return Facts(
+        "configuration", override.context_window, override.max_output_tokens,
+        override.tools, override.images, override.reasoning, prices=prices,
+    )  # fmt: skip
 
 
 def known(query: str = "") -> Iterator[ModelInfo]:
@@ -53,7 +49,7 @@ def known(query: str = "") -> Iterator[ModelInfo]:
         for model, row in models.items():
             name = f"{provider}/{model}"
             if all(word in name.lower() for word in words):
-                yield _info(name, row)
+                yield ModelInfo(name).plus(facts_of(row, "catalogue"))
 
 
 @functools.cache
@@ -61,12 +57,12 @@ def _catalogue() -> dict[str, dict[str, Row]]:
     return msgspec.json.decode(CATALOGUE.read_bytes(), type=dict[str, dict[str, Row]])
 
 
-def _catalogued(name: str) -> ModelInfo | None:
+def _catalogued(name: str) -> Facts | None:
     provider, _, model = name.partition("/")
     catalogue = _catalogue()
     row = catalogue.get(provider, {}).get(model)
     if row is not None:
-        return _info(name, row)
+        return facts_of(row, "catalogue")
     owner, slash, inner = model.partition("/")
     if not slash:
         return None
@@ -74,21 +70,7 @@ def _catalogued(name: str) -> ModelInfo | None:
     inner = inner.partition(":")[0]
     models = catalogue.get(owner, {})
     row = models.get(inner) or models.get(inner.replace(".", "-"))
-    return _info(name, (row[0], row[1], None, None, None, None)) if row else None
-
-
-def _info(name: str, row: Row) -> ModelInfo:
-    return ModelInfo(name, row[0], row[1], Prices(*row[2:]), "catalogue")
-
-
-def _over(first: ModelInfo, second: ModelInfo) -> ModelInfo:
-    """The first one's facts, the second one's where it has none."""
-    pairs = zip(msgspec.structs.astuple(first.prices), msgspec.structs.astuple(second.prices), strict=True)
-    prices = Prices(*(one if one is not None else other for one, other in pairs))
-    window = first.context_window if first.context_window is not None else second.context_window
-    longest = first.max_output_tokens if first.max_output_tokens is not None else second.max_output_tokens
-    empty = first.context_window is None and first.max_output_tokens is None and first.prices == Prices()
-    return ModelInfo(second.name, window, longest, prices, second.source if empty else first.source)
+    return msgspec.structs.replace(facts_of(row, "catalogue"), prices=Prices()) if row else None
 
 
 def litellm_table() -> Path | None:
@@ -100,21 +82,7 @@ def litellm_table() -> Path | None:
     return path if path.is_file() else None
 
 
-def row_of(entry: dict[str, Any]) -> Row:
-    """A row from an entry of LiteLLM's table."""
-    window = entry.get("max_input_tokens") or entry.get("max_tokens")
-    prices = (
-        entry.get("input_cost_per_token"),
-        entry.get("output_cost_per_token"),
-        entry.get("cache_read_input_token_cost"),
-        entry.get("cache_creation_input_token_cost"),
-    )
-    longest = entry.get("max_output_tokens")
-    each = tuple(None if price is None else round(price * _PER_MILLION, 6) for price in prices)
-    return (_whole(window), _whole(longest), *each)  # type: ignore[return-value]
-
-
-def _from_litellm(name: str) -> ModelInfo | None:
+def _from_litellm(name: str) -> Facts | None:
     """One entry, cut out of the file without reading the rest as JSON."""
     path = litellm_table()
     if path is None:
@@ -123,11 +91,7 @@ def _from_litellm(name: str) -> ModelInfo | None:
     for key in (name, name.partition("/")[2]):
         at = text.find(f"\n    {json.dumps(key)}: {{")
         if at >= 0:
+            entry: dict[str, Any]
             entry, _ = json.JSONDecoder().raw_decode(text, text.index("{", at + len(key)))
-            window, longest, *prices = row_of(entry)
-            return ModelInfo(name, window, longest, Prices(*prices), "litellm")
+            return facts_of(row_of(entry), "litellm")
     return None
-
-
-def _whole(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) and value > 0 else None

@@ -11,14 +11,22 @@ import msgspec
 from .base import Model, ModelError, ModelEvent, ModelRequest, Retrying
 from .errors import explain
 
+_BUSY = frozenset({"rate_limit", "overloaded", "server"})
+_NAP_S = 15.0
+"""Longest single sleep. A computer that was suspended meanwhile goes on soon after it wakes."""
+
 
 class RetryPolicy(msgspec.Struct, frozen=True):
     """Bounds on trying again."""
 
     attempts: int = 6
-    """At most, the first one included."""
+    """At most, the first one included, when the connection or the answer breaks."""
+    patient_attempts: int = 60
+    """At most, when the server only says that it is busy: then the horizon is what ends it."""
     horizon_s: float = 600.0
     """Seconds from the first failure in which a new attempt may begin."""
+    park_s: float = 0.0
+    """Longest wait beyond the horizon, for a limit whose reset the provider names."""
     base_s: float = 1.0
     """Longest wait before the second attempt; doubles with each further one."""
     longest_s: float = 60.0
@@ -43,7 +51,8 @@ async def stream_with_retries(
     """The events of the first attempt that succeeds, with a `Retrying` behind each failed one; what came
     before it is void.
 
-    Waits are exponential with full jitter, or what the provider asked for.
+    Waits are exponential with full jitter, or what the provider asked for. A wait beyond the horizon, up to
+    `park_s`, starts the attempts and the horizon afresh.
 
     Raises:
         ModelError: the last one: it may not be retried, or the attempts are used up, or the provider asks
@@ -62,9 +71,23 @@ async def stream_with_retries(
         now = time.monotonic()
         first_failure = now if first_failure is None else first_failure
         attempt += 1
-        delay_s = _delay(failed, attempt, policy, policy.horizon_s - (now - first_failure), random)
-        yield Retrying(attempt, delay_s, explain(failed, model.info.name))
-        await asyncio.sleep(delay_s)
+        wait = _wait(failed, attempt, policy, policy.horizon_s - (now - first_failure), random)
+        if wait.parked:
+            first_failure, attempt = None, 1
+        yield Retrying(attempt, wait.delay_s, explain(failed, model.info.name), wait.parked, failed.usage)
+        await _sleep(wait.delay_s)
+
+
+class _Wait(msgspec.Struct, frozen=True):
+    delay_s: float
+    parked: bool = False
+
+
+async def _sleep(delay_s: float) -> None:
+    """Sleep until a moment on the wall clock, which goes on while the machine is suspended."""
+    until = time.time() + delay_s
+    while (left_s := min(until - time.time(), delay_s)) > 0:
+        await asyncio.sleep(min(left_s, _NAP_S))
 
 
 async def _closable(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
@@ -79,23 +102,27 @@ async def _closable(model: Model, request: ModelRequest) -> AsyncGenerator[Model
             await close()
 
 
-def _delay(
+def _wait(
     error: ModelError, attempt: int, policy: RetryPolicy, left_s: float, random: Callable[[], float]
-) -> float:
-    """Seconds before attempt number `attempt`.
+) -> _Wait:
+    """The wait before attempt number `attempt`.
 
     Raises:
         ModelError: there is to be none.
     """
-    if not error.retryable or attempt > policy.attempts:
+    if not error.retryable:
         raise error
-    longest_s = min(policy.longest_s, policy.base_s * 2.0 ** (attempt - 2))
-    if error.retry_after_s is None:
-        delay_s = longest_s * random()
-        if delay_s > left_s:
+    asked_s = error.retry_after_s
+    if asked_s is not None and left_s < asked_s <= policy.park_s:
+        return _Wait(asked_s * (1 + 0.01 * random()) + random(), parked=True)
+    if attempt > (policy.patient_attempts if error.kind in _BUSY else policy.attempts):
+        raise error
+    if asked_s:
+        if asked_s > left_s:
+            error.message += f" (it asks to wait {asked_s:.0f} s, longer than the {left_s:.0f} s left)"
             raise error
-        return delay_s
-    if error.retry_after_s > left_s:
-        error.message += f" (it asks to wait {error.retry_after_s:.0f} s, longer than the {left_s:.0f} s left)"
+        return _Wait(asked_s * (1 + 0.08 * random()))
+    delay_s = min(policy.longest_s, policy.base_s * 2.0 ** (attempt - 2)) * random()
+    if delay_s > left_s:
         raise error
-    return error.retry_after_s + min(1.0, longest_s) * 0.25 * random()
+    return _Wait(delay_s)

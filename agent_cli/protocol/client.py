@@ -9,7 +9,7 @@ from .actions import Mode
 from .events import AnyEvent
 from .messages import PlanItem
 from .operations import Operation
-from .usage import Totals
+from .usage import CostLine, Totals
 
 
 class ContextPart(msgspec.Struct, frozen=True):
@@ -42,6 +42,12 @@ class Snapshot(msgspec.Struct, frozen=True):
     context_source: str
     """Where the count comes from, such as `last response + estimate`."""
     totals: Totals
+    costs: tuple[CostLine, ...]
+    """`totals` by cause and model, dearest first."""
+    spent_today_usd: float | None
+    """By all sessions of this machine's user since midnight; None when it is not recorded."""
+    cached_share: float | None
+    """Share of the last request that was read from the provider's cache, 0 to 1."""
     plan: tuple[PlanItem, ...]
     turns: int
     last_answer: str

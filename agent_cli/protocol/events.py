@@ -86,6 +86,24 @@ class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled"):
     delay_s: float
     error: ErrorInfo
     discarded_chars: int = 0
+    parked: bool = False
+    """The wait is for a far-off reset of a limit: the session rests and goes on by itself."""
+
+
+class StreamSilent(Event, frozen=True, kw_only=True, tag="stream_silent"):
+    """Nothing has come from the model's server for a while; the call still runs."""
+
+    silent_s: float
+    """Seconds so far; 0 when data has come again."""
+
+
+class FellBack(Event, frozen=True, kw_only=True, tag="fell_back"):
+    """The model failed, and another one from `fallback_models` takes over for the rest of this input."""
+
+    model: str
+    """The one that takes over."""
+    error: ErrorInfo
+    """Why the one before it is given up."""
 
 
 class AnswerCompleted(Event, frozen=True, kw_only=True, tag="answer_completed"):
@@ -294,7 +312,7 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session_closed"):
 
 AnyEvent = (
     SessionStarted | TurnStarted | StepStarted | TextDelta | ReasoningDelta | RetryScheduled
-    | AnswerCompleted | ToolCallRequested | ToolCallStarted | ToolOutput | ToolCallFinished
+    | StreamSilent | FellBack | AnswerCompleted | ToolCallRequested | ToolCallStarted | ToolOutput | ToolCallFinished
     | ApprovalRequested | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | Notice
     | Compacted | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
     | OperationCompleted | OperationFailed | SessionClosed

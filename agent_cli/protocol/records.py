@@ -112,6 +112,13 @@ class Granted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="grante
     scope: GrantScope = "session"
 
 
+class Quarantined(Record, frozen=True, kw_only=True, omit_defaults=True, tag="quarantined"):
+    """The provider refused a message: a placeholder is sent in its place. The original stays above."""
+
+    message_id: str
+    reason: str
+
+
 class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
     """A title given by the user."""
 
@@ -121,6 +128,7 @@ class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
 AnyRecord = (
     Header | UserMessage | AssistantMessage | ToolResult | ModelCalled | CallStarted | TurnEnded
     | CheckpointTaken | Folded | Shortened | TurnsUndone | TurnsRedone | SettingsSet | Granted | Named
+    | Quarantined
 )  # fmt: skip
 
 _encoder = msgspec.json.Encoder()

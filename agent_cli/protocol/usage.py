@@ -25,6 +25,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             return None
         return self.input + (self.cache_read or 0) + (self.cache_write or 0) + (self.output or 0)
 
+    @property
+    def cached_share(self) -> float | None:
+        """Share of what was sent that was read from the provider's cache, 0 to 1."""
+        if self.input is None or self.cache_read is None:
+            return None
+        sent = self.input + self.cache_read + (self.cache_write or 0)
+        return self.cache_read / sent if sent else None
+
 
 class Totals(msgspec.Struct, frozen=True):
     """Sums over model calls of every kind. A field stays None until one call has reported it."""
@@ -52,6 +60,15 @@ class Totals(msgspec.Struct, frozen=True):
             cost_usd=self.cost_usd if cost_usd is None else (self.cost_usd or 0.0) + cost_usd,
             unpriced=self.unpriced + (cost_usd is None),
         )
+
+
+class CostLine(msgspec.Struct, frozen=True):
+    """What one model was paid for one cause."""
+
+    cause: str
+    """`turns`, `summaries`, `closing words` or `failed attempts`."""
+    model: str
+    totals: Totals
 
 
 def _add(total: int | None, more: int | None) -> int | None:

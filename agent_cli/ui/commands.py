@@ -170,13 +170,8 @@ async def _status(desk: Desk, argument: str) -> None:
 
 
 async def _cost(desk: Desk, argument: str) -> None:
-    totals = desk.client.snapshot().totals
-    rows = [f"  {lines.money(totals)} for {totals.requests} requests"]
-    for name in ("input", "cache_read", "cache_write", "output", "reasoning"):
-        rows.append(f"  {name.replace('_', ' '):<12} {lines.count(getattr(totals, name))}")
-    if totals.unpriced:
-        rows.append(f"  {totals.unpriced} requests have no known price.")
-    desk.say("\n".join(rows))
+    now = desk.client.snapshot()
+    desk.say("\n".join(lines.costs(now.totals, now.costs, now.spent_today_usd)))
 
 
 async def _context(desk: Desk, argument: str) -> None:

@@ -244,6 +244,10 @@ class _Run:
             case ev.RetryScheduled():
                 delay, why = lines.seconds(event.delay_s), lines.one_line(event.error.message)
                 self._progress(f"retry {event.attempt} in {delay}: {why}")
+            case ev.StreamSilent() if event.silent_s:
+                self._progress(f"no data from the model for {lines.seconds(event.silent_s)}")
+            case ev.FellBack():
+                self._progress(f"warning: {lines.one_line(event.error.message)}; {event.model} takes over")
             case ev.Notice():
                 self._progress(f"{event.level}: {lines.one_line(event.text, 1000)}")
             case ev.Compacted():

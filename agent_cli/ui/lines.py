@@ -11,7 +11,7 @@ from ..protocol.events import ErrorInfo, RestoreReport, ToolCallFinished
 from ..protocol.messages import FileChange, PlanItem, ToolStatus
 from ..protocol.sanitize import clean
 from ..protocol.stop import StopReason
-from ..protocol.usage import Totals
+from ..protocol.usage import CostLine, Totals
 from .theme import Role, Theme
 
 ICONS: dict[ToolStatus, tuple[str, Role]] = {
@@ -84,6 +84,28 @@ def money(totals: Totals) -> str:
     if totals.cost_usd is None:
         return "$?" if totals.requests else "$0"
     return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
+
+
+def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
+    """A table of what was paid for, by cause and model; a column is `?` where no call reported it."""
+    heads = ("input", "cache read", "cache write", "output", "reasoning")
+    rows: list[tuple[str, ...]] = [("", "", "requests", *heads, "cost")]
+    rows += [_cost_row(part.cause, one_line(part.model, 40), part.totals) for part in parts]
+    rows.append(_cost_row("together", "", totals))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    aligned = [
+        "  ".join(cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(pairs))
+        for pairs in (list(zip(row, widths, strict=True)) for row in rows)
+    ]
+    notes = [f"{totals.unpriced} requests have no known price."] if totals.unpriced else []
+    if today_usd is not None:
+        notes.append(f"${today_usd:.{4 if today_usd < 0.1 else 2}f} today, all sessions together.")
+    return [f"  {line}".rstrip() for line in (*aligned, *notes)]
+
+
+def _cost_row(cause: str, model: str, totals: Totals) -> tuple[str, ...]:
+    counts = (totals.input, totals.cache_read, totals.cache_write, totals.output, totals.reasoning)
+    return (cause, model, str(totals.requests), *map(count, counts), money(totals))
 
 
 def since(before: Totals, after: Totals) -> Totals:

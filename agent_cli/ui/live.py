@@ -64,6 +64,8 @@ class Live:
         self.busy_since: float | None = None
         self.retry: tuple[float, str] | None = None
         """When the next attempt starts, and why."""
+        self.silent_since: float | None = None
+        """Since when the model's server has sent nothing, once that is worth saying."""
         self.thought = ""
         """Reasoning that is not printed yet."""
 
@@ -88,9 +90,12 @@ class Live:
         if self.thought.strip():
             recent = [line for line in self.thought.split("\n") if line.strip()][-2:]
             out += [self._theme.paint("reasoning", f"  {line[-500:]}") for line in recent]
-        if self.retry:
-            left = max(0.0, self.retry[0] - now)
-            out.append(self._theme.paint("warning", f"↻ {self.retry[1]}: next attempt in {lines.seconds(left)}"))
+        if self.retry and self.retry[0] > now:
+            left = lines.seconds(self.retry[0] - now)
+            out.append(self._theme.paint("warning", f"↻ {self.retry[1]}: next attempt in {left}"))
+        if self.silent_since is not None:
+            silent = lines.seconds(now - self.silent_since)
+            out.append(self._theme.paint("warning", f"no data from the model for {silent}"))
         if self.busy_since is not None:
             clock = lines.seconds(now - self.busy_since)
             out.append(

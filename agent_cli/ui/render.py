@@ -91,6 +91,8 @@ class Renderer:
             self.notice("Nothing is folded.")
 
     def _show(self, event: ev.AnyEvent) -> None:
+        if not isinstance(event, ev.ToolOutput):
+            self.live.silent_since = None
         match event:
             case ev.TextDelta():
                 self._text(event.text)
@@ -126,7 +128,7 @@ class Renderer:
         self,
         event: ev.SessionStarted | ev.ApprovalResolved | ev.QuestionAsked | ev.PlanUpdated | ev.Steered
         | ev.Notice | ev.Compacted | ev.Restored | ev.SettingsChanged | ev.OperationCompleted
-        | ev.OperationFailed | ev.SessionClosed,
+        | ev.OperationFailed | ev.SessionClosed | ev.StreamSilent | ev.FellBack,
     ) -> None:  # fmt: skip
         """The events that are no more than a few lines of text."""
         match event:
@@ -158,10 +160,21 @@ class Renderer:
             case ev.SessionClosed():
                 if event.error:
                     self._print("other", lines.error(event.error, self._theme).split("\n"))
+            case ev.StreamSilent():
+                self._silent(event.silent_s)
+            case ev.FellBack():
+                text = f"! {event.error.message}\n! {event.model} takes over for the rest of this input."
+                self._print("other", [self._theme.paint("warning", clean(line)) for line in text.split("\n")])
             case ev.ApprovalResolved():
                 pass
             case _:
                 assert_never(event)
+
+    def _silent(self, silent_s: float) -> None:
+        if silent_s and self._settings.plain:
+            self._print("other", [f"· No data from the model for {lines.seconds(silent_s)}."])
+        elif silent_s:
+            self.live.silent_since = time.monotonic() - silent_s
 
     def _print(self, kind: Kind, text: list[str]) -> None:
         """Add lines for good; a blank line comes between things of different kinds."""
@@ -247,7 +260,12 @@ class Renderer:
         self._answer, self.live.thought, self._thoughts, self._answered = None, "", Sanitizer(), False
         why = lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)
         self.live.retry = (time.monotonic() + event.delay_s, why)
-        text = f"↻ {why}: attempt {event.attempt} in {lines.seconds(event.delay_s)}"
+        when = f"in {lines.seconds(event.delay_s)}"
+        if event.parked:
+            when += (
+                f", at {time.strftime('%H:%M', time.localtime(time.time() + event.delay_s))}; Esc stops waiting"
+            )
+        text = f"↻ {why}: " + ("resting; goes on" if event.parked else f"attempt {event.attempt}") + f" {when}"
         if void or event.discarded_chars:
             text += "; the answer starts afresh"
         self._print("other", [self._theme.paint("warning", text)])

@@ -211,7 +211,10 @@ class Repl:
         context = lines.count(now.context_tokens)
         if now.context_window:
             context = f"{100 * now.context_tokens // now.context_window}%"
-        facts = [now.model, now.mode, f"context {context}", lines.money(now.totals), f"sandbox {now.sandbox}"]
+        facts = [now.model, now.mode, f"context {context}", lines.money(now.totals)]
+        if now.cached_share is not None:
+            facts.append(f"cache {now.cached_share:.0%}")
+        facts.append(f"sandbox {now.sandbox}")
         return self.theme.paint("muted", " · ".join(lines.one_line(fact, 60) for fact in facts))
 
     def busy(self) -> bool:

@@ -21,7 +21,8 @@ from .layers import refusal, written
         ),
         (
             "limits:\n  zzz: 3",
-            "c.yaml:2: unknown key `limits.zzz`; known keys here: turns, cost_usd, time_s",
+            "c.yaml:2: unknown key `limits.zzz`; known keys here: turns, cost_usd, "
+            "session_cost_usd, day_cost_usd, warn_cost_usd, time_s, retry_s, park_s",
         ),
         (
             "providers:\n  a: {}\n  b:\n    bas_url: x",

@@ -6,9 +6,10 @@ async with engine(tmp_path, say("hello")) as it:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from agent_cli.core.agent import Agent
@@ -21,6 +22,7 @@ from agent_cli.core.limits import Bounds
 from agent_cli.core.models import Models
 from agent_cli.core.permissions import Permissions
 from agent_cli.core.session import Session
+from agent_cli.core.spending import DayLedger
 from agent_cli.model.base import Model
 from agent_cli.model.retry import RetryPolicy
 from agent_cli.policy.rules import parse_rule
@@ -146,6 +148,10 @@ def build(
     compact_at: float = 0.8,
     other_model: Model | None = None,
     session: Session | None = None,
+    fallbacks: Mapping[str, Model] = MappingProxyType({}),
+    retry: RetryPolicy | None = None,
+    day: DayLedger | None = None,
+    finish_plan: bool = False,
 ) -> Engine:
     root = base / "work"
     root.mkdir(exist_ok=True)
@@ -161,9 +167,10 @@ def build(
     parsed = tuple(parse_rule(r.partition(" ")[2], r.partition(" ")[0], "test") for r in rules)  # type: ignore[arg-type]
 
     async def open_other(name: str) -> Model:
-        if other_model is None:
+        found = fallbacks.get(name) or other_model
+        if found is None:
             raise ValueError(f"no model {name}")
-        return other_model
+        return found
 
     def moment(earlier: Sequence[UserMessage]) -> str:
         return "" if earlier else "Date: today"
@@ -185,16 +192,17 @@ def build(
     )
     handlers = Handlers(
         session,
-        Models(model, open_other, ""),
+        Models(model, open_other, "", tuple(fallbacks)),
         registry or default_registry(interactive=interactive),
         permissions,
         Approvals(bus, interactive=interactive),
         Checkpointing(session, Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit),
         context,
         bus,
-        Settings(bounds, compact_at, "none", "test", str(path), resumed=False),
+        Settings(bounds, compact_at, "none", "test", str(path), resumed=False, finish_plan=finish_plan),
         moment=moment,
-        retry=RetryPolicy(attempts=3, base_s=0.001, horizon_s=5.0),
+        retry=retry or RetryPolicy(attempts=3, patient_attempts=3, base_s=0.001, horizon_s=5.0),
+        day=day,
     )
     return Engine(Agent(handlers), session, model, root, path)
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.protocol.events import ApprovalRequested, Compacted, Restored, SettingsChanged
+from agent_cli.protocol.events import ApprovalRequested, Compacted, QuestionAsked, Restored, SettingsChanged
 from agent_cli.protocol.messages import AssistantMessage, ToolResult
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
@@ -23,6 +23,8 @@ from agent_cli.protocol.operations import (
     Compact,
     Decision,
     Interrupt,
+    Operation,
+    QuestionAnswer,
     Redo,
     Steer,
     Undo,
@@ -86,6 +88,10 @@ steps = st.one_of(
 )
 
 
+def carry_on(asked: QuestionAsked) -> Operation:
+    return QuestionAnswer(asked.request_id, "Go on")
+
+
 def picture(root: Path) -> dict[str, tuple[int, bytes]]:
     return {
         str(path.relative_to(root)): (path.stat().st_mode & 0o777, path.read_bytes())
@@ -136,6 +142,7 @@ class Scenario:
             model = self.model()
             options = {"model": model, "rules": ["deny read(**/.env)"], "mode": None}
             async with engine(self.base, **options) as it:
+                it.reply = carry_on
                 it.answer = self.decide
                 while plan and restart is None:
                     kind, value = plan.pop(0)
@@ -261,6 +268,7 @@ async def test_each_request_is_a_prefix_of_the_next_unless_something_was_announc
     for _ in range(prompts):
         model = ScriptedModel(*calm, then=say("end"), context_window=200_000)
         async with engine(base, model=model, mode="yolo") as it:
+            it.reply = carry_on
             it.answer = approve_all
             await it.prompt("please")
             announced = bool(it.of(Compacted) or it.of(SettingsChanged))
@@ -285,6 +293,7 @@ async def test_a_session_cut_anywhere_gives_a_valid_request(
     prepare(base)
     calm = [entry for entry in script if "Hang" not in repr(entry)]
     async with engine(base, model=ScriptedModel(*calm, then=say("end")), mode="yolo") as it:
+        it.reply = carry_on
         it.answer = approve_all
         await it.prompt("please")
         whole = list(it.session.records)
@@ -296,6 +305,7 @@ async def test_a_session_cut_anywhere_gives_a_valid_request(
     assert records == whole[: len(records)], "what is left is what was written"
     assert data[: header_end + int((len(data) - header_end) * cut)].count(b"\n") - 1 <= len(records) + 1
     async with engine(base, model=ScriptedModel(then=say("end")), mode="yolo") as it:
+        it.reply = carry_on
         it.answer = approve_all
         await it.prompt("after the crash")
         for request in it.model.requests:

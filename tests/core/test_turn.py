@@ -93,7 +93,7 @@ async def test_an_unknown_finish_is_a_stop_and_logged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("bounds", "reason"),
-    [(Bounds(turns=2), "turn_limit"), (Bounds(cost_usd=0.00015), "cost_limit")],
+    [(Bounds(turns=2), "turn_limit")],
 )
 async def test_a_limit_ends_the_turn_after_a_summary_and_the_next_input_goes_on(
     tmp_path: Path, bounds: Bounds, reason: str
@@ -176,7 +176,7 @@ async def test_text_of_a_failed_call_is_kept(tmp_path: Path) -> None:
 async def test_a_loop_is_hinted_at_three_and_stopped_at_five(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     model = ScriptedModel(then=lambda request: say(call("list_dir", path=".")))
-    async with engine(tmp_path, model=model) as it:
+    async with engine(tmp_path, model=model, interactive=False) as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.stop_reason == "stuck"
         assert len(model.requests) == 5

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from agent_cli.protocol.events import Notice, OperationFailed, Restored, TurnCompleted
+from agent_cli.protocol.events import AnswerCompleted, Notice, OperationFailed, Restored, TurnCompleted
 from agent_cli.protocol.operations import Interrupt, Redo, Undo, UserInput
 from agent_cli.protocol.records import CheckpointTaken, TurnEnded
 from agent_cli.store.session_file import read_session
@@ -183,7 +183,7 @@ async def test_a_stop_while_the_end_is_saved_changes_nothing_of_the_outcome(tmp_
     script = [say(call("shell", command="printf x > f")), say("the answer")]
     async with engine(tmp_path, *script, mode="yolo") as it:
         submission = await it.submit(UserInput("go"))
-        await it.until(lambda event: getattr(event, "text", "") == "the answer")
+        await it.until(lambda e: isinstance(e, AnswerCompleted) and e.text == "the answer")
         for _ in range(30):
             await it.submit(Interrupt())
             await asyncio.sleep(0)

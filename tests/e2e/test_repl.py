@@ -126,8 +126,9 @@ def _commands_that_show(person: Person) -> None:
     person.wait(r"directory +\S+/work")
     person.wait(r"model +openai/mock-model")
     person.say("/cost")
-    person.wait(r"\$\? for 7 requests")
-    person.wait(r"cache read +448")
+    person.wait(r"turns +openai/mock-model +7 +\d+ +448 ")
+    person.wait(r"together +7 +\d+ +448 ")
+    person.wait(r"7 requests have no known price")
     person.say("/context")
     person.wait(r"(?m)^ +\S+ +system prompt")
 

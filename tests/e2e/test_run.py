@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.model.server import Call, Reply
@@ -100,15 +101,17 @@ def test_stream_json_is_one_event_a_line(world: World) -> None:
     assert done.result["text"] == "größer\n✓" and done.result["usage"]["requests"] == 2
 
 
+DEAR = msgspec.structs.replace(shell("echo a"), usage={"prompt_tokens": 100, "completion_tokens": 3_000})
 CASES: dict[str, tuple[int, str, list[Reply], list[str]]] = {
     "ends": (0, "end_turn", [Reply(text="ok")], []),
     "bad request": (1, "internal_error", [Reply(status=400, body={"error": {"message": "odd"}})], []),
     "unknown model": (2, "bad_model", [Reply(status=404, body={"error": {"code": "model_not_found"}})], []),
     "refused key": (3, "auth_error", [Reply(status=401, body={"error": {"message": "bad key"}})], []),
     "overloaded": (4, "provider_error", [OVERLOADED], []),
-    "all attempts fail": (4, "provider_error", [Reply(status=500, headers={"retry-after": "0"})] * 6, []),
+    "all attempts fail": (4, "provider_error", [Reply(status=500)], ["--set", "limits.retry_s=0.000000001"]),
     "turns": (5, "turn_limit", [shell("echo a"), Reply(text="closing")], ["--max-turns", "1"]),
-    "cost": (5, "cost_limit", [shell("echo a"), Reply(text="closing")], ["--max-cost", "0.1", "--set", PRICES]),
+    "cost": (5, "cost_limit", [DEAR], ["--max-cost", "3", "--set", PRICES]),
+    "cost before the first": (5, "cost_limit", [], ["--max-cost", "0.1", "--set", PRICES]),
     "time of a turn": (5, "time_limit", [Reply(hang="after_headers"), Reply(text="c")], ["--set", "limits.time_s=0.5"]),
     "time of a run": (5, "time_limit", [Reply(hang="after_headers")], ["--timeout", "0.7"]),
     "time in a tool": (5, "time_limit", [shell("sleep 60")], ["--timeout", "0.7"]),

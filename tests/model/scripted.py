@@ -167,9 +167,7 @@ class ScriptedModel:
         self._then = then
         self._checked = checked
         self._calls = 0
-        self._info = ModelInfo(
-            name, context_window, max_output_tokens, prices or Prices(1.0, 2.0, 0.1, 1.25), "configuration"
-        )
+        self._info = ModelInfo(name, context_window, max_output_tokens, prices or Prices(1.0, 2.0, 0.1, 1.25))
         self.requests: list[ModelRequest] = []
         self.violations: list[str] = []
         self.hanging = asyncio.Event()

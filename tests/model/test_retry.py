@@ -63,7 +63,9 @@ async def test_the_last_error_is_raised_when_attempts_run_out() -> None:
     model = ScriptedModel(fail("server", "1"), fail("timeout", "2"), fail("overloaded", "3"))
     events: list[ModelEvent] = []
     with pytest.raises(ModelError, match="3"):
-        async for event in stream_with_retries(model, ASK, RetryPolicy(attempts=3, base_s=0.001)):
+        async for event in stream_with_retries(
+            model, ASK, RetryPolicy(attempts=3, patient_attempts=3, base_s=0.001)
+        ):
             events.append(event)
     assert [event.attempt for event in events if isinstance(event, Retrying)] == [2, 3]
     model.check()

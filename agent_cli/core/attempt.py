@@ -1,0 +1,121 @@
+"""The running attempt at a model call: what has arrived so far, what it cost, and what of it is saved."""
+
+import time
+from collections.abc import Callable
+
+from ..model.assemble import Assembler
+from ..model.base import Adjusted, Alive, Answer, Model, ModelEvent, Retrying
+from ..protocol.messages import AssistantMessage, Finish, ToolCall, new_id
+from ..protocol.records import ModelCalled
+from ..protocol.usage import CallKind, Usage
+from .session import Session
+
+
+class Attempt:
+    """One call, through all its retries: each failed attempt is booked on its own."""
+
+    def __init__(
+        self,
+        session: Session,
+        model: Model,
+        kind: CallKind,
+        turn_id: str,
+        book: Callable[[float | None], None],
+    ) -> None:
+        """`book` is told the cost of each attempt in US dollars, None when it is unknown."""
+        self._session = session
+        self._kind: CallKind = kind
+        self._turn_id = turn_id
+        self._book = book
+        self._started = self.heard = time.monotonic()
+        self._assembler = Assembler()
+        self.model = model
+        self.name = model.info.name
+        self.first_token_s: float | None = None
+        self.shown = 0
+        """Characters of text that were shown and would be void after a failure."""
+
+    @property
+    def shows(self) -> bool:
+        """Whether the answer is part of the conversation."""
+        return self._kind != "summary"
+
+    def elapsed_s(self) -> float:
+        """Seconds since this attempt began."""
+        return time.monotonic() - self._started
+
+    def feed(self, event: ModelEvent) -> None:
+        """Take one event."""
+        if not isinstance(event, Retrying | Adjusted):
+            self.heard = time.monotonic()
+            if self.first_token_s is None and not isinstance(event, Alive):
+                self.first_token_s = self.elapsed_s()
+        self._assembler.feed(event)
+
+    def failed(self, outcome: str, *, pause_s: float = 0.0, usage: Usage | None = None) -> None:
+        """Book an attempt that will be tried again after a pause."""
+        self._append(self._entry(outcome, usage or self._assembler.answer().usage))
+        self._started = self.heard = time.monotonic() + pause_s
+        self.first_token_s = None
+
+    def close(self, outcome: str, *, usage: Usage | None = None, keep_text: bool = True) -> None:
+        """Book the last attempt, which did not come to its end; keep what it had said, if it is wanted."""
+        partial = self._assembler.answer()
+        entry = self._entry(outcome, usage or partial.usage)
+        if self.shows and keep_text and partial.text.strip():
+            self._append(entry, self._message(partial, (), "interrupted"))
+        else:
+            self._append(entry)
+
+    def save(self) -> tuple[Answer, AssistantMessage | None]:
+        """Book a finished attempt and save its answer, calls cut off by the output limit left out."""
+        answer = self._assembler.answer()
+        entry = self._entry(answer.finish, answer.usage)
+        calls = () if answer.finish in ("length", "content_filter") or self._kind == "limit" else answer.calls
+        if not self.shows or not (answer.text.strip() or calls):
+            self._append(entry)
+            return answer, None
+        message = self._message(answer, self._unique(calls), answer.finish)
+        self._append(entry, message)
+        return answer, message
+
+    def _append(self, entry: ModelCalled, *messages: AssistantMessage) -> None:
+        self._session.append(entry, *messages)
+        self._book(entry.cost_usd)
+
+    def _message(self, answer: Answer, calls: tuple[ToolCall, ...], finish: Finish) -> AssistantMessage:
+        return AssistantMessage(
+            id=new_id("msg"),
+            turn_id=self._turn_id,
+            text=answer.text,
+            calls=calls,
+            finish=finish,
+            reasoning=answer.reasoning,
+            model=self.name,
+        )
+
+    def _entry(self, outcome: str, usage: Usage | None) -> ModelCalled:
+        info = self.model.info
+        cost = info.cost_usd(usage)
+        if usage is None and self.first_token_s is None and outcome != "interrupted":
+            cost = 0.0  # the provider refused or failed before it said anything, so it sold nothing
+        return ModelCalled(
+            id=new_id("call"),
+            turn_id=self._turn_id,
+            kind=self._kind,
+            model=self.name,
+            outcome=outcome,
+            usage=usage,
+            cost_usd=cost,
+            duration_s=round(max(0.0, self.elapsed_s()), 3),
+        )
+
+    def _unique(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+        """Ids that no call of this session has had before; providers repeat or omit them."""
+        used = set(self._session.call_ids)
+        unique = []
+        for call in calls:
+            identifier = call.id if call.id and call.id not in used else new_id("call")
+            used.add(identifier)
+            unique.append(ToolCall(identifier, call.name, call.arguments, call.signature))
+        return tuple(unique)

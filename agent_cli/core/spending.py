@@ -1,0 +1,117 @@
+"""Money: what a session, an input and a day may still cost, judged before each request by its worst case."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from ..model.base import ModelInfo, ModelRequest
+from .limits import Bounds
+from .session import Session
+
+_UNKNOWN_OUTPUT = 32_000
+"""Longest answer assumed, in tokens, of a model whose limit is unknown."""
+_LEAST_OUTPUT = 1_024
+"""A request that could not pay for this many tokens of answer is not made."""
+_INPUT_MARGIN = 1.1
+"""The size of a request is an estimate."""
+
+
+class OverBudget(Exception):
+    """A request is not made, because it might cost more than is left; the text names the limit."""
+
+
+class DayLedger(Protocol):
+    """What all sessions spend on one day. `store.SpendLog` is one."""
+
+    def add(self, cost_usd: float) -> None: ...
+
+    def today_usd(self) -> float: ...
+
+
+class _Left(msgspec.Struct, frozen=True):
+    usd: float
+    bound: str
+
+
+class Spending:
+    """The bounds on money of one session."""
+
+    def __init__(self, session: Session, bounds: Bounds, day: DayLedger | None, tokens: Callable[[], int]) -> None:
+        """`tokens` estimates the next request."""
+        self._session = session
+        self._bounds = bounds
+        self._day = day
+        self._tokens = tokens
+        self._before_input = self._spent()
+        self._warn_at = bounds.warn_cost_usd
+        while self._warn_at is not None and self._warn_at <= self._spent():
+            self._warn_at *= 2  # what an earlier sitting spent was known then
+
+    def begin_input(self) -> None:
+        """A new input has its whole allowance."""
+        self._before_input = self._spent()
+
+    def book(self, cost_usd: float | None) -> None:
+        """Note the cost of a call in the day's ledger."""
+        if self._day is not None and cost_usd:
+            self._day.add(cost_usd)
+
+    def today_usd(self) -> float | None:
+        """What the day has cost so far; None when it is not recorded."""
+        return None if self._day is None else self._day.today_usd()
+
+    def admit(self, info: ModelInfo, request: ModelRequest) -> ModelRequest:
+        """The request, its answer bounded so that even the worst case stays within what is left.
+
+        The bound is a power of two, so that it changes seldom: most providers keep their cache only while
+        a request begins with the same bytes.
+
+        Raises:
+            OverBudget: not even a short answer could be paid.
+        """
+        left = self._left()
+        if left is None:
+            return request
+        if left.usd <= 0:
+            raise OverBudget(left.bound)
+        tokens = int(self._tokens() * _INPUT_MARGIN)
+        longest = request.max_output_tokens or info.max_output_tokens or _UNKNOWN_OUTPUT
+        worst = info.worst_case_usd(tokens, longest)
+        if worst is None or worst <= left.usd:
+            return request
+        while longest > _LEAST_OUTPUT:
+            longest = max(_LEAST_OUTPUT, 1 << (longest - 1).bit_length() - 1)
+            worst = info.worst_case_usd(tokens, longest)
+            if worst is None or worst <= left.usd:
+                return msgspec.structs.replace(request, max_output_tokens=longest)
+        raise OverBudget(f"{left.bound}: the next request might cost {worst:.4f} USD")
+
+    def warning(self) -> str:
+        """A question for the person when the session has become dear, once for each doubling; else empty."""
+        spent = self._spent()
+        if self._warn_at is None or spent < self._warn_at:
+            return ""
+        while self._warn_at <= spent:
+            self._warn_at *= 2
+        return f"This session has cost {spent:.2f} USD so far; the next reminder comes at {self._warn_at:g} USD."
+
+    def _left(self) -> _Left | None:
+        """The least that is left under any bound; None without one."""
+        spent = self._spent()
+        bounds = self._bounds
+        each = []
+        if bounds.cost_usd is not None:
+            each.append(_left(bounds.cost_usd, spent - self._before_input, "one input"))
+        if bounds.session_cost_usd is not None:
+            each.append(_left(bounds.session_cost_usd, spent, "one session"))
+        if bounds.day_cost_usd is not None and self._day is not None:
+            each.append(_left(bounds.day_cost_usd, self._day.today_usd(), "one day"))
+        return min(each, key=lambda left: left.usd, default=None)
+
+    def _spent(self) -> float:
+        return self._session.totals.cost_usd or 0.0
+
+
+def _left(bound_usd: float, spent_usd: float, what: str) -> _Left:
+    return _Left(bound_usd - spent_usd, f"{bound_usd:.2f} USD for {what} ({spent_usd:.4f} spent)")

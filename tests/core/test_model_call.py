@@ -1,0 +1,173 @@
+"""A model that fails: others stand in, limits are waited for, refused messages are left out, silence is told."""
+
+from pathlib import Path
+
+from agent_cli.core.ledger import cache_collapse
+from agent_cli.model.base import ModelError
+from agent_cli.model.retry import RetryPolicy
+from agent_cli.protocol.events import (
+    FellBack,
+    Notice,
+    QuestionAsked,
+    RetryScheduled,
+    StepStarted,
+    StreamSilent,
+    TurnCompleted,
+    TurnFailed,
+)
+from agent_cli.protocol.messages import Image, PlanItem, ToolResult, UserMessage
+from agent_cli.protocol.operations import ChangeSettings, QuestionAnswer, UserInput
+from agent_cli.protocol.records import Folded, ModelCalled
+from agent_cli.protocol.usage import Usage
+from tests.model.scripted import Fail, Pause, Reply, ScriptedModel, Text, call, fail, say
+
+from .harness import engine
+
+LOOK = call("list_dir", path=".")
+
+
+def other(name: str, *script: Reply) -> ScriptedModel:
+    return ScriptedModel(*script, name=name)
+
+
+def refuses(message_id: str) -> Reply:
+    error = ModelError("bad_request", "messages.2: cannot process image", status=400)
+    error.message_id = message_id
+    return Reply((Fail(error),))
+
+
+async def test_another_model_stands_in_for_the_rest_of_the_input(tmp_path: Path) -> None:
+    first = ScriptedModel(*[fail("overloaded", after=(Text("half "),)) for _ in range(3)], say("first again"))
+    second, third = other("b/two", fail("quota")), other("c/three", say(LOOK), say("done"))
+    async with engine(tmp_path, model=first, fallbacks={"b/two": second, "c/three": third}) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.text == "done"
+        assert [event.model for event in it.of(FellBack)] == ["b/two", "c/three"]
+        assert [event.model for event in it.of(StepStarted)][-1] == "c/three"
+        assert not any(getattr(m, "text", "") == "half " for m in third.requests[-1].messages)
+        end = await it.prompt("more")
+        assert isinstance(end, TurnCompleted) and end.text == "first again", "each input begins with the first"
+
+
+async def test_what_no_other_model_can_mend_is_told_at_once(tmp_path: Path) -> None:
+    async with engine(tmp_path, fail("auth"), fallbacks={"b/two": other("b/two", say("x"))}) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnFailed) and end.stop_reason == "auth_error"
+        assert not it.of(FellBack)
+
+
+async def test_the_last_model_s_error_ends_the_turn(tmp_path: Path) -> None:
+    second = other("b/two", fail("quota", "no credit"))
+    async with engine(tmp_path, fail("quota"), fallbacks={"b/two": second}) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnFailed) and "no credit" in end.error.message
+
+
+async def test_a_far_reset_is_waited_for_and_starts_the_attempts_afresh(tmp_path: Path) -> None:
+    policy = RetryPolicy(attempts=1, patient_attempts=1, horizon_s=0.01, park_s=5.0, base_s=0.001)
+    script = [fail("rate_limit", retry_after_s=0.1), fail("rate_limit", retry_after_s=0.1), say("ok")]
+    async with engine(tmp_path, *script, retry=policy) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.text == "ok"
+        assert [event.parked for event in it.of(RetryScheduled)] == [True, True]
+
+
+async def test_a_message_the_provider_refuses_is_left_out_once(tmp_path: Path) -> None:
+    picture = Image("image/png", "aGk=")
+    model = ScriptedModel(
+        say("one"), lambda request: refuses(request.messages[0].id), say("two"), say("three"),
+    )  # fmt: skip
+    async with engine(tmp_path, model=model) as it:
+        await it.do(UserInput("look", images=(picture,)))
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.text == "two"
+        assert any("The provider refuses the message “look”" in notice.text for notice in it.of(Notice))
+        held = model.requests[-1].messages[0]
+        assert isinstance(held, UserMessage) and not held.images and "cannot process image" in held.text
+        assert isinstance(await it.prompt("on"), TurnCompleted)
+        model.check()
+
+
+async def test_a_message_refused_again_ends_the_turn(tmp_path: Path) -> None:
+    model = ScriptedModel(then=lambda request: refuses(request.messages[0].id))
+    async with engine(tmp_path, model=model) as it:
+        assert isinstance(await it.prompt("go"), TurnFailed)
+        assert len(model.requests) == 2
+
+
+async def test_silence_is_told_and_its_end_too(tmp_path: Path) -> None:
+    async with engine(tmp_path, say("a", Pause(10.5), "b", Pause(1.2), "c")) as it:
+        submission = await it.submit(UserInput("go"))
+        await it.until(lambda e: isinstance(e, TurnCompleted) and e.submission_id == submission, 20)
+        told = [event.silent_s for event in it.of(StreamSilent)]
+        assert len(told) == 2 and 10 <= told[0] < 11.5 and told[1] == 0
+
+
+async def test_a_loop_asks_the_person_who_may_go_on_or_guide(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    model = ScriptedModel(then=lambda request: say(LOOK))
+    async with engine(tmp_path, model=model) as it:
+        answers = ["read the file instead", "Stop"]
+
+        def reply(asked: QuestionAsked) -> QuestionAnswer:
+            return QuestionAnswer(asked.request_id, answers.pop(0))
+
+        it.reply = reply
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "stuck"
+        assert len(model.requests) == 10, "the count begins anew when the person says to go on"
+        assert any(getattr(m, "text", "") == "read the file instead" for m in model.requests[-1].messages)
+
+
+async def test_waiting_for_a_running_job_is_no_loop(tmp_path: Path) -> None:
+    wait = call("shell", command="sleep 0.01; echo running")
+    async with engine(tmp_path, *[say(wait) for _ in range(8)], say("done"), mode="yolo") as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "end_turn"
+
+
+async def test_an_unfinished_plan_is_reminded_of_twice_when_asked_for(tmp_path: Path) -> None:
+    plan = call("update_plan", items=[{"text": "a", "status": "done"}, {"text": "b", "status": "pending"}])
+    script = [say(plan), say("done"), say("really"), say("yes")]
+    async with engine(tmp_path, *script, finish_plan=True) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.text == "yes"
+        hints = [m for m in it.model.requests[-1].messages if isinstance(m, UserMessage) and m.origin == "hint"]
+        assert len(hints) == 2 and "open items: b" in hints[0].text
+        assert it.agent.snapshot().plan == (PlanItem("a", "done"), PlanItem("b"))
+
+
+async def test_a_smaller_model_is_warned_of(tmp_path: Path) -> None:
+    tiny = ScriptedModel(say("ok"), name="b/small", context_window=4_000)
+    usage = Usage(input=50_000, output=10)
+    async with engine(tmp_path, say("one", usage=usage), fallbacks={"b/small": tiny}) as it:
+        await it.prompt("x" * 40_000)
+        await it.do(ChangeSettings(model="b/small"))
+        assert any("takes" in notice.text and "compact" in notice.text for notice in it.of(Notice))
+
+
+def called(read: int | None, sent: int = 50_000, *, model: str = "a/m", at: float = 0.0) -> ModelCalled:
+    usage = Usage(input=sent - (read or 0), output=1, cache_read=read)
+    return ModelCalled(id="c", kind="main", model=model, outcome="stop", usage=usage, time=at)
+
+
+def test_a_collapse_of_the_cache_is_noticed_and_only_that() -> None:
+    assert "2% of 50000 tokens" in cache_collapse([called(48_000), called(1_000)])
+    assert "10 minutes had passed" in cache_collapse([called(48_000), called(0, at=600)])
+    fold = Folded(id="f", through="x", summary="s")
+    quiet = [
+        [called(1_000)],
+        [called(48_000), called(47_000)],
+        [called(3_000, 4_000), called(0, 4_100)],
+        [called(48_000), called(None)],
+        [called(48_000), called(0, model="b/m")],
+        [called(48_000), fold, called(0)],
+    ]
+    for records in quiet:
+        assert cache_collapse(records) == ""
+
+
+def test_a_result_is_named_by_its_tool() -> None:
+    from agent_cli.core.history import named
+
+    assert named(ToolResult(id="r", call_id="c", tool="grep", status="ok", text="x")) == "the result of grep"

@@ -1,0 +1,158 @@
+"""Money: worst cases before each request, soft warnings, the ledger by cause, the day's spending."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_cli.core.limits import Bounds
+from agent_cli.core.spending import OverBudget, Spending
+from agent_cli.model.base import ModelInfo, ModelRequest, Prices
+from agent_cli.protocol.events import Notice, OperationFailed, QuestionAsked, TurnCompleted
+from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.operations import Compact, Operation, QuestionAnswer
+from agent_cli.protocol.records import ModelCalled
+from agent_cli.protocol.usage import CostLine, Totals, Usage
+from agent_cli.store.spend import SpendLog
+from tests.model.scripted import ScriptedModel, Text, call, fail, say
+
+from .harness import engine
+
+PRICED = ModelInfo("scripted/model", 100_000, 8_192, Prices(1.0, 2.0, 0.1, 1.25))
+"""A call of `BIG` costs 1.20 USD."""
+BIG = Usage(input=1_000_000, output=100_000)
+LOOK = call("list_dir", path=".")
+
+
+def priced(*script: object, then: object = None) -> ScriptedModel:
+    return ScriptedModel(*script, then=then, max_output_tokens=8_192)  # type: ignore[arg-type]
+
+
+def replies(*said: str) -> Callable[[QuestionAsked], Operation]:
+    left = list(said)
+    return lambda asked: QuestionAnswer(asked.request_id, left.pop(0))
+
+
+async def test_a_bound_on_cost_is_never_passed(tmp_path: Path) -> None:
+    """A looping model with answers that cost nearly their worst case stays within one dollar."""
+    usage = Usage(input=2_000, output=8_000)
+    model = priced(then=lambda request: say(LOOK, usage=usage))
+    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.1), interactive=False) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason in ("cost_limit", "stuck")
+        spent = it.session.totals.cost_usd
+        assert spent is not None and spent <= 0.1
+
+
+async def test_near_the_bound_the_answer_is_kept_short_enough_to_pay(tmp_path: Path) -> None:
+    model = priced(say(LOOK, usage=Usage(input=10, output=10)), say("done", usage=Usage(input=10, output=10)))
+    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.012)) as it:
+        assert isinstance(await it.prompt("go"), TurnCompleted)
+    assert [request.max_output_tokens for request in model.requests] == [4096, 4096]
+
+
+async def test_over_the_bound_nothing_more_is_sent_and_the_next_input_has_its_own_allowance(
+    tmp_path: Path,
+) -> None:
+    usage = Usage(input=1_000, output=60_000)
+    model = priced(say(LOOK, usage=usage), say("again", usage=Usage(input=10, output=10)))
+    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.12)) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
+        assert any("0.12 USD for one input (0.1210 spent)" in notice.text for notice in it.of(Notice))
+        assert len(model.requests) == 1
+        end = await it.prompt("more")
+        assert isinstance(end, TurnCompleted) and end.text == "again"
+
+
+@pytest.mark.parametrize("bounds", [Bounds(session_cost_usd=1.0), Bounds(day_cost_usd=1.0)])
+async def test_the_bounds_on_a_session_and_a_day_outlast_an_input(tmp_path: Path, bounds: Bounds) -> None:
+    day = SpendLog(tmp_path / "spend")
+    async with engine(tmp_path, model=priced(say("one", usage=BIG)), bounds=bounds, day=day) as it:
+        assert isinstance(await it.prompt("go"), TurnCompleted)
+        end = await it.prompt("more")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
+        failed = await it.do(Compact())
+        assert isinstance(failed, OperationFailed)
+    again = tmp_path / "again"
+    again.mkdir()
+    async with engine(again, model=priced(say("two", usage=BIG)), bounds=bounds, day=day) as it:
+        end = await it.prompt("go")
+        stopped = isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
+        assert stopped == (bounds.day_cost_usd is not None)
+
+
+async def test_a_dear_session_asks_at_each_doubling(tmp_path: Path) -> None:
+    steps = [say(call("read_file", path=f"f{n}"), usage=BIG) for n in range(5)]
+    model = priced(*steps)
+    async with engine(tmp_path, model=model, bounds=Bounds(warn_cost_usd=1.0)) as it:
+        it.reply = replies("Go on", "use less", "Stop")
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
+        asked = [event.question for event in it.of(QuestionAsked)]
+        assert [text.split(" USD")[0] for text in asked] == [
+            "This session has cost 1.20", "This session has cost 2.40", "This session has cost 4.80",
+        ]  # fmt: skip
+        said = [m.text for m in model.requests[-1].messages if isinstance(m, UserMessage)]
+        assert "use less" in said, "what a person says beyond yes and no reaches the model"
+
+
+async def test_without_a_person_the_warning_is_only_said(tmp_path: Path) -> None:
+    model = priced(say(LOOK, usage=BIG), say("done", usage=BIG))
+    async with engine(tmp_path, model=model, bounds=Bounds(warn_cost_usd=1.0), interactive=False) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "end_turn"
+        assert sum("has cost" in notice.text for notice in it.of(Notice)) == 1
+
+
+async def test_a_retry_is_not_made_when_it_could_not_be_paid(tmp_path: Path) -> None:
+    model = priced(fail("overloaded", after=(Text("par"),), usage=BIG), say("never"))
+    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=1.0)) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
+        assert len(model.requests) == 1
+        assert len([r for r in it.session.records if isinstance(r, ModelCalled)]) == 1
+
+
+async def test_the_ledger_by_cause_and_model(tmp_path: Path) -> None:
+    usage = Usage(input=1_000, output=100)
+    model = priced(fail("overloaded"), say("ok", usage=usage), say(usage=usage), say("x", usage=usage))
+    async with engine(tmp_path, model=model) as it:
+        await it.prompt("go")
+        await it.prompt("go")
+        costs = it.agent.snapshot().costs
+    turns = Totals(input=3_000, output=300, requests=3, cost_usd=pytest.approx(0.0036))  # type: ignore[arg-type]
+    assert costs == (
+        CostLine("turns", "scripted/model", turns),
+        CostLine("failed attempts", "scripted/model", Totals(requests=1, cost_usd=0.0)),
+    )
+
+
+def test_an_answer_is_bounded_by_powers_of_two_and_refused_when_it_is_too_short(tmp_path: Path) -> None:
+    class Spent:
+        totals = Totals(cost_usd=0.0)
+
+    request = ModelRequest("", ())
+    for bound, longest in ((1.0, None), (0.0178, None), (0.0170, 4096), (0.0040, 1024)):
+        spending = Spending(Spent(), Bounds(cost_usd=bound), None, lambda: 1_000)  # type: ignore[arg-type]
+        assert spending.admit(PRICED, request).max_output_tokens == longest, bound
+    spending = Spending(Spent(), Bounds(cost_usd=0.003), None, lambda: 1_000)  # type: ignore[arg-type]
+    with pytest.raises(OverBudget, match="the next request might cost"):
+        spending.admit(PRICED, request)
+    unknown = ModelInfo("a/b")
+    assert spending.admit(unknown, request) == request
+
+
+def test_the_day_s_log_survives_nonsense_and_several_writers(tmp_path: Path) -> None:
+    one, two = SpendLog(tmp_path / "s"), SpendLog(tmp_path / "s")
+    one.add(0.5)
+    two.add(0.25)
+    file = next((tmp_path / "s").iterdir())
+    with file.open("a", encoding="utf-8") as out:
+        out.write("nan\n-3\nwhat\n1e99\n")
+    assert one.today_usd() == two.today_usd() == 0.75
+    assert file.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    unusable = SpendLog(tmp_path / "file")
+    unusable.add(1.0)
+    assert unusable.today_usd() == 0.0
