@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import startup, toolcall
+from . import startup, streaming, toolcall
 
 
 def main() -> int:
@@ -19,6 +19,7 @@ def main() -> int:
     rows: list[tuple[str, float, str, float]] = []
     with tempfile.TemporaryDirectory(prefix="agent-bench-") as folder:
         rows += startup.measure(Path(folder))
+        rows += streaming.measure(rows[0][1] / 1000)
         rows += asyncio.run(toolcall.measure(Path(folder)))
     over = False
     for name, value, unit, bound in rows:

@@ -1,4 +1,4 @@
-"""From process start to a painted prompt, to the first request, to the version."""
+"""From process start to a painted prompt, to the first request in each wire format, to the version."""
 
 import json
 import os
@@ -18,6 +18,10 @@ AGENT = str(Path(sys.executable).parent / "agent")
 ANSWER = (
     b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 )  # fmt: skip
+REFUSAL = b"HTTP/1.1 400 X\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+"""Ends a run whose request has been timed."""
+_SLOW_RUNS = 3
+WIRES = ("anthropic_messages", "openai_responses", "litellm")
 
 
 def measure(folder: Path) -> list[tuple[str, float, str, float]]:
@@ -35,6 +39,7 @@ def measure(folder: Path) -> list[tuple[str, float, str, float]]:
             prompt.append(seconds)
             memory.append(kilobytes)
             request.append(until_request(folder, env, server))
+        wires = {wire: _first_request(folder, env, server, wire) for wire in WIRES}
     base = median(bare)
     return [
         ("bare python -c pass", base * 1000, "ms", 1000),
@@ -45,7 +50,21 @@ def measure(folder: Path) -> list[tuple[str, float, str, float]]:
         ("agent run: process start to first request, ratio", median(request) / base, "x", 18),
         ("agent: memory at the prompt", median(memory) / 1024, "MB", 60),
         ("first request, body", server.size / 1024, "kB", 12),
+        *(
+            (f"agent run, {wire}: process start to first request, ratio", took / base, "x", _bound(wire))
+            for wire, took in wires.items()
+        ),
     ]
+
+
+def _bound(wire: str) -> float:
+    return 400 if wire == "litellm" else 18
+
+
+def _first_request(folder: Path, env: dict[str, str], server: "Listener", wire: str) -> float:
+    option = f"providers.openai.wire={wire}"
+    runs = _SLOW_RUNS if wire == "litellm" else RUNS
+    return median(until_request(folder, env, server, "--set", option) for _ in range(runs))
 
 
 def environment(folder: Path, port: int) -> dict[str, str]:
@@ -94,12 +113,12 @@ def until_prompt(folder: Path, env: dict[str, str]) -> tuple[float, float]:
     return took, resident
 
 
-def until_request(folder: Path, env: dict[str, str], server: "Listener") -> float:
+def until_request(folder: Path, env: dict[str, str], server: "Listener", *options: str) -> float:
     """Seconds until the server has the first byte of the first request."""
     server.arrived.clear()
     began = time.perf_counter()
     process = subprocess.Popen(
-        [AGENT, "run", "--no-session", "-q", "say hi"],
+        [AGENT, "run", "--no-session", "-q", *options, "say hi"],
         env=env,
         cwd=folder / "work",
         stdin=subprocess.DEVNULL,
@@ -144,6 +163,9 @@ class Listener:
                     body += connection.recv(65536)
                 self.size = len(body)
                 json.loads(body)
+                if b"/chat/completions" not in head.partition(b"\r\n")[0]:
+                    connection.sendall(REFUSAL)
+                    continue
                 connection.sendall(
                     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + ANSWER
                 )

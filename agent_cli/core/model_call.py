@@ -87,7 +87,7 @@ class ModelCaller:
                 async for event in stream:
                     if isinstance(event, Retrying):
                         attempt.failed(event.error.kind, pause_s=event.delay_s, usage=event.usage)
-                    elif isinstance(event, Adjusted):
+                    elif isinstance(event, Adjusted) and event.error is not None:
                         attempt.failed(event.error.kind)
                     attempt.feed(event)
                     if attempt.shows or isinstance(event, Retrying | Adjusted):

@@ -106,12 +106,13 @@ class Retrying(msgspec.Struct, frozen=True):
 
 
 class Adjusted(msgspec.Struct, frozen=True):
-    """The model refused a part of the request, which is sent again without it, now and in future. Nothing
-    had been received."""
+    """A part of the request is left out or changed, now and in future, because the model does not take it.
+    Nothing has been received yet."""
 
     text: str
     """What was left out, for the user."""
-    error: ErrorInfo
+    error: ErrorInfo | None = None
+    """The refusal; None when it was known without one."""
 
 
 class Alive(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Any
 
-from .base import ErrorKind, Learnt, ModelError, ModelEvent, ModelInfo, ModelRequest
+from .base import Adjusted, ErrorKind, Learnt, ModelError, ModelEvent, ModelInfo, ModelRequest
 from .chat_request import chat_body, mark_cached
 from .classify import classify, request_id
 from .dialect import Json
@@ -56,6 +56,7 @@ class LiteLLMModel:
     def __init__(self, route: Route, info: ModelInfo) -> None:
         self._route = route
         self._info = info
+        self._told = False
 
     @property
     def info(self) -> ModelInfo:
@@ -105,12 +106,18 @@ class LiteLLMModel:
         limits = self._route.timeouts
         stream = LiteLLMStream(self._route.provider)
         limit_s = first_byte_limit_s(self._route.base_url, limits)
+        arguments = self._arguments(request, limit_s)
+        if "reasoning_effort" in arguments and not _takes_effort(arguments["model"]):
+            del arguments["reasoning_effort"]
+            if not self._told:
+                put(Adjusted("LiteLLM knows no reasoning effort for this model; it is left out."))
+                self._told = True
         async with _limit(limit_s):
-            chunks = await load_litellm().acompletion(**self._arguments(request, limit_s))
+            chunks = await load_litellm().acompletion(**arguments)
             chunk = await anext(chunks, None)
         try:
             while chunk is not None:
-                for event in stream.chunk(chunk.model_dump()):
+                for event in stream.chunk(_believed(chunk.model_dump(), chunks)):
                     put(event)
                 async with _limit(limits.idle_s):
                     chunk = await anext(chunks, None)
@@ -200,6 +207,22 @@ async def _limit(limit_s: float) -> AsyncGenerator[None, None]:
             yield
     except TimeoutError:
         raise ModelError("stalled", f"nothing arrived for {limit_s:.0f} s") from None
+
+
+def _takes_effort(model: str) -> bool:
+    """Whether LiteLLM passes an effort on to a model, which it would otherwise drop without a word."""
+    try:
+        return "reasoning_effort" in (load_litellm().get_supported_openai_params(model=model) or ())
+    except Exception:  # it cannot tell: the provider will
+        return True
+
+
+def _believed(chunk: Json, chunks: Any) -> Json:
+    """A chunk without usage that LiteLLM made up from the text because the provider reported none."""
+    received = getattr(chunks, "chunks", None)
+    if chunk.get("usage") and received and not any(getattr(each, "usage", None) for each in received):
+        chunk["usage"] = None
+    return chunk
 
 
 def _raw_finish(chunks: Any) -> str:

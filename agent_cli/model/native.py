@@ -72,6 +72,7 @@ class NativeModel:
             except ModelError as error:
                 repair = repaired(self._dialect, written.body, error, learnt)
                 if repair is None:
+                    self._learn_window(error, learnt)
                     error.message_id = culprit(written, error, self._dialect.lists)
                     raise
                 self._learn(repair[0])
@@ -150,6 +151,11 @@ class NativeModel:
         if self._learnt is None:
             self._learnt = self._memory.recall(self._route.key) if self._memory else Learnt()
         return self._learnt
+
+    def _learn_window(self, error: ModelError, learnt: Learnt) -> None:
+        """An overfull context that names the real window is remembered."""
+        if error.kind == "context_overflow" and error.limit_tokens:
+            self._learn(msgspec.structs.replace(learnt, context_window=error.limit_tokens))
 
     def _learn(self, learnt: Learnt) -> None:
         self._learnt = learnt
