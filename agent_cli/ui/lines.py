@@ -81,17 +81,27 @@ def tokens(totals: Totals) -> str:
 
 def money(totals: Totals) -> str:
     """What these calls cost; `≥` when some have no known price, `$?` when none has."""
-    if totals.cost_usd is None:
+    if totals.cost_usd is None or (totals.unpriced and not totals.cost_usd):
         return "$?" if totals.requests else "$0"
     return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
 
 
+_COST_HEADS = {
+    "input": "input",
+    "cache_read": "cached",
+    "cache_write": "to cache",
+    "output": "output",
+    "reasoning": "reasoning",
+}
+
+
 def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
-    """A table of what was paid for, by cause and model; a column is `?` where no call reported it."""
-    heads = ("input", "cache read", "cache write", "output", "reasoning")
-    rows: list[tuple[str, ...]] = [("", "", "requests", *heads, "cost")]
-    rows += [_cost_row(part.cause, one_line(part.model, 40), part.totals) for part in parts]
-    rows.append(_cost_row("together", "", totals))
+    """A table of what was paid for, by cause and model. A count that no call reported has no column, one
+    that some calls did not report is `?` there."""
+    fields = [field for field in _COST_HEADS if getattr(totals, field) is not None]
+    rows: list[tuple[str, ...]] = [("", "", "requests", *(_COST_HEADS[field] for field in fields), "cost")]
+    rows += [_cost_row(part.cause, one_line(part.model, 40), part.totals, fields) for part in parts]
+    rows.append(_cost_row("together", "", totals, fields))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     aligned = [
         "  ".join(cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(pairs))
@@ -103,9 +113,14 @@ def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) 
     return [f"  {line}".rstrip() for line in (*aligned, *notes)]
 
 
-def _cost_row(cause: str, model: str, totals: Totals) -> tuple[str, ...]:
-    counts = (totals.input, totals.cache_read, totals.cache_write, totals.output, totals.reasoning)
-    return (cause, model, str(totals.requests), *map(count, counts), money(totals))
+def _cost_row(cause: str, model: str, totals: Totals, fields: list[str]) -> tuple[str, ...]:
+    return (
+        cause,
+        model,
+        str(totals.requests),
+        *(count(getattr(totals, field)) for field in fields),
+        money(totals),
+    )
 
 
 def since(before: Totals, after: Totals) -> Totals:
