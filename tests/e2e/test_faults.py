@@ -166,3 +166,35 @@ def test_a_server_that_is_not_there(world: World) -> None:
     assert done.code in (4, 5) and "cannot talk to openai" in done.err and "Traceback" not in done.err
     world.script(Reply(text="going on"))
     assert world.run("run", "-c", "go on").code == 0 and "the task" in world.messages()[0]
+
+
+def test_another_provider_takes_over_and_the_next_input_begins_with_the_first(world: World) -> None:
+    """Both names lead to the same server; the second speaks another wire format."""
+    base = world.environment()["OPENAI_BASE_URL"]
+    options = (
+        "--set", "fallback_models=[second/m2]", "--set", f"providers.second.base_url={base}",
+        "--set", "providers.second.wire=openai_responses",
+    )  # fmt: skip
+    broke = Reply(status=402, body={"error": {"message": "no credit left", "code": "insufficient_quota"}})
+    world.script(broke, ASK, END)
+    done = world.run("run", "the task", "--mode", "yolo", "--output-format", "stream-json", *options)
+    assert (done.code, done.result["text"]) == (0, ANSWER), done.err
+    assert (world.work / "marker").read_text(encoding="utf-8") == LINE
+    assert [line["model"] for line in done.lines if line["type"] == "fell_back"] == ["second/m2"]
+    assert "no credit left" in done.err and "second/m2 takes over" in done.err
+    assert [record["model"] for record in world.records() if record["type"] == "model_call"] == [
+        "openai/mock-model", "second/m2", "second/m2",
+    ]  # fmt: skip
+    world.script(Reply(text="first again"))
+    assert world.run("run", "-c", "go on", *options).out == "first again\n"
+
+
+def test_the_day_s_bound_is_kept_across_programs(world: World) -> None:
+    prices = "providers.openai.models.mock-model.prices={input: 1000, output: 1000, cache_read: 1000}"
+    options = ("--set", prices, "--set", "limits.day_cost_usd=6", "--output-format", "json")
+    dear = {"prompt_tokens": 100, "completion_tokens": 5_900}
+    world.script(Reply(text="dear", usage=dear))
+    assert world.run("run", "a", *options).result["text"] == "dear"
+    done = world.run("run", "b", *options)
+    assert (done.code, done.result["stop_reason"]) == (5, "cost_limit")
+    assert "6.00 USD for one day (6.0000 spent)" in done.err
