@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent_cli.model.base import ModelError, ModelRequest
 from agent_cli.protocol.events import ApprovalRequested, Compacted, QuestionAsked, Restored, SettingsChanged
 from agent_cli.protocol.messages import AssistantMessage, ToolResult
 from agent_cli.protocol.operations import (
@@ -30,9 +31,9 @@ from agent_cli.protocol.operations import (
     Undo,
     UserInput,
 )
-from agent_cli.protocol.records import CallStarted
+from agent_cli.protocol.records import CallStarted, Quarantined
 from agent_cli.store.session_file import read_session
-from tests.model.scripted import Call, ScriptedModel, call, fail, hang, say
+from tests.model.scripted import Call, Entry, Fail, Reply, ScriptedModel, call, fail, hang, say
 from tests.model.valid import check_prefix, check_request
 
 from .harness import Engine, approve_all, engine
@@ -61,7 +62,20 @@ CALLS: list[Call] = [
     Call("list_dir", "{}", id=""),
 ]
 
+
+def refusal_of(place: int) -> Entry:
+    """A refusal that names a message, as providers do."""
+
+    def refuse(request: ModelRequest) -> Reply:
+        error = ModelError("bad_request", f"messages.{place}: refused", status=400)
+        error.message_id = request.messages[place % len(request.messages)].id
+        return Reply((Fail(error),))
+
+    return refuse
+
+
 replies = st.one_of(
+    st.builds(refusal_of, st.integers(0, 9)),
     st.builds(lambda text: say(text), st.sampled_from(["fine", "a\ud800b", "x" * 300])),
     st.builds(lambda calls: say("working", *calls), st.lists(st.sampled_from(CALLS), min_size=1, max_size=4)),
     st.builds(lambda calls: say(*calls), st.lists(st.sampled_from(CALLS), min_size=1, max_size=3)),
@@ -271,7 +285,8 @@ async def test_each_request_is_a_prefix_of_the_next_unless_something_was_announc
             it.reply = carry_on
             it.answer = approve_all
             await it.prompt("please")
-            announced = bool(it.of(Compacted) or it.of(SettingsChanged))
+            replaced = any(isinstance(record, Quarantined) for record in it.session.records)
+            announced = bool(it.of(Compacted) or it.of(SettingsChanged) or replaced)
         calm = model._script
         for request in model.requests:
             if "about to be replaced" in request.messages[-1].text:
