@@ -42,6 +42,7 @@ from .model_call import ModelCaller
 from .models import Models
 from .overview import Overview
 from .permissions import Permissions
+from .person import Person
 from .session import Session
 from .spending import DayLedger, OverBudget, Spending
 from .tool_runner import ToolRunner
@@ -210,7 +211,7 @@ class Handlers:
             moment=lambda: self._moment([m for m in self.session.visible() if isinstance(m, UserMessage)]),
             learn_window=self._learn_window,
             spending=self._spending,
-            ask=self._question if self.approvals.interactive else None,
+            person=Person(self.approvals, self.bus.emit, submission_id),
             finish_plan=self._settings.finish_plan,
         )
 

@@ -7,7 +7,7 @@ Features go beside this loop, never into it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -24,6 +24,7 @@ from .compaction import Compactor
 from .guards import RepetitionGuard
 from .limits import Limits
 from .model_call import ModelCaller
+from .person import Person
 from .session import Session
 from .spending import OverBudget, Spending
 from .tool_runner import ToolRunner
@@ -61,7 +62,7 @@ class Turn:
         moment: Callable[[], str],
         learn_window: Callable[[int], None],
         spending: Spending,
-        ask: Callable[[str, tuple[str, ...]], Awaitable[str]] | None,
+        person: Person,
         finish_plan: bool = False,
     ) -> None:
         self._session = session
@@ -75,7 +76,7 @@ class Turn:
         self._moment = moment
         self._learn_window = learn_window
         self._spending = spending
-        self._ask_person = ask
+        self._person = person
         self._reminders = MAX_REMINDERS if finish_plan else 0
         self.turn_id = turn_id
         self.submission_id = submission_id
@@ -131,8 +132,10 @@ class Turn:
     async def _steps(self) -> StopReason:
         await self._tools.finish_open(history.open_calls(self._session.records))
         while True:
-            stop = await self._forbidden() or await self._step()
-            if stop is not None and not self.steers:
+            if (forbidden := await self._forbidden()) is not None:
+                return forbidden
+            stop = await self._step()
+            if stop is not None and (not self.steers or stop in _FINAL):
                 return stop
             self._deliver_steers()
 
@@ -144,7 +147,7 @@ class Turn:
             return limit[0]
         self._check_prices()
         dear = self._spending.warning()
-        return "cost_limit" if dear and not await self._go_on(dear, otherwise=True) else None
+        return "cost_limit" if dear and not await self._goes_on(dear, otherwise=True) else None
 
     def _check_prices(self) -> None:
         """A bound on cost that cannot be kept is said, once a turn."""
@@ -240,26 +243,19 @@ class Turn:
             return None
         if alarm.level == "hint":
             self._say("hint", alarm.text)
-        elif await self._go_on(f"The model seems stuck: {alarm.text}.", otherwise=False):
+        elif await self._goes_on(f"The model seems stuck: {alarm.text}.", otherwise=False):
             self._guard.forget()
         else:
             self._notice(f"Stopped, because {alarm.text}.")
             return "stuck"
         return None
 
-    async def _go_on(self, text: str, *, otherwise: bool) -> bool:
-        """Ask the person whether to go on; what they say beyond yes or no is guidance for the model. Without
-        a person it is said, and `otherwise` decides."""
-        if self._ask_person is None:
-            if otherwise:
-                self._notice(text)
-            return otherwise
-        said = (await self._ask_person(f"{text} Go on?", (_GO_ON, _STOP))).strip()
-        if said == _STOP:
-            return False
-        if said and said != _GO_ON:
-            self.steers.append(said)
-        return True
+    async def _goes_on(self, doubt: str, *, otherwise: bool) -> bool:
+        """Whether the person lets the turn go on; their guidance reaches the model at the next step."""
+        said = await self._person.lets_go_on(doubt, otherwise=otherwise)
+        if said.guidance:
+            self.steers.append(said.guidance)
+        return said.go_on
 
     async def _recover(self, error: ModelError) -> StopReason | None:
         """What another request can mend: one message that is refused is left out, once each; a request too
@@ -328,6 +324,8 @@ class Turn:
         self._emit(Notice(level="warning", text=text, submission_id=self.submission_id))
 
 
+_FINAL: frozenset[StopReason] = frozenset({"cost_limit", "stuck"})
+"""Guidance that still waits does not revive the turn after these; it becomes an input of its own."""
 _LOST_CALLS = (
     "Your last answer was cut off at the output limit, so its calls ({lost}) were not run. Send them again in "
     "smaller pieces: fewer calls at once, large files in several edits."
@@ -336,8 +334,6 @@ _CONTINUE = "Your last answer was cut off at the output limit. Go on exactly whe
 _UNFINISHED = (
     "Your plan still has open items: {items}. Go on with them, or update the plan and say why they are dropped."
 )
-_GO_ON = "Go on"
-_STOP = "Stop"
 _CLOSING = (
     "A limit of this turn has been reached, so this is your last message and you cannot call tools. Say what is "
     "done and checked, what is still open, and what the next step would be."

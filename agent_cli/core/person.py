@@ -1,0 +1,43 @@
+"""The person at the terminal, where there is one: asked whether to go on when a turn gives reason to doubt."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from ..protocol.events import AnyEvent, Notice
+from .approvals import Approvals
+
+GO_ON = "Go on"
+STOP = "Stop"
+
+
+class Said(msgspec.Struct, frozen=True):
+    """An answer."""
+
+    go_on: bool
+    guidance: str = ""
+    """What was said beyond yes and no: words for the model."""
+
+
+class Person:
+    """Asks on behalf of one turn."""
+
+    def __init__(self, approvals: Approvals, emit: Callable[[AnyEvent], None], submission_id: str) -> None:
+        self._approvals = approvals
+        self._emit = emit
+        self._submission_id = submission_id
+
+    async def lets_go_on(self, doubt: str, *, otherwise: bool) -> Said:
+        """Ask whether to go on in spite of a doubt. Without a person it is only said, when the turn goes on
+        all the same, and `otherwise` decides.
+
+        Raises:
+            Abandoned: the user went on with something else instead of answering.
+        """
+        if not self._approvals.interactive:
+            if otherwise:
+                self._emit(Notice(level="warning", text=doubt, submission_id=self._submission_id))
+            return Said(otherwise)
+        question = f"{doubt} Go on?"
+        said = (await self._approvals.question(question, (GO_ON, STOP), self._submission_id)).strip()
+        return Said(said != STOP, "" if said in (GO_ON, STOP) else said)
