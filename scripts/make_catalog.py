@@ -8,7 +8,8 @@ import json
 import sys
 from typing import Any
 
-from agent_cli.model.catalog import CATALOGUE, Row, litellm_table, row_of
+from agent_cli.model.catalog import CATALOGUE, litellm_table
+from agent_cli.model.catalog_row import Row, row_of
 
 PROVIDERS = (
     "anthropic", "openai", "gemini", "xai", "deepseek", "mistral", "groq", "moonshot", "zai", "cerebras",
@@ -29,7 +30,7 @@ def catalogue(table: dict[str, Any]) -> dict[str, dict[str, Row]]:
         if any(word in model for word in _NOT_FOR_AGENTS) or entry.get("supports_function_calling") is False:
             continue
         row = row_of(entry)
-        if any(value is not None for value in row):
+        if row.cells():
             chosen[provider][model] = row
     return {provider: dict(sorted(models.items())) for provider, models in chosen.items() if models}
 
@@ -39,14 +40,10 @@ def compact(models: dict[str, dict[str, Row]]) -> str:
     blocks = []
     for provider, rows in models.items():
         lines = [
-            f"{json.dumps(name)}:{json.dumps(_trimmed(row), separators=(',', ':'))}" for name, row in rows.items()
+            f"{json.dumps(name)}:{json.dumps(row.cells(), separators=(',', ':'))}" for name, row in rows.items()
         ]
         blocks.append(f"{json.dumps(provider)}:{{\n" + ",\n".join(lines) + "}")
     return "{" + ",\n".join(blocks) + "}\n"
-
-
-def _trimmed(row: Row) -> list[float | None]:
-    return [int(value) if isinstance(value, float) and value.is_integer() else value for value in row]
 
 
 def main() -> None:

@@ -4,14 +4,17 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Literal
 
 from ..model.base import ModelError
-from ..model.providers import REPLAY, MissingKey, NoModel, choose_default, open_model, probe_server, resolve
+from ..model.native import NativeModel
+from ..model.providers import REPLAY, MissingKey, NoModel, choose_default, open_model, resolve
 from ..sandbox.process import ProcessError, ProcessRunner
 from .compose import SANDBOX_IN_FORCE
+from .endpoint import Finding, examine
 from .options import Chosen
 from .setup import Setup
 
@@ -29,23 +32,31 @@ def run_doctor() -> int:
 
 
 async def _check_all(setup: Setup) -> int:
-    checks: tuple[tuple[str, bool, Callable[[Setup], Awaitable[str]]], ...] = (
-        ("configuration", True, _configuration),
-        ("model", True, _model),
-        ("git", False, _git),
-        ("ripgrep", True, _ripgrep),
-        ("state folder", True, _state),
-        ("sandbox", False, _sandbox),
-        ("terminal", False, _terminal),
-    )
     failed = False
-    for name, needed, check in checks:
-        try:
-            print(f"ok    {name}: {await check(setup)}")
-        except Problem as problem:
-            failed = failed or needed
-            print(f"{'FAIL' if needed else 'note'}  {name}: {problem}")
+    async with aclosing(_findings(setup)) as findings:
+        async for finding in findings:
+            failed = failed or finding.verdict == "FAIL"
+            print(f"{finding.verdict:4}  {finding.name}: {finding.text}", flush=True)
     return 1 if failed else 0
+
+
+async def _findings(setup: Setup) -> AsyncGenerator[Finding, None]:
+    yield await _found("configuration", "FAIL", _configuration(setup))
+    async with aclosing(_model(setup)) as model:
+        async for finding in model:
+            yield finding
+    yield await _found("git", "note", _git())
+    yield await _found("ripgrep", "FAIL", _ripgrep())
+    yield await _found("state folder", "FAIL", _state(setup))
+    yield await _found("sandbox", "note", _sandbox())
+    yield await _found("terminal", "note", _terminal())
+
+
+async def _found(name: str, otherwise: Literal["note", "FAIL"], check: Awaitable[str]) -> Finding:
+    try:
+        return Finding("ok", name, await check)
+    except Problem as problem:
+        return Finding(otherwise, name, str(problem))
 
 
 async def _configuration(setup: Setup) -> str:
@@ -58,37 +69,31 @@ async def _configuration(setup: Setup) -> str:
     return f"{len(setup.loaded.layers)} layers read"
 
 
-async def _model(setup: Setup) -> str:
+async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
+    """The model, then each station on the way to its server."""
     environment = dict(os.environ)
     try:
         name = setup.config.model or await choose_default(setup.config, environment)
         model = await open_model(name, setup.config, environment)
     except (NoModel, MissingKey, ModelError) as error:
-        raise Problem(str(error)) from error
-    await model.aclose()
-    await _endpoint(setup, name, environment)
+        yield Finding("FAIL", "model", str(error))
+        return
     window = model.info.context_window
-    return f"{name}, window {window:,} tokens" if window else f"{name}, window unknown"
+    yield Finding("ok", "model", f"{name}, window {window:,} tokens" if window else f"{name}, window unknown")
+    if isinstance(model, NativeModel):
+        async with aclosing(examine(resolve(name, setup.config.providers, environment), model)) as findings:
+            async for finding in findings:
+                yield finding
+    elif not name.startswith(f"{REPLAY}/"):
+        yield Finding("note", "http", "this provider is reached through LiteLLM; the way to it was not tried")
+    await model.aclose()
 
 
-async def _endpoint(setup: Setup, name: str, environment: dict[str, str]) -> None:
-    """A server on this machine must answer; others are not called without being asked to."""
-    if name.startswith(f"{REPLAY}/"):
-        return
-    route = resolve(name, setup.config.providers, environment)
-    host = urlsplit(route.base_url).hostname or ""
-    if host not in ("localhost", "127.0.0.1", "::1"):
-        return
-    offered = await probe_server(route.base_url, route.api_key)
-    if offered is None:
-        raise Problem(f"no server answers at {route.base_url}; start it, or name another model with --model")
-
-
-async def _git(setup: Setup) -> str:
+async def _git() -> str:
     return await _version(["git", "--version"], "install git: without it undo cannot restore files")
 
 
-async def _ripgrep(setup: Setup) -> str:
+async def _ripgrep() -> str:
     beside = Path(sys.executable).parent / "rg"
     program = str(beside) if beside.exists() else "rg"
     return await _version([program, "--version"], "install ripgrep: without it nothing can be searched")
@@ -116,13 +121,13 @@ async def _state(setup: Setup) -> str:
     return f"{setup.state}, {free:,} MB free"
 
 
-async def _sandbox(setup: Setup) -> str:
+async def _sandbox() -> str:
     if SANDBOX_IN_FORCE == "none":
         raise Problem("none in this version; commands that are not known to read ask first")
     return SANDBOX_IN_FORCE
 
 
-async def _terminal(setup: Setup) -> str:
+async def _terminal() -> str:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Problem("not a terminal; the REPL will read and write plain lines")
     if os.environ.get("TERM", "dumb") == "dumb":

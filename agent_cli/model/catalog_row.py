@@ -71,9 +71,13 @@ def row_of(entry: dict[str, Any]) -> Row:
     """A row from an entry of LiteLLM's table."""
     rates, tiers = _priced(entry)
     return Row(
-        _whole(entry.get("max_input_tokens") or entry.get("max_tokens")),
-        _whole(entry.get("max_output_tokens")),
-        *(rates[name] for name in RATES),
+        window=_whole(entry.get("max_input_tokens") or entry.get("max_tokens")),
+        longest=_whole(entry.get("max_output_tokens")),
+        input=rates["input"],
+        output=rates["output"],
+        cache_read=rates["cache_read"],
+        cache_write=rates["cache_write"],
+        cache_write_1h=rates["cache_write_1h"],
         abilities="".join(_letter(letter, entry.get(key)) for letter, key in _ABILITIES.items()),
         efforts=_efforts(entry),
         long=tiers,

@@ -8,6 +8,7 @@ from .chat_request import chat_body
 from .chat_stream import ChatStream
 from .dialect import Json, Repair, Written
 from .provider_table import Route
+from .text_tools import TOOLS_REPAIR
 
 _EFFORT = "This model takes no reasoning effort; it is left out from now on."
 _NO_IMAGES = "This model takes no pictures; they are left out from now on."
@@ -18,6 +19,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "effort": ("reasoning_effort", "reasoning"),
     "stream_options": ("stream_options",),
     "tool_choice": ("tool_choice",),
+    "tools": ("tools",),
     "max_tokens": ("max_tokens", "max_completion_tokens"),
 }
 
@@ -28,6 +30,7 @@ class ChatDialect:
     path = "/chat/completions"
     lists = "messages"
     repairs: tuple[Repair, ...] = (
+        TOOLS_REPAIR,
         Repair("stream_options", re.compile("stream_options"), "This server does not report token counts."),
         Repair("effort", re.compile(r"reasoning|effort|think", re.IGNORECASE), _EFFORT),
         Repair("tool_choice", re.compile("tool_choice"), "This server does not know `tool_choice`; left out."),

@@ -153,10 +153,10 @@ def wire_id(call_id: str, quirks: Quirks) -> str:
     """An id the provider takes; the same id always gives the same one."""
     if quirks.short_ids:
         plain = len(call_id) == 9 and call_id.isascii() and call_id.isalnum()
-        return call_id if plain else hashlib.sha256(call_id.encode()).hexdigest()[:9]
+        return call_id if plain else hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
     if len(call_id) <= quirks.longest_id:
         return call_id
-    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
+    return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
 def mark_cached(messages: list[Json]) -> None:

@@ -83,8 +83,12 @@ class ChatStream:
         Raises:
             ModelError: `truncated` when the server never said that the answer is over.
         """
-        for frame in self._sse.flush():
-            yield from self._frame(frame.event, frame.data)
+        try:
+            for frame in self._sse.flush():
+                yield from self._frame(frame.event, frame.data)
+        except ModelError:
+            if not self.finished:  # else what was cut off is not missed
+                raise
         yield from self._reasoning_done()
         if not self._raw_finish:
             raise ModelError("truncated", "the answer stopped without a finish reason", usage=self.usage)

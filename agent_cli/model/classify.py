@@ -1,105 +1,38 @@
-"""From what a provider answered to one `ModelError`, and from that to words for the user.
+"""From what a provider answered to one `ModelError`.
 
-Status and the provider's own codes decide first. Message texts are read in one table only, for the
-cases in which providers give nothing else: an overfull context, an empty account, missing abilities.
+Status and the provider's own codes decide first; message texts are read in one table only, `error_table`,
+for the cases in which providers give nothing else.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from .base import ErrorKind, ModelError
+from .error_table import BY_CODE, BY_STATUS, LIMIT, PHRASES, REQUEST_ID_HEADERS, STATUS_OF_TYPE
 from .waiting import retry_after_s
 
 _MESSAGE_CHARS = 2000
-
-_BY_CODE: dict[str, ErrorKind] = {
-    "context_length_exceeded": "context_overflow",
-    "exceed_context_size_error": "context_overflow",
-    "model_max_prompt_tokens_exceeded": "context_overflow",
-    "insufficient_quota": "quota",
-    "billing_hard_limit_reached": "quota",
-    "billing_not_active": "quota",
-    "billing_error": "quota",
-    "insufficient_balance": "quota",
-    "rate_limit_exceeded": "rate_limit",
-    "rate_limit_error": "rate_limit",
-    "rate_limit_reached_error": "rate_limit",
-    "too_many_requests": "rate_limit",
-    "overloaded_error": "overloaded",
-    "engine_overloaded_error": "overloaded",
-    "server_overloaded": "overloaded",
-    "slow_down": "overloaded",
-    "authentication_error": "auth",
-    "invalid_authentication_error": "auth",
-    "invalid_api_key": "auth",
-    "permission_error": "permission",
-    "permission_denied": "permission",
-    "not_found_error": "not_found",
-    "model_not_found": "not_found",
-    "request_too_large": "too_large",
-    "timeout_error": "timeout",
-    "content_filter": "content_filter",
-    "content_policy_violation": "content_filter",
-    "data_inspection_failed": "content_filter",
-}
-_BY_STATUS: dict[int, ErrorKind] = {
-    401: "auth",
-    402: "quota",
-    403: "permission",
-    404: "not_found",
-    405: "not_found",
-    408: "timeout",
-    409: "server",
-    413: "too_large",
-    425: "server",
-    429: "rate_limit",
-    498: "overloaded",
-    503: "overloaded",
-    504: "timeout",
-    524: "timeout",
-    529: "overloaded",
-}
-_STATUS_OF_TYPE = {"invalid_request_error": 400, "api_error": 500, "server_error": 503}
-"""For errors that arrive inside a 200."""
-
-_TEXT_STATUSES = frozenset({400, 402, 403, 404, 413, 422, 429, 500})
-_BY_TEXT: tuple[tuple[str, set[int], ErrorKind], ...] = (
-    (r"max_(completion_)?tokens is too large|supports at most \d+ completion", {400, 422}, "bad_request"),
-    (
-        r"request too large for .{0,200}limit \d+, requested \d+"
-        r"|context[_ ]length|context window|maximum context|prompt is too long|exceed.{0,40}context"
-        r"|too large for model|input (is )?too long|context size|input length.{0,30}exceed"
-        r"|input token count.{0,60}exceed|reduce the length|tokens to keep from the initial prompt",
-        {400, 413, 422, 429, 500},
-        "context_overflow",
-    ),
-    (
-        r"current quota|credit balance|insufficient (balance|credits|funds)|billing",
-        {400, 402, 403, 429},
-        "quota",
-    ),
-    (r"not support (tool|function)|support tool use|tool.{0,30}not supported", {400, 404, 422}, "unsupported"),
-    (r"flagged|moderation", {400, 403}, "content_filter"),
-)
-_LIMIT = re.compile(
-    r"maximum context length (?:is|of) ([\d,]+)|> ([\d,]+) maximum|context size \(([\d,]+)"
-    r"|with ([\d,]+) maximum context|context limit: [\d,+ ]+> ([\d,]+)|limit ([\d,]+), requested"
-    r"|tokens allowed \(([\d,]+)\)|context (?:length|window|size) of (?:only )?([\d,]+)",
-    re.IGNORECASE,
-)
-_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray")
+_REQUEST_ID = re.compile(r"request ID (req_\w+)", re.IGNORECASE)
+_PER_DAY = re.compile(r"per_?day", re.IGNORECASE)
+_WAITS: frozenset[ErrorKind] = frozenset({"rate_limit", "overloaded"})
+"""Kinds for which every hint at a wait is meant."""
+_MAY_WAIT: frozenset[ErrorKind] = frozenset({"server", "timeout"})
+"""Kinds for which only a stated wait counts."""
 
 
 class _Body(msgspec.Struct, frozen=True):
     """What the error bodies of all providers come down to."""
 
     message: str
-    words: tuple[str, ...]
-    """Codes and types, in lower case."""
-    fields: dict[str, Any]
+    words: tuple[str, ...] = ()
+    """Codes, types and reasons, in lower case, the most telling first."""
+    fields: dict[str, Any] = {}
+    """The error object itself."""
+    headers: dict[str, str] = {}
+    """Headers a router or socket passes on inside the body."""
 
 
 def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ModelError:
@@ -110,16 +43,18 @@ def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = 
         body: decoded JSON of any shape, or text.
         headers: of the response, names in lower case.
     """
-    headers = headers or {}
     read = _read_body(body)
+    headers = {**read.headers, **(headers or {})}
     shown = status if status not in (None, 200) else _status_inside(read.words)
-    wait = retry_after_s(headers, read.message, read.fields, limited=shown == 429)
+    wait = retry_after_s(headers, read.message, read.fields, limited=True)
     kind = _kind(shown, read, waits=wait is not None)
+    if kind in _MAY_WAIT:
+        wait = retry_after_s(headers, read.message, read.fields, limited=False)
     return ModelError(
         kind,
-        read.message or f"HTTP {shown}",
+        read.message or f"HTTP {shown} without a word",
         status=shown,
-        retry_after_s=wait if kind in ("rate_limit", "overloaded", "server", "timeout") else None,
+        retry_after_s=wait if kind in _WAITS | _MAY_WAIT else None,
         request_id=request_id(headers, body),
         limit_tokens=_limit_tokens(read) if kind == "context_overflow" else None,
     )
@@ -127,11 +62,16 @@ def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = 
 
 def request_id(headers: Mapping[str, str], body: Any = None) -> str | None:
     """The provider's name for a request, for its support."""
-    for name in _REQUEST_ID_HEADERS:
+    for name in REQUEST_ID_HEADERS:
         if headers.get(name):
             return headers[name]
-    inside = body.get("request_id") if isinstance(body, dict) else None
-    return inside if isinstance(inside, str) else None
+    fields = _fields(body)
+    for place in (body, fields):
+        inside = place.get("request_id") if isinstance(place, dict) else None
+        if isinstance(inside, str) and inside:
+            return inside
+    named = _REQUEST_ID.search(str(fields.get("message", "")))
+    return named[1] if named else None
 
 
 def _kind(status: int, body: _Body, *, waits: bool) -> ErrorKind:
@@ -139,19 +79,17 @@ def _kind(status: int, body: _Body, *, waits: bool) -> ErrorKind:
     if by_text == "context_overflow" and status in (413, 429):
         return by_text  # larger than a whole minute's allowance: waiting would not help
     for word in body.words:
-        if word in _BY_CODE:
-            return _BY_CODE[word]
+        if word in BY_CODE:
+            return BY_CODE[word]
     if by_text is not None and not (by_text == "quota" and waits):
         return by_text
-    return _BY_STATUS.get(status) or ("server" if status >= 500 else "bad_request")
+    return BY_STATUS.get(status) or ("server" if status >= 500 else "bad_request")
 
 
 def _text_kind(status: int, message: str) -> ErrorKind | None:
-    if status not in _TEXT_STATUSES:
-        return None
-    for pattern, statuses, kind in _BY_TEXT:
-        if status in statuses and re.search(pattern, message, re.IGNORECASE):
-            return kind
+    for phrase in PHRASES:
+        if status in phrase.statuses and phrase.words.search(message):
+            return phrase.kind
     return None
 
 
@@ -159,31 +97,104 @@ def _status_inside(words: tuple[str, ...]) -> int:
     for word in words:
         if word.isdigit() and 400 <= int(word) < 600:
             return int(word)
-    return next((_STATUS_OF_TYPE[word] for word in words if word in _STATUS_OF_TYPE), 500)
+    return next((STATUS_OF_TYPE[word] for word in words if word in STATUS_OF_TYPE), 500)
 
 
-def _read_body(body: Any) -> _Body:
+def _read_body(body: Any, depth: int = 0) -> _Body:
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):
-        return _Body(_plain(body), (), {})
+        inner = _decoded(body) if depth < 2 else None
+        return _Body(_plain(body)) if inner is None else _read_body(inner, depth + 1)
     if not isinstance(body, dict):
-        return _Body(str(body or ""), (), {})
-    inner = body.get("error", body)
-    fields = inner if isinstance(inner, dict) else {"message": inner}
-    message = fields.get("message") or body.get("message") or fields.get("detail") or fields
-    words = tuple(
-        str(fields[name]).lower() for name in ("code", "type", "status") if fields.get(name) not in (None, "")
+        return _Body(str(body or ""))
+    fields = _fields(body)
+    said = _message(body, fields)
+    inner = _decoded(said) if depth < 2 and isinstance(said, str) else None
+    below = _read_body(inner, depth + 1) if inner is not None else _Body("")
+    text = below.message or _sentence(said)
+    return _Body(
+        (text + _upstream(fields, depth))[:_MESSAGE_CHARS],
+        tuple(dict.fromkeys((*_reasons(fields), *_codes(fields), *_codes(body), *below.words))),
+        fields if len(below.fields) < 2 else below.fields,
+        _headers_inside(body) | _headers_inside(fields.get("metadata")),
     )
-    text = message if isinstance(message, str) else msgspec.json.encode(message).decode()
-    return _Body((text + _upstream(fields))[:_MESSAGE_CHARS], words, fields)
 
 
-def _upstream(fields: dict[str, Any]) -> str:
+def _fields(body: Any) -> dict[str, Any]:
+    """The error object in a body, wherever a wire format keeps it."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, dict):
+        return {}
+    response = body.get("response")
+    inner = body.get("error") or (response.get("error") if isinstance(response, dict) else None) or body
+    return inner if isinstance(inner, dict) else {"message": inner}
+
+
+def _message(body: dict[str, Any], fields: dict[str, Any]) -> Any:
+    return fields.get("message") or body.get("message") or fields.get("detail") or fields
+
+
+def _sentence(said: Any) -> str:
+    """A message of any shape as text; a list of faults, as FastAPI sends it, with the place of each."""
+    if isinstance(said, dict) and isinstance(said.get("detail"), list | str):
+        said = said["detail"]
+    if isinstance(said, list) and said and all(isinstance(each, dict) and "msg" in each for each in said):
+        return "; ".join(f"{'.'.join(map(str, each.get('loc', ())))}: {each['msg']}" for each in said)
+    return said if isinstance(said, str) else msgspec.json.encode(said).decode()
+
+
+def _codes(fields: dict[str, Any]) -> Iterator[str]:
+    for name in ("code", "type", "status", "status_code"):
+        if isinstance(fields.get(name), str | int) and fields[name] != "":
+            yield str(fields[name]).lower()
+
+
+def _reasons(fields: dict[str, Any]) -> Iterator[str]:
+    """The reasons in a list of details (google.rpc.Status); a day's quota, which no short wait brings back."""
+    details = fields.get("details")
+    for detail in details if isinstance(details, list) else ():
+        if not isinstance(detail, dict):
+            continue
+        metadata, violations = detail.get("metadata"), detail.get("violations")
+        scopes = [metadata] if isinstance(metadata, dict) else []
+        scopes += [each for each in violations if isinstance(each, dict)] if isinstance(violations, list) else []
+        if any(
+            _PER_DAY.search(str(scope.get(name, ""))) for scope in scopes for name in ("quotaId", "quota_limit")
+        ):
+            yield "quota_per_day"
+        if isinstance(detail.get("reason"), str):
+            yield detail["reason"].lower()
+
+
+def _upstream(fields: dict[str, Any], depth: int) -> str:
     """What a router says of the provider behind it."""
     metadata = fields.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return f" ({raw})" if isinstance(raw, str) and raw else ""
+    if not isinstance(raw, str) or not raw:
+        return ""
+    inner = _decoded(raw) if depth < 2 else None
+    return f" ({_read_body(inner, depth + 1).message if inner is not None else raw})"
+
+
+def _headers_inside(holder: Any) -> dict[str, str]:
+    headers = holder.get("headers") if isinstance(holder, dict) else None
+    if not isinstance(headers, dict):
+        return {}
+    return {str(name).lower(): str(value) for name, value in headers.items()}
+
+
+def _decoded(text: str) -> Any:
+    """The error object that a text is; None when it is none."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        value = msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    first = value[0] if isinstance(value, list) and value else value
+    return value if isinstance(first, dict) and first else None
 
 
 def _plain(text: str) -> str:
@@ -197,5 +208,6 @@ def _plain(text: str) -> str:
 def _limit_tokens(body: _Body) -> int | None:
     if isinstance(body.fields.get("n_ctx"), int):
         return int(body.fields["n_ctx"])
-    found = _LIMIT.search(body.message)
-    return next((int(group.replace(",", "")) for group in found.groups() if group), None) if found else None
+    found = LIMIT.search(body.message)
+    limit = next((int(group.replace(",", "")) for group in found.groups() if group), 0) if found else 0
+    return limit or None

@@ -19,6 +19,9 @@ _REJECTED = re.compile(
     r"support|unrecogni[sz]ed|unknown|unexpected|extra|invalid|not (?:be )?(permitted|allowed)", re.IGNORECASE
 )
 _LISTED = re.compile(r"['\"“`](none|minimal|low|medium|high|xhigh|max)['\"”`]")
+_OUTPUT_LIMIT = re.compile(r"> ?([\d,]+),? which is the maximum|<= ?([\d,]+)|at most ([\d,]+)", re.IGNORECASE)
+OUTPUT_LIMIT = "output_limit"
+"""Name of the repair that keeps the longest answer a refusal names, instead of leaving something out."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -28,14 +31,19 @@ class Written(msgspec.Struct, frozen=True):
     body: Json
     sources: tuple[str, ...]
     """The id of the message behind each entry of the body's conversation; empty where there is none."""
+    parts: tuple[tuple[str, ...], ...] = ()
+    """The same for each block of each entry, where an entry may hold several messages."""
 
 
 class Reader(Protocol):
     """Understands one answer: feed it bytes, then call `end`. No I/O, so that every odd stream is a test."""
 
     usage: Usage | None
-    done: bool
-    """The server said that nothing follows."""
+
+    @property
+    def done(self) -> bool:
+        """The server said that nothing follows."""
+        ...
 
     @property
     def finished(self) -> bool:
@@ -77,6 +85,8 @@ class Repair(msgspec.Struct, frozen=True):
     text: str
     """What the user is told."""
     statuses: tuple[int, ...] = (400, 422)
+    sure: bool = False
+    """The words alone tell that it is refused, whatever else is said."""
 
 
 class Dialect(Protocol):
@@ -114,13 +124,18 @@ def repaired(dialect: Dialect, body: Json, error: ModelError, learnt: Learnt) ->
         asked = error.status in repair.statuses and dialect.sends(repair, body)
         if not asked or repair.name in learnt.refused or not repair.words.search(error.message):
             continue
+        if repair.name == OUTPUT_LIMIT:
+            limit = _output_limit(error.message)
+            if limit and limit < (learnt.max_output_tokens or limit + 1):
+                return msgspec.structs.replace(learnt, max_output_tokens=limit), repair.text
+            continue
         if repair.name == "effort":
             listed = tuple(name for name in EFFORTS if name in set(_LISTED.findall(error.message)))
             listed = _without_refused(listed, body)
             if listed and listed != learnt.efforts:
                 text = f"This model knows the efforts {', '.join(listed)} only; the nearest is used."
                 return msgspec.structs.replace(learnt, efforts=listed), text
-        if not _REJECTED.search(error.message) and repair.name != "reasoning":
+        if not _REJECTED.search(error.message) and repair.name != "reasoning" and not repair.sure:
             continue
         return msgspec.structs.replace(learnt, refused=(*learnt.refused, repair.name)), repair.text
     return None
@@ -141,16 +156,22 @@ def _strings(body: Json) -> Iterator[str]:
             yield from _strings(value)
 
 
-_PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)")
+def _output_limit(message: str) -> int | None:
+    found = _OUTPUT_LIMIT.search(message)
+    return next((int(group.replace(",", "")) for group in found.groups() if group), None) if found else None
+
+
+_PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?:\.|\[)(\d+))?")
 
 
 def culprit(written: Written, error: ModelError, lists: str) -> str:
     """The id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
     if error.status not in (400, 413, 422) or error.kind not in ("bad_request", "too_large"):
         return ""
-    for name, place in _PLACE.findall(error.message):
+    for name, place, part in _PLACE.findall(error.message):
         if name == lists and int(place) < len(written.sources):
-            return written.sources[int(place)]
+            parts = written.parts[int(place)] if written.parts else ()
+            return parts[int(part)] if part and int(part) < len(parts) else written.sources[int(place)]
     return ""
 
 

@@ -5,10 +5,11 @@ import msgspec
 from ..protocol.events import ErrorInfo
 from .base import ErrorKind, ModelError
 from .provider_table import ProviderSpec, provider_spec
+from .unreachable import Unreachable
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """`{provider}`, `{keys}` and `{wait}` are filled in."""
+    """`{provider}`, `{keys}`, `{wait}` and `{limit}` are filled in."""
 
     what: str
     hint: str
@@ -30,7 +31,8 @@ _WORDS: dict[ErrorKind, _Words] = {
         "{provider} refused the request", "Run with --debug and report it, or try another model with /model."
     ),
     "context_overflow": _Words(
-        "the conversation is larger than the model's context", "Use /compact, or a model with a larger window."
+        "the conversation is larger than the model's context{limit}",
+        "Use /compact, or a model with a larger window.",
     ),
     "too_large": _Words(
         "the request is too large for {provider}", "Leave out large files or images, or /compact."
@@ -71,20 +73,37 @@ def explain(error: ModelError, model: str) -> ErrorInfo:
         error: what a client raised.
         model: `provider/model`, or the provider alone.
     """
-    words = _WORDS[error.kind]
+    words = _WORDS["connection" if isinstance(error, Unreachable) else error.kind]
     provider = model.partition("/")[0]
     spec = provider_spec(provider)
-    fill = {"provider": provider, "keys": _keys(spec, provider), "wait": _wait(error.retry_after_s)}
+    limit = f", {error.limit_tokens:,} tokens" if error.limit_tokens else ""
+    fill = {
+        "provider": provider,
+        "keys": _keys(spec, provider),
+        "wait": _wait(error.retry_after_s),
+        "limit": limit,
+    }
     status = f" (HTTP {error.status})" if error.status else ""
-    hint = words.hint
-    if error.kind == "connection" and spec is not None and spec.local:
-        hint = "Is the server running? " + (f"Start it with {spec.start_with}." if spec.start_with else "")
+    said = error.message.strip() or "no reason was given"
     return ErrorInfo(
         kind=error.kind,
-        message=f"{words.what.format(**fill)}{status}: {error.message}",
-        hint=hint.format(**fill),
+        message=f"{words.what.format(**fill)}{status}: {said}",
+        hint=_hint(error, spec, words.hint).format(**fill),
         request_id=error.request_id,
     )
+
+
+def _hint(error: ModelError, spec: ProviderSpec | None, usual: str) -> str:
+    local = spec is not None and spec.local
+    if local and error.kind == "connection" and (not isinstance(error, Unreachable) or error.hop == "tcp"):
+        return "Is the server running? " + (
+            f"Start it with {spec.start_with}." if spec and spec.start_with else ""
+        )
+    if local and error.kind == "not_found":
+        return "Download or load the model first, and check the base URL; `agent models` lists what is there."
+    if isinstance(error, Unreachable):
+        return error.hint.replace("{", "{{").replace("}", "}}")
+    return usual
 
 
 def _keys(spec: ProviderSpec | None, provider: str) -> str:
@@ -96,4 +115,6 @@ def _keys(spec: ProviderSpec | None, provider: str) -> str:
 def _wait(seconds: float | None) -> str:
     if seconds is None:
         return "a minute"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

@@ -1,24 +1,25 @@
 """The one place that touches the HTTP library. Imported only when a request is about to be made.
 
 A `Connection` is one base URL with its client, which keeps connections open between calls. It adds what
-the library lacks: a limit for the first byte that differs from the one between chunks, both of which hold
-on a half-open connection too, and every failure as a `ModelError`.
+the library lacks: a limit for connecting, one for the first byte and one between chunks, all of which hold
+on a half-open connection too, and every failure as a `ModelError` that says how far the request got.
 """
 
 import asyncio
 import contextlib
-import functools
 import ipaddress
-import ssl
+import os
 import sys
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..config.schema import Timeouts
 from .base import ModelError
+from .certificates import tls_context as tls_context
+from .proxies import Proxy, proxy_for
+from .unreachable import Hop, broken, proxy_refused, reason, too_slow
 
 if not TYPE_CHECKING and "httpx" not in sys.modules:
     sys.modules.setdefault("httpx._main", None)  # its command line, which would load click, rich and pygments
@@ -50,11 +51,11 @@ class Response:
         """The body as it comes, decompressed.
 
         Raises:
-            ModelError: `timeout` when nothing comes any more, `connection` when it breaks off.
+            ModelError: `stalled` when nothing comes any more, `connection` when it breaks off.
         """
-        with _translated(str(self._response.url)):
+        with _translated(self._response.url):
             iterator = self._response.aiter_bytes()
-            limit_s = max(0.001, self._first_byte_by - time.monotonic())
+            limit_s = max(0.001, self._first_byte_by - asyncio.get_running_loop().time())
             while True:
                 try:
                     async with asyncio.timeout(limit_s):
@@ -91,9 +92,9 @@ class Connection:
         """
         self._base_url = base_url.rstrip("/")
         self._timeouts = timeouts
-        host = _host(base_url)
         self._first_byte_s = first_byte_limit_s(base_url, timeouts)
-        self._client = _client(base_url, headers, timeouts.connect_s, proxied=not _is_loopback(host))
+        self._via = proxy_for(base_url, os.environ)
+        self._client = _client(base_url, headers, self._via)
 
     @contextlib.asynccontextmanager
     async def post(self, path: str, content: bytes) -> AsyncIterator[Response]:
@@ -101,7 +102,8 @@ class Connection:
         at its end, at once when it is left early.
 
         Raises:
-            ModelError: `connection` or `timeout`.
+            ModelError: `connection`, `timeout`, `stalled`; not to be tried again when a certificate is not
+                trusted or a proxy refuses.
         """
         url = self._base_url + path
         request = self._client.build_request("POST", url, content=content)
@@ -112,7 +114,7 @@ class Connection:
         """Status and body of a GET, all within `limit_s` seconds.
 
         Raises:
-            ModelError: `connection` or `timeout`.
+            ModelError: as `post`.
         """
         request = self._client.build_request("GET", self._base_url + path)
         try:
@@ -127,17 +129,62 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def _sent(self, request: httpx.Request, first_byte_s: float) -> AsyncIterator[Response]:
-        first_byte_by = time.monotonic() + first_byte_s
-        with _translated(str(request.url)):
+        way = _Way(request.url, self._via, first_byte_s)
+        request.extensions["trace"] = way.passed
+        with _translated(request.url, way):
             try:
-                async with asyncio.timeout(first_byte_s):
+                async with asyncio.timeout(self._timeouts.connect_s) as way.limit:
                     response = await self._client.send(request, stream=True)
             except TimeoutError:
-                raise ModelError("stalled", f"no answer within {first_byte_s:.0f} s") from None
+                if way.hop != "http":
+                    raise too_slow(way.hop, way.place, self._timeouts.connect_s, self._via) from None
+                raise ModelError("stalled", f"no answer within {first_byte_s:g} s") from None
+            finally:
+                await way.leave()
         try:
-            yield Response(response, first_byte_by, self._timeouts.idle_s)
+            if response.status_code == 407 and self._via is not None:
+                raise proxy_refused(way.place, 407, response.reason_phrase, self._via)
+            yield Response(response, way.first_byte_by, self._timeouts.idle_s)
         finally:
             await response.aclose()
+
+
+class _Way:
+    """How far one request has got. The limit for connecting holds until the server itself is spoken to, then
+    the one for its first byte."""
+
+    limit: asyncio.Timeout
+
+    def __init__(self, url: httpx.URL, via: Proxy | None, first_byte_s: float) -> None:
+        self.hop: Hop = "tcp"
+        self.host = url.host
+        self.place = _place(url)
+        self.via = via
+        self.first_byte_by = 0.0
+        self._first_byte_s = first_byte_s
+        self._opened: Any = None
+
+    async def passed(self, event: str, info: Mapping[str, Any]) -> None:
+        """The library's account of its steps, such as `connection.start_tls.started`."""
+        step = event.partition(".")[2]
+        if step == "connect_tcp.complete":
+            self._opened = info["return_value"]
+        to_proxy = step == "send_request_headers.started" and info["request"].method == b"CONNECT"
+        if step == "start_tls.started":
+            self.hop = "tls"
+        elif to_proxy or step == "setup_socks5_connection.started":
+            self.hop = "proxy"
+        elif step == "send_request_headers.started":
+            self.hop = "http"
+            self.first_byte_by = asyncio.get_running_loop().time() + self._first_byte_s
+            self.limit.reschedule(self.first_byte_by)
+
+    async def leave(self) -> None:
+        """Close a connection that never came to the request: the library forgets one whose TLS handshake is
+        cancelled, and it would stay open."""
+        if self._opened is not None and self.hop != "http":
+            with contextlib.suppress(Exception):
+                await self._opened.aclose()
 
 
 def first_byte_limit_s(base_url: str, timeouts: Timeouts) -> float:
@@ -180,13 +227,7 @@ class _ModelList(msgspec.Struct, frozen=True):
     data: tuple[_ListedModel, ...]
 
 
-@functools.cache
-def tls_context() -> ssl.SSLContext:
-    """Certificates of the system, or of SSL_CERT_FILE and SSL_CERT_DIR. Loading them takes 20 ms."""
-    return ssl.create_default_context()
-
-
-def _client(base_url: str, headers: Mapping[str, str], connect_s: float, *, proxied: bool) -> httpx.AsyncClient:
+def _client(base_url: str, headers: Mapping[str, str], via: Proxy | None) -> httpx.AsyncClient:
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
             kind = "auth" if name.lower() == "authorization" else "bad_request"
@@ -194,43 +235,47 @@ def _client(base_url: str, headers: Mapping[str, str], connect_s: float, *, prox
     try:
         return httpx.AsyncClient(
             headers={"content-type": "application/json", **headers},
-            timeout=httpx.Timeout(None, connect=connect_s),
+            timeout=None,  # `_sent` and `Response` hold the limits
             verify=tls_context() if base_url.startswith("https:") else False,
             limits=httpx.Limits(keepalive_expiry=_KEEP_ALIVE_S),
-            trust_env=proxied,
+            trust_env=False,
+            proxy=_proxy(via) if via is not None else None,
         )
     except (ValueError, ImportError) as error:
-        raise ModelError("unsupported", f"the proxy settings cannot be used: {error}") from error
+        source = f" of {via.source}" if via is not None else ""
+        raise ModelError("unsupported", f"the proxy settings{source} cannot be used: {error}") from error
+
+
+def _proxy(via: Proxy) -> httpx.Proxy:
+    return httpx.Proxy(via.url, ssl_context=tls_context() if via.url.startswith("https:") else None)
 
 
 @contextlib.contextmanager
-def _translated(url: str) -> Iterator[None]:
-    """The library's exceptions as `ModelError`."""
+def _translated(url: httpx.URL, way: _Way | None = None) -> Iterator[None]:
+    """The library's exceptions as `ModelError`. Without a `way` the answer has begun."""
     try:
         yield
-    except httpx.ConnectTimeout as error:
-        raise ModelError("timeout", f"no connection to {url} in time") from error
-    except httpx.ConnectError as error:
-        kind, message = _connect_failure(error, url)
-        raise ModelError(kind, message) from error  # type: ignore[arg-type]
-    except httpx.RemoteProtocolError as error:
-        raise ModelError("connection", f"the server closed the connection early ({error})") from error
+    except httpx.ProxyError as error:
+        raise _proxy_failure(error, way) from error
     except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
         raise ModelError("not_found", f"{url} is no usable address: {error}") from error
     except httpx.DecodingError as error:
         raise ModelError("malformed", f"the answer cannot be decompressed: {error}") from error
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-        raise ModelError("connection", f"the connection broke: {error or type(error).__name__}") from error
+        failure = broken(error, way.hop, way.host, way.place, way.via) if way is not None else None
+        if failure is not None:
+            raise failure from error
+        if isinstance(error, httpx.RemoteProtocolError):
+            raise ModelError("connection", f"the server closed the connection early ({reason(error)})") from error
+        raise ModelError("connection", f"the connection broke: {reason(error)}") from error
 
 
-def _connect_failure(error: BaseException, url: str) -> tuple[str, str]:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            hint = "SSL_CERT_FILE can name a file with your own authority"
-            return "unsupported", f"the certificate of {url} is not trusted: {cause.verify_message}; {hint}"
-        cause = cause.__cause__ or cause.__context__
-    return "connection", f"cannot connect to {url}: {error}"
+def _proxy_failure(error: httpx.ProxyError, way: _Way | None) -> ModelError:
+    """What a proxy said to CONNECT: the library puts status and reason into the text."""
+    status, _, words = str(error).partition(" ")
+    if way is None or way.via is None or not status.isdigit():
+        return ModelError("connection", f"the proxy failed: {reason(error)}")
+    return proxy_refused(way.place, int(status), words, way.via)
 
 
 def _host(base_url: str) -> str:
@@ -240,8 +285,7 @@ def _host(base_url: str) -> str:
         raise ModelError("not_found", f"{base_url} is no usable address: {error}") from error
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+def _place(url: httpx.URL) -> str:
+    """HOST:PORT, for people."""
+    port = url.port or {"https": 443, "http": 80}.get(url.scheme, 0)
+    return f"[{url.host}]:{port}" if ":" in url.host else f"{url.host}:{port}"

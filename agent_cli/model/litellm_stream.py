@@ -55,6 +55,8 @@ class LiteLLMStream:
             )
             return
         text = block.get("thinking") or ""
+        if block.get("signature") and text == self._thought:
+            text = ""  # newer releases repeat the whole thought with its signature
         if text:
             self._thought += text
             yield ReasoningPiece(text)

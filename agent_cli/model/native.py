@@ -17,8 +17,11 @@ from .base import Adjusted, Alive, Learnt, Memory, ModelError, ModelEvent, Model
 from .classify import classify, request_id
 from .dialect import Dialect, Json, Reader, Written, culprit, repaired
 from .errors import explain
+from .inquiry import Inquiry
 from .provider_table import Route
 from .surrogates import mended
+from .text_calls import CallFinder
+from .text_tools import as_text, needs_text
 
 if TYPE_CHECKING:
     from .http import Connection, Response
@@ -33,9 +36,17 @@ _MOST_REPAIRS = 6
 class NativeModel:
     """A `Model` over HTTP. Connections are kept between calls."""
 
-    def __init__(self, route: Route, info: ModelInfo, dialect: Dialect, memory: Memory | None = None) -> None:
+    def __init__(
+        self,
+        route: Route,
+        info: ModelInfo,
+        dialect: Dialect,
+        memory: Memory | None = None,
+        inquiry: Inquiry | None = None,
+    ) -> None:
+        """`inquiry` asks the server about the model; without it `info` is all that is known."""
         self._route = route
-        self._info = info
+        self._inquiry = inquiry or Inquiry(info)
         self._dialect = dialect
         self._memory = memory
         self._learnt: Learnt | None = None
@@ -44,8 +55,13 @@ class NativeModel:
 
     @property
     def info(self) -> ModelInfo:
-        """What is known of the model."""
-        return self._info
+        """What is known of the model, which grows with what its server says."""
+        return self._inquiry.with_learnt(self._recall())
+
+    @property
+    def dialect(self) -> Dialect:
+        """The wire format it speaks."""
+        return self._dialect
 
     async def aclose(self) -> None:
         """Close connections."""
@@ -61,13 +77,24 @@ class NativeModel:
             ModelError: the call failed.
         """
         connection = await self._connect()
+        async with self._inquiry.asking(), contextlib.aclosing(self._repaired(connection, request)) as events:
+            if notice := self._inquiry.take_notice():
+                yield notice
+            async for event in events:
+                yield event
+
+    async def _repaired(self, connection: "Connection", request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         for _ in range(_MOST_REPAIRS):
             learnt = self._recall()
-            written = self._dialect.write(request, learnt)
+            in_words = needs_text(learnt, self.info)
+            written = self._dialect.write(as_text(request) if in_words else request, learnt)
+            looks = request.may_call and (in_words or self._route.quirks.text_calls)
+            finder = CallFinder(request.tools if looks else ())
             try:
                 async with contextlib.aclosing(self._attempt(connection, written)) as events:
                     async for event in events:
-                        yield event
+                        for found in finder.feed(event):
+                            yield found
                 return
             except ModelError as error:
                 repair = repaired(self._dialect, written.body, error, learnt)
@@ -76,7 +103,7 @@ class NativeModel:
                     error.message_id = culprit(written, error, self._dialect.lists)
                     raise
                 self._learn(repair[0])
-                yield Adjusted(repair[1], explain(error, self._info.name))
+                yield Adjusted(repair[1], explain(error, self._route.name))
         raise ModelError("bad_request", "the server refuses one part of the request after another")
 
     async def _attempt(self, connection: "Connection", written: Written) -> AsyncGenerator[ModelEvent, None]:

@@ -41,6 +41,8 @@ class Quirks(msgspec.Struct, frozen=True):
     thought_signatures: bool = False
     """Calls come with a signature in `extra_content.google` that must be sent back (Gemini)."""
     images: ImageLimits = ImageLimits()
+    text_calls: bool = False
+    """Its servers may hand on tool calls as the text a model wrote them in, which is then searched for them."""
 
 
 class ProviderSpec(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         base_url_vars=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
         key_vars=("ANTHROPIC_API_KEY",),
         default_model="claude-sonnet-5-5",
+        quirks=Quirks(images=ImageLimits(largest_bytes=5_000_000)),
     ),
     "openai": ProviderSpec(
         base_url="https://api.openai.com/v1",
@@ -200,12 +203,13 @@ PROVIDERS: dict[str, ProviderSpec] = {
         quirks=_NO_EFFORT,
     ),
     "ollama": ProviderSpec(
-        base_url="http://127.0.0.1:11434/v1",
+        wire="ollama_chat",
+        base_url="http://127.0.0.1:11434",
         base_url_vars=("OLLAMA_API_BASE", "OLLAMA_HOST"),
         key_vars=("OLLAMA_API_KEY",),
         local=True,
         start_with="`ollama serve`",
-        quirks=Quirks(efforts=("none", "low", "medium", "high")),
+        quirks=Quirks(efforts=("none", "low", "medium", "high"), text_calls=True),
     ),
     "lm_studio": ProviderSpec(
         base_url="http://127.0.0.1:1234/v1",
@@ -213,7 +217,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         key_vars=("LM_STUDIO_API_KEY",),
         local=True,
         start_with="`lms server start`",
-        quirks=Quirks(efforts=_LOW_TO_HIGH),
+        quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
     ),
     "llamacpp": ProviderSpec(
         base_url="http://127.0.0.1:8080/v1",
@@ -221,7 +225,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         key_vars=("LLAMACPP_API_KEY",),
         local=True,
         start_with="`llama-server -m MODEL.gguf --jinja`",
-        quirks=Quirks(efforts=_LOW_TO_HIGH),
+        quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
     ),
     "hosted_vllm": ProviderSpec(
         base_url="http://127.0.0.1:8000/v1",
@@ -229,7 +233,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         key_vars=("HOSTED_VLLM_API_KEY", "VLLM_API_KEY"),
         local=True,
         start_with="`vllm serve MODEL --enable-auto-tool-choice`",
-        quirks=Quirks(efforts=_LOW_TO_HIGH),
+        quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
     ),
 }
 """In the order in which they are tried when no model is named; local servers come last."""

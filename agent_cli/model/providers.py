@@ -2,8 +2,10 @@
 
 import asyncio
 import ipaddress
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,12 +16,17 @@ from .catalog import model_info
 from .dialect import Dialect
 from .provider_table import ALIASES, BARE_NAMES, PROVIDERS, ProviderSpec, Quirks, Route, provider_spec
 
+if TYPE_CHECKING:
+    from .inquiry import Inquiry
+
 Probe = Callable[[str, str], Awaitable[tuple[str, ...] | None]]
 """Base URL and key → names of the models a server offers, or None when it does not answer."""
 
 PROBE_S = 0.3
 REPLAY = "replay"
-_NATIVE: frozenset[Wire] = frozenset({"chat_completions"})
+_NO_CHAT = re.compile(r"embed|minilm|\bbge-|rerank|whisper")
+"""In the name of a model that is for something else."""
+_NATIVE: frozenset[Wire] = frozenset({"chat_completions", "ollama_chat", "anthropic_messages", "openai_responses"})
 """Wire formats with a client of our own; the others go through LiteLLM."""
 _RESPONSES_PREFIXES = ("gpt-5", "gpt-6", "o1", "o3", "o4", "codex")
 """OpenAI models that take tools and reasoning together only in the Responses format."""
@@ -57,16 +64,18 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
     spec = provider_spec(provider) or ProviderSpec(wire="litellm")
     base_url, custom = _base_url(spec, override, env)
     key = _key(provider, spec, override, env, needed=not (spec.local or custom))
+    wire = override.wire or _wire(provider, spec, model, custom=custom)
+    unknown_make = custom and (provider == "openai" or provider_spec(provider) is None)
     return Route(
         name=f"{provider}/{model}",
         provider=ALIASES.get(provider, provider),
         model=model,
-        wire=override.wire or _wire(provider, spec, model, custom=custom),
-        base_url=base_url,
+        wire=wire,
+        base_url=_spoken_at(base_url, wire, spec),
         api_key=key,
         headers=override.headers,
         timeouts=override.timeouts,
-        quirks=Quirks() if custom and provider == "openai" else spec.quirks,
+        quirks=Quirks(text_calls=True) if unknown_make else spec.quirks,
     )
 
 
@@ -83,10 +92,13 @@ async def open_model(name: str, config: Config, env: Mapping[str, str], memory: 
         return _open_replay(name)
     route = resolve(name, config.providers, env)
     override = _override(route.name.partition("/")[0], config.providers).models.get(route.model)
-    if route.wire == "chat_completions":
+    if route.wire in _NATIVE:
+        from .inquiry import Inquiry
         from .native import NativeModel
 
-        return NativeModel(route, model_info(route.name, override), _dialect(route), memory)
+        inquiry = Inquiry(model_info(route.name, override), route)
+        return NativeModel(route, inquiry.info, _dialect(route, inquiry), memory, inquiry)
+    _check_litellm_knows(route)
     from .litellm_model import LiteLLMModel
 
     spec = provider_spec(route.provider)
@@ -95,10 +107,42 @@ async def open_model(name: str, config: Config, env: Mapping[str, str], memory: 
     return LiteLLMModel(route, model_info(route.name, override, deep=True))
 
 
-def _dialect(route: Route) -> Dialect:
+def _dialect(route: Route, inquiry: "Inquiry") -> Dialect:
+    match route.wire:
+        case "anthropic_messages":
+            from .anthropic_messages import AnthropicDialect
+
+            return AnthropicDialect(route, inquiry.info)
+        case "openai_responses":
+            from .openai_responses import ResponsesDialect
+
+            return ResponsesDialect(route, inquiry.info)
+        case "ollama_chat":
+            from .ollama_chat import OllamaDialect
+
+            return OllamaDialect(route, lambda: inquiry.info)
     from .chat_completions import ChatDialect
 
     return ChatDialect(route)
+
+
+def _check_litellm_knows(route: Route) -> None:
+    """Raises:
+    BadModelName: neither this program nor LiteLLM has heard of the provider.
+    """
+    from .litellm_names import litellm_providers
+
+    provider = route.name.partition("/")[0]
+    known = litellm_providers()
+    if known and provider not in known and provider not in PROVIDERS and provider not in ALIASES:
+        import difflib
+
+        near = difflib.get_close_matches(provider, {*PROVIDERS, *known}, 3)
+        meant = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise BadModelName(
+            f"nobody knows the provider “{provider}” of “{route.name}”. {meant}A server of your own needs "
+            f"`providers.{provider}.base_url` in the configuration."
+        )
 
 
 def preload(name: str, config: Config, env: Mapping[str, str]) -> None:
@@ -125,11 +169,15 @@ def preload(name: str, config: Config, env: Mapping[str, str]) -> None:
 
 
 async def probe_server(base_url: str, key: str) -> tuple[str, ...] | None:
-    """What a server lists under `…/models` within `PROBE_S` seconds."""
+    """What a server lists under `…/models` within `PROBE_S` seconds, or below `/v1` of an address without a
+    path."""
     from .http import list_models
 
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    return await list_models(base_url, headers, PROBE_S)
+    listed = await list_models(base_url, headers, PROBE_S)
+    if listed is None and not urlsplit(base_url).path.strip("/"):
+        listed = await list_models(f"{base_url}/v1", headers, PROBE_S)
+    return listed
 
 
 async def choose_default(config: Config, env: Mapping[str, str], probe: Probe = probe_server) -> str:
@@ -180,6 +228,14 @@ def _base_url(spec: ProviderSpec, override: Provider, env: Mapping[str, str]) ->
     if not given:
         return spec.base_url, False
     return (_local_url(given, spec) if spec.local else given.rstrip("/")), True
+
+
+def _spoken_at(base_url: str, wire: Wire, spec: ProviderSpec) -> str:
+    """The address for a wire format: Ollama's own lies at the root, what it has of OpenAI's below `/v1`."""
+    if spec.wire != "ollama_chat":
+        return base_url
+    root = base_url.removesuffix("/v1")
+    return f"{root}/v1" if wire == "chat_completions" else root
 
 
 def _local_url(given: str, spec: ProviderSpec) -> str:
@@ -244,15 +300,17 @@ def _servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str
         spec = provider_spec(provider) or ProviderSpec()
         override = _override(provider, config.providers)
         base_url, custom = _base_url(spec, override, env)
-        if base_url and (custom or spec.local) and spec.wire == "chat_completions":
-            found = (provider, base_url, _found_key(spec, override, env))
+        lists_models = (override.wire or spec.wire) in ("chat_completions", "ollama_chat", "openai_responses")
+        if base_url and (custom or spec.local) and lists_models:
+            listed_at = _spoken_at(base_url, "chat_completions", spec)
+            found = (provider, listed_at, _found_key(spec, override, env))
             (given if custom else usual).append(found)
     return given + usual
 
 
 def _pick(listed: tuple[str, ...], wanted: str) -> str:
     """The wanted model when it is listed, else the first that can chat; the wanted one when none is."""
-    chat = [name for name in listed if "embed" not in name.lower()]
+    chat = [name for name in listed if not _NO_CHAT.search(name.lower())]
     return wanted if wanted in chat or not chat else chat[0]
 
 

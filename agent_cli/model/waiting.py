@@ -1,14 +1,24 @@
-"""How long a provider asks to wait, from the half dozen ways in which providers say it."""
+"""How long a provider asks to wait, from the dozen ways in which providers say it."""
 
 import math
 import re
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 _UNITS_S = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|d|h|m|s)")
-_TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ((?:\d+(?:\.\d+)?(?:ms|[dhms]))+)", re.IGNORECASE)
+_UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
+_PART = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.IGNORECASE)
+_JOINT = re.compile(r"\s*(?:,|and)?\s*", re.IGNORECASE)
+_TRY_AGAIN = re.compile(
+    r"(?:(?:try again|retry|wait|reset)s?(?: in| after| for)? (?:about |approximately )?)"
+    rf"(\d+(?:\.\d+)?\s*{_UNIT}(?:\s*(?:,|and)?\s*\d+(?:\.\d+)?\s*{_UNIT})*)",
+    re.IGNORECASE,
+)
+_MILLISECONDS = ("retry-after-ms", "x-ms-retry-after-ms")
+_SECONDS_FIELDS = ("resets_in_seconds", "retry_after_seconds", "retry_after", "retryAfter")
+_MOMENT_FIELDS = ("resets_at", "reset_at")
 
 
 def retry_after_s(
@@ -16,58 +26,60 @@ def retry_after_s(
 ) -> float | None:
     """Seconds to wait, or None when the provider does not say.
 
-    `retry-after-ms`, then `retry-after` (seconds or a date, RFC 9110 §10.2.3), then, for an answer that
-    says a limit was reached (`limited`): the reset of a limit that is used up, the body's `retryDelay`,
-    and the message's "try again in 20s".
+    In this order: `retry-after-ms`; `retry-after` (seconds or a date, RFC 9110 §10.2.3); the body's own
+    fields (`resets_in_seconds`, `resets_at`, google.rpc.RetryInfo). For an answer that says a limit was
+    reached or a server is full (`limited`) also the message's "try again in 1m20s" and the resets of limits
+    that are used up (`x-ratelimit-reset-*`, `anthropic-ratelimit-*-reset`, `ratelimit-reset`).
+
+    Moments are taken against the response's own `date`, so that a wrong clock here does not matter.
     """
-    stated = _number(headers.get("retry-after-ms"), 0.001)
+    now = _now(headers)
+    stated = _stated(headers, now)
     if stated is None:
-        stated = _number(headers.get("retry-after"), 1.0)
-    if stated is None and headers.get("retry-after"):
-        stated = _until_date(headers["retry-after"])
+        stated = _body_delay(fields or {}, now)
     if stated is not None or not limited:
         return stated
-    resets = _resets(headers)
-    if resets:
-        return max(resets)
-    delay = _body_delay(fields or {})
     said = _TRY_AGAIN.search(message)
-    return delay if delay is not None else duration_s(said[1]) if said else None
+    if said:
+        return _sum_s(said[1])
+    return _reset_s(headers, now)
 
 
 def duration_s(text: str) -> float | None:
-    """Seconds of a text such as `6m0s`, `1.5s` or `350ms`; None when it is none."""
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        return None
-    return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+    """Seconds of a text such as `6m0s`, `1.5s`, `350ms` or `2 minutes`; None when it is none."""
+    left = _JOINT.sub("", _PART.sub("", text))
+    return _sum_s(text) if _PART.search(text) and not left else None
 
 
-def _resets(headers: Mapping[str, str]) -> list[float]:
-    """Waits for every limit of which nothing remains."""
-    waits = []
-    for name, left in headers.items():
-        if not name.startswith("x-ratelimit-remaining") or _number(left, 1.0) != 0:
-            continue
-        value = headers.get(name.replace("remaining", "reset"), "")
-        wait = duration_s(value)
-        if wait is None:
-            wait = _reset_number(value)
-        if wait is not None:
-            waits.append(wait)
-    return waits
+def _sum_s(text: str) -> float:
+    return sum(float(number) * _UNITS_S[_short(unit.lower())] for number, unit in _PART.findall(text))
 
 
-def _reset_number(value: str) -> float | None:
-    """A reset given as a bare number: seconds, or a moment since the epoch in seconds or milliseconds."""
-    number = _number(value, 1.0)
-    if number is None or number < 1e6:
-        return number
-    moment_s = number / 1000 if number > 1e11 else number
-    return max(0.0, moment_s - time.time())
+def _short(unit: str) -> str:
+    return "ms" if unit in ("ms", "millisecond", "milliseconds") else unit[0]
 
 
-def _body_delay(fields: Mapping[str, Any]) -> float | None:
+def _stated(headers: Mapping[str, str], now: float) -> float | None:
+    for name in _MILLISECONDS:
+        stated = _number(headers.get(name), 0.001)
+        if stated is not None:
+            return stated
+    text = headers.get("retry-after", "")
+    stated = _number(text, 1.0)
+    if stated is None:
+        stated = duration_s(text)
+    return _until(text, now) if stated is None else stated
+
+
+def _body_delay(fields: Mapping[str, Any], now: float) -> float | None:
+    metadata = fields.get("metadata")
+    for place in (fields, metadata if isinstance(metadata, dict) else {}):
+        for name in _SECONDS_FIELDS:
+            if (wait := _number(place.get(name), 1.0)) is not None:
+                return wait
+        for name in _MOMENT_FIELDS:
+            if (wait := _moment(place.get(name), now)) is not None:
+                return wait
     details = fields.get("details")
     for detail in details if isinstance(details, list) else ():
         if isinstance(detail, dict) and isinstance(detail.get("retryDelay"), str):
@@ -75,18 +87,64 @@ def _body_delay(fields: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _number(text: str | None, scale: float) -> float | None:
+def _reset_s(headers: Mapping[str, str], now: float) -> float | None:
+    """The longest wait of the limits of which nothing remains; without a word on what remains, the
+    shortest wait told."""
+    used_up: list[float] = []
+    told: list[float] = []
+    for name, value in headers.items():
+        if "ratelimit" not in name or "reset" not in name:
+            continue
+        wait = duration_s(value)
+        if wait is None:
+            wait = _moment(value, now)
+        left = headers.get(name.replace("reset", "remaining"))
+        if wait is None or (left is not None and _number(left, 1.0) != 0):
+            continue
+        (told if left is None else used_up).append(wait)
+    return max(used_up) if used_up else min(told, default=None)
+
+
+def _moment(value: Any, now: float) -> float | None:
+    """Seconds until a reset given as seconds, as a moment since the epoch in seconds or milliseconds, or as
+    a date (RFC 3339, RFC 9110)."""
+    number = _number(value, 1.0)
+    if number is None:
+        return _until(value, now) if isinstance(value, str) else None
+    if number < 1e6:
+        return number
+    return max(0.0, (number / 1000 if number > 1e11 else number) - now)
+
+
+def _number(value: Any, scale: float) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
     try:
-        value = float(text or "") * scale
+        number = float(value or "nan") * scale
     except ValueError:
         return None
-    return max(0.0, value) if math.isfinite(value) else None
+    return max(0.0, number) if math.isfinite(number) else None
 
 
-def _until_date(text: str) -> float | None:
+def _until(text: str, now: float) -> float | None:
+    moment = _timestamp(text)
+    return None if moment is None else max(0.0, moment - now)
+
+
+def _now(headers: Mapping[str, str]) -> float:
+    """The present by the server's clock, where it tells."""
+    moment = _timestamp(headers.get("date", ""))
+    return time.time() if moment is None else moment
+
+
+def _timestamp(text: str) -> float | None:
+    """Seconds since the epoch of an HTTP or RFC 3339 date."""
     from email.utils import parsedate_to_datetime
 
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
-        return None
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            moment = parse(text.strip())
+        except ValueError:
+            continue
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return None

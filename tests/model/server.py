@@ -1,10 +1,11 @@
-"""A loopback HTTP/1.1 server that speaks Chat Completions from a script, faults included.
+"""A loopback HTTP/1.1 server that speaks three wire formats from a script, faults included.
 
     async with Server(Reply(text="hello"), Reply(status=429, headers={"retry-after": "1"})) as server:
         ... server.url ... server.requests ...
 
-Each POST to `…/chat/completions` takes the next `Reply`; it is refused with 400 when it breaks a rule of
-`strict.complaint`. `GET …/models` lists `models`. From the command line, for tests of the real program:
+Each POST takes the next `Reply` and gets it in the format of its path: `…/chat/completions`, `…/messages`
+(Anthropic) or `…/responses` (OpenAI). It is refused with 400, as the provider would say it, when it breaks a
+rule of `strict`, `strict_anthropic` or `strict_responses`. `GET …/models` lists `models`. From the command line, for tests of the real program:
 
     python -m tests.model.server --script FILE --port-file FILE [--log FILE]
 
@@ -16,63 +17,56 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from .strict import complaint
+from agent_cli.protocol.usage import Usage
 
-USAGE = {
-    "prompt_tokens": 100,
-    "completion_tokens": 20,
-    "total_tokens": 120,
-    "prompt_tokens_details": {"cached_tokens": 64},
-    "completion_tokens_details": {"reasoning_tokens": 5},
-}
+from . import strict, strict_anthropic, strict_responses, wire_anthropic, wire_chat, wire_responses
+from .replies import USAGE, Call, Reply, added
+
+__all__ = ["USAGE", "Call", "Received", "Reply", "Script", "Server", "read_script", "serve"]
 
 
-class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool call of a reply. `arguments` is an object, or text to be sent as it is."""
+class Format(NamedTuple):
+    """One wire format."""
 
     name: str
-    arguments: dict[str, Any] | str = {}
-    id: str = ""
+    """As the configuration spells it."""
+    events: Callable[[Reply], list[bytes]]
+    error: Callable[[int, str], dict[str, Any]]
+    used: Callable[[bytes], Usage | None]
+    complaint: Callable[[Any, frozenset[str], str], str]
+    needs: frozenset[str] = frozenset()
+    """Headers without which every request is refused."""
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer to one request: a stream, unless `body` is given or `status` is an error."""
-
-    text: str = ""
-    reasoning: str = ""
-    calls: tuple[Call, ...] = ()
-    finish: str | None = None
-    """None: `tool_calls` or `stop`. Empty: none is sent, as by a proxy that lost the end."""
-    usage: dict[str, Any] | None = msgspec.field(default_factory=USAGE.copy)
-    piece: int = 0
-    """Characters of text or arguments in one event; 0: everything in one."""
-    raw: str | None = None
-    """The event stream, verbatim, instead of all of the above."""
-    status: int = 200
-    headers: dict[str, str] = {}
-    body: Any = None
-    """JSON (or text, sent as it is) instead of a stream."""
-    delay_s: float = 0.0
-    """Silence before the status line."""
-    event_delay_s: float = 0.0
-    """Silence before each event."""
-    split: int = 0
-    """Bytes in one write; 0: one event in one write."""
-    hang: Literal["", "before_headers", "after_headers", "mid_stream"] = ""
-    drop: Literal["", "fin", "rst"] = ""
-    """Cut the connection after `after` events."""
-    after: int = 1
-    """Events sent before a `mid_stream` hang or a drop."""
+_CHAT = Format("chat_completions", wire_chat.events, wire_chat.error, wire_chat.used, strict.complaint)
+FORMATS: dict[str, Format] = {
+    "/chat/completions": _CHAT,
+    "/messages": Format(
+        "anthropic_messages",
+        wire_anthropic.events,
+        wire_anthropic.error,
+        wire_anthropic.used,
+        strict_anthropic.complaint,
+        frozenset({"anthropic-version"}),
+    ),
+    "/responses": Format(
+        "openai_responses",
+        wire_responses.events,
+        wire_responses.error,
+        wire_responses.used,
+        strict_responses.complaint,
+    ),
+}
+"""By the end of the path."""
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -89,45 +83,6 @@ class Received(msgspec.Struct, frozen=True):
     """Why it was refused."""
 
 
-def events(reply: Reply) -> list[bytes]:
-    """The server-sent events of a reply."""
-    if reply.raw is not None:
-        return [block.encode() for block in reply.raw.split("\x00")]
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"reasoning_content": piece} for piece in _pieces(reply.reasoning, reply.piece)]
-    deltas += [{"content": piece} for piece in _pieces(reply.text, reply.piece)]
-    for index, call in enumerate(reply.calls):
-        deltas += _call_deltas(index, call, reply.piece)
-    sent = [event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}) for delta in deltas]
-    finish = reply.finish if reply.finish is not None else ("tool_calls" if reply.calls else "stop")
-    if finish:
-        sent.append(event({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}))
-        if reply.usage is not None:
-            sent.append(event({"choices": [], "usage": reply.usage}))
-        sent.append(b"data: [DONE]\n\n")
-    return sent
-
-
-def event(chunk: dict[str, Any]) -> bytes:
-    """One chunk as a server-sent event."""
-    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "mock"}
-    return b"data: " + json.dumps(head | chunk, ensure_ascii=False).encode() + b"\n\n"
-
-
-def _call_deltas(index: int, call: Call, piece: int) -> list[dict[str, Any]]:
-    text = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
-    function = {"name": call.name, "arguments": ""}
-    first = {"index": index, "id": call.id or f"call_{os.urandom(6).hex()}", "type": "function"}
-    rest = [{"index": index, "function": {"arguments": part}} for part in _pieces(text, piece)]
-    return [{"tool_calls": [delta]} for delta in (first | {"function": function}, *rest)]
-
-
-def _pieces(text: str, size: int) -> list[str]:
-    if size <= 0:
-        return [text] if text else []
-    return [text[at : at + size] for at in range(0, len(text), size)]
-
-
 class Server:
     """A scripted server on a free port of 127.0.0.1; use as an async context manager.
 
@@ -137,6 +92,7 @@ class Server:
         connections: connections open now.
         opened: connections there ever were.
         lost: times a client went away in the middle of a reply.
+        ledger: the sum of the usage that was really sent, by wire format.
     """
 
     def __init__(
@@ -146,15 +102,17 @@ class Server:
         then: Reply | None = None,
         strict: bool = True,
         extra_fields: frozenset[str] = frozenset(),
+        flavour: str = "",
         log: Path | None = None,
     ) -> None:
         """`then` answers requests behind the script's end, which are refused without it; `extra_fields`
-        are body fields a strict server lets through."""
+        are body fields a strict server lets through; `flavour` is one of `strict.FLAVOURS`."""
         self._replies = list(replies)
         self._models = tuple(models)
         self._then = then
         self._strict = strict
         self._extra_fields = extra_fields
+        self._flavour = flavour
         self._log = log
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -164,6 +122,7 @@ class Server:
         self.connections = 0
         self.opened = 0
         self.lost = 0
+        self.ledger: dict[str, Usage] = {}
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
@@ -213,12 +172,13 @@ class Server:
         request = await _read_request(reader)
         if request.path.endswith("/models"):
             listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self._models]}
-            return await _send(writer, Reply(body=listed))
-        reply, request = self._choose(request)
+            return await _send(writer, Reply(body=listed), _CHAT, bytearray())
+        reply, request, wire = self._choose(request)
         self.requests.append(request)
         self._write_log(request)
+        sent = bytearray()
         gone = asyncio.create_task(_client_gone(reader))
-        sending = asyncio.create_task(_send(writer, reply))
+        sending = asyncio.create_task(_send(writer, reply, wire, sent))
         try:
             await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():
@@ -226,19 +186,28 @@ class Server:
                 return False
             return await sending and not gone.done()
         finally:
+            if used := wire.used(bytes(sent)):
+                self.ledger[wire.name] = added(self.ledger.get(wire.name), used)
             for task in (gone, sending):
                 task.cancel()
             await asyncio.gather(gone, sending, return_exceptions=True)
 
-    def _choose(self, request: Received) -> tuple[Reply, Received]:
-        if not request.path.endswith("/chat/completions"):
-            return _refusal(404, f"no such path: {request.path}"), request
-        problem = complaint(request.body, self._extra_fields) if self._strict else ""
+    def _choose(self, request: Received) -> tuple[Reply, Received, Format]:
+        wire = next((wire for end, wire in FORMATS.items() if request.path.endswith(end)), None)
+        if wire is None:
+            return _refusal(_CHAT, 404, f"no such path: {request.path}"), request, _CHAT
+        problem = self._complaint(request, wire) if self._strict else ""
         if problem:
-            return _refusal(400, problem), msgspec.structs.replace(request, complaint=problem)
+            return _refusal(wire, 400, problem), msgspec.structs.replace(request, complaint=problem), wire
         if self._replies:
-            return self._replies.pop(0), request
-        return self._then or _refusal(400, "the server's script is at its end"), request
+            return self._replies.pop(0), request, wire
+        return self._then or _refusal(wire, 400, "the server's script is at its end"), request, wire
+
+    def _complaint(self, request: Received, wire: Format) -> str:
+        missing = wire.needs - request.headers.keys()
+        if missing:
+            return f"{min(missing)}: header is required"
+        return wire.complaint(request.body, self._extra_fields, self._flavour)
 
     def _write_log(self, request: Received) -> None:
         if self._log is not None:
@@ -247,9 +216,8 @@ class Server:
                 file.write(json.dumps(line) + "\n")
 
 
-def _refusal(status: int, message: str) -> Reply:
-    error = {"message": message, "type": "invalid_request_error", "code": None}
-    return Reply(status=status, body={"error": error})
+def _refusal(wire: Format, status: int, message: str) -> Reply:
+    return Reply(status=status, body=wire.error(status, message))
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Received:
@@ -267,12 +235,17 @@ async def _client_gone(reader: asyncio.StreamReader) -> None:
         await asyncio.sleep(0.005)
 
 
-async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:
+async def _send(writer: asyncio.StreamWriter, reply: Reply, wire: Format, sent: bytearray) -> bool:
+    """Send a reply, noting in `sent` what of its content went out; whether the connection stays open."""
     await asyncio.sleep(reply.delay_s)
     if reply.hang == "before_headers":
         await asyncio.Event().wait()
     if reply.body is not None or reply.status != 200:
-        text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+        body = reply.body
+        if body is None and wire is not _CHAT:
+            body = wire.error(reply.status, f"HTTP {reply.status}")
+        text = body if isinstance(body, str) else json.dumps(body)
+        sent += text.encode()
         headers = {"content-type": "application/json", "content-length": str(len(text.encode()))}
         writer.write(_head(reply.status, headers | reply.headers) + text.encode())
         await writer.drain()
@@ -282,10 +255,12 @@ async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:
     await writer.drain()
     if reply.hang == "after_headers":
         await asyncio.Event().wait()
-    for count, data in enumerate(events(reply)):
+    raw = None if reply.raw is None else [block.encode() for block in reply.raw.split("\x00")]
+    for count, data in enumerate(wire.events(reply) if raw is None else raw):
         if count == reply.after and (reply.drop or reply.hang):
             return await _break_off(writer, reply)
         await asyncio.sleep(reply.event_delay_s)
+        sent += data
         await _send_chunks(writer, data, reply.split)
     writer.write(b"0\r\n\r\n")
     await writer.drain()
@@ -325,6 +300,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: tuple[str, ...] = ("mock",)
     then: Reply | None = None
     extra_fields: frozenset[str] = frozenset()
+    flavour: str = ""
 
 
 def read_script(path: Path) -> Script:
@@ -343,7 +319,12 @@ async def serve(script: Script, port_file: Path, log: Path | None) -> None:
     for signum in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     server = Server(
-        *script.replies, models=script.models, then=script.then, extra_fields=script.extra_fields, log=log
+        *script.replies,
+        models=script.models,
+        then=script.then,
+        extra_fields=script.extra_fields,
+        flavour=script.flavour,
+        log=log,
     )
     async with server:
         draft = port_file.with_suffix(".draft")
@@ -354,7 +335,7 @@ async def serve(script: Script, port_file: Path, log: Path | None) -> None:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description="A scripted Chat Completions server on loopback.")
+    parser = argparse.ArgumentParser(description="A scripted model server on loopback.")
     parser.add_argument("--script", type=Path, required=True)
     parser.add_argument("--port-file", type=Path, required=True)
     parser.add_argument("--log", type=Path)

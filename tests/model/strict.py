@@ -1,7 +1,8 @@
 """What a strict Chat Completions provider refuses, as a check on request bodies."""
 
 import json
-from typing import Any
+import re
+from typing import Any, Literal, NamedTuple
 
 _FIELDS = {
     "model", "messages", "stream", "stream_options", "tools", "tool_choice", "max_tokens",
@@ -15,7 +16,27 @@ _MESSAGE_FIELDS = {
 }
 
 
-def complaint(body: Any, extra_fields: frozenset[str] = frozenset()) -> str:
+class Flavour(NamedTuple):
+    """What one provider wants beyond that."""
+
+    ids: str = r".+"
+    """What a call's id must look like."""
+    reasoning: Literal["may", "must", "never"] = "may"
+    """Whether an answer with calls carries its reasoning."""
+    signatures: bool = False
+    """Calls carry Gemini's thought signature, the first of each answer at least."""
+
+
+FLAVOURS = {
+    "": Flavour(),
+    "plain": Flavour(ids=r".{1,40}", reasoning="never"),
+    "deepseek": Flavour(reasoning="must"),
+    "mistral": Flavour(ids=r"[a-zA-Z0-9]{9}", reasoning="never"),
+    "gemini": Flavour(reasoning="never", signatures=True),
+}
+
+
+def complaint(body: Any, extra_fields: frozenset[str] = frozenset(), flavour: str = "") -> str:
     """Why a strict server answers 400 to this body; empty when it would not."""
     if not isinstance(body, dict) or not isinstance(body.get("messages"), list) or not body["messages"]:
         return "messages: expected a list that is not empty"
@@ -24,7 +45,29 @@ def complaint(body: Any, extra_fields: frozenset[str] = frozenset()) -> str:
         return f"unknown fields {sorted(unknown)}"
     if not isinstance(body.get("model"), str) or not body["model"]:
         return "model: missing"
-    return _tools_complaint(body.get("tools", [])) or _messages_complaint(body["messages"])
+    messages = body["messages"]
+    problem = _tools_complaint(body.get("tools", [])) or _messages_complaint(messages)
+    return problem or _flavour_complaint(messages, FLAVOURS[flavour])
+
+
+def _flavour_complaint(messages: list[dict[str, Any]], flavour: Flavour) -> str:
+    for place, message in enumerate(messages):
+        calls = message.get("tool_calls", ())
+        given = bool(message.get("reasoning_content"))
+        if (given and flavour.reasoning == "never") or (calls and not given and flavour.reasoning == "must"):
+            return f"messages.{place}: reasoning_content {flavour.reasoning} be there"
+        for call in calls:
+            if not re.fullmatch(flavour.ids, call["id"], re.DOTALL):
+                return f"messages.{place}: the id {call['id']!r} must match {flavour.ids}"
+        if calls and flavour.signatures and not _thought_signature(calls[0]):
+            return f"messages.{place}: a function call is missing a thought_signature"
+        if any("extra_content" in call for call in calls) and not flavour.signatures:
+            return f"messages.{place}: unknown field extra_content"
+    return ""
+
+
+def _thought_signature(call: dict[str, Any]) -> Any:
+    return call.get("extra_content", {}).get("google", {}).get("thought_signature")
 
 
 def _tools_complaint(tools: list[Any]) -> str:

@@ -9,40 +9,13 @@ from agent_cli.model.base import Finished, ModelError, ModelEvent, TextPiece, Us
 from agent_cli.model.chat_stream import ChatStream, read_usage
 from agent_cli.protocol.usage import Usage
 
-from .streams import FAULTS, STREAMS, calls, delta, entry
+from .streams import calls, delta, entry
 
 
 def events(*chunks: bytes) -> list[ModelEvent]:
     stream = ChatStream("openai")
     received = [event for chunk in chunks for event in stream.feed(chunk)]
     return received + list(stream.end())
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_means_the_same_at_every_split(name: str) -> None:
-    text, expected = STREAMS[name]
-    stream = text.encode()
-    assert events(stream) == expected
-    assert events(*(bytes([byte]) for byte in stream)) == expected
-    for at in range(len(stream)):
-        assert events(stream[:at], stream[at:]) == expected
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_faulty_stream_is_an_error_at_every_split(name: str) -> None:
-    text, kind, before = FAULTS[name]
-    stream = text.encode()
-    for at in range(max(1, len(stream))):
-        parser = ChatStream("openai")
-        received: list[ModelEvent] = []
-        with pytest.raises(ModelError) as caught:
-            for chunk in (stream[:at], stream[at:]):
-                for event in parser.feed(chunk):
-                    received.append(event)
-            received.extend(parser.end())
-        assert caught.value.kind == kind
-        assert len(received) == before
-        assert not any(isinstance(event, Finished) for event in received)
 
 
 def test_an_error_carries_the_usage_known_by_then() -> None:

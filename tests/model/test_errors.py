@@ -4,7 +4,20 @@ import pytest
 
 from agent_cli.model.base import ErrorKind, ModelError
 from agent_cli.model.errors import explain
+from agent_cli.model.proxies import Proxy
+from agent_cli.model.unreachable import (
+    Unreachable,
+    no_address,
+    not_connected,
+    proxy_refused,
+    reason,
+    tls_broke,
+    too_slow,
+    untrusted,
+)
 from agent_cli.protocol.events import ErrorInfo
+
+PROXY = Proxy("http://p:1", "ALL_PROXY")
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorKind))
@@ -28,8 +41,56 @@ def test_a_refused_key_names_its_variable() -> None:
 
 def test_a_local_server_that_is_down_is_to_be_started() -> None:
     assert "ollama serve" in explain(ModelError("connection", "refused"), "ollama/qwen").hint
+    assert "ollama serve" in explain(not_connected("127.0.0.1:11434", "refused", None), "ollama/qwen").hint
+    assert "ollama serve" not in explain(no_address("gpu-box", "unknown", None), "ollama/qwen").hint
+    assert "load the model first" in explain(ModelError("not_found", "no such model"), "ollama/qwen").hint
 
 
 def test_the_wait_is_told() -> None:
     assert "Wait 30 s" in explain(ModelError("rate_limit", "slow", retry_after_s=30), "openai").hint
     assert "10 minutes" in explain(ModelError("rate_limit", "slow", retry_after_s=600), "openai").hint
+    assert "3.9 hours" in explain(ModelError("rate_limit", "slow", retry_after_s=13_872), "openai").hint
+
+
+def test_the_real_window_is_told() -> None:
+    told = explain(ModelError("context_overflow", "too long", limit_tokens=200_000), "anthropic/x").message
+    assert told == "the conversation is larger than the model's context, 200,000 tokens: too long"
+
+
+def test_a_reason_is_never_missing() -> None:
+    assert explain(ModelError("server", " "), "openai/x").message == "openai failed: no reason was given"
+    empty = OSError()
+    assert reason(empty) == "OSError"
+    empty.__cause__ = ConnectionResetError(104, "Connection reset by peer")
+    assert reason(empty) == "Connection reset by peer"
+    assert reason(BaseExceptionGroup("all failed", [OSError(111, "x"), OSError(113, "y")])) == "No route to host"
+
+
+@pytest.mark.parametrize(
+    ("error", "what", "step"),
+    [
+        (no_address("api.x", "unknown", None), "the name api.x cannot be resolved: unknown", "VPN"),
+        (no_address("p", "unknown", PROXY), "the name of the proxy http://p:1 (ALL_PROXY) cannot be", "ALL_PROXY"),
+        (not_connected("api.x:443", "refused", None), "cannot connect to api.x:443: refused", "firewall"),
+        (not_connected("api.x:443", "refused", PROXY), "cannot connect to the proxy http://p:1", "NO_PROXY"),
+        (
+            proxy_refused("api.x:443", 407, "Auth", PROXY),
+            "wants a user name and password (HTTP 407 Auth)",
+            "USER:",
+        ),
+        (proxy_refused("api.x:443", 403, "", PROXY), "does not connect to api.x:443 (HTTP 403)", "allow api.x"),
+        (
+            untrusted("api.x", "self-signed certificate"),
+            "is not trusted: self-signed certificate.",
+            "SSL_CERT_FILE",
+        ),
+        (tls_broke("api.x", "WRONG_VERSION_NUMBER"), "the TLS handshake with api.x failed", "http://"),
+        (too_slow("tcp", "api.x:443", 10, None), "no connection to api.x:443 within 10 s", "HTTPS_PROXY"),
+        (too_slow("proxy", "api.x:443", 10, PROXY), "did not answer within 10 s", "ALL_PROXY"),
+    ],
+    ids=lambda value: value.hop if isinstance(value, Unreachable) else "",
+)
+def test_each_station_has_its_own_words_and_its_own_next_step(error: Unreachable, what: str, step: str) -> None:
+    told = explain(error, "openai/x")
+    assert told.message.startswith("cannot talk to openai") and what in told.message
+    assert step in told.hint

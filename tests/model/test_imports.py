@@ -33,8 +33,11 @@ def loaded_by(code: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "module",
-    ["base", "providers", "catalog", "retry", "assemble", "errors", "replay", "chat_completions", "litellm_model"],
-)
+    [
+        "base", "providers", "catalog", "retry", "assemble", "errors", "replay", "chat_completions",
+        "anthropic_messages", "openai_responses", "litellm_model",
+    ],
+)  # fmt: skip
 def test_no_module_loads_a_provider_library(module: str) -> None:
     assert not loaded_by(f"import agent_cli.model.{module}") & HEAVY
 
@@ -57,11 +60,11 @@ def test_the_http_client_comes_without_its_command_line() -> None:
 def test_certificates_are_loaded_for_https_only() -> None:
     code = """
 from agent_cli.config.schema import Timeouts
-from agent_cli.model import http
+from agent_cli.model import certificates, http
 http.Connection("http://127.0.0.1:1/v1", {}, Timeouts())
-assert http.tls_context.cache_info().currsize == 0
+assert certificates.context_for.cache_info().currsize == 0
 http.Connection("https://api.invalid/v1", {}, Timeouts())
-assert http.tls_context.cache_info().currsize == 1
+assert certificates.context_for.cache_info().currsize == 1
 """
     loaded_by(code)
 

@@ -1,31 +1,45 @@
-"""LiteLLM over real HTTP on loopback: what it does with tools, and what must be caught behind it."""
+"""LiteLLM over real HTTP on loopback: what it does with tools, what must be caught behind it, and what it
+loses of answers that our own clients understand."""
 
 import asyncio
+import contextlib
+import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_cli.config.schema import Config, Provider, Timeouts
 from agent_cli.model.assemble import Assembler
-from agent_cli.model.base import Answer, ModelError, ModelRequest, TextPiece, ToolSpec
+from agent_cli.model.base import Answer, ModelError, ModelInfo, ModelRequest, TextPiece, ToolSpec
 from agent_cli.model.litellm_model import LiteLLMModel, load_litellm
-from agent_cli.model.providers import open_model
+from agent_cli.model.litellm_names import litellm_providers
+from agent_cli.model.provider_table import Route
+from agent_cli.model.providers import BadModelName, open_model
 from agent_cli.protocol.messages import AssistantMessage, Reasoning, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.usage import Usage
 
+from . import anthropic_streams, litellm_losses, streams
+from .scenarios import SCENARIOS, Heard, hear
 from .server import Call, Reply, Server
-from .streams import FAULTS, STREAMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 ROOT = Path(__file__).parents[2]
 TOOL = ToolSpec("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
 USER = UserMessage(id="u", text="hi")
 ASK = ModelRequest(system="s", messages=(USER,), tools=(TOOL,))
+MODELS = {"chat": "openai/mock", "anthropic": "anthropic/claude-sonnet-4-6"}
+"""A model of LiteLLM's for each format it is compared in."""
+RECORDINGS = {
+    "chat": (streams.STREAMS, streams.FAULTS),
+    "anthropic": (anthropic_streams.STREAMS, anthropic_streams.FAULTS),
+}
 
 
 async def open_litellm(server: Server, timeouts: Timeouts | None = None) -> LiteLLMModel:
@@ -75,26 +89,72 @@ async def test_tools_over_http() -> None:
     assert server.requests[0].body["tools"][0]["function"]["name"] == "read"
 
 
+def litellm_for(format: str, server: Server) -> LiteLLMModel:
+    """LiteLLM in front of one of the server's formats."""
+    name = MODELS[format]
+    provider, _, model = name.partition("/")
+    url = server.url.removesuffix("/v1") if format == "anthropic" else server.url
+    route = Route(name=name, provider=provider, model=model, wire="litellm", base_url=url, api_key="k")
+    return LiteLLMModel(route, ModelInfo(name, max_output_tokens=1000))
+
+
+async def heard(format: str, reply: Reply) -> Heard:
+    """What LiteLLM makes of a reply, which it asks for once."""
+    async with Server(reply, then=Reply(text="a retry nobody asked for"), strict=format == "chat") as server:
+        got = await hear(litellm_for(format, server))
+    assert len(server.requests) == 1
+    return likened(got)
+
+
+def likened(heard: Heard) -> Heard:
+    """Without what LiteLLM may word its own way: made-up ids, counts of 0, the spaces of arguments."""
+    calls = []
+    for identifier, name, arguments in heard.calls:
+        with contextlib.suppress(ValueError):
+            arguments = json.dumps(json.loads(arguments))
+        calls.append(("" if re.fullmatch("call_[0-9a-f]{12}", identifier) else identifier, name, arguments))
+    counts = msgspec.structs.asdict(heard.usage) if heard.usage else {}
+    usage = Usage(**{name: count or None for name, count in counts.items()}) if counts else None
+    return heard._replace(calls=tuple(calls), usage=usage)
+
+
+@pytest.mark.parametrize("format", MODELS)
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_an_answer_means_what_it_means_to_our_own_clients(name: str, format: str) -> None:
+    reply, expected = SCENARIOS[name]
+    got = await heard(format, reply)
+    assert (got == likened(expected)) == (name not in litellm_losses.SCENARIOS[format]), got
+
+
 @pytest.mark.parametrize(
-    "name", ["plain", "parallel_calls", "calls_that_end_with_stop", "wide_characters", "length", "content_filter"]
+    ("format", "name"), [(format, name) for format, (good, _) in RECORDINGS.items() for name in good]
 )
-async def test_recorded_streams_give_the_answer_of_our_own_client(name: str) -> None:
-    text, expected = STREAMS[name]
+async def test_recordings_mean_what_they_mean_to_our_own_clients(format: str, name: str) -> None:
+    text, events = RECORDINGS[format][0][name]
     assembler = Assembler()
-    for event in expected:
+    for event in events:
         assembler.feed(event)
-    async with Server(Reply(raw=text, split=7)) as server:
-        got = await answer(await open_litellm(server))
     wanted = assembler.answer()
-    assert (got.text, got.calls, got.finish) == (wanted.text, wanted.calls, wanted.finish)
+    calls = tuple((call.id, call.name, call.arguments) for call in wanted.calls)
+    thought = "".join(block.text for block in wanted.reasoning)
+    expected = likened(Heard(wanted.text, thought, calls, wanted.finish, None))
+    got = (await heard(format, Reply(raw=text)))._replace(usage=None)
+    assert (got == expected) == (name not in litellm_losses.RECORDINGS[format]), got
 
 
-@pytest.mark.parametrize("name", ["missing_finish", "missing_finish_in_a_call", "malformed_event", "error"])
-async def test_faulty_streams_are_errors(name: str) -> None:
-    text, kind, _ = FAULTS[name]
-    error = await failure(Server(Reply(raw=text)))
-    assert error.retryable
-    assert error.kind == kind or name == "error"  # LiteLLM loses the status inside a stream
+@pytest.mark.parametrize(
+    ("format", "name"), [(format, name) for format, (_, bad) in RECORDINGS.items() for name in bad]
+)
+async def test_faulty_recordings_are_errors(format: str, name: str) -> None:
+    text, kind, _ = RECORDINGS[format][1][name]
+    got = await heard(format, Reply(raw=text))
+    assert got.error and (got.error == kind) == (name not in litellm_losses.RECORDINGS[format]), got
+
+
+def test_every_loss_is_one_of_something() -> None:
+    for format, (good, bad) in RECORDINGS.items():
+        assert litellm_losses.RECORDINGS[format].keys() <= good.keys() | bad.keys()
+        assert litellm_losses.SCENARIOS[format].keys() <= SCENARIOS.keys()
 
 
 @pytest.mark.parametrize(
@@ -120,14 +180,10 @@ async def test_exceptions_are_classified(reply: Reply, kind: str) -> None:
     assert error.limit_tokens == (4096 if kind == "context_overflow" else None)
 
 
-async def test_a_provider_that_nobody_knows_is_said_to_be_unknown() -> None:
-    model = await open_model("nosuch/x", Config(), {})
-    request = ModelRequest("s", (UserMessage(id="u", text="hi"),))
-    with pytest.raises(ModelError) as raised:
-        async for _ in model.stream(request):
-            pass
-    assert raised.value.kind == "not_found"
-    await model.aclose()
+async def test_a_provider_that_nobody_knows_is_said_to_be_unknown_without_loading_anything() -> None:
+    with pytest.raises(BadModelName, match="Did you mean anthropic"):
+        await open_model("antropic/x", Config(), {})
+    assert {"bedrock", "azure", "vertex_ai"} <= litellm_providers()
 
 
 async def test_the_wait_is_read_from_the_real_headers() -> None:
@@ -181,7 +237,8 @@ async def test_signed_reasoning_goes_back_to_its_provider_and_prompts_are_marked
         AssistantMessage(id="a", text="t", reasoning=(block, foreign), calls=(call,)),
         ToolResult(id="r", call_id="c", tool="read", status="ok", text="x"),
     )
-    model = await open_model("anthropic/claude-sonnet-4-6", Config(), {"ANTHROPIC_API_KEY": "k"})
+    config = Config(providers={"anthropic": Provider(wire="litellm")})
+    model = await open_model("anthropic/claude-sonnet-4-6", config, {"ANTHROPIC_API_KEY": "k"})
     assert isinstance(model, LiteLLMModel)
     sent = model._arguments(ModelRequest(system="s", messages=messages), 1.0)
     assert sent["model"] == "anthropic/claude-sonnet-4-6" and sent["max_tokens"] == 128_000
@@ -195,7 +252,7 @@ def test_nothing_is_printed_at_exit_and_the_working_directory_s_env_file_is_left
 import asyncio, os, sys
 from agent_cli.config.schema import Config, Provider
 from agent_cli.model.base import ModelError, ModelRequest
-from agent_cli.model.providers import open_model
+from agent_cli.model.providers import BadModelName, open_model
 from agent_cli.protocol.messages import UserMessage
 async def main():
     provider = Provider(wire="litellm", base_url="http://127.0.0.1:9/v1")

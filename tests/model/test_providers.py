@@ -20,8 +20,11 @@ from agent_cli.model.providers import (
     resolve,
 )
 from agent_cli.model.replay import ReplayModel
+from agent_cli.protocol.learnt import Learnt
+from agent_cli.store.learnt import LearntFile
 
 from .server import Server
+from .side_server import SideServer
 
 OPENAI = {"OPENAI_API_KEY": " sk-1 \n"}
 
@@ -44,13 +47,14 @@ def route(name: str, env: Mapping[str, str] | None = None, **providers: Provider
          "claude-x"),
         ("gemini/gemini-x", {"GOOGLE_API_KEY": "k"}, "chat_completions", PROVIDERS["gemini"].base_url, "gemini-x"),
         ("bedrock/x.y", {}, "litellm", "", "x.y"),
-        ("ollama/qwen:7b", {}, "chat_completions", "http://127.0.0.1:11434/v1", "qwen:7b"),
-        ("ollama_chat/q", {"OLLAMA_HOST": "0.0.0.0"}, "chat_completions", "http://127.0.0.1:11434/v1", "q"),
-        ("ollama/q", {"OLLAMA_HOST": "0.0.0.0:7"}, "chat_completions", "http://127.0.0.1:7/v1", "q"),
-        ("ollama/q", {"OLLAMA_HOST": "gpu"}, "chat_completions", "http://gpu:11434/v1", "q"),
-        ("ollama/q", {"OLLAMA_HOST": "[::]:8"}, "chat_completions", "http://127.0.0.1:8/v1", "q"),
-        ("ollama/q", {"OLLAMA_HOST": "https://o.example"}, "chat_completions", "https://o.example/v1", "q"),
-        ("ollama/q", {"OLLAMA_API_BASE": "http://a:1/v1/"}, "chat_completions", "http://a:1/v1", "q"),
+        ("ollama/qwen:7b", {}, "ollama_chat", "http://127.0.0.1:11434", "qwen:7b"),
+        ("ollama_chat/q", {"OLLAMA_HOST": "0.0.0.0"}, "ollama_chat", "http://127.0.0.1:11434", "q"),
+        ("ollama/q", {"OLLAMA_HOST": "0.0.0.0:7"}, "ollama_chat", "http://127.0.0.1:7", "q"),
+        ("ollama/q", {"OLLAMA_HOST": "gpu"}, "ollama_chat", "http://gpu:11434", "q"),
+        ("ollama/q", {"OLLAMA_HOST": "[::]:8"}, "ollama_chat", "http://127.0.0.1:8", "q"),
+        ("ollama/q", {"OLLAMA_HOST": "https://o.example"}, "ollama_chat", "https://o.example", "q"),
+        ("ollama/q", {"OLLAMA_HOST": "https://o.example/gw/"}, "ollama_chat", "https://o.example/gw", "q"),
+        ("ollama/q", {"OLLAMA_API_BASE": "http://a:1/v1/"}, "ollama_chat", "http://a:1", "q"),
         ("vllm/m", {"HOSTED_VLLM_API_BASE": "http://v:1/v1"}, "chat_completions", "http://v:1/v1", "m"),
     ],
 )  # fmt: skip
@@ -77,7 +81,19 @@ def test_the_configuration_wins() -> None:
     got = route("deepseek/m", {"DEEPSEEK_API_BASE": "http://other"}, deepseek=deepseek)
     assert (got.wire, got.base_url) == ("litellm", "http://d/v1")
     assert got.quirks == PROVIDERS["deepseek"].quirks
-    assert route("ollama_chat/m", ollama=Provider(base_url="http://far:1")).base_url == "http://far:1/v1"
+    assert route("ollama_chat/m", ollama=Provider(base_url="http://far:1")).base_url == "http://far:1"
+    for given in ("http://far:1", "http://far:1/v1"):
+        got = route("ollama/m", ollama=Provider(base_url=given, wire="chat_completions"))
+        assert (got.wire, got.base_url) == ("chat_completions", "http://far:1/v1")
+
+
+def test_calls_written_as_text_are_looked_for_where_servers_may_hand_them_on() -> None:
+    for name in ("ollama/q", "lm_studio/q", "llamacpp/q", "hosted_vllm/q"):
+        assert route(name).quirks.text_calls, name
+    assert route("mine/q", mine=Provider(base_url="http://x/v1")).quirks.text_calls
+    assert route("openai/q", {**OPENAI, "OPENAI_BASE_URL": "http://x/v1"}).quirks.text_calls
+    for name in ("openai/gpt-4.1", "deepseek/x", "anthropic/x"):
+        assert not route(name, {**OPENAI, "DEEPSEEK_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}).quirks.text_calls
 
 
 def test_a_missing_key_names_the_variable() -> None:
@@ -99,10 +115,10 @@ async def test_clients_and_what_is_known_of_their_models() -> None:
     config = Config(providers={"ollama": Provider(models={"q": override})})
     model = await open_model("ollama/q", config, {})
     assert isinstance(model, NativeModel)
-    assert (model.info.name, model.info.context_window, model.info.source) == ("ollama/q", 7, "configuration")
-    assert isinstance(
-        await open_model("anthropic/claude-sonnet-4-6", config, {"ANTHROPIC_API_KEY": "k"}), LiteLLMModel
-    )
+    assert (model.info.context_window, model.info.source("context_window")) == (7, "configuration")
+    for name, key in (("anthropic/claude-sonnet-4-6", "ANTHROPIC_API_KEY"), ("openai/gpt-5.6", "OPENAI_API_KEY")):
+        assert isinstance(await open_model(name, config, {key: "k"}), NativeModel)
+    assert isinstance(await open_model("bedrock/x", config, {}), LiteLLMModel)
     with pytest.raises(MissingKey):
         await open_model("openai/gpt-4.1", config, {})
 
@@ -146,12 +162,30 @@ async def test_a_gateway_is_asked_for_its_models() -> None:
 
 
 async def test_a_local_server_is_found_over_http() -> None:
-    async with Server(models=("nomic-embed-text", "qwen3:8b")) as server:
-        assert await probe_server(server.url, "") == ("nomic-embed-text", "qwen3:8b")
+    async with Server(models=("nomic-embed-text", "all-minilm:22m", "bge-m3", "qwen3:8b")) as server:
+        assert await probe_server(server.url, "") == ("nomic-embed-text", "all-minilm:22m", "bge-m3", "qwen3:8b")
         env = {"OLLAMA_HOST": f"127.0.0.1:{server.port}"}
         assert await choose_default(Config(), env) == "ollama/qwen3:8b"
         config = Config(providers={"mine": Provider(base_url=server.url)})
         assert await choose_default(config, {}) == "mine/qwen3:8b"
+
+
+@pytest.mark.parametrize("variable", ["OLLAMA_HOST", "LM_STUDIO_API_BASE", "LLAMACPP_API_BASE", "HOSTED_VLLM_API_BASE"])
+async def test_every_local_server_is_found_without_a_key(variable: str) -> None:
+    async with SideServer({"/v1/models": {"data": [{"id": "nomic-embed-text"}, {"id": "q"}]}}) as server:
+        assert (await choose_default(Config(), {variable: f"127.0.0.1:{server.port}"})).endswith("/q")
+        assert await probe_server(server.root, "") == ("nomic-embed-text", "q")
+    async with SideServer({"/v1/models": {"data": [{"id": "nomic-embed-text"}]}}) as server:
+        with pytest.raises(NoModel):
+            await choose_default(Config(), {variable: f"127.0.0.1:{server.port}"})
+
+
+async def test_what_was_learnt_of_a_model_is_known_when_it_is_opened(tmp_path) -> None:
+    memory = LearntFile(tmp_path / "learnt.json")
+    config = Config(providers={"mine": Provider(base_url="http://127.0.0.1:9/v1")})
+    memory.learn("mine/q http://127.0.0.1:9/v1", Learnt(context_window=12_000))
+    model = await open_model("mine/q", config, {}, memory)
+    assert (model.info.context_window, model.info.source("context_window")) == (12_000, "learnt")
 
 
 async def test_a_server_that_is_none_is_passed_over() -> None:

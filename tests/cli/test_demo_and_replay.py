@@ -1,4 +1,4 @@
-"""`agent doctor`, `agent demo`, `agent replay`."""
+"""`agent demo`, `agent replay`."""
 
 import os
 import shutil
@@ -11,37 +11,6 @@ from tests.e2e.world import Done, World, finish
 from tests.model.server import Call, Reply
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "mended-basket.json"
-NO_KEY = {"AGENT_MODEL": "anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY": None}
-
-
-def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
-    done = world.run("doctor")
-    assert (done.code, done.err) == (0, "")
-    checks = {line[6:].partition(":")[0]: line[:4].strip() for line in done.out.splitlines()}
-    assert checks == {
-        "configuration": "ok", "model": "ok", "git": "ok", "ripgrep": "ok", "state folder": "ok",
-        "sandbox": checks["sandbox"], "terminal": "note",
-    }  # fmt: skip
-    assert world.bodies() == []
-
-
-def test_doctor_names_the_key_that_is_missing(world: World) -> None:
-    done = world.run("doctor", env=NO_KEY)
-    assert done.code == 1
-    assert "FAIL  model: anthropic needs a key: set ANTHROPIC_API_KEY" in done.out.splitlines()
-
-
-def test_doctor_asks_a_server_on_this_machine_whether_it_is_there(world: World) -> None:
-    done = world.run("doctor", env={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
-    assert done.code == 1
-    assert "FAIL  model: no server answers at http://127.0.0.1:9/v1; " in done.out
-
-
-def test_doctor_says_that_the_state_cannot_be_written(world: World) -> None:
-    (world.home / "file").write_text("", encoding="utf-8")
-    done = world.run("doctor", env={"AGENT_STATE_DIR": str(world.home / "file" / "x")})
-    assert done.code == 1
-    assert "; set AGENT_STATE_DIR to a folder you can write" in done.out
 
 
 def test_the_demo_needs_nothing_and_leaves_nothing_behind(world: World, tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""Anthropic Messages, the wire format of Claude and of the servers that imitate it."""
+
+import re
+from collections.abc import Mapping
+
+from .anthropic_request import messages_body
+from .anthropic_stream import MessagesStream
+from .base import Learnt, ModelInfo, ModelRequest
+from .dialect import OUTPUT_LIMIT, Json, Repair, Written
+from .provider_table import Route
+
+_VERSION = "2023-06-01"
+_BETA = "thinking-binding-controls-2026-08-01"
+"""Allows `thinking.block_binding`, and changes nothing by itself."""
+_VERSIONED = re.compile(r"/v\d+$")
+
+_PREFIX = "The provider drops thinking that no longer fits the conversation, as after a summary, from now on."
+_EFFORT = "This model does not think by effort; it is left out from now on."
+_REASONING = "The provider does not take earlier thinking back; it is left out from now on."
+_NO_IMAGES = "This model takes no pictures, or not these; they are left out from now on."
+_NO_MARKS = "This server does not cache by marks; they are left out from now on."
+_NO_CHOICE = "This server does not know `tool_choice`; it is left out from now on."
+_SHORTER = "The output limit is lowered to what this model takes."
+
+
+class AnthropicDialect:
+    """`POST …/v1/messages`."""
+
+    lists = "messages"
+    repairs: tuple[Repair, ...] = (
+        Repair(OUTPUT_LIMIT, re.compile(r"max_tokens"), _SHORTER),
+        Repair("prefix", re.compile(r"prefix_mismatch_behavior"), _PREFIX),
+        Repair(
+            "effort",
+            re.compile(
+                r"thinking\.(type|enabled|adaptive|budget|display)|effort|output_config|budget_tokens"
+                r"|(adaptive|extended) thinking|support.{0,20}thinking|Expected `thinking`",
+                re.IGNORECASE,
+            ),
+            _EFFORT,
+        ),
+        Repair(
+            "reasoning",
+            re.compile(r"signature|thinking\W{0,3} blocks?\b|redacted_thinking|\.thinking\b|block_binding"),
+            _REASONING,
+        ),
+        Repair(
+            "images",
+            re.compile(r"image|vision|multimodal", re.IGNORECASE),
+            _NO_IMAGES,
+            statuses=(400, 404, 413, 415, 422),
+        ),
+        Repair("cache_marks", re.compile(r"cache_control"), _NO_MARKS),
+        Repair("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
+    )
+
+    def __init__(self, route: Route, info: ModelInfo) -> None:
+        """`info` says how long an answer may be, which this format wants to be told with each request."""
+        self._route = route
+        self._info = info
+        self.path = "/messages" if _VERSIONED.search(route.base_url.rstrip("/")) else "/v1/messages"
+
+    def headers(self) -> Mapping[str, str]:
+        """Key and version, lower case names."""
+        headers = {"anthropic-version": _VERSION}
+        if self._route.provider == "anthropic":
+            headers["anthropic-beta"] = _BETA
+        if self._route.api_key:
+            headers["x-api-key"] = self._route.api_key
+        return headers
+
+    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+        """The body, without what `learnt` says the model refuses."""
+        return messages_body(self._route, self._info, request, learnt)
+
+    def sends(self, repair: Repair, body: Json) -> bool:
+        """Whether a body holds the part that a repair is about."""
+        match repair.name:
+            case "output_limit" | "cache_marks":
+                return True
+            case "effort":
+                return "thinking" in body or "output_config" in body
+            case "tool_choice":
+                return "tool_choice" in body
+        kinds = {block["type"] for message in body["messages"] for block in _blocks(message["content"])}
+        if repair.name == "images":
+            return "image" in kinds
+        return bool(kinds & {"thinking", "redacted_thinking"})
+
+    def reader(self) -> MessagesStream:
+        """For the answer of one request."""
+        return MessagesStream(self._route.provider)
+
+
+def _blocks(content: list[Json]) -> list[Json]:
+    """All blocks, those inside results included."""
+    inner = [block["content"] for block in content if isinstance(block.get("content"), list)]
+    return [*content, *(each for blocks in inner for each in blocks)]

@@ -1,0 +1,61 @@
+"""What differs between the models behind Anthropic Messages, as data: how they are told to think, and how
+long an answer may be where nothing else is known.
+
+Sources: Anthropic's documentation of thinking, effort and the migration guides of each model.
+"""
+
+import re
+from typing import Literal
+
+import msgspec
+
+
+class Thinking(msgspec.Struct, frozen=True):
+    """How a family of models is told how much to think."""
+
+    kind: Literal["none", "budget", "adaptive"]
+    """`budget`: a number of tokens. `adaptive`: the model decides, guided by an effort."""
+    efforts: tuple[str, ...] = ()
+    """Known efforts; one above or between them becomes the nearest lower one."""
+    by_default: bool = False
+    """It thinks when nothing is said, and shows nothing of it unless asked to."""
+    can_stop: bool = True
+    """It can be told not to think at all."""
+
+
+_ALL = ("low", "medium", "high", "xhigh", "max")
+_FAMILIES: tuple[tuple[str, Thinking], ...] = (
+    (r"haiku-5", Thinking("adaptive", _ALL, by_default=True)),
+    (r"fable|mythos|(opus|sonnet)-5-[1-9]", Thinking("adaptive", _ALL, by_default=True, can_stop=False)),
+    (r"(opus|sonnet)-5", Thinking("adaptive", _ALL, by_default=True)),
+    (r"opus-4-[78]", Thinking("adaptive", _ALL)),
+    (r"(opus|sonnet)-4-6", Thinking("adaptive", ("low", "medium", "high", "max"))),
+    (r"(opus|sonnet|haiku)-4|claude-3-7", Thinking("budget")),
+    (r"claude-(instant|[123])", Thinking("none")),
+    (r"claude-", Thinking("adaptive", _ALL)),
+    (r"", Thinking("budget")),
+)
+"""By the model's name, first match wins; the last row is for models of others behind the same format."""
+
+BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 24_576, "max": 32_000}
+"""Tokens for each effort, for models that take a budget."""
+LEAST_BUDGET = 1024
+
+_ANSWERS: tuple[tuple[str, int], ...] = (
+    (r"claude-3-5", 8192),
+    (r"claude-(instant|2|3-(haiku|sonnet|opus))", 4096),
+    (r"", 32_000),
+)
+"""Longest answer, for models of which no catalogue says it. One too long is refused with the limit named."""
+
+
+def thinking_of(model: str) -> Thinking:
+    """How a model is told to think."""
+    name = model.lower().replace(".", "-")
+    return next(thinking for pattern, thinking in _FAMILIES if re.search(pattern, name))
+
+
+def longest_answer(model: str) -> int:
+    """Tokens an answer may have, where nothing else says it."""
+    name = model.lower().replace(".", "-")
+    return next(tokens for pattern, tokens in _ANSWERS if re.search(pattern, name))

@@ -1,0 +1,145 @@
+"""Which proxy a request goes through, as the usual environment variables say it.
+
+Read here instead of by the HTTP library, so that a failure can name the variable, one setting that is not
+for this address does no harm, and nothing else (such as `.netrc`) comes along.
+"""
+
+import ipaddress
+import re
+import sys
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from .base import ModelError
+
+_SCHEMES = {"http": "http", "https": "https", "socks5": "socks5", "socks5h": "socks5h", "socks": "socks5"}
+_PORTS = {"http": 80, "https": 443}
+
+
+class Proxy(msgspec.Struct, frozen=True):
+    """A proxy and where it is set."""
+
+    url: str
+    """With user name and password, where there are."""
+    source: str
+    """The variable."""
+
+    @property
+    def host(self) -> str:
+        """Its name or address."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        """Given, or usual for its scheme."""
+        parts = urlsplit(self.url)
+        return parts.port or {"https": 443, "http": 80}.get(parts.scheme, 1080)
+
+    @property
+    def credentials(self) -> tuple[str, str] | None:
+        """User name and password, decoded."""
+        parts = urlsplit(self.url)
+        if parts.username is None:
+            return None
+        return unquote(parts.username), unquote(parts.password or "")
+
+    def __str__(self) -> str:
+        """For people: without the password."""
+        return f"{urlsplit(self.url).scheme}://{_shown(self.host)}:{self.port} ({self.source})"
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"Proxy({str(self)!r})"
+
+
+def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
+    """The proxy for requests to an address; None for none. Loopback addresses are always reached directly.
+
+    `HTTPS_PROXY` or `HTTP_PROXY` by the scheme of the address, else `ALL_PROXY`; lower case wins.
+
+    Raises:
+        ModelError: `unsupported`: the variable's value is no address of a proxy.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+    if not host or is_loopback(host) or excluded_by(host, port, env):
+        return None
+    for name in (f"{parts.scheme}_proxy", "all_proxy"):
+        source = next((each for each in (name, name.upper()) if env.get(each, "").strip()), "")
+        if source:
+            return Proxy(_address(env[source].strip(), source), source)
+    return _of_the_system(parts.scheme)
+
+
+def excluded_by(host: str, port: int, env: Mapping[str, str]) -> str:
+    """The variable that says to reach a host without a proxy; empty when none does.
+
+    `NO_PROXY` holds names with their subdomains, addresses, networks such as `10.0.0.0/8`, each with or
+    without a port, separated by commas or spaces; `*` is every host.
+    """
+    for name in ("no_proxy", "NO_PROXY"):
+        for entry in re.split(r"[,\s]+", env.get(name, "")):
+            if entry and _matches(entry.lower(), host.lower(), port):
+                return name
+    return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, judged by its name alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _matches(entry: str, host: str, port: int) -> bool:
+    if entry == "*":
+        return True
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        pass  # one of the two is a name
+    name, colon, wanted = entry.rpartition(":")
+    if colon and wanted.isdigit() and ("]" in name or ":" not in name):
+        if int(wanted) != port:
+            return False
+        entry = name
+    entry = entry.strip("[]").removeprefix("*").lstrip(".")
+    return bool(entry) and (host == entry or host.endswith(f".{entry}"))
+
+
+def _address(value: str, source: str) -> str:
+    """A proxy's address as people write it, with or without a scheme.
+
+    Raises:
+        ModelError: it is none. The text leaves out the value, which may hold a password.
+    """
+    try:
+        parts = urlsplit(value if "://" in value else f"http://{value}")
+        scheme, host = _SCHEMES.get(parts.scheme, ""), parts.hostname
+        _ = parts.port  # raises for what is no number
+    except ValueError:
+        scheme, host = "", ""
+    if not scheme or not host:
+        raise ModelError(
+            "unsupported",
+            f"the proxy settings cannot be used: {source} is no address such as http://HOST:PORT "
+            f"(known: {', '.join(_SCHEMES)})",
+        )
+    return parts._replace(scheme=scheme, path="", query="", fragment="").geturl()
+
+
+def _of_the_system(scheme: str) -> Proxy | None:
+    """The proxy set in the system's own settings, where there are such (macOS, Windows)."""
+    if not sys.platform.startswith(("darwin", "win")):
+        return None
+    from urllib.request import getproxies
+
+    found = getproxies().get(scheme)
+    return Proxy(_address(found, "system settings"), "system settings") if found else None
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,91 @@
+"""Tool calls that a model wrote as text, made into calls: a filter over the events of one answer.
+
+Servers that do not know a model's own way of writing calls hand it on as text, and the turn would end there.
+Calls count only at the very end of an answer that the server says is finished, and only if it has no real
+ones. Text is handed on as it comes; held back is only what may be the beginning of a call.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from .base import CallPiece, CallStart, Finished, ModelEvent, TextPiece, ToolSpec
+from .text_forms import Reading, read_calls
+from .text_places import Places
+
+_STEP = 8
+"""What is held back is read again when it has grown by an eighth."""
+
+
+class CallFinder:
+    """Takes the events of one answer in order."""
+
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._places = Places()
+        self._text = ""
+        self._sent = 0
+        self._candidate: int | None = None
+        self._again_at = 0
+        self._off = not tools
+
+    def feed(self, event: ModelEvent) -> Iterator[ModelEvent]:
+        """What to hand on for an event."""
+        if self._off:
+            yield event
+        elif isinstance(event, TextPiece):
+            self._text += event.text
+            self._look(final=False)
+            yield from self._release(self._held_from())
+        elif isinstance(event, CallStart):
+            self._off = True
+            yield from self._release(len(self._text))
+            yield event
+        elif isinstance(event, Finished):
+            yield from self._finish(event)
+        else:
+            yield event
+
+    def _finish(self, event: Finished) -> Iterator[ModelEvent]:
+        reading = self._look(final=True) if event.finish in ("stop", "tool_calls") else None
+        if reading is None or self._candidate is None or not reading.calls:
+            yield from self._release(len(self._text))
+            yield event
+            return
+        yield from self._release(len(self._text[: self._candidate].rstrip()))
+        for index, (name, arguments) in enumerate(reading.calls):
+            yield CallStart(index, "", name)
+            yield CallPiece(index, arguments)
+        yield Finished("tool_calls", event.raw)
+
+    def _look(self, *, final: bool) -> Reading | None:
+        """Go on through the text, up to a place where calls begin, or may begin."""
+        while True:
+            if self._candidate is None:
+                self._candidate = self._places.next(self._text, final=final)
+                if self._candidate is None:
+                    return None
+            elif not final and len(self._text) < self._again_at:
+                return None
+            place = self._candidate
+            alone = self._places.alone(self._text, place)
+            reading = read_calls(self._text[place:], self._tools, alone=alone, final=final)
+            if reading.alive:
+                held = len(self._text) - place
+                self._again_at = len(self._text) + held // _STEP
+                return reading
+            self._places.reject(place)
+            self._candidate = None
+
+    def _held_from(self) -> int:
+        """Where what is held back begins; white space before it is, too."""
+        if self._candidate is not None:
+            end = self._candidate
+        elif self._places.hold is not None:
+            end = self._places.hold
+        else:
+            end = len(self._text)
+        return max(self._sent, len(self._text[self._sent : end].rstrip()) + self._sent)
+
+    def _release(self, end: int) -> Iterator[ModelEvent]:
+        if end > self._sent:
+            yield TextPiece(self._text[self._sent : end])
+            self._sent = end

@@ -1,0 +1,129 @@
+"""`agent doctor`: what it finds, in which words, and whether a task could run."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.world import Done, World
+from tests.model.network import Listener
+
+NO_KEY = {"AGENT_MODEL": "anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY": None}
+
+
+def findings(done: Done) -> dict[str, str]:
+    """Verdict by name."""
+    return {line[6:].partition(":")[0]: line[:4].strip() for line in done.out.splitlines()}
+
+
+def line(done: Done, name: str) -> str:
+    (found,) = (each for each in done.out.splitlines() if each[6:].startswith(f"{name}:"))
+    return found
+
+
+def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
+    done = world.run("doctor", env={"AGENT_MODEL": "openai/mock"})
+    assert (done.code, done.err) == (0, "")
+    checks = findings(done)
+    assert checks == {
+        "configuration": "ok", "model": "ok", "tcp": "ok", "http": "ok", "git": "ok", "ripgrep": "ok",
+        "state folder": "ok", "sandbox": checks["sandbox"], "terminal": "note",
+    }  # fmt: skip
+    assert line(done, "http") == "ok    http: HTTP 200, the key is accepted, mock is offered"
+    assert world.bodies() == []
+
+
+def test_doctor_says_that_a_model_is_not_offered(world: World) -> None:
+    done = world.run("doctor")
+    assert done.code == 0
+    assert line(done, "http").endswith("; mock-model is not in the list of models: mock")
+
+
+def test_doctor_names_the_key_that_is_missing(world: World) -> None:
+    done = world.run("doctor", env=NO_KEY)
+    assert done.code == 1
+    assert "FAIL  model: anthropic needs a key: set ANTHROPIC_API_KEY" in done.out.splitlines()
+    assert "tcp" not in findings(done)
+
+
+def test_doctor_asks_a_server_on_this_machine_whether_it_is_there(world: World) -> None:
+    done = world.run("doctor", env={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
+    assert done.code == 1
+    assert line(done, "tcp").startswith("FAIL  tcp: cannot connect to 127.0.0.1:9: Connection refused. Check that")
+    local = {"AGENT_MODEL": "lm_studio/m", "LM_STUDIO_API_BASE": "http://127.0.0.1:9/v1"}
+    assert line(world.run("doctor", env=local), "tcp").endswith("Start it with `lms server start`.")
+
+
+class _Answers(Listener):
+    """Says one status to everything."""
+
+    def __init__(self, head: str) -> None:
+        super().__init__()
+        self._head = head
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = '{"error": {"message": "says the server"}}'
+        writer.write(f"HTTP/1.1 {self._head}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+        await writer.drain()
+
+
+@contextlib.contextmanager
+def running(listener: Listener) -> Iterator[int]:
+    """A listener in a thread of its own; its port."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(listener.__aenter__(), loop).result(5)
+    try:
+        yield listener.port
+    finally:
+        asyncio.run_coroutine_threadsafe(listener.__aexit__(), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(5)
+        loop.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "code", "words"),
+    [
+        (
+            "401 Unauthorized",
+            1,
+            "FAIL  http: openai refused the key (HTTP 401): says the server. Check that OPENAI_API_KEY holds",
+        ),
+        ("403 Forbidden", 1, "FAIL  http: openai does not allow this (HTTP 403)"),
+        ("500 Oops", 1, "FAIL  http: openai failed (HTTP 500): says the server."),
+        ("301 Moved\r\nlocation: https://x/", 1, "FAIL  http: http://127.0.0.1:"),
+        ("404 Not Found", 0, "note  http: http://127.0.0.1:"),
+        ("429 Slow", 0, "note  http: openai limits the rate of requests (HTTP 429)"),
+        ("200 OK", 0, "ok    http: HTTP 200, the key is accepted"),
+    ],
+)
+def test_what_the_server_says_to_the_key(world: World, head: str, code: int, words: str) -> None:
+    with running(_Answers(head)) as port:
+        done = world.run("doctor", env={"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"})
+    assert done.code == code and line(done, "http").startswith(words)
+
+
+def test_a_proxy_that_hangs_is_named_in_time(world: World) -> None:
+    (world.config / "config.yaml").write_text(
+        "providers: {openai: {timeouts: {connect_s: 0.3}}}\n", encoding="utf-8"
+    )
+    started = time.monotonic()
+    with running(Listener()) as port:
+        proxy = f"http://jo:secret@127.0.0.1:{port}"
+        done = world.run("doctor", env={"OPENAI_BASE_URL": "https://api.invalid/v1", "HTTPS_PROXY": proxy})
+    assert done.code == 1 and time.monotonic() - started < 6
+    assert f"the proxy http://127.0.0.1:{port} (HTTPS_PROXY) took the connection" in line(done, "proxy")
+    assert "secret" not in done.out and "http" not in findings(done)
+
+
+def test_doctor_says_that_the_state_cannot_be_written(world: World) -> None:
+    (world.home / "file").write_text("", encoding="utf-8")
+    done = world.run("doctor", env={"AGENT_STATE_DIR": str(world.home / "file" / "x")})
+    assert done.code == 1
+    assert "; set AGENT_STATE_DIR to a folder you can write" in done.out
