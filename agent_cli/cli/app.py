@@ -11,6 +11,7 @@ import typer
 
 from .. import __version__
 from . import config_commands, session_commands
+from .models_command import models_command
 from .options import TABLES, Option, UsageError
 from .undo import redo_command, undo_command
 
@@ -28,7 +29,7 @@ app = typer.Typer(
 app.add_typer(session_commands.app, name="sessions")
 app.add_typer(config_commands.permissions, name="permissions")
 app.add_typer(config_commands.config, name="config")
-app.command("models")(config_commands.models)
+app.command("models")(models_command)
 app.command("undo")(undo_command)
 app.command("redo")(redo_command)
 

@@ -1,4 +1,4 @@
-"""`agent config`, `agent permissions`, `agent models`: what holds here, and where it comes from."""
+"""`agent config` and `agent permissions`: what holds here, and where it comes from."""
 
 import os
 from pathlib import Path
@@ -133,24 +133,6 @@ def test_rules(file: Annotated[Path, typer.Argument(help="A configuration file."
                 print(f"{layer.place(f'permissions.{effect}.{index}')}: {error}")
     print(f"{wrong} rules cannot be read" if wrong else "every rule can be read")
     return 2 if wrong else 0
-
-
-def models(query: Annotated[str, typer.Argument(help="A part of the name.")] = "") -> int:
-    """Known models: window, prices per million tokens, and the source of the figures."""
-    from ..model.catalog import known
-
-    found = list(known(query))
-    for info in found:
-        window = "?" if info.context_window is None else f"{info.context_window:,}"
-        prices = f"{_price(info.prices.input)} in, {_price(info.prices.output)} out"
-        print(f"{info.name:50} {window:>12}  {prices}  ({info.source})")
-    if not found:
-        print(f"no known model has {query!r} in its name; any name that your provider knows can be used")
-    return 0
-
-
-def _price(value: float | None) -> str:
-    return "?" if value is None else f"${value:g}"
 
 
 def _permissions(setup: Setup | None = None) -> Permissions:

@@ -12,6 +12,7 @@ from typing import Literal
 from ..model.base import ModelError
 from ..model.native import NativeModel
 from ..model.providers import REPLAY, MissingKey, NoModel, choose_default, open_model, resolve
+from ..protocol.sanitize import clean
 from ..sandbox.process import ProcessError, ProcessRunner
 from .compose import SANDBOX_IN_FORCE
 from .endpoint import Finding, examine
@@ -36,7 +37,7 @@ async def _check_all(setup: Setup) -> int:
     async with aclosing(_findings(setup)) as findings:
         async for finding in findings:
             failed = failed or finding.verdict == "FAIL"
-            print(f"{finding.verdict:4}  {finding.name}: {finding.text}", flush=True)
+            print(f"{finding.verdict:4}  {finding.name}: {' '.join(clean(finding.text).split())}", flush=True)
     return 1 if failed else 0
 
 

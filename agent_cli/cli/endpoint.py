@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from .. import __version__
 from ..model.base import ModelError
 from ..model.errors import explain
 from ..model.hops import LIMIT_S, Step, Target, list_path, walk
@@ -29,7 +30,8 @@ async def examine(route: Route, model: NativeModel) -> AsyncGenerator[Finding, N
     """A finding for each station on the way to the model's server, the last one `FAIL` when no task could
     be done. Asks for the server's list of models, which costs nothing; takes a minute at most."""
     dialect = model.dialect
-    headers = {**dialect.headers(), **{name.lower(): value for name, value in route.headers.items()}}
+    common = {"user-agent": f"agent-cli/{__version__}", "accept": "application/json"}
+    headers = {**common, **dialect.headers(), **{name.lower(): value for name, value in route.headers.items()}}
     target = Target(route.base_url, list_path(dialect.path), headers)
     async with aclosing(walk(target, min(LIMIT_S, route.timeouts.connect_s))) as steps:
         async for step in steps:

@@ -29,7 +29,7 @@ class AnthropicDialect:
     lists = "messages"
     repairs: tuple[Repair, ...] = (
         Repair(OUTPUT_LIMIT, re.compile(r"max_tokens"), _SHORTER),
-        Repair("prefix", re.compile(r"prefix_mismatch_behavior"), _PREFIX),
+        Repair("prefix", re.compile(r"prefix_mismatch_behavior"), _PREFIX, lasting=False),
         Repair(
             "effort",
             re.compile(
@@ -43,6 +43,7 @@ class AnthropicDialect:
             "reasoning",
             re.compile(r"signature|thinking\W{0,3} blocks?\b|redacted_thinking|\.thinking\b|block_binding"),
             _REASONING,
+            lasting=False,
         ),
         Repair(
             "images",

@@ -6,7 +6,7 @@ schema are left out, unless the provider's quirks ask for them.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -14,6 +14,7 @@ from ..protocol.messages import AssistantMessage, Image, Message, ToolCall, Tool
 from .base import Learnt, ModelRequest, ToolSpec
 from .dialect import Json, Written, known_effort
 from .images import sendable_images
+from .parts import plain_name
 from .provider_table import Quirks, Route
 
 _NO_REASONING = " "
@@ -38,6 +39,8 @@ def chat_body(route: Route, request: ModelRequest, learnt: Learnt) -> Written:
         if not request.may_call and "tool_choice" not in learnt.refused:
             body["tool_choice"] = "none"
     pairs = list(chat_messages(request, quirks, route, pictures="images" not in learnt.refused))
+    if quirks.answers_results:
+        pairs = list(_answered(pairs))
     messages = [message for _, message in pairs]
     if quirks.cache_marks and "claude" in route.model:
         mark_cached(messages)
@@ -92,6 +95,16 @@ def chat_messages(
         yield source, _user("[pictures of the results above]", tuple(shown), quirks, pictures)
 
 
+def _answered(pairs: Iterable[tuple[str, Json]]) -> Iterator[tuple[str, Json]]:
+    """The messages, with a short answer wherever a user's message stands right behind a result."""
+    before = ""
+    for source, message in pairs:
+        if before == "tool" and message["role"] == "user":
+            yield source, {"role": "assistant", "content": "I have the results."}
+        before = message["role"]
+        yield source, message
+
+
 def _message(message: Message, quirks: Quirks, route: Route, pictures: bool) -> Json:
     match message:
         case UserMessage():
@@ -131,7 +144,7 @@ def _assistant(message: AssistantMessage, quirks: Quirks, provider: str) -> Json
 
 
 def _call(call: ToolCall, quirks: Quirks, *, own: bool, first: bool) -> Json:
-    function = {"name": call.name, "arguments": object_text(call.arguments)}
+    function = {"name": plain_name(call.name), "arguments": object_text(call.arguments)}
     sent: Json = {"id": wire_id(call.id, quirks), "type": "function", "function": function}
     if quirks.thought_signatures:
         signature = call.signature if own else ""

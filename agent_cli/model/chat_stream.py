@@ -4,11 +4,8 @@ Servers agree on little beyond `choices[0].delta`; what they are known to send i
 cannot be understood is an error, never a shorter answer.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
-
-import msgspec
 
 from ..protocol.messages import Finish, Reasoning
 from ..protocol.usage import Usage
@@ -25,6 +22,7 @@ from .base import (
 from .classify import classify
 from .dialect import Json
 from .sse import SseParser
+from .stream_json import Mender, body_of, count_of, decoded, object_of
 from .surrogates import mended
 from .tool_calls import CallSorter
 
@@ -56,7 +54,7 @@ class ChatStream:
         self._sse = SseParser()
         self._calls = CallSorter()
         self._reasoning = ""
-        self._half = ""
+        self._mender = Mender()
         self._raw_finish = ""
         self._refused = False
         self.usage: Usage | None = None
@@ -104,7 +102,7 @@ class ChatStream:
         Raises:
             ModelError: it is an error, or no answer at all.
         """
-        answer = _decoded(data, data.decode("utf-8", "replace"))
+        answer = body_of(data)
         if isinstance(answer, list) and answer:
             answer = answer[0]
         if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
@@ -134,7 +132,7 @@ class ChatStream:
             self.done = True
         if self.done or not data:
             return
-        chunk = _decoded(data, "")
+        chunk = decoded(data)
         if event == "error":
             raise self._failed(chunk)
         if isinstance(chunk, dict):
@@ -162,7 +160,7 @@ class ChatStream:
         if isinstance(refusal, str) and refusal:
             self._refused = True
             text += refusal
-        if text := self._joined(text):
+        if text := self._mender.mend(text):
             yield from self._reasoning_done()
             yield TextPiece(text)
         for call in delta.get("tool_calls") or ():
@@ -175,14 +173,6 @@ class ChatStream:
             yield ReasoningDone(Reasoning(text=mended(self._reasoning), provider=self._provider))
             self._reasoning = ""
 
-    def _joined(self, text: str) -> str:
-        """The text, with a character that was cut into two halves put together again."""
-        if text.isascii() and not self._half:
-            return text
-        text = self._half + text
-        self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return mended(text.removesuffix(self._half))
-
     def _failed(self, body: Any) -> ModelError:
         error = classify(None, body)
         error.usage = self.usage
@@ -191,21 +181,21 @@ class ChatStream:
 
 def read_usage(usage: Json) -> Usage:
     """Token counts; what the server does not report is None. `prompt_tokens` includes cached tokens."""
-    prompt = _details(usage, "prompt_tokens_details")
-    completion = _details(usage, "completion_tokens_details")
-    read = _count(prompt.get("cached_tokens"))
+    prompt = object_of(usage.get("prompt_tokens_details"))
+    completion = object_of(usage.get("completion_tokens_details"))
+    read = count_of(prompt.get("cached_tokens"))
     if read is None:
-        read = _count(usage.get("prompt_cache_hit_tokens"))
-    write = _count(prompt.get("cache_write_tokens"))
+        read = count_of(usage.get("prompt_cache_hit_tokens"))
+    write = count_of(prompt.get("cache_write_tokens"))
     if write is None:
-        write = _count(usage.get("cache_creation_input_tokens"))
-    total = _count(usage.get("prompt_tokens"))
+        write = count_of(usage.get("cache_creation_input_tokens"))
+    total = count_of(usage.get("prompt_tokens"))
     return Usage(
         input=None if total is None else max(0, total - (read or 0) - (write or 0)),
-        output=_count(usage.get("completion_tokens")),
+        output=count_of(usage.get("completion_tokens")),
         cache_read=read,
         cache_write=write,
-        reasoning=_count(completion.get("reasoning_tokens")),
+        reasoning=count_of(completion.get("reasoning_tokens")),
     )
 
 
@@ -225,30 +215,6 @@ def _content(content: Any) -> tuple[str, str]:
     return thought, text
 
 
-def _decoded(data: bytes, fallback: str) -> Any:
-    """JSON, read leniently; `fallback` when it is none, or an error without one."""
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError:
-        pass
-    try:
-        return json.loads(data)  # takes what msgspec does not: NaN, halves of a surrogate pair
-    except ValueError as error:
-        if fallback:
-            return fallback
-        shown = data[:200].decode("utf-8", "replace")
-        raise ModelError("malformed", f"not JSON in the stream: {shown}") from error
-
-
 def _nested_usage(chunk: Json) -> Any:
     groq = chunk.get("x_groq")
     return groq.get("usage") if isinstance(groq, dict) else None
-
-
-def _details(usage: Json, name: str) -> Json:
-    details = usage.get(name)
-    return details if isinstance(details, dict) else {}
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None

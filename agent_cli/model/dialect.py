@@ -85,6 +85,9 @@ class Repair(msgspec.Struct, frozen=True):
     text: str
     """What the user is told."""
     statuses: tuple[int, ...] = (400, 422)
+    lasting: bool = True
+    """It holds for the model whatever is sent, so that it is remembered beyond this client; else it may be
+    about one conversation only."""
     sure: bool = False
     """The words alone tell that it is refused, whatever else is said."""
 
@@ -115,11 +118,24 @@ class Dialect(Protocol):
         ...
 
 
-def repaired(dialect: Dialect, body: Json, error: ModelError, learnt: Learnt) -> tuple[Learnt, str] | None:
-    """What a refusal teaches, and how to say it; None when it is about nothing that can be left out.
+class Lesson(msgspec.Struct, frozen=True):
+    """What a refusal teaches."""
 
-    A refused effort that names the efforts it knows is kept and mapped to the nearest of those.
+    learnt: Learnt
+    """All that is known now."""
+    text: str
+    """For the user."""
+    lasting: bool = True
+    """Worth remembering beyond this client."""
+
+
+def lesson(dialect: Dialect, written: Written, error: ModelError, learnt: Learnt) -> Lesson | None:
+    """What a refusal teaches; None when it is about nothing that can be left out.
+
+    A refused effort that names the efforts it knows is kept and mapped to the nearest of those. Pictures are
+    left out when the model takes none, not when one of them is named.
     """
+    body = written.body
     for repair in dialect.repairs:
         asked = error.status in repair.statuses and dialect.sends(repair, body)
         if not asked or repair.name in learnt.refused or not repair.words.search(error.message):
@@ -127,17 +143,20 @@ def repaired(dialect: Dialect, body: Json, error: ModelError, learnt: Learnt) ->
         if repair.name == OUTPUT_LIMIT:
             limit = _output_limit(error.message)
             if limit and limit < (learnt.max_output_tokens or limit + 1):
-                return msgspec.structs.replace(learnt, max_output_tokens=limit), repair.text
+                return Lesson(msgspec.structs.replace(learnt, max_output_tokens=limit), repair.text)
+            continue
+        if repair.name == "images" and culprit(written, error, dialect.lists):
             continue
         if repair.name == "effort":
             listed = tuple(name for name in EFFORTS if name in set(_LISTED.findall(error.message)))
             listed = _without_refused(listed, body)
             if listed and listed != learnt.efforts:
                 text = f"This model knows the efforts {', '.join(listed)} only; the nearest is used."
-                return msgspec.structs.replace(learnt, efforts=listed), text
+                return Lesson(msgspec.structs.replace(learnt, efforts=listed), text)
         if not _REJECTED.search(error.message) and repair.name != "reasoning" and not repair.sure:
             continue
-        return msgspec.structs.replace(learnt, refused=(*learnt.refused, repair.name)), repair.text
+        refused = (*learnt.refused, repair.name)
+        return Lesson(msgspec.structs.replace(learnt, refused=refused), repair.text, repair.lasting)
     return None
 
 

@@ -86,6 +86,14 @@ class Inquiry:
                 task.cancel()
                 await asyncio.wait({task})
 
+    async def ask(self, limit_s: float) -> None:
+        """Ask now, and wait for it at most so long."""
+        if self._route is not None and self._questions:
+            task = asyncio.create_task(self._ask(self._route, _is_local(self._route)))
+            await asyncio.wait({task}, timeout=limit_s)
+            task.cancel()
+            await asyncio.wait({task})
+
     async def _ask(self, route: Route, local: bool) -> None:
         self._tries += 1
         question = self._questions[0]

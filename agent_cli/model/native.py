@@ -15,7 +15,7 @@ import msgspec
 from .. import __version__
 from .base import Adjusted, Alive, Learnt, Memory, ModelError, ModelEvent, ModelInfo, ModelRequest
 from .classify import classify, request_id
-from .dialect import Dialect, Json, Reader, Written, culprit, repaired
+from .dialect import Dialect, Json, Reader, Written, culprit, lesson
 from .errors import explain
 from .inquiry import Inquiry
 from .provider_table import Route
@@ -97,13 +97,13 @@ class NativeModel:
                             yield found
                 return
             except ModelError as error:
-                repair = repaired(self._dialect, written.body, error, learnt)
-                if repair is None:
+                taught = lesson(self._dialect, written, error, learnt)
+                if taught is None:
                     self._learn_window(error, learnt)
                     error.message_id = culprit(written, error, self._dialect.lists)
                     raise
-                self._learn(repair[0])
-                yield Adjusted(repair[1], explain(error, self._route.name))
+                self._learn(taught.learnt, lasting=taught.lasting)
+                yield Adjusted(taught.text, explain(error, self._route.name))
         raise ModelError("bad_request", "the server refuses one part of the request after another")
 
     async def _attempt(self, connection: "Connection", written: Written) -> AsyncGenerator[ModelEvent, None]:
@@ -121,16 +121,20 @@ class NativeModel:
     async def _events(self, response: "Response") -> AsyncGenerator[ModelEvent, None]:
         reader = self._dialect.reader()
         async with contextlib.aclosing(response.chunks()) as chunks:
-            start = await _first_bytes(chunks)
-            if _is_whole(response, start):
-                rest = [chunk async for chunk in chunks]
-                for event in reader.whole(start + b"".join(rest)):
+            try:
+                start = await _first_bytes(chunks)
+                if _is_whole(response, start):
+                    rest = [chunk async for chunk in chunks]
+                    for event in reader.whole(start + b"".join(rest)):
+                        yield event
+                else:
+                    async for event in self._streamed(reader, start, chunks, response):
+                        yield event
+                for event in reader.end():
                     yield event
-            else:
-                async for event in self._streamed(reader, start, chunks, response):
-                    yield event
-            for event in reader.end():
-                yield event
+            except ModelError as error:
+                error.usage = error.usage or reader.usage
+                raise
             response.hurry(_CLOSE_S)
             with contextlib.suppress(ModelError):
                 async for _ in chunks:  # reading to the end keeps the connection for the next call
@@ -153,7 +157,7 @@ class NativeModel:
             if said:
                 heard = time.monotonic()
             elif time.monotonic() - heard > self._route.timeouts.stalled_s:
-                raise ModelError("stalled", "only keep-alives came, without any content", usage=reader.usage)
+                raise ModelError("stalled", "only keep-alives came, without any content")
             else:
                 yield Alive()
             if reader.finished:
@@ -162,10 +166,9 @@ class NativeModel:
                 chunk = await anext(chunks)
             except StopAsyncIteration:
                 return
-            except ModelError as error:
+            except ModelError:
                 if reader.finished:
                     return
-                error.usage = reader.usage
                 raise
 
     async def _connect(self) -> "Connection":
@@ -184,10 +187,12 @@ class NativeModel:
         if error.kind == "context_overflow" and error.limit_tokens:
             self._learn(msgspec.structs.replace(learnt, context_window=error.limit_tokens))
 
-    def _learn(self, learnt: Learnt) -> None:
+    def _learn(self, learnt: Learnt, *, lasting: bool = True) -> None:
         self._learnt = learnt
-        if self._memory:
-            self._memory.learn(self._route.key, learnt)
+        if self._memory and lasting:
+            fleeting = {repair.name for repair in self._dialect.repairs if not repair.lasting}
+            kept = tuple(name for name in learnt.refused if name not in fleeting)
+            self._memory.learn(self._route.key, msgspec.structs.replace(learnt, refused=kept))
 
 
 def open_connection(route: Route, headers: Mapping[str, str]) -> "Connection":

@@ -39,6 +39,7 @@ class ResponsesDialect:
             ),
             _REASONING,
             statuses=(400, 404, 422),
+            lasting=False,
         ),
         Repair("effort", re.compile(r"reasoning|effort"), _EFFORT),
         Repair("images", re.compile(r"image|vision", re.IGNORECASE), _NO_IMAGES, statuses=(400, 404, 415, 422)),

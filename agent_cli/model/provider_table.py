@@ -36,6 +36,8 @@ class Quirks(msgspec.Struct, frozen=True):
     """Call ids must be nine letters or digits."""
     longest_id: int = 40
     """Characters of a call id it takes; longer ones are replaced."""
+    answers_results: bool = False
+    """Refuses a user's message right behind results: a short answer is put between them."""
     cache_marks: bool = False
     """Passes `cache_control` marks on to Claude."""
     thought_signatures: bool = False
@@ -141,7 +143,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         base_url_vars=("MISTRAL_API_BASE",),
         key_vars=("MISTRAL_API_KEY",),
         default_model="devstral-latest",
-        quirks=Quirks(effort_field="", short_ids=True),
+        quirks=Quirks(effort_field="", short_ids=True, answers_results=True),
     ),
     "groq": ProviderSpec(
         base_url="https://api.groq.com/openai/v1",

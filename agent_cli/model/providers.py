@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..config.schema import Config, Provider, Wire
+from ..config.schema import Config, ModelOverride, Provider, Wire
 from .base import Memory, Model, ModelError
 from .catalog import model_info
 from .dialect import Dialect
@@ -91,12 +91,10 @@ async def open_model(name: str, config: Config, env: Mapping[str, str], memory: 
     if name.startswith(f"{REPLAY}/"):
         return _open_replay(name)
     route = resolve(name, config.providers, env)
-    override = _override(route.name.partition("/")[0], config.providers).models.get(route.model)
     if route.wire in _NATIVE:
-        from .inquiry import Inquiry
         from .native import NativeModel
 
-        inquiry = Inquiry(model_info(route.name, override), route)
+        inquiry = inquiry_of(route, config)
         return NativeModel(route, inquiry.info, _dialect(route, inquiry), memory, inquiry)
     _check_litellm_knows(route)
     from .litellm_model import LiteLLMModel
@@ -104,7 +102,19 @@ async def open_model(name: str, config: Config, env: Mapping[str, str], memory: 
     spec = provider_spec(route.provider)
     if spec is not None and route.base_url == spec.base_url:
         route = msgspec.structs.replace(route, base_url="")  # LiteLLM's own is the same, path included
-    return LiteLLMModel(route, model_info(route.name, override, deep=True))
+    return LiteLLMModel(route, model_info(route.name, _facts(route, config), deep=True))
+
+
+def inquiry_of(route: Route, config: Config) -> "Inquiry":
+    """What is known of a route's model, and what its server can be asked."""
+    from .inquiry import Inquiry
+
+    return Inquiry(model_info(route.name, _facts(route, config), deep=route.wire == "litellm"), route)
+
+
+def _facts(route: Route, config: Config) -> ModelOverride | None:
+    """What the configuration says of a route's model."""
+    return _override(route.name.partition("/")[0], config.providers).models.get(route.model)
 
 
 def _dialect(route: Route, inquiry: "Inquiry") -> Dialect:
@@ -198,9 +208,9 @@ async def choose_default(config: Config, env: Mapping[str, str], probe: Probe = 
             return f"{provider}/{_pick(offered, spec.default_model)}"
         if key:
             return f"{provider}/{spec.default_model}"
-    servers = _servers(config, env)
-    answers = await asyncio.gather(*(probe(base_url, key) for _, base_url, key in servers))
-    for (provider, _, _), listed in zip(servers, answers, strict=True):
+    asked = servers(config, env)
+    answers = await asyncio.gather(*(probe(base_url, key) for _, base_url, key in asked))
+    for (provider, _, _), listed in zip(asked, answers, strict=True):
         if listed and (model := _pick(listed, "")):
             return f"{provider}/{model}"
     raise NoModel(_no_model_text())
@@ -291,7 +301,7 @@ def _open_replay(name: str) -> Model:
         raise BadModelName(f"cannot read the recording {path}: {error.strerror}") from error
 
 
-def _servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str]]:
+def servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Provider, base URL and key of the servers worth asking: those the user gave an address of, then the
     usual local ones."""
     given: list[tuple[str, str, str]] = []
@@ -310,8 +320,13 @@ def _servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str
 
 def _pick(listed: tuple[str, ...], wanted: str) -> str:
     """The wanted model when it is listed, else the first that can chat; the wanted one when none is."""
-    chat = [name for name in listed if not _NO_CHAT.search(name.lower())]
+    chat = [name for name in listed if chats(name)]
     return wanted if wanted in chat or not chat else chat[0]
+
+
+def chats(model: str) -> bool:
+    """Whether a model on a server's list can chat, by its name."""
+    return not _NO_CHAT.search(model.lower())
 
 
 def _no_model_text() -> str:

@@ -70,7 +70,7 @@ def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
         source = next((each for each in (name, name.upper()) if env.get(each, "").strip()), "")
         if source:
             return Proxy(_address(env[source].strip(), source), source)
-    return _of_the_system(parts.scheme)
+    return _of_the_system(parts.scheme, host)
 
 
 def excluded_by(host: str, port: int, env: Mapping[str, str]) -> str:
@@ -131,13 +131,13 @@ def _address(value: str, source: str) -> str:
     return parts._replace(scheme=scheme, path="", query="", fragment="").geturl()
 
 
-def _of_the_system(scheme: str) -> Proxy | None:
+def _of_the_system(scheme: str, host: str) -> Proxy | None:
     """The proxy set in the system's own settings, where there are such (macOS, Windows)."""
     if not sys.platform.startswith(("darwin", "win")):
         return None
-    from urllib.request import getproxies
+    from urllib.request import getproxies, proxy_bypass
 
-    found = getproxies().get(scheme)
+    found = None if proxy_bypass(host) else getproxies().get(scheme)
     return Proxy(_address(found, "system settings"), "system settings") if found else None
 
 

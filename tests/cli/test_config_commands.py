@@ -1,5 +1,6 @@
 """`agent config` and `agent models`: what holds here, and where it comes from."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 from agent_cli.cli.config_commands import flatten
 from agent_cli.config.example import example
 from agent_cli.config.schema import Config
+from agent_cli.protocol.learnt import Learnt
+from agent_cli.store.learnt import LearntFile
 from tests.e2e.world import Done, World
+from tests.model.side_server import SideServer
 
 FRESH = {"AGENT_MODEL": None}
 
@@ -130,6 +134,53 @@ def test_models_are_found_by_a_part_of_the_name(world: World) -> None:
     assert lines and all("claude-sonnet-4" in line.split()[0] and line.endswith("(catalogue)") for line in lines)
     assert any("$3 in, $15 out" in line for line in lines)
     assert len(world.run("models").out.splitlines()) > len(lines)
+
+
+def test_every_figure_of_a_model_has_its_source(world: World) -> None:
+    (world.config / "config.yaml").write_text(
+        "providers:\n  openai:\n    models:\n      gpt-5.6: {context_window: 9000, prices: {input: 7}}\n",
+        encoding="utf-8",
+    )
+    env = {"OPENAI_API_KEY": "k"}
+    line = next(
+        line for line in world.run("models", "openai gpt-5.6", env=env).out.splitlines() if "9,000" in line
+    )
+    assert "9,000 [configuration]; answers up to 128,000; $7 in [configuration], $20 out; $0.4 cached" in line
+    assert "more above 272,000" in line and "tools, pictures, reasoning" in line and line.endswith("(catalogue)")
+    entries = json.loads(world.run("models", "openai/gpt-5.6", "--json", env=env).out)
+    model = next(each for each in entries if each["name"] == "openai/gpt-5.6")
+    assert (model["context_window"], model["sources"]["context_window"]) == (9000, "configuration")
+    assert (model["prices"]["output"], model["sources"]["output"]) == (20, "catalogue")
+    assert model["prices"]["long"][0] == {
+        "above": 272000,  # its input is not the catalogue's to say
+        "output": 30,
+        "cache_read": 0.8,
+        "cache_write": 10,
+    }
+    assert model["images"] is True and model["offered"] is False
+
+
+async def test_models_of_servers_that_answer_are_listed_with_what_was_learnt(world: World) -> None:
+    show = {"model_info": {"q.context_length": 40_960}, "capabilities": ["completion", "tools"]}
+    answers = {"/v1/models": {"data": [{"id": "qwen3:8b"}, {"id": "nomic-embed-text"}]}, "/api/show": show}
+    LearntFile(world.state / "learnt.json").learn(
+        "mine/big http://127.0.0.1:9/v1", Learnt(context_window=12_345, refused=("images",))
+    )
+    (world.config / "config.yaml").write_text(
+        "providers:\n  mine:\n    base_url: http://127.0.0.1:9/v1\n", encoding="utf-8"
+    )
+    async with SideServer(answers) as server:
+        env = {"OLLAMA_HOST": f"127.0.0.1:{server.port}"}
+        out = (await asyncio.to_thread(world.run, "models", env=env)).out.splitlines()
+    ollama = next(line for line in out if line.startswith("ollama/"))
+    assert ollama.split(maxsplit=1) == [
+        "ollama/qwen3:8b", "32,768; ? in, ? out; tools, no pictures, no reasoning  (server)",
+    ]  # fmt: skip
+    mine = next(line for line in out if line.startswith("mine/"))
+    assert "12,345;" in mine and "refuses images [learnt]" in mine
+    assert "nomic" not in "".join(out)
+    assert world.run("models", "mine/", "--forget").out == "forgotten: mine/big http://127.0.0.1:9/v1\n"
+    assert "mine/" not in world.run("models").out
 
 
 def test_a_model_that_is_not_known_is_said(world: World) -> None:

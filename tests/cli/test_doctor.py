@@ -60,14 +60,14 @@ def test_doctor_asks_a_server_on_this_machine_whether_it_is_there(world: World) 
 class _Answers(Listener):
     """Says one status to everything."""
 
-    def __init__(self, head: str) -> None:
+    def __init__(self, head: str, body: str = '{"error": {"message": "says the server"}}') -> None:
         super().__init__()
         self._head = head
+        self._body = body
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        body = '{"error": {"message": "says the server"}}'
-        writer.write(f"HTTP/1.1 {self._head}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+        writer.write(f"HTTP/1.1 {self._head}\r\ncontent-length: {len(self._body)}\r\n\r\n{self._body}".encode())
         await writer.drain()
 
 
@@ -107,6 +107,15 @@ def test_what_the_server_says_to_the_key(world: World, head: str, code: int, wor
     with running(_Answers(head)) as port:
         done = world.run("doctor", env={"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"})
     assert done.code == code and line(done, "http").startswith(words)
+
+
+def test_what_a_server_says_cannot_control_the_terminal(world: World) -> None:
+    with running(
+        _Answers("500 Oops", '{"error": {"message": "a\\u001b]0;title\\u0007b\\nok    model: fine"}}')
+    ) as port:
+        done = world.run("doctor", env={"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"})
+    assert done.code == 1 and "\x1b" not in done.out and "\x07" not in done.out
+    assert sum(each.startswith("ok    model:") for each in done.out.splitlines()) == 1
 
 
 def test_a_proxy_that_hangs_is_named_in_time(world: World) -> None:

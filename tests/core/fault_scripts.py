@@ -150,7 +150,9 @@ class _Maker:
             beat for at, beat in enumerate(made) if beat.effect != "aside" or beat.name not in _names(made[:at])
         ]
         if silent and self._dice.random() < 0.5:
-            found.append(Beat("silence", "cut", good, Cut(self._dice.random(), "hang")))
+            found.append(
+                Beat("silence", "cut", good, Cut(self._dice.choice((0.0, 0.5, 1.0)) * self._dice.random(), "hang"))
+            )
         if step >= 2 and self._dice.random() < 0.4:
             found = [*self._overflow(), *found]
         return tuple(found)

@@ -1,7 +1,7 @@
 """A loopback server for the endpoints beside a chat: fixed JSON by path, and Ollama's chat as scripted lines.
 
-    async with SideServer({"/api/show": {...}}, chats=[[{"message": …}, {"done": True}]]) as server:
-        ... server.root, server.url, server.asked ...
+async with SideServer({"/api/show": {...}}, chats=[[{"message": …}, {"done": True}]]) as server:
+    ... server.root, server.url, server.asked ...
 """
 
 import asyncio
@@ -27,7 +27,9 @@ class SideServer:
     ) -> None:
         """`delay_s` is the silence before each of `answers`, not before chats. An answer may be a list of
         several, used in turn, when it is in a tuple."""
-        self._answers = {path: list(body) if isinstance(body, tuple) else body for path, body in (answers or {}).items()}
+        self._answers = {
+            path: list(body) if isinstance(body, tuple) else body for path, body in (answers or {}).items()
+        }
         self._turns = {path for path, body in (answers or {}).items() if isinstance(body, tuple)}
         self._chats = list(chats)
         self._delay_s = delay_s
@@ -75,7 +77,9 @@ class SideServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         self.headers.append(head)
         method, path, _ = head.split(" ", 2)
-        length = next((line.split(":")[1] for line in head.lower().split("\r\n") if line.startswith("content-length")), "0")
+        length = next(
+            (line.split(":")[1] for line in head.lower().split("\r\n") if line.startswith("content-length")), "0"
+        )
         raw = await reader.readexactly(int(length))
         self.asked.append((method, path, json.loads(raw) if raw else None))
         if path in ("/api/chat", "/v1/chat/completions"):
@@ -84,14 +88,18 @@ class SideServer:
         body = self._answers.get(path)
         if path in self._turns and isinstance(body, list):
             body = body.pop(0) if len(body) > 1 else body[0]
-        await _reply(writer, 200 if body is not None else 404, body if body is not None else {"error": "not found"})
+        await _reply(
+            writer, 200 if body is not None else 404, body if body is not None else {"error": "not found"}
+        )
         return True
 
     async def _chat(self, writer: asyncio.StreamWriter, chat: Chat) -> bool:
         if isinstance(chat, tuple):
             await _reply(writer, *chat)
             return True
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
         for line in chat:
             if line is None:
                 await writer.drain()

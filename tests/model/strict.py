@@ -25,13 +25,15 @@ class Flavour(NamedTuple):
     """Whether an answer with calls carries its reasoning."""
     signatures: bool = False
     """Calls carry Gemini's thought signature, the first of each answer at least."""
+    answered: bool = False
+    """Between a result and the user's next message stands an answer."""
 
 
 FLAVOURS = {
     "": Flavour(),
     "plain": Flavour(ids=r".{1,40}", reasoning="never"),
     "deepseek": Flavour(reasoning="must"),
-    "mistral": Flavour(ids=r"[a-zA-Z0-9]{9}", reasoning="never"),
+    "mistral": Flavour(ids=r"[a-zA-Z0-9]{9}", reasoning="never", answered=True),
     "gemini": Flavour(reasoning="never", signatures=True),
 }
 
@@ -53,6 +55,8 @@ def complaint(body: Any, extra_fields: frozenset[str] = frozenset(), flavour: st
 def _flavour_complaint(messages: list[dict[str, Any]], flavour: Flavour) -> str:
     for place, message in enumerate(messages):
         calls = message.get("tool_calls", ())
+        if flavour.answered and message["role"] == "user" and place and messages[place - 1]["role"] == "tool":
+            return f"messages.{place}: unexpected role 'user' after role 'tool'"
         given = bool(message.get("reasoning_content"))
         if (given and flavour.reasoning == "never") or (calls and not given and flavour.reasoning == "must"):
             return f"messages.{place}: reasoning_content {flavour.reasoning} be there"

@@ -68,6 +68,7 @@ async def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch
         assert not error.retryable
         assert error.message.startswith("the certificate of 127.0.0.1 is not trusted: unable to get local issuer")
         assert "SSL_CERT_FILE" in explain(error, "openai/x").hint
+        assert "is not trusted" in (await failure(url.replace("https", "HTTPS"))).message
         monkeypatch.setenv("NODE_EXTRA_CA_CERTS", str(tmp_path / "gone.pem"))
         assert "NODE_EXTRA_CA_CERTS cannot be read" in (await failure(url)).message
 

@@ -18,7 +18,9 @@ from .side_server import SideServer
 
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),))
 DONE = [{"message": {"role": "assistant", "content": "ok"}, "done": True, "done_reason": "stop"}]
-CHUNK = 'data: {"choices": [{"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+CHUNK = (
+    'data: {"choices": [{"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+)
 SHOW = {"model_info": {"q.context_length": 40_960}, "capabilities": ["completion", "tools"]}
 
 

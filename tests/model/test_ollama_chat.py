@@ -33,7 +33,9 @@ from agent_cli.protocol.usage import Usage
 
 from .side_server import SideServer
 
-TOOL = ToolSpec("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
+TOOL = ToolSpec(
+    "read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+)
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),), tools=(TOOL,))
 SHOW = {"model_info": {"q.context_length": 40_960}, "capabilities": ["completion", "tools", "thinking", "vision"]}
 ROUTE = Route("ollama/q", "ollama", "q", "ollama_chat", "http://x", quirks=PROVIDERS["ollama"].quirks)
@@ -41,11 +43,22 @@ INFO = ModelInfo("ollama/q").plus(Facts("server", 32_768, tools=True, images=Tru
 
 
 def piece(**message: Any) -> dict[str, Any]:
-    return {"model": "q", "created_at": "2026-01-01T00:00:00Z", "message": {"role": "assistant", **message}, "done": False}
+    return {
+        "model": "q",
+        "created_at": "2026-01-01T00:00:00Z",
+        "message": {"role": "assistant", **message},
+        "done": False,
+    }
 
 
 def done(reason: str = "stop", **counts: int) -> dict[str, Any]:
-    return {"model": "q", "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": reason, **counts}
+    return {
+        "model": "q",
+        "message": {"role": "assistant", "content": ""},
+        "done": True,
+        "done_reason": reason,
+        **counts,
+    }
 
 
 def lines(*chunks: dict[str, Any]) -> bytes:
@@ -59,7 +72,9 @@ def read(data: bytes, size: int = 0) -> list[ModelEvent]:
     return [*events, *reader.end()]
 
 
-def body(request: ModelRequest = ASK, learnt: Learnt | None = None, info: ModelInfo = INFO, **route: Any) -> dict[str, Any]:
+def body(
+    request: ModelRequest = ASK, learnt: Learnt | None = None, info: ModelInfo = INFO, **route: Any
+) -> dict[str, Any]:
     dialect = OllamaDialect(msgspec.structs.replace(ROUTE, **route), lambda: info)
     return dialect.write(request, learnt or Learnt()).body
 
@@ -283,7 +298,10 @@ async def test_a_model_without_tools_is_told_of_them_in_words() -> None:
         events = [event async for event in model.stream(ASK) if not isinstance(event, Alive)]
         assert isinstance(events[0], Adjusted) and "in words" in events[0].text
         assert events[1] == TextPiece("I read it.")
-        assert [each for each in events[2:-1] if not isinstance(each, UsageReport)] == [CallStart(0, "", "read"), CallPiece(0, '{"path": "x"}')]
+        assert [each for each in events[2:-1] if not isinstance(each, UsageReport)] == [
+            CallStart(0, "", "read"),
+            CallPiece(0, '{"path": "x"}'),
+        ]
         assert events[-1] == Finished("tool_calls", "stop")
         assert "tools" in server.bodies()[0] and "tools" not in server.bodies()[1]
         await answer(model, CONVERSATION)
@@ -294,7 +312,9 @@ async def test_a_model_without_tools_is_told_of_them_in_words() -> None:
 
 async def test_a_model_known_to_take_no_tools_is_not_tried_with_them() -> None:
     show = {"model_info": {"q.context_length": 8_192}, "capabilities": ["completion"]}
-    async with SideServer({"/api/show": show, "/api/ps": {"models": []}}, [[piece(content="hi"), done()]]) as server:
+    async with SideServer(
+        {"/api/show": show, "/api/ps": {"models": []}}, [[piece(content="hi"), done()]]
+    ) as server:
         model = await opened(server)
         assert (await answer(model)).text == "hi"
         assert "tools" not in server.bodies()[0] and "<tool_call>" in server.bodies()[0]["messages"][0]["content"]

@@ -170,7 +170,9 @@ async def test_a_local_server_is_found_over_http() -> None:
         assert await choose_default(config, {}) == "mine/qwen3:8b"
 
 
-@pytest.mark.parametrize("variable", ["OLLAMA_HOST", "LM_STUDIO_API_BASE", "LLAMACPP_API_BASE", "HOSTED_VLLM_API_BASE"])
+@pytest.mark.parametrize(
+    "variable", ["OLLAMA_HOST", "LM_STUDIO_API_BASE", "LLAMACPP_API_BASE", "HOSTED_VLLM_API_BASE"]
+)
 async def test_every_local_server_is_found_without_a_key(variable: str) -> None:
     async with SideServer({"/v1/models": {"data": [{"id": "nomic-embed-text"}, {"id": "q"}]}}) as server:
         assert (await choose_default(Config(), {variable: f"127.0.0.1:{server.port}"})).endswith("/q")

@@ -14,7 +14,7 @@ from agent_cli.model.server_facts import (
 )
 
 SHOW = {
-    "parameters": "stop    \"<|im_end|>\"\ntemperature 0.6",
+    "parameters": 'stop    "<|im_end|>"\ntemperature 0.6',
     "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 262_144, "qwen3.block_count": 36},
     "capabilities": ["completion", "tools", "thinking"],
 }
@@ -78,8 +78,20 @@ def test_llama_cpp_s_properties() -> None:
 
 
 def test_lm_studio_s_list() -> None:
-    loaded = {"id": "q", "type": "llm", "state": "loaded", "max_context_length": 131_072, "loaded_context_length": 8_192}
-    idle = {"id": "v", "type": "vlm", "state": "not-loaded", "max_context_length": 131_072, "capabilities": ["tool_use"]}
+    loaded = {
+        "id": "q",
+        "type": "llm",
+        "state": "loaded",
+        "max_context_length": 131_072,
+        "loaded_context_length": 8_192,
+    }
+    idle = {
+        "id": "v",
+        "type": "vlm",
+        "state": "not-loaded",
+        "max_context_length": 131_072,
+        "capabilities": ["tool_use"],
+    }
     answer = {"data": [loaded, idle]}
     assert from_lm_studio(answer, "q") == Facts("server", 8_192, images=False)
     assert from_lm_studio(answer, "v") == Facts("server", tools=True, images=True)
@@ -124,7 +136,9 @@ def test_the_context_of_a_running_ollama_model() -> None:
     assert running_window({"models": [{"name": "other", "context_length": 5}]}, "q") is None
 
 
-@pytest.mark.parametrize("odd", [None, [], {}, "x", 5, {"data": 5}, {"data": [5, None]}, {"models": {}}, {"data": [{}]}])
+@pytest.mark.parametrize(
+    "odd", [None, [], {}, "x", 5, {"data": 5}, {"data": [5, None]}, {"models": {}}, {"data": [{}]}]
+)
 def test_odd_answers_say_nothing(odd: Any) -> None:
     assert from_list(odd, "m") is None
     assert from_props(odd) is None

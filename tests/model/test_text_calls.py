@@ -96,7 +96,7 @@ def test_a_call_that_is_cut_off_never_runs(answer: str, text: str, calls: Calls)
 def test_text_is_handed_on_promptly(answer: str) -> None:
     """What is talk only is shown when it cannot be a call any more, not at the end; the value of a parameter
     that was begun may go on with anything, though."""
-    if "parameter" in answer and "</function>" not in answer or answer.endswith(('"path": "a', "half of it")):
+    if ("parameter" in answer and "</function>" not in answer) or answer.endswith(('"path": "a', "half of it")):
         return
     finder = CallFinder(TOOLS)
     more = "\n\nSo much for that. Now to something else entirely.\n"

@@ -3,7 +3,7 @@ import pytest
 
 from agent_cli.model.base import Learnt, ModelError, ModelRequest, ToolSpec
 from agent_cli.model.chat_completions import ChatDialect
-from agent_cli.model.dialect import repaired
+from agent_cli.model.dialect import lesson
 from agent_cli.model.info import Facts, ModelInfo, Source
 from agent_cli.model.provider_table import Route
 from agent_cli.model.text_tools import as_text, needs_text
@@ -13,7 +13,9 @@ TOOL = ToolSpec("read", "Reads a file.\n", {"type": "object", "properties": {"pa
 PICTURE = Image("image/png", "QUJD")
 MESSAGES: tuple[Message, ...] = (
     UserMessage(id="u", text="go"),
-    AssistantMessage(id="a", text="Both.", calls=(ToolCall("1", "read", '{"path": "é"}'), ToolCall("2", "read", "no"))),
+    AssistantMessage(
+        id="a", text="Both.", calls=(ToolCall("1", "read", '{"path": "é"}'), ToolCall("2", "read", "no"))
+    ),
     ToolResult(id="r", call_id="1", tool="read", status="ok", text="one"),
     ToolResult(id="s", call_id="2", tool="read", status="failed", text="two", images=(PICTURE,)),
     AssistantMessage(id="b", text="So."),
@@ -62,7 +64,12 @@ def test_a_request_without_tools_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("source", "tools", "needed"),
-    [("configuration", False, True), ("server", False, True), ("server", True, False), ("catalogue", False, False)],
+    [
+        ("configuration", False, True),
+        ("server", False, True),
+        ("server", True, False),
+        ("catalogue", False, False),
+    ],
 )
 def test_who_is_told_in_words(source: Source, tools: bool, needed: bool) -> None:
     assert needs_text(Learnt(), ModelInfo("p/m").plus(Facts(source, tools=tools))) is needed
@@ -84,13 +91,15 @@ def test_who_is_told_in_words(source: Source, tools: bool, needed: bool) -> None
 def test_how_servers_refuse_tools(status: int, message: str) -> None:
     dialect = ChatDialect(Route("p/m", "p", "m", "chat_completions", "http://x"))
     written = dialect.write(ASK, Learnt())
-    repair = repaired(dialect, written.body, ModelError("bad_request", message, status=status), Learnt())
-    assert repair is not None and repair[0].refused == ("tools",)
+    repair = lesson(dialect, written, ModelError("bad_request", message, status=status), Learnt())
+    assert repair is not None and repair.learnt.refused == ("tools",)
 
 
-@pytest.mark.parametrize("message", ["Invalid tool call id", "tool_choice is not supported", "messages.3: unknown tool"])
+@pytest.mark.parametrize(
+    "message", ["Invalid tool call id", "tool_choice is not supported", "messages.3: unknown tool"]
+)
 def test_other_refusals_are_something_else(message: str) -> None:
     dialect = ChatDialect(Route("p/m", "p", "m", "chat_completions", "http://x"))
     written = dialect.write(ASK, Learnt())
-    repair = repaired(dialect, written.body, ModelError("bad_request", message, status=400), Learnt())
-    assert repair is None or "tools" not in repair[0].refused
+    repair = lesson(dialect, written, ModelError("bad_request", message, status=400), Learnt())
+    assert repair is None or "tools" not in repair.learnt.refused

@@ -11,7 +11,9 @@ LS: Calls = [("shell", {"command": "ls -la"})]
 BOTH: Calls = [*READ, *LS]
 CODE = 'def f(x):\n    return {"a": [x, "</p>"]}\n\nif __name__ == "__main__":\n    print(f(1))'
 WRITE: Calls = [("write_file", {"path": "f.py", "content": CODE})]
-_CODE_JSON = '"def f(x):\\n    return {\\"a\\": [x, \\"</p>\\"]}\\n\\nif __name__ == \\"__main__\\":\\n    print(f(1))"'
+_CODE_JSON = (
+    '"def f(x):\\n    return {\\"a\\": [x, \\"</p>\\"]}\\n\\nif __name__ == \\"__main__\\":\\n    print(f(1))"'
+)
 _READ = '{"name": "read_file", "arguments": {"path": "a.py"}}'
 _LS = '{"name": "shell", "arguments": {"command": "ls -la"}}'
 _WRITE = f'{{"name": "write_file", "arguments": {{"path": "f.py", "content": {_CODE_JSON}}}}}'
