@@ -19,7 +19,7 @@ from ..config.schema import Timeouts
 from .base import ModelError
 from .certificates import tls_context as tls_context
 from .proxies import Proxy, proxy_for
-from .unreachable import Hop, broken, proxy_refused, reason, too_slow
+from .unreachable import Hop, broken, proxy_broke, proxy_refused, reason, too_slow
 
 if not TYPE_CHECKING and "httpx" not in sys.modules:
     sys.modules.setdefault("httpx._main", None)  # its command line, which would load click, rich and pygments
@@ -273,8 +273,10 @@ def _translated(url: httpx.URL, way: _Way | None = None) -> Iterator[None]:
 def _proxy_failure(error: httpx.ProxyError, way: _Way | None) -> ModelError:
     """What a proxy said to CONNECT: the library puts status and reason into the text."""
     status, _, words = str(error).partition(" ")
-    if way is None or way.via is None or not status.isdigit():
+    if way is None or way.via is None:
         return ModelError("connection", f"the proxy failed: {reason(error)}")
+    if not status.isdigit():  # SOCKS has no status that is known here
+        return proxy_broke(reason(error), way.via)
     return proxy_refused(way.place, int(status), words, way.via)
 
 

@@ -30,12 +30,15 @@ from .chat_request import chat_messages, fitting, tool_json
 from .classify import classify
 from .dialect import Json, Repair, Written, known_effort
 from .info import ModelInfo
+from .inquiry import Inquiry
 from .provider_table import Route
 from .server_facts import OLLAMA_WINDOW
+from .stream_json import Mender, count_of, decoded, text_of
 from .surrogates import mended
 from .text_tools import TOOLS_REPAIR
 
-_CHARS_A_TOKEN = 6
+_USUAL_CHARS_A_TOKEN = 4
+_MOST_CHARS_A_TOKEN = 6
 """More than any usual text has, so that a request is called too long only when it surely is."""
 _NO_THINKING = "This model takes no effort of thinking; it is left out from now on."
 _NO_IMAGES = "This model takes no pictures; they are left out from now on."
@@ -52,10 +55,11 @@ class OllamaDialect:
         Repair("images", re.compile(r"image|vision|multimodal", re.IGNORECASE), _NO_IMAGES, (400, 422, 500)),
     )
 
-    def __init__(self, route: Route, info: Callable[[], ModelInfo]) -> None:
-        """`info` tells what is known of the model by now."""
+    def __init__(self, route: Route, inquiry: Inquiry) -> None:
+        """`inquiry` knows what the server said of the model by now."""
         self._route = route
-        self._info = info
+        self._inquiry = inquiry
+        self._sent_chars = 0
 
     def headers(self) -> Mapping[str, str]:
         """The key, which only a hosted Ollama wants."""
@@ -67,7 +71,7 @@ class OllamaDialect:
         Raises:
             ModelError: `context_overflow` when the request cannot fit the context.
         """
-        info = self._info()
+        info = self._inquiry.info
         window = info.context_window or OLLAMA_WINDOW
         options: Json = {"num_ctx": window}
         if request.max_output_tokens is not None:
@@ -83,7 +87,8 @@ class OllamaDialect:
         pairs = list(chat_messages(request, quirks, self._route, pictures=pictures))
         names: dict[str, str] = {}
         body["messages"] = [_own(message, names) for _, message in pairs]
-        _check_size(body, window, self._route)
+        self._sent_chars = _size(body)
+        _check_size(self._sent_chars, window, self._route)
         return Written(body, tuple(source for source, _ in pairs))
 
     def sends(self, repair: Repair, body: Json) -> bool:
@@ -93,17 +98,33 @@ class OllamaDialect:
         return {"effort": "think"}.get(repair.name, repair.name) in body
 
     def reader(self) -> "OllamaReader":
-        """For the answer of one request."""
-        return OllamaReader(self._route.provider)
+        """For the answer of the request written last."""
+        return OllamaReader(self._route.provider, self._read)
+
+    def _read(self, usage: Usage) -> None:
+        """Tell the user when the server has cut the request. The count of what it read may leave out what it
+        had in its cache, so that a small one proves nothing; cut requests fill half of the context or more."""
+        window, read = self._inquiry.info.context_window, usage.input
+        about = self._sent_chars // _USUAL_CHARS_A_TOKEN
+        if window is None or read is None or usage.cache_read is not None:
+            return
+        if about > 0.8 * window and 0.45 * window <= read < 0.6 * about:
+            self._inquiry.tell(
+                f"Ollama read {read:,} tokens of about {about:,}: it has probably cut the beginning of the "
+                "conversation. Update Ollama, or give this model a larger `context_window`."
+            )
 
 
 class OllamaReader:
     """Understands one answer: a JSON object a line, the last one with `done`."""
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, told: Callable[[Usage], None] | None = None) -> None:
+        """`told` is called with what the answer used."""
         self._provider = provider
+        self._told = told
         self._rest = b""
         self._thought = ""
+        self._mender = Mender()
         self._calls = 0
         self._why = ""
         self.usage: Usage | None = None
@@ -131,13 +152,13 @@ class OllamaReader:
             ModelError: it is an error, or no answer at all.
         """
         try:
-            pretty = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeError):
+            one = decoded(data)
+        except ModelError:
             if data.lstrip()[:1] == b"<":
                 raise classify(200, data.decode("utf-8", "replace")) from None
             yield from self.feed(data)
             return
-        yield from self._object(pretty)
+        yield from self._object(one)
 
     def end(self) -> Iterator[ModelEvent]:
         """The last events, when no more bytes come.
@@ -161,10 +182,11 @@ class OllamaReader:
         if self.done or not (line := line.strip()):
             return
         try:
-            yield from self._object(msgspec.json.decode(line))
-        except (msgspec.DecodeError, UnicodeError) as error:
-            shown = line[:200].decode("utf-8", "replace")
-            raise ModelError("malformed", f"not JSON in the stream: {shown}", usage=self.usage) from error
+            chunk = decoded(line)
+        except ModelError as error:
+            error.usage = self.usage
+            raise
+        yield from self._object(chunk)
 
     def _object(self, chunk: Any) -> Iterator[ModelEvent]:
         if not isinstance(chunk, dict) or chunk.get("error") or not ({"message", "done"} & chunk.keys()):
@@ -176,17 +198,17 @@ class OllamaReader:
             self.done = True
             self._why = str(chunk.get("done_reason") or "")
             self.usage = read_usage(chunk)
+            if self._told is not None:
+                self._told(self.usage)
             yield UsageReport(self.usage)
 
     def _message(self, message: Json) -> Iterator[ModelEvent]:
-        thought = message.get("thinking")
-        if isinstance(thought, str) and thought:
+        if thought := text_of(message.get("thinking")):
             self._thought += thought
             yield ReasoningPiece(mended(thought))
-        text = message.get("content")
-        if isinstance(text, str) and text:
+        if text := self._mender.mend(text_of(message.get("content"))):
             yield from self._reasoning_done()
-            yield TextPiece(mended(text))
+            yield TextPiece(text)
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             yield from self._reasoning_done()
@@ -221,9 +243,9 @@ class OllamaReader:
 
 def read_usage(chunk: Json) -> Usage:
     """Token counts of the last object. `prompt_eval_count` includes what came from the cache."""
-    total, cached = _count(chunk.get("prompt_eval_count")), _count(chunk.get("prompt_eval_cached_count"))
+    total, cached = count_of(chunk.get("prompt_eval_count")), count_of(chunk.get("prompt_eval_cached_count"))
     fresh = total if total is None or cached is None else max(0, total - cached)
-    return Usage(input=fresh, output=_count(chunk.get("eval_count")), cache_read=cached)
+    return Usage(input=fresh, output=count_of(chunk.get("eval_count")), cache_read=cached)
 
 
 def _own(message: Json, names: dict[str, str]) -> Json:
@@ -264,13 +286,17 @@ def _think(effort: str, info: ModelInfo, route: Route) -> bool | str | None:
     return effort != "none"
 
 
-def _check_size(body: Json, window: int, route: Route) -> None:
+def _size(body: Json) -> int:
+    """Characters of text; pictures do not count."""
+    tools = len(msgspec.json.encode(body["tools"])) if "tools" in body else 0
+    return tools + sum(len(message["content"]) for message in body["messages"])
+
+
+def _check_size(chars: int, window: int, route: Route) -> None:
     """Raises:
     ModelError: even the fewest tokens that the text can be are more than the context holds.
     """
-    texts = sum(len(message["content"]) for message in body["messages"])
-    tools = len(msgspec.json.encode(body["tools"])) if "tools" in body else 0
-    least = (texts + tools) // _CHARS_A_TOKEN
+    least = chars // _MOST_CHARS_A_TOKEN
     if least > window:
         raise ModelError(
             "context_overflow",
@@ -285,10 +311,6 @@ def _json_inside(error: Any) -> Any:
     if not isinstance(error, str) or not error.lstrip().startswith("{"):
         return None
     try:
-        return msgspec.json.decode(error)
-    except (msgspec.DecodeError, UnicodeError):
+        return decoded(error.encode())
+    except (ModelError, UnicodeError):
         return None
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None

@@ -130,7 +130,7 @@ def _dialect(route: Route, inquiry: "Inquiry") -> Dialect:
         case "ollama_chat":
             from .ollama_chat import OllamaDialect
 
-            return OllamaDialect(route, lambda: inquiry.info)
+            return OllamaDialect(route, inquiry)
     from .chat_completions import ChatDialect
 
     return ChatDialect(route)

@@ -55,7 +55,7 @@ def test_an_unknown_key_is_told_with_its_line_and_the_nearest_one(tmp_path: Path
         (
             "providers:\n  a: {}\n  b:\n    wire: http",
             "c.yaml:4: providers.b.wire: Invalid enum value 'http'; write one of chat_completions, "
-            "anthropic_messages, openai_responses, litellm",
+            "ollama_chat, anthropic_messages, openai_responses, litellm",
         ),
         (
             "tools:\n  shell:\n    env:\n      A: ok\n      PORT: 80",

@@ -152,6 +152,30 @@ class Proxy(Listener):
         await _relay((reader, writer), behind)
 
 
+class Socks(Listener):
+    """A SOCKS5 proxy (RFC 1928) that resolves names itself."""
+
+    def __init__(self, hosts: dict[str, int], *, refuses: bool = False) -> None:
+        super().__init__()
+        self._hosts = hosts
+        self._refuses = refuses
+        self.asked: list[tuple[str, int]] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly((await reader.readexactly(2))[1])
+        writer.write(b"\x05\x00")
+        _, _, _, kind = await reader.readexactly(4)
+        assert kind == 3, "names go to the proxy unresolved"
+        host = (await reader.readexactly((await reader.readexactly(1))[0])).decode()
+        port = int.from_bytes(await reader.readexactly(2), "big")
+        self.asked.append((host, port))
+        refused = self._refuses or host not in self._hosts
+        writer.write(b"\x05" + (b"\x02" if refused else b"\x00") + b"\x00\x01" + bytes(6))
+        await writer.drain()
+        if not refused:
+            await _relay((reader, writer), await asyncio.open_connection("127.0.0.1", self._hosts[host]))
+
+
 def authority(folder: Path, name: str = "Example Corp") -> tuple[trustme.CA, str]:
     """A certificate authority of our own and the path of its certificate."""
     made = trustme.CA(organization_name=name)

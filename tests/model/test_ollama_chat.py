@@ -24,6 +24,7 @@ from agent_cli.model.base import (
     UsageReport,
 )
 from agent_cli.model.info import Facts, ModelInfo
+from agent_cli.model.inquiry import Inquiry
 from agent_cli.model.native import NativeModel, encode
 from agent_cli.model.ollama_chat import OllamaDialect, OllamaReader
 from agent_cli.model.provider_table import PROVIDERS, Route
@@ -75,7 +76,7 @@ def read(data: bytes, size: int = 0) -> list[ModelEvent]:
 def body(
     request: ModelRequest = ASK, learnt: Learnt | None = None, info: ModelInfo = INFO, **route: Any
 ) -> dict[str, Any]:
-    dialect = OllamaDialect(msgspec.structs.replace(ROUTE, **route), lambda: info)
+    dialect = OllamaDialect(msgspec.structs.replace(ROUTE, **route), Inquiry(info))
     return dialect.write(request, learnt or Learnt()).body
 
 
@@ -120,6 +121,11 @@ EXPECTED = [
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 64])
 def test_an_answer_however_it_is_cut(size: int) -> None:
     assert read(FULL, size) == EXPECTED
+
+
+def test_a_character_that_comes_in_halves_is_put_together() -> None:
+    data = b'{"message":{"content":"a\\ud83c"},"done":false}\n{"message":{"content":"\\udf89b"},"done":false}\n'
+    assert read(data + lines(done()))[:2] == [TextPiece("a"), TextPiece("🎉b")]
 
 
 def test_how_answers_end() -> None:
@@ -256,6 +262,31 @@ def test_a_request_that_cannot_fit_is_not_sent() -> None:
     assert (caught.value.kind, caught.value.limit_tokens) == ("context_overflow", 32_768)
     assert "context_window" in caught.value.message
     assert body(long, info=INFO.plus(Facts("configuration", 131_072)))
+
+
+@pytest.mark.parametrize(
+    ("words", "counts", "told"),
+    [
+        (35_000, {"prompt_eval_count": 16_400}, True),  # half of the context is left of it
+        (35_000, {"prompt_eval_count": 33_000}, False),
+        (35_000, {"prompt_eval_count": 900}, False),  # the rest may have been in the cache
+        (35_000, {"prompt_eval_count": 16_400, "prompt_eval_cached_count": 16_000}, False),
+        (35_000, {}, False),
+        (20_000, {"prompt_eval_count": 16_400}, False),
+    ],
+)
+async def test_a_server_that_cut_a_request_is_found_out(words: int, counts: dict[str, int], told: bool) -> None:
+    long = msgspec.structs.replace(ASK, messages=(UserMessage(id="u", text="wrd " * words),))
+    async with SideServer(
+        {"/api/show": SHOW, "/api/ps": {"models": []}}, [[piece(content="a"), done(**counts)], [done()]]
+    ) as server:
+        model = await opened(server)
+        assert (await answer(model, long)).text == "a"
+        notices = [event.text async for event in model.stream(ASK) if isinstance(event, Adjusted)]
+        assert [("16,400 tokens of about 35,0" in text, "cut" in text) for text in notices] == [
+            (True, True)
+        ] * told
+        await model.aclose()
 
 
 async def test_a_call_over_a_socket() -> None:

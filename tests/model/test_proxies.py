@@ -9,7 +9,7 @@ from agent_cli.model.errors import explain
 from agent_cli.model.proxies import excluded_by, proxy_for
 from agent_cli.model.unreachable import Unreachable
 
-from .network import Listener, Proxy, Tls, authority
+from .network import Listener, Proxy, Socks, Tls, authority
 from .reaching import answer, clear, failure
 from .server import Reply, Server
 
@@ -121,6 +121,26 @@ async def test_a_server_is_reached_through_the_proxy(
     assert "authorization" not in asked.headers and "x-team" not in asked.headers
     assert server.requests[0].headers["x-team"] == "tools"
     assert server.requests[0].headers["authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_a_server_is_reached_through_a_socks_proxy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refuses: bool
+) -> None:
+    ca, certificate = authority(tmp_path)
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", certificate)
+    async with (
+        Server(then=Reply(text="hi")) as server,
+        Tls(server.port, ca, HOST) as front,
+        Socks({HOST: front.port}, refuses=refuses) as proxy,
+    ):
+        monkeypatch.setenv("ALL_PROXY", f"socks5h://127.0.0.1:{proxy.port}")
+        if refuses:
+            error = await failure(f"https://{HOST}/v1")
+            assert error.kind == "connection" and "proxy" in error.message and "ALL_PROXY" in error.message
+        else:
+            assert (await answer(f"https://{HOST}/v1")).text == "hi"
+    assert set(proxy.asked) == {(HOST, 443)}
 
 
 async def test_a_proxy_gets_its_user_name_and_password(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
