@@ -50,7 +50,7 @@ class CallFinder:
             yield from self._release(len(self._text))
             yield event
             return
-        yield from self._release(len(self._text[: self._candidate].rstrip()))
+        yield from self._release(self._candidate)
         for index, (name, arguments) in enumerate(reading.calls):
             yield CallStart(index, "", name)
             yield CallPiece(index, arguments)
@@ -76,14 +76,10 @@ class CallFinder:
             self._candidate = None
 
     def _held_from(self) -> int:
-        """Where what is held back begins; white space before it is, too."""
+        """Where what is held back begins."""
         if self._candidate is not None:
-            end = self._candidate
-        elif self._places.hold is not None:
-            end = self._places.hold
-        else:
-            end = len(self._text)
-        return max(self._sent, len(self._text[self._sent : end].rstrip()) + self._sent)
+            return self._candidate
+        return len(self._text) if self._places.hold is None else self._places.hold
 
     def _release(self, end: int) -> Iterator[ModelEvent]:
         if end > self._sent:

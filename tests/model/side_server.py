@@ -23,9 +23,14 @@ class SideServer:
     """
 
     def __init__(
-        self, answers: Mapping[str, Any] | None = None, chats: Sequence[Chat] = (), *, delay_s: float = 0.0
+        self,
+        answers: Mapping[str, Any] | None = None,
+        chats: Sequence[Chat] = (),
+        *,
+        delay_s: float = 0.0,
+        chat_delay_s: float = 0.0,
     ) -> None:
-        """`delay_s` is the silence before each of `answers`, not before chats. An answer may be a list of
+        """`delay_s` is the silence before each of `answers`, `chat_delay_s` the one before a chat. An answer may be a list of
         several, used in turn, when it is in a tuple."""
         self._answers = {
             path: list(body) if isinstance(body, tuple) else body for path, body in (answers or {}).items()
@@ -33,6 +38,7 @@ class SideServer:
         self._turns = {path for path, body in (answers or {}).items() if isinstance(body, tuple)}
         self._chats = list(chats)
         self._delay_s = delay_s
+        self._chat_delay_s = chat_delay_s
         self._tasks: set[asyncio.Task[None]] = set()
         self.asked: list[tuple[str, str, Any]] = []
         self.headers: list[str] = []
@@ -77,6 +83,8 @@ class SideServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         self.headers.append(head)
         method, path, _ = head.split(" ", 2)
+        if path.startswith("http://"):  # as a proxy is asked
+            path = "/" + path.split("/", 3)[3]
         length = next(
             (line.split(":")[1] for line in head.lower().split("\r\n") if line.startswith("content-length")), "0"
         )
@@ -94,6 +102,7 @@ class SideServer:
         return True
 
     async def _chat(self, writer: asyncio.StreamWriter, chat: Chat) -> bool:
+        await asyncio.sleep(self._chat_delay_s)
         if isinstance(chat, tuple):
             await _reply(writer, *chat)
             return True

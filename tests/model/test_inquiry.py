@@ -184,3 +184,38 @@ async def test_a_server_that_was_started_anew_is_believed(learnt: int) -> None:
 def test_an_inquiry_without_a_route_asks_nothing() -> None:
     assert Inquiry(ModelInfo("p/m")).info == ModelInfo("p/m")
     assert questions(Route("a/b", "a", "b", "anthropic_messages", "http://127.0.0.1:1"), ModelInfo("a/b")) == []
+
+
+async def remote(server: SideServer, monkeypatch: pytest.MonkeyPatch) -> NativeModel:
+    """A model of a server far away, as seen through a proxy."""
+    monkeypatch.setenv("HTTP_PROXY", server.root)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    config = Config(providers={"far": Provider(base_url="http://api.example.com/v1")})
+    model = await open_model("far/m", config, {})
+    assert isinstance(model, NativeModel)
+    return model
+
+
+async def test_a_server_far_away_is_asked_beside_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {
+        "data": [
+            {"id": "m", "context_length": 64_000, "pricing": {"prompt": "0.000001", "completion": "0.000002"}}
+        ]
+    }
+    async with SideServer({"/v1/models": listed}, [[CHUNK], [CHUNK]], chat_delay_s=0.3) as server:
+        model = await remote(server, monkeypatch)
+        await said(model)
+        assert (model.info.context_window, model.info.prices.output) == (64_000, 2)
+        await said(model)
+        assert server.paths().count("/v1/models") == 1
+        await model.aclose()
+
+
+async def test_a_slow_server_far_away_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with SideServer({"/v1/models": {"data": []}}, [[CHUNK]], delay_s=30.0) as server:
+        model = await remote(server, monkeypatch)
+        started = time.monotonic()
+        await said(model)
+        assert time.monotonic() - started < 1.0
+        assert not any("_ask" in repr(task.get_coro()) for task in asyncio.all_tasks())
+        await model.aclose()

@@ -328,7 +328,7 @@ async def test_a_model_without_tools_is_told_of_them_in_words() -> None:
         model = await opened(server)
         events = [event async for event in model.stream(ASK) if not isinstance(event, Alive)]
         assert isinstance(events[0], Adjusted) and "in words" in events[0].text
-        assert events[1] == TextPiece("I read it.")
+        assert events[1] == TextPiece("I read it.\n")
         assert [each for each in events[2:-1] if not isinstance(each, UsageReport)] == [
             CallStart(0, "", "read"),
             CallPiece(0, '{"path": "x"}'),

@@ -1,13 +1,29 @@
+import json
+
 import msgspec
 import pytest
 
-from agent_cli.model.base import Learnt, ModelError, ModelRequest, ToolSpec
+from agent_cli.config.schema import Config, ModelOverride, Provider
+from agent_cli.model.base import (
+    Adjusted,
+    CallStart,
+    Finished,
+    Learnt,
+    Model,
+    ModelError,
+    ModelRequest,
+    TextPiece,
+    ToolSpec,
+)
 from agent_cli.model.chat_completions import ChatDialect
 from agent_cli.model.dialect import lesson
 from agent_cli.model.info import Facts, ModelInfo, Source
 from agent_cli.model.provider_table import Route
+from agent_cli.model.providers import open_model
 from agent_cli.model.text_tools import as_text, needs_text
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+
+from .side_server import SideServer
 
 TOOL = ToolSpec("read", "Reads a file.\n", {"type": "object", "properties": {"path": {"type": "string"}}})
 PICTURE = Image("image/png", "QUJD")
@@ -103,3 +119,49 @@ def test_other_refusals_are_something_else(message: str) -> None:
     written = dialect.write(ASK, Learnt())
     repair = lesson(dialect, written, ModelError("bad_request", message, status=400), Learnt())
     assert repair is None or "tools" not in repair.learnt.refused
+
+
+def sse(text: str) -> str:
+    chunk = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]}
+    return f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n"
+
+
+async def served(server: SideServer, facts: ModelOverride | None = None) -> Model:
+    models = {"m": facts} if facts else {}
+    return await open_model("mine/m", Config(providers={"mine": Provider(base_url=server.url, models=models)}), {})
+
+
+CALL = 'Let me look.\n\n<tool_call>\n{"name": "read", "arguments": {"path": "x"}}\n</tool_call>'
+
+
+async def test_a_server_without_tools_is_spoken_to_in_words_from_then_on() -> None:
+    refusal = (400, {"error": {"message": '"auto" tool choice requires --enable-auto-tool-choice'}})
+    async with SideServer({}, [refusal, [sse(CALL)], [sse("done")]]) as server:
+        model = await served(server)
+        events = [event async for event in model.stream(ASK)]
+        told = [event.text for event in events if isinstance(event, Adjusted)]
+        assert len(told) == 1 and told[0].startswith("This server takes no tools")
+        assert [event.name for event in events if isinstance(event, CallStart)] == ["read"]
+        assert [event async for event in model.stream(ASK)][-1] == Finished("stop", "stop")
+        assert ["tools" in body for body in server.bodies()] == [True, False, False]
+        await model.aclose()
+
+
+async def test_a_model_configured_to_take_no_tools_is_never_sent_them() -> None:
+    async with SideServer({}, [[sse(CALL)], [sse(CALL)]]) as server:
+        model = await served(server, ModelOverride(tools=False))
+        assert [event async for event in model.stream(ASK)][-1] == Finished("tool_calls", "stop")
+        final = [event async for event in model.stream(msgspec.structs.replace(ASK, may_call=False))]
+        assert final[-1] == Finished("stop", "stop")  # it must be text, so it is
+        assert not any("tools" in body for body in server.bodies())
+        await model.aclose()
+
+
+async def test_calls_as_text_from_a_server_that_took_the_tools() -> None:
+    async with SideServer({}, [[sse(CALL)]]) as server:
+        model = await served(server)
+        events = [event async for event in model.stream(ASK)]
+        assert "".join(event.text for event in events if isinstance(event, TextPiece)) == "Let me look.\n\n"
+        assert events[-1] == Finished("tool_calls", "stop")
+        assert "tools" in server.bodies()[0]
+        await model.aclose()
