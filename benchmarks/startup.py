@@ -20,6 +20,8 @@ ANSWER = (
 )  # fmt: skip
 REFUSAL = b"HTTP/1.1 400 X\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
 """Ends a run whose request has been timed."""
+MISSING = REFUSAL.replace(b"400", b"404")
+"""To what the program asks a server about its model."""
 _SLOW_RUNS = 3
 WIRES = ("anthropic_messages", "openai_responses", "litellm")
 
@@ -123,6 +125,7 @@ def until_request(folder: Path, env: dict[str, str], server: "Listener", *option
         cwd=folder / "work",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     server.arrived.wait(20)
     took = server.at - began
@@ -155,6 +158,9 @@ class Listener:
                 return
             with connection:
                 data = connection.recv(65536)
+                if data.startswith(b"GET "):
+                    connection.sendall(MISSING)
+                    continue
                 self.at = time.perf_counter()
                 self.arrived.set()
                 head, _, body = data.partition(b"\r\n\r\n")

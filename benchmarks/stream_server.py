@@ -59,6 +59,9 @@ def serve(tokens: int) -> None:
         connection, _ = listener.accept()
         with connection:
             path = _request(connection)
+            if not path:
+                connection.sendall(b"HTTP/1.1 404 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                continue
             token = {"/messages": anthropic, "/responses": responses}.get(path[path.rfind("/") :], chat)
             before, behind = ends(path)
             connection.sendall(HEAD + before)
@@ -76,8 +79,10 @@ def _data(event: dict[str, object], name: str = "") -> bytes:
 
 
 def _request(connection: socket.socket) -> str:
-    """Read one request; returns its path."""
+    """Read one request; returns its path, empty for one that only asks about the model."""
     data = connection.recv(65536)
+    if data.startswith(b"GET "):
+        return ""
     head, _, body = data.partition(b"\r\n\r\n")
     length = int(re.search(rb"(?i)content-length: (\d+)", head).group(1))  # type: ignore[union-attr]
     while len(body) < length:

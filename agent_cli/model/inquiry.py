@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .base import Adjusted, Learnt, ModelError
-from .errors import explain
 from .info import Facts, ModelInfo
 from .provider_table import PROVIDERS, Route
 from .server_facts import decoded, from_list, from_lm_studio, from_ollama, from_props, running_window
@@ -65,8 +64,7 @@ class Inquiry:
 
     def tell(self, text: str) -> None:
         """Have the user told."""
-        name = self._info.name
-        self._notice = Adjusted(text, explain(ModelError("context_overflow", text), name))
+        self._notice = Adjusted(text)
 
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:

@@ -312,8 +312,9 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session_closed"):
 
 AnyEvent = (
     SessionStarted | TurnStarted | StepStarted | TextDelta | ReasoningDelta | RetryScheduled
-    | StreamSilent | FellBack | AnswerCompleted | ToolCallRequested | ToolCallStarted | ToolOutput | ToolCallFinished
-    | ApprovalRequested | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | Notice
+    | StreamSilent | FellBack | AnswerCompleted
+    | ToolCallRequested | ToolCallStarted | ToolOutput | ToolCallFinished | ApprovalRequested
+    | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | Notice
     | Compacted | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
     | OperationCompleted | OperationFailed | SessionClosed
 )  # fmt: skip
