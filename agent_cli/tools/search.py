@@ -119,8 +119,9 @@ def _matches_outcome(matches: Matches, found: Found, place: Place, limit: int) -
     else:
         lines.append(f"[{counted(count, 'match', 'matches')} in {counted(files, 'file')}]")
     lines += _errors_note(found) + skipped_note(found, place)
-    more = " or more" if matches.more or found.cut else ""
-    return ToolOutcome(text="\n".join(lines), display=f"{count}{more} matches in {counted(files, 'file')}")
+    least = "at least " if matches.more or found.cut else ""
+    display = f"{least}{counted(count, 'match', 'matches')} in {counted(files, 'file')}"
+    return ToolOutcome(text="\n".join(lines), display=display)
 
 
 class GlobParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -108,7 +108,7 @@ def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) 
         for pairs in (list(zip(row, widths, strict=True)) for row in rows)
     ]
     notes = [f"{totals.unpriced} requests have no known price."] if totals.unpriced else []
-    if today_usd is not None:
+    if today_usd:
         notes.append(f"${today_usd:.{4 if today_usd < 0.1 else 2}f} today, all sessions together.")
     return [f"  {line}".rstrip() for line in (*aligned, *notes)]
 
