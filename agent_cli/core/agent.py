@@ -73,9 +73,9 @@ class Agent:
     def snapshot(self) -> Snapshot:
         """The state right now."""
         queued = tuple(
-            operation.text
+            name
             for submission_id, operation in self._waiting.items()
-            if isinstance(operation, UserInput) and submission_id != self._running
+            if submission_id != self._running and (name := _queued_name(operation))
         )
         busy = self._active is not None and not self._bus.has_ended(self._running)
         return self._handlers.snapshot(busy=busy, queued=queued)
@@ -222,6 +222,17 @@ class Agent:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._handlers.aclose(), _SHUTDOWN_S)
         self._bus.emit(SessionClosed(session_id=self._handlers.session.header.session_id, error=error))
+
+
+def _queued_name(operation: Operation) -> str:
+    """What is shown of a task that waits; empty for what does not wait its turn."""
+    match operation:
+        case UserInput(text=text):
+            return text
+        case Undo() | Redo() | Compact():
+            return f"/{type(operation).__name__.lower()}"
+        case _:
+            return ""
 
 
 def _completed(submission: Submission) -> OperationCompleted:

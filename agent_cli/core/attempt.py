@@ -10,6 +10,9 @@ from ..protocol.records import ModelCalled
 from ..protocol.usage import CallKind, Usage
 from .session import Session
 
+_WHOLE: frozenset[Finish] = frozenset({"stop", "tool_calls"})
+"""Only calls of an answer that ended as answers do may run."""
+
 
 class Attempt:
     """One call, through all its retries: each failed attempt is booked on its own."""
@@ -20,9 +23,9 @@ class Attempt:
         model: Model,
         kind: CallKind,
         turn_id: str,
-        book: Callable[[float | None], None],
+        book: Callable[[ModelCalled], None],
     ) -> None:
-        """`book` is told the cost of each attempt in US dollars, None when it is unknown."""
+        """`book` is told of each attempt when it is over."""
         self._session = session
         self._kind: CallKind = kind
         self._turn_id = turn_id
@@ -59,7 +62,10 @@ class Attempt:
         self.first_token_s = None
 
     def close(self, outcome: str, *, usage: Usage | None = None, keep_text: bool = True) -> None:
-        """Book the last attempt, which did not come to its end; keep what it had said, if it is wanted."""
+        """Book the last attempt, which did not come to its end; keep what it had said, if it is wanted. One
+        that was still to be made is not booked."""
+        if time.monotonic() < self._started:
+            return
         partial = self._assembler.answer()
         entry = self._entry(outcome, usage or partial.usage)
         if self.shows and keep_text and partial.text.strip():
@@ -68,10 +74,10 @@ class Attempt:
             self._append(entry)
 
     def save(self) -> tuple[Answer, AssistantMessage | None]:
-        """Book a finished attempt and save its answer, calls cut off by the output limit left out."""
+        """Book a finished attempt and save its answer, without calls that may be incomplete."""
         answer = self._assembler.answer()
         entry = self._entry(answer.finish, answer.usage)
-        calls = () if answer.finish in ("length", "content_filter") or self._kind == "limit" else answer.calls
+        calls = answer.calls if answer.finish in _WHOLE and self._kind != "limit" else ()
         if not self.shows or not (answer.text.strip() or calls):
             self._append(entry)
             return answer, None
@@ -81,7 +87,7 @@ class Attempt:
 
     def _append(self, entry: ModelCalled, *messages: AssistantMessage) -> None:
         self._session.append(entry, *messages)
-        self._book(entry.cost_usd)
+        self._book(entry)
 
     def _message(self, answer: Answer, calls: tuple[ToolCall, ...], finish: Finish) -> AssistantMessage:
         return AssistantMessage(

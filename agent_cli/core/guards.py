@@ -33,20 +33,23 @@ class RepetitionGuard:
         self._tools: list[str] = []
         self._hinted = False
         self._malformed: list[str] = []
+        self._now: list[tuple[str, str]] = []
+        """Signature and tool of the calls since the last check."""
+        self._unreadable: list[str] = []
+        self._readable = False
 
     def saw(self, call: ToolCall, result: ToolResult) -> None:
         """Note a finished call."""
         waits = result.command and _POLLING.match(result.command)
-        self._signatures.append(new_id("wait") if waits else _signature(call, result))
-        self._tools.append(call.name)
+        self._now.append((new_id("wait") if waits else _signature(call, result), call.name))
 
     def saw_malformed(self, tool: str) -> None:
         """Note a call whose arguments could not be read."""
-        self._malformed.append(tool)
+        self._unreadable.append(tool)
 
     def saw_wellformed(self) -> None:
         """Note that a call could be read."""
-        self._malformed.clear()
+        self._readable = True
 
     def forget(self) -> None:
         """Begin anew: a person says to go on."""
@@ -56,7 +59,9 @@ class RepetitionGuard:
         self._hinted = False
 
     def check(self) -> Alarm | None:
-        """The alarm to act on now, if any; each streak gives one hint."""
+        """The alarm to act on now, if any; each streak gives one hint. To be asked behind each answer: calls
+        that one answer makes twice count once, since the model has not seen the first one's result."""
+        self._take_in()
         if len(self._malformed) >= 2 and self._malformed[-1] == self._malformed[-2]:
             tool = self._malformed[-1]
             if len(self._malformed) >= STOP_AT:
@@ -75,6 +80,18 @@ class RepetitionGuard:
         self._hinted = True
         names = ", ".join(self._tools[-length:])
         return Alarm("hint", _REPEATED_HINT.format(names=names, times=times))
+
+    def _take_in(self) -> None:
+        for signature, tool in dict.fromkeys(self._now):
+            self._signatures.append(signature)
+            self._tools.append(tool)
+        if self._unreadable:
+            self._malformed.append(self._unreadable[0])
+        elif self._readable:
+            self._malformed.clear()
+        self._now.clear()
+        self._unreadable.clear()
+        self._readable = False
 
     def _streak(self) -> tuple[int, int]:
         """How often the shortest cycle at the tail has been repeated, and its length in calls."""

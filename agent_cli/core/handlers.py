@@ -203,13 +203,13 @@ class Handlers:
             tools,
             self._compactor,
             guard,
-            Limits(self._settings.bounds, self.session.totals.unpriced),
+            Limits(self._settings.bounds),
             self._request,
             self.bus.emit,
             turn_id=turn_id,
             submission_id=submission_id,
             moment=lambda: self._moment([m for m in self.session.visible() if isinstance(m, UserMessage)]),
-            learn_window=self._learn_window,
+            learn_window=self._meter.learn_window,
             spending=self._spending,
             person=Person(self.approvals, self.bus.emit, submission_id),
             finish_plan=self._settings.finish_plan,
@@ -291,7 +291,6 @@ class Handlers:
         if change.model is not None and change.model != model:
             await self._models.switch(change.model)
             model = self._models.model.info.name
-            self._meter.learnt_window = None
             self._compactor.forget_failure()
             self._warn_of_smaller_window(submission_id)
         mode = change.mode or mode
@@ -323,7 +322,8 @@ class Handlers:
 
     def failed(self, submission: Submission, error: BaseException, changes: tuple[FileChange, ...] = ()) -> None:
         """Tell that a task failed, and what to do next."""
-        reason, info = self._explain(error)
+        wanted = submission.operation.model if isinstance(submission.operation, ChangeSettings) else None
+        reason, info = self._explain(error, wanted)
         if isinstance(submission.operation, UserInput):
             self.bus.emit(TurnFailed(stop_reason=reason, error=info, changes=changes, submission_id=submission.id))
         else:
@@ -333,9 +333,9 @@ class Handlers:
         name = type(submission.operation).__name__
         self.bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))
 
-    def _explain(self, error: BaseException) -> tuple[StopReason, ErrorInfo]:
+    def _explain(self, error: BaseException, model: str | None = None) -> tuple[StopReason, ErrorInfo]:
         if isinstance(error, ModelError):
-            return _STOP_BY_ERROR.get(error.kind, "provider_error"), explain(error, self._info().name)
+            return _STOP_BY_ERROR.get(error.kind, "provider_error"), explain(error, model or self._info().name)
         if isinstance(error, StoreError | NothingToRestore | NotDone | OverBudget):
             return "internal_error", ErrorInfo(kind="not_done", message=str(error))
         return "internal_error", ErrorInfo(
@@ -367,9 +367,6 @@ class Handlers:
 
     def _info(self) -> ModelInfo:
         return self._models.model.info
-
-    def _learn_window(self, tokens: int) -> None:
-        self._meter.learnt_window = tokens
 
     async def _question(self, text: str, options: tuple[str, ...]) -> str:
         return await self.approvals.question(text, options, self._turn.submission_id if self._turn else "")

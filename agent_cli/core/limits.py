@@ -30,9 +30,8 @@ class Bounds(msgspec.Struct, frozen=True):
 class Limits:
     """What one turn may still spend."""
 
-    def __init__(self, bounds: Bounds, unpriced_before: int = 0) -> None:
+    def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
-        self._unpriced = unpriced_before
         self._started = time.monotonic()
         self.steps = 0
 
@@ -43,13 +42,6 @@ class Limits:
     def deadline(self) -> float | None:
         """Seconds left; None without a bound."""
         return None if self.bounds.time_s is None else self.bounds.time_s - self.elapsed_s()
-
-    def newly_unpriced(self, unpriced: int) -> bool:
-        """Whether a call without a known cost was made since the turn began; True only once."""
-        new = 0 <= self._unpriced < unpriced
-        if new:
-            self._unpriced = -1
-        return new
 
     def reached(self) -> tuple[StopReason, str] | None:
         """The limit that forbids another model call, with a sentence that says so."""

@@ -52,12 +52,16 @@ class Meter:
         self._session = session
         self._info = info
         self._tools = tools
-        self.learnt_window: int | None = None
-        """The real window, when a provider named it in an error."""
+        self._learnt: dict[str, int] = {}
 
     def window(self) -> int | None:
         """The context window in tokens, if known."""
-        return self.learnt_window or self._info().context_window
+        info = self._info()
+        return self._learnt.get(info.name) or info.context_window
+
+    def learn_window(self, tokens: int) -> None:
+        """Note the real window of the model in use, as a provider named it in an error."""
+        self._learnt[self._info().name] = tokens
 
     def budget(self) -> int:
         """Tokens a request may have: the window less reserved output and a margin."""

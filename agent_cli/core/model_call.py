@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from typing import Literal
 
 import msgspec
 
@@ -30,6 +32,7 @@ from ..protocol.events import (
     TextDelta,
 )
 from ..protocol.messages import AssistantMessage
+from ..protocol.records import ModelCalled
 from ..protocol.usage import CallKind
 from . import ledger
 from .attempt import Attempt
@@ -57,6 +60,8 @@ class ModelCaller:
         self._models = models
         self._retry = retry
         self._spending = spending
+        self._unbounded_in = ""
+        """The turn in which it was said that a bound on cost cannot be kept."""
 
     async def call(
         self, request: ModelRequest, *, kind: CallKind, step: int, turn_id: str, submission_id: str
@@ -69,19 +74,38 @@ class ModelCaller:
             ModelError: all attempts failed.
             OverBudget: the next attempt might cost more than is left.
         """
+        for problem in await self._models.ready():
+            self._notice("warning", problem, submission_id)
         while True:
-            attempt = Attempt(self._session, self._models.model, kind, turn_id, self._spending.book)
+            book = partial(self._book, turn_id, submission_id)
+            attempt = Attempt(self._session, self._models.model, kind, turn_id, book)
+            info = attempt.model.info
             self._bus.emit(StepStarted(step=step, model=attempt.name, kind=kind, submission_id=submission_id))
-            admitted = self._spending.admit(attempt.model.info, request)
+            admit = partial(self._spending.admit, info, request)
+            admitted = admit()
+            if self._spending.unbounded(info):
+                self._say_unbounded(f"{attempt.name} has no known prices", turn_id, submission_id)
             try:
-                await self._stream(attempt, admitted, submission_id)
+                await self._stream(attempt, admitted, admit, submission_id)
                 return self._finish(attempt, submission_id)
             except ModelError as error:
-                if not self._another_may_help(error) or not await self._fall_back(error, attempt, submission_id):
+                another = self._models.model is not attempt.model  # the user chose it meanwhile
+                if not another and (error.retryable or error.kind in _ANOTHER_MAY_HELP):
+                    another = self._fall_back(error, attempt, submission_id)
+                attempt.close(error.kind, usage=error.usage, keep_text=not another)
+                if not another:
                     raise
 
-    async def _stream(self, attempt: Attempt, request: ModelRequest, submission_id: str) -> None:
-        stream = stream_with_retries(attempt.model, request, self._policy())
+    async def _stream(
+        self, attempt: Attempt, request: ModelRequest, again: Callable[[], ModelRequest], submission_id: str
+    ) -> None:
+        stream = stream_with_retries(
+            attempt.model,
+            request,
+            self._policy(),
+            again=again,
+            given_up=lambda: self._models.model is not attempt.model,
+        )
         try:
             async with self._silence_told(attempt, submission_id), aclosing(stream):
                 async for event in stream:
@@ -92,13 +116,8 @@ class ModelCaller:
                     attempt.feed(event)
                     if attempt.shows or isinstance(event, Retrying | Adjusted):
                         self._forward(event, attempt, submission_id)
-                    if isinstance(event, Retrying):
-                        self._spending.admit(attempt.model.info, request)
-        except ModelError as error:
-            attempt.close(error.kind, usage=error.usage, keep_text=not self._another_may_help(error))
-            raise
-        except OverBudget:
-            raise  # between two attempts: the failed one is booked, the next was not made
+        except (ModelError, OverBudget):
+            raise  # the former is booked by the caller; before the latter no attempt was begun
         except BaseException:
             attempt.close("interrupted")
             raise
@@ -114,15 +133,29 @@ class ModelCaller:
             park_s=0.0,
         )
 
-    def _another_may_help(self, error: ModelError) -> bool:
-        return self._models.may_fall_back and (error.retryable or error.kind in _ANOTHER_MAY_HELP)
+    def _book(self, turn_id: str, submission_id: str, entry: ModelCalled) -> None:
+        self._spending.book(entry.cost_usd)
+        if entry.cost_usd is None:
+            self._say_unbounded("The cost of a call is unknown", turn_id, submission_id)
 
-    async def _fall_back(self, error: ModelError, attempt: Attempt, submission_id: str) -> bool:
-        model = await self._models.fall_back()
+    def _say_unbounded(self, why: str, turn_id: str, submission_id: str) -> None:
+        """A bound on cost that cannot be kept is said, once a turn."""
+        if self._spending.bounded and self._unbounded_in != turn_id:
+            self._unbounded_in = turn_id
+            self._notice("warning", f"{why}, so the limit on cost cannot be kept.", submission_id)
+
+    def _fall_back(self, error: ModelError, attempt: Attempt, submission_id: str) -> bool:
+        model = self._models.fall_back()
         if model is None:
             return False
-        info = explain(error, attempt.name)
-        self._bus.emit(FellBack(model=model.info.name, error=info, submission_id=submission_id))
+        self._bus.emit(
+            FellBack(
+                model=model.info.name,
+                error=explain(error, attempt.name),
+                discarded_chars=attempt.shown,
+                submission_id=submission_id,
+            )
+        )
         return True
 
     @asynccontextmanager
@@ -165,8 +198,11 @@ class ModelCaller:
                 )
             )
         if attempt.shows and (collapse := ledger.cache_collapse(self._session.records)):
-            self._bus.emit(Notice(level="warning", text=collapse, submission_id=submission_id))
+            self._notice("warning", collapse, submission_id)
         return answer, message
+
+    def _notice(self, level: Literal["info", "warning"], text: str, submission_id: str) -> None:
+        self._bus.emit(Notice(level=level, text=text, submission_id=submission_id))
 
     def _forward(self, event: ModelEvent, attempt: Attempt, submission_id: str) -> None:
         match event:
@@ -176,7 +212,7 @@ class ModelCaller:
             case ReasoningPiece(text=text):
                 self._bus.emit(ReasoningDelta(text=text, submission_id=submission_id))
             case Adjusted(text=text):
-                self._bus.emit(Notice(level="info", text=text, submission_id=submission_id))
+                self._notice("info", text, submission_id)
             case Retrying():
                 self._bus.emit(
                     RetryScheduled(

@@ -19,7 +19,8 @@ class Models:
         self._chosen = model
         self._stand_in: Model | None = None
         self._open = open_model
-        self._fallbacks = fallbacks
+        self._unopened = fallbacks
+        self._spare: list[Model] = []
         self._tried = 0
         self._retired: list[Model] = []
 
@@ -29,29 +30,40 @@ class Models:
         return self._stand_in or self._chosen
 
     @property
-    def may_fall_back(self) -> bool:
-        """Whether another model is left to stand in."""
-        return self._tried < len(self._fallbacks)
+    def chosen(self) -> Model:
+        """The one each input begins with."""
+        return self._chosen
 
-    async def fall_back(self) -> Model | None:
-        """Let the next model of the list stand in; None when there is none left that can be opened."""
-        while self.may_fall_back:
-            name = self._fallbacks[self._tried]
-            self._tried += 1
-            if name == self._chosen.info.name:
-                continue
+    @property
+    def may_fall_back(self) -> bool:
+        """Whether another model is left to stand in; known once `ready` was awaited."""
+        return self._tried < len(self._spare)
+
+    async def ready(self) -> list[str]:
+        """Open the fallbacks, which touches no network; returns a sentence for each that cannot be used, the
+        first time."""
+        problems = []
+        for name in self._unopened:
             try:
-                fresh = await self._open(name)
-            except Exception:
-                continue
-            self._retire_stand_in()
-            self._stand_in = fresh
-            return fresh
+                self._spare.append(await self._open(name))
+            except Exception as error:  # no key, unknown name: the next may be usable
+                problems.append(f"The fallback model {name} cannot be used: {error}")
+        self._unopened = ()
+        return problems
+
+    def fall_back(self) -> Model | None:
+        """Let the next of the fallbacks stand in; None when there is none left."""
+        while self.may_fall_back:
+            spare = self._spare[self._tried]
+            self._tried += 1
+            if spare.info.name != self._chosen.info.name:
+                self._stand_in = spare
+                return spare
         return None
 
     def back_to_first(self) -> None:
         """The chosen model answers again, as each input begins with it."""
-        self._retire_stand_in()
+        self._stand_in = None
         self._tried = 0
 
     async def switch(self, name: str) -> None:
@@ -74,9 +86,5 @@ class Models:
         """Close all connections."""
         self.back_to_first()
         await self.close_retired()
-        await self._chosen.aclose()
-
-    def _retire_stand_in(self) -> None:
-        if self._stand_in is not None:
-            self._retired.append(self._stand_in)
-            self._stand_in = None
+        for model in (self._chosen, *self._spare):
+            await model.aclose()

@@ -36,7 +36,7 @@ class Overview:
 
     def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
         """The state right now. What depends on the conversation is computed again only when it changed."""
-        state = (len(self._session.records), self._models.model.info, self._meter.learnt_window)
+        state = (len(self._session.records), self._models.model.info, self._meter.window())
         if self._pictured is None or self._pictured[0] != state:
             self._pictured = (state, self._picture())
         picture = self._pictured[1]
@@ -52,6 +52,7 @@ class Overview:
             session_path=self._session_path,
             cwd=self._cwd,
             model=model,
+            standing_in=self._standing_in(),
             mode=mode,
             effort=effort,
             sandbox=self._sandbox,
@@ -70,3 +71,7 @@ class Overview:
             turns=len({message.turn_id for message in self._session.prompts()}),
             last_answer=self._session.last_answer(),
         )
+
+    def _standing_in(self) -> str:
+        name = self._models.model.info.name
+        return name if name != self._models.chosen.info.name else ""

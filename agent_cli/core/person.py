@@ -9,6 +9,8 @@ from .approvals import Approvals
 
 GO_ON = "Go on"
 STOP = "Stop"
+_YES = frozenset({"", "go on", "y", "yes", "ok", "continue"})
+_NO = frozenset({"stop", "n", "no", "quit", "/quit", "/stop"})
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -40,4 +42,5 @@ class Person:
             return Said(otherwise)
         question = f"{doubt} Go on?"
         said = (await self._approvals.question(question, (GO_ON, STOP), self._submission_id)).strip()
-        return Said(said != STOP, "" if said in (GO_ON, STOP) else said)
+        meant = said.lower().rstrip(".!")
+        return Said(meant not in _NO, "" if meant in _NO | _YES else said)

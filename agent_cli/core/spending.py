@@ -61,6 +61,15 @@ class Spending:
         """What the day has cost so far; None when it is not recorded."""
         return None if self._day is None else self._day.today_usd()
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound that unknown prices would undo."""
+        return self._bounds.on_cost
+
+    def unbounded(self, info: ModelInfo) -> bool:
+        """Whether there is a bound that a model's unknown prices make void."""
+        return self.bounded and info.worst_case_usd(1, 1) is None
+
     def admit(self, info: ModelInfo, request: ModelRequest) -> ModelRequest:
         """The request, its answer bounded so that even the worst case stays within what is left.
 
@@ -85,7 +94,7 @@ class Spending:
             worst = info.worst_case_usd(tokens, longest)
             if worst is None or worst <= left.usd:
                 return msgspec.structs.replace(request, max_output_tokens=longest)
-        raise OverBudget(f"{left.bound}: the next request might cost {worst:.4f} USD")
+        raise OverBudget(f"{left.bound}: the next request might cost {_usd(worst)}")
 
     def warning(self) -> str:
         """A question for the person when the session has become dear, once for each doubling; else empty."""
@@ -94,7 +103,7 @@ class Spending:
             return ""
         while self._warn_at <= spent:
             self._warn_at *= 2
-        return f"This session has cost {spent:.2f} USD so far; the next reminder comes at {self._warn_at:g} USD."
+        return f"This session has cost {_usd(spent)} so far; the next reminder comes at {self._warn_at:g} USD."
 
     def _left(self) -> _Left | None:
         """The least that is left under any bound; None without one."""
@@ -114,4 +123,8 @@ class Spending:
 
 
 def _left(bound_usd: float, spent_usd: float, what: str) -> _Left:
-    return _Left(bound_usd - spent_usd, f"{bound_usd:.2f} USD for {what} ({spent_usd:.4f} spent)")
+    return _Left(bound_usd - spent_usd, f"{_usd(bound_usd)} for {what} ({_usd(spent_usd)} spent)")
+
+
+def _usd(amount: float) -> str:
+    return f"{amount:.2f} USD" if amount >= 1 else f"{amount:.4g} USD"

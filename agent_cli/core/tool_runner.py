@@ -28,7 +28,7 @@ from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..protocol.operations import Decision
 from ..protocol.records import CallStarted, Granted
 from ..store.session_file import StoreError
-from ..tools.base import ToolContext, ToolError, ToolOutcome
+from ..tools.base import ToolContext, ToolError, ToolOutcome, UnknownTool
 from ..tools.registry import Registry
 from .approvals import Abandoned, Approvals
 from .checkpointing import Checkpointing
@@ -118,6 +118,9 @@ class ToolRunner:
         try:
             job.tool, job.params = self._registry.parse(call.name, call.arguments)
             self._guard.saw_wellformed()
+        except UnknownTool as error:
+            job.result = failure(job, "failed", f"{describe(error)}\nThe call was not run.")
+            return job
         except Exception as error:  # whatever is wrong with arguments is answered, never raised
             self._guard.saw_malformed(call.name)
             job.result = failure(job, "failed", f"{describe(error)}\nThe call was not run.")

@@ -134,10 +134,10 @@ class Turn:
         while True:
             if (forbidden := await self._forbidden()) is not None:
                 return forbidden
+            self._deliver_steers()
             stop = await self._step()
             if stop is not None and (not self.steers or stop in _FINAL):
                 return stop
-            self._deliver_steers()
 
     async def _forbidden(self) -> StopReason | None:
         """The reason not to make another step: a limit, or a person who says so."""
@@ -145,14 +145,8 @@ class Turn:
         if limit is not None:
             self._notice(f"Stopped at the limit of {limit[1]}.")
             return limit[0]
-        self._check_prices()
         dear = self._spending.warning()
-        return "cost_limit" if dear and not await self._goes_on(dear, otherwise=True) else None
-
-    def _check_prices(self) -> None:
-        """A bound on cost that cannot be kept is said, once a turn."""
-        if self._limits.bounds.on_cost and self._limits.newly_unpriced(self._session.totals.unpriced):
-            self._notice("The cost of a call is unknown, so the limit on cost cannot be kept.")
+        return "declined" if dear and not await self._goes_on(dear, otherwise=True) else None
 
     async def _step(self) -> StopReason | None:
         """One model call and its tools; None to go on."""
@@ -160,9 +154,10 @@ class Turn:
         try:
             await self._compactor.reduce_if_needed(**ids)
             self._limits.steps += 1
-            answer, message = await self._ask("main")
-        except ModelError as error:
-            return await self._recover(error)
+            try:
+                answer, message = await self._ask("main")
+            except ModelError as error:
+                return await self._recover(error)
         except OverBudget as error:
             self._notice(f"Stopped at the limit of {error}.")
             return "cost_limit"
@@ -191,7 +186,11 @@ class Turn:
             case "stop" | "tool_calls" | "interrupted":
                 pass
             case "unknown":
-                self._notice(f"The model ended with an unknown reason, {answer.raw_finish!r}; taken as a stop.")
+                self._notice(
+                    f"The model ended with an unknown reason, {answer.raw_finish!r}; its calls do not run."
+                )
+                if answer.calls:
+                    return self._cut_off(answer)
         if message is None:
             return self._no_answer()
         self._empty = 0
@@ -216,17 +215,17 @@ class Turn:
         return True
 
     def _cut_off(self, answer: Answer) -> StopReason | None:
-        """The output limit was reached: calls are lost and named, text is continued, both a bounded number
-        of times."""
+        """The answer was cut off: calls are lost and named, text is continued, both a bounded number of
+        times."""
         self._truncated += 1
         if answer.calls:
             lost = ", ".join(call.name or "unnamed" for call in answer.calls)
-            self._say("hint", _LOST_CALLS.format(lost=lost))
+            self._say("hint", _LOST_CALLS.format(lost=lost, why=answer.raw_finish))
         else:
             self._pieces.append(answer.text)
             self._say("hint", _CONTINUE)
         if self._truncated > MAX_CONTINUATIONS:
-            self._notice("The answer was cut off at the output limit again and again.")
+            self._notice("The answer was cut off again and again.")
             return "length_limit"
         return None
 
@@ -327,7 +326,7 @@ class Turn:
 _FINAL: frozenset[StopReason] = frozenset({"cost_limit", "stuck"})
 """Guidance that still waits does not revive the turn after these; it becomes an input of its own."""
 _LOST_CALLS = (
-    "Your last answer was cut off at the output limit, so its calls ({lost}) were not run. Send them again in "
+    "Your last answer was cut off ({why}), so its calls ({lost}) were not run. Send them again in "
     "smaller pieces: fewer calls at once, large files in several edits."
 )
 _CONTINUE = "Your last answer was cut off at the output limit. Go on exactly where it stopped, without repeating."

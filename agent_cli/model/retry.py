@@ -12,8 +12,8 @@ from .base import Model, ModelError, ModelEvent, ModelRequest, Retrying
 from .errors import explain
 
 _BUSY = frozenset({"rate_limit", "overloaded", "server"})
-_NAP_S = 15.0
-"""Longest single sleep. A computer that was suspended meanwhile goes on soon after it wakes."""
+_NAP_S = 0.5
+"""Longest single sleep: a computer that was suspended meanwhile goes on soon after it wakes."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
@@ -26,7 +26,8 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     horizon_s: float = 600.0
     """Seconds from the first failure in which a new attempt may begin."""
     park_s: float = 0.0
-    """Longest wait beyond the horizon, for a limit whose reset the provider names."""
+    """Longest wait beyond the horizon, all such waits of one call together, for a limit whose reset the
+    provider names."""
     base_s: float = 1.0
     """Longest wait before the second attempt; doubles with each further one."""
     longest_s: float = 60.0
@@ -47,6 +48,8 @@ async def stream_with_retries(
     policy: RetryPolicy = DEFAULT_POLICY,
     *,
     random: Callable[[], float] = uniform,
+    again: Callable[[], ModelRequest] | None = None,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[ModelEvent, None]:
     """The events of the first attempt that succeeds, with a `Retrying` behind each failed one; what came
     before it is void.
@@ -54,12 +57,21 @@ async def stream_with_retries(
     Waits are exponential with full jitter, or what the provider asked for. A wait beyond the horizon, up to
     `park_s`, starts the attempts and the horizon afresh.
 
+    Args:
+        model: to be asked.
+        request: of the first attempt.
+        policy: bounds.
+        random: a number from 0 to 1.
+        again: the request of each further attempt; it may raise to end the trying.
+        given_up: asked during waits; when it says so, the last failure is raised at once.
+
     Raises:
         ModelError: the last one: it may not be retried, or the attempts are used up, or the provider asks
             for a longer wait than the policy allows.
     """
     first_failure: float | None = None
     attempt = 1
+    parked_s = 0.0
     while True:
         try:
             async with aclosing(_closable(model, request)) as events:
@@ -71,11 +83,23 @@ async def stream_with_retries(
         now = time.monotonic()
         first_failure = now if first_failure is None else first_failure
         attempt += 1
-        wait = _wait(failed, attempt, policy, policy.horizon_s - (now - first_failure), random)
+        left = _Left(policy.horizon_s - (now - first_failure), policy.park_s - parked_s)
+        wait = _wait(failed, attempt, policy, left, random)
         if wait.parked:
             first_failure, attempt = None, 1
+            parked_s += wait.delay_s
         yield Retrying(attempt, wait.delay_s, explain(failed, model.info.name), wait.parked, failed.usage)
-        await _sleep(wait.delay_s)
+        await _sleep(wait.delay_s, given_up)
+        if given_up():
+            raise failed
+        request = again() if again is not None else request
+
+
+class _Left(msgspec.Struct, frozen=True):
+    """Seconds in which another attempt may begin."""
+
+    horizon_s: float
+    park_s: float
 
 
 class _Wait(msgspec.Struct, frozen=True):
@@ -83,10 +107,10 @@ class _Wait(msgspec.Struct, frozen=True):
     parked: bool = False
 
 
-async def _sleep(delay_s: float) -> None:
+async def _sleep(delay_s: float, given_up: Callable[[], bool]) -> None:
     """Sleep until a moment on the wall clock, which goes on while the machine is suspended."""
     until = time.time() + delay_s
-    while (left_s := min(until - time.time(), delay_s)) > 0:
+    while (left_s := min(until - time.time(), delay_s)) > 0 and not given_up():
         await asyncio.sleep(min(left_s, _NAP_S))
 
 
@@ -102,9 +126,7 @@ async def _closable(model: Model, request: ModelRequest) -> AsyncGenerator[Model
             await close()
 
 
-def _wait(
-    error: ModelError, attempt: int, policy: RetryPolicy, left_s: float, random: Callable[[], float]
-) -> _Wait:
+def _wait(error: ModelError, attempt: int, policy: RetryPolicy, left: _Left, random: Callable[[], float]) -> _Wait:
     """The wait before attempt number `attempt`.
 
     Raises:
@@ -113,16 +135,18 @@ def _wait(
     if not error.retryable:
         raise error
     asked_s = error.retry_after_s
-    if asked_s is not None and left_s < asked_s <= policy.park_s:
+    if asked_s is not None and left.horizon_s < asked_s <= left.park_s:
         return _Wait(asked_s * (1 + 0.01 * random()) + random(), parked=True)
     if attempt > (policy.patient_attempts if error.kind in _BUSY else policy.attempts):
         raise error
+    longest_s = min(policy.longest_s, policy.base_s * 2.0 ** (attempt - 2))
     if asked_s:
-        if asked_s > left_s:
+        if asked_s > left.horizon_s:
+            left_s = max(0.0, left.horizon_s)
             error.message += f" (it asks to wait {asked_s:.0f} s, longer than the {left_s:.0f} s left)"
             raise error
-        return _Wait(asked_s * (1 + 0.08 * random()))
-    delay_s = min(policy.longest_s, policy.base_s * 2.0 ** (attempt - 2)) * random()
-    if delay_s > left_s:
+        return _Wait(max(asked_s * (1 + 0.08 * random()), min(longest_s, policy.base_s) if attempt > 2 else 0.0))
+    delay_s = longest_s * random()
+    if delay_s > left.horizon_s:
         raise error
     return _Wait(delay_s)

@@ -28,6 +28,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Empty when the session is not saved."""
     cwd: str
     model: str
+    standing_in: str
+    """The fallback that answers in its place for the rest of this input; empty when none does."""
     mode: Mode
     effort: str
     sandbox: str

@@ -104,6 +104,8 @@ class FellBack(Event, frozen=True, kw_only=True, tag="fell_back"):
     """The one that takes over."""
     error: ErrorInfo
     """Why the one before it is given up."""
+    discarded_chars: int = 0
+    """Characters of text already sent for this step, which are void."""
 
 
 class AnswerCompleted(Event, frozen=True, kw_only=True, tag="answer_completed"):

@@ -13,6 +13,7 @@ StopReason = Literal[
     "stuck",
     "no_answer",
     "content_filter",
+    "declined",
     "auth_error",
     "provider_error",
     "bad_model",
@@ -32,6 +33,7 @@ EXIT_CODES: dict[StopReason, int] = {
     "stuck": 7,
     "no_answer": 7,
     "content_filter": 7,
+    "declined": 130,  # the user was asked whether to go on, and said no
     "auth_error": 3,
     "provider_error": 4,
     "bad_model": 2,  # the provider does not know the model: nothing was started

@@ -22,6 +22,10 @@ class ToolError(Exception):
     """The call cannot be done; the text tells the model why and what to do instead."""
 
 
+class UnknownTool(ToolError):
+    """A call of a tool that is not offered."""
+
+
 class Preview(msgspec.Struct, frozen=True):
     """What a person sees before allowing a call."""
 

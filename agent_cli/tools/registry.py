@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from .ask import AskUser
-from .base import Tool, ToolError, describe
+from .base import Tool, ToolError, UnknownTool, describe
 from .edit import EditFile
 from .listing import ListDir
 from .plan import UpdatePlan
@@ -59,11 +59,12 @@ class Registry:
         """The tool and its parameters for a call as the model wrote it; no text stands for `{}`.
 
         Raises:
-            ToolError: no such tool, or arguments that are not its; the text says what would be right.
+            UnknownTool: there is none of that name; the text has the nearest.
+            ToolError: arguments that are not its; the text says what would be right.
         """
         tool = self._tools.get(name)
         if tool is None:
-            raise ToolError(self._unknown(name))
+            raise UnknownTool(self._unknown(name))
         arguments = _object(name, arguments_json)
         try:
             return tool, msgspec.convert(arguments, tool.Params, strict=False)

@@ -159,7 +159,7 @@ async def _status(desk: Desk, argument: str) -> None:
         "session": f"{now.session_id} {now.title}",
         "file": now.session_path or "not saved",
         "directory": now.cwd,
-        "model": f"{now.model} {now.effort}",
+        "model": f"{now.model} {now.effort}" + (f", {now.standing_in} stands in" if now.standing_in else ""),
         "mode": now.mode,
         "sandbox": now.sandbox,
         "turns": f"{now.turns}, {'one running' if now.busy else 'idle'}, {len(now.queued)} queued",

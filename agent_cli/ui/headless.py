@@ -243,7 +243,8 @@ class _Run:
                 await self._client.submit(QuestionAnswer(event.request_id, answer))
             case ev.RetryScheduled():
                 delay, why = lines.seconds(event.delay_s), lines.one_line(event.error.message)
-                self._progress(f"retry {event.attempt} in {delay}: {why}")
+                what = "resting; goes on" if event.parked else f"retry {event.attempt}"
+                self._progress(f"{what} in {delay}: {why}")
             case ev.StreamSilent() if event.silent_s:
                 self._progress(f"no data from the model for {lines.seconds(event.silent_s)}")
             case ev.FellBack():

@@ -26,7 +26,8 @@ REASONS: dict[StopReason, str] = {
     "end_turn": "",
     "abandoned": "Went on with your new message.",
     "turn_limit": "Stopped at the limit of model calls for one prompt. /retry carries on.",
-    "cost_limit": "Stopped at the cost limit. Raise limits.cost_usd, then /retry.",
+    "cost_limit": "Stopped at a limit on cost. Raise it (limits.…cost_usd), then /retry.",
+    "declined": "Stopped, as you said. /retry carries on.",
     "time_limit": "Stopped at the time limit. /retry carries on.",
     "length_limit": "The answer was cut off at the output limit again and again.",
     "context_limit": "The conversation no longer fits the model. Try /compact, or /new.",
@@ -84,6 +85,22 @@ def money(totals: Totals) -> str:
     if totals.cost_usd is None or (totals.unpriced and not totals.cost_usd):
         return "$?" if totals.requests else "$0"
     return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in rows of at most `width` characters, broken between words where that is possible; one row at
+    least."""
+    rows: list[str] = []
+    for line in text.split("\n"):
+        row = ""
+        for word in line.split(" "):
+            if row and len(row) + 1 + len(word) > max(20, width):
+                rows.append(row)
+                row = word
+            else:
+                row = f"{row} {word}" if row else word
+        rows.append(row)
+    return rows
 
 
 _COST_HEADS = {

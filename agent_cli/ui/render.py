@@ -141,8 +141,9 @@ class Renderer:
             case ev.Steered():
                 self._prompt(event.text, "  (delivered)")
             case ev.Notice():
+                rows = lines.wrapped(clean(event.text).strip(), self._width() - 2)
                 mark = self._theme.paint("warning", "! ") if event.level == "warning" else "· "
-                self._print("other", [mark + clean(event.text).strip()])
+                self._print("other", [mark + rows[0], *("  " + row for row in rows[1:])])
             case ev.Compacted():
                 sizes = f"{lines.count(event.before)} → {lines.count(event.after)} tokens"
                 self._print("other", [f"· Conversation reduced ({event.how}): {sizes}"])
@@ -163,8 +164,10 @@ class Renderer:
             case ev.StreamSilent():
                 self._silent(event.silent_s)
             case ev.FellBack():
-                text = f"! {event.error.message}\n! {event.model} takes over for the rest of this input."
-                self._print("other", [self._theme.paint("warning", clean(line)) for line in text.split("\n")])
+                self._void()
+                text = f"! {event.error.message}\n! {event.model} takes over for the rest of this input"
+                text += "; the answer starts afresh." if event.discarded_chars else "."
+                self._warn(text)
             case ev.ApprovalResolved():
                 pass
             case _:
@@ -256,8 +259,7 @@ class Renderer:
         self._answered = False
 
     def _retry(self, event: ev.RetryScheduled) -> None:
-        void = self._answer is not None or bool(self.live.thought)
-        self._answer, self.live.thought, self._thoughts, self._answered = None, "", Sanitizer(), False
+        void = self._void()
         why = lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)
         self.live.retry = (time.monotonic() + event.delay_s, why)
         when = f"in {lines.seconds(event.delay_s)}"
@@ -268,7 +270,19 @@ class Renderer:
         text = f"↻ {why}: " + ("resting; goes on" if event.parked else f"attempt {event.attempt}") + f" {when}"
         if void or event.discarded_chars:
             text += "; the answer starts afresh"
-        self._print("other", [self._theme.paint("warning", text)])
+        self._warn(text)
+
+    def _void(self) -> bool:
+        """What was shown of an answer stays; the next piece begins a new one. Whether anything was shown."""
+        shown = self._answer is not None or bool(self.live.thought)
+        self._end_answer()
+        self._answer, self.live.thought, self._thoughts, self._answered = None, "", Sanitizer(), False
+        return shown
+
+    def _warn(self, text: str) -> None:
+        """Lines in the colour of a warning, broken between words."""
+        shown = [row for line in text.split("\n") for row in lines.wrapped(clean(line), self._width())]
+        self._print("other", [self._theme.paint("warning", row) for row in shown])
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self.live.calls.pop(event.call_id, None)

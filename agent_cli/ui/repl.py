@@ -211,7 +211,8 @@ class Repl:
         context = lines.count(now.context_tokens)
         if now.context_window:
             context = f"{100 * now.context_tokens // now.context_window}%"
-        facts = [now.model, now.mode, f"context {context}", lines.money(now.totals)]
+        model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
+        facts = [model, now.mode, f"context {context}", lines.money(now.totals)]
         if now.cached_share is not None:
             facts.append(f"cache {now.cached_share:.0%}")
         facts.append(f"sandbox {now.sandbox}")

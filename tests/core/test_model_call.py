@@ -3,9 +3,11 @@
 from pathlib import Path
 
 from agent_cli.core.ledger import cache_collapse
-from agent_cli.model.base import ModelError
+from agent_cli.core.limits import Bounds
+from agent_cli.model.base import Model, ModelError, Prices
 from agent_cli.model.retry import RetryPolicy
 from agent_cli.protocol.events import (
+    AnswerCompleted,
     FellBack,
     Notice,
     QuestionAsked,
@@ -16,10 +18,10 @@ from agent_cli.protocol.events import (
     TurnFailed,
 )
 from agent_cli.protocol.messages import Image, PlanItem, ToolResult, UserMessage
-from agent_cli.protocol.operations import ChangeSettings, QuestionAnswer, UserInput
+from agent_cli.protocol.operations import ChangeSettings, Interrupt, QuestionAnswer, Undo, UserInput
 from agent_cli.protocol.records import Folded, ModelCalled
 from agent_cli.protocol.usage import Usage
-from tests.model.scripted import Fail, Pause, Reply, ScriptedModel, Text, call, fail, say
+from tests.model.scripted import Fail, Pause, Reply, ScriptedModel, Text, call, fail, hang, say
 
 from .harness import engine
 
@@ -171,3 +173,103 @@ def test_a_result_is_named_by_its_tool() -> None:
     from agent_cli.core.history import named
 
     assert named(ToolResult(id="r", call_id="c", tool="grep", status="ok", text="x")) == "the result of grep"
+
+
+async def test_calls_of_an_answer_with_an_unknown_end_do_not_run(tmp_path: Path) -> None:
+    broken = say("Writing.", call("shell", command="touch ran"), finish="unknown")
+    async with engine(tmp_path, broken, say("sorry"), mode="yolo") as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.text == "sorry"
+        assert not (it.root / "ran").exists()
+        hint = it.model.requests[1].messages[-1]
+        assert isinstance(hint, UserMessage) and "shell" in hint.text
+
+
+async def test_a_stop_during_a_wait_books_no_call_that_was_not_made(tmp_path: Path) -> None:
+    policy = RetryPolicy(park_s=60.0, horizon_s=1.0)
+    async with engine(tmp_path, fail("rate_limit", retry_after_s=30), retry=policy) as it:
+        submission = await it.submit(UserInput("go"))
+        await it.until_type(RetryScheduled)
+        await it.submit(Interrupt())
+        await it.until_ended(submission)
+        booked = [record.outcome for record in it.session.records if isinstance(record, ModelCalled)]
+        assert booked == ["rate_limit"] and it.session.totals.unpriced == 0
+
+
+async def test_another_model_chosen_during_a_wait_is_used_at_once(tmp_path: Path) -> None:
+    policy = RetryPolicy(park_s=60.0, horizon_s=1.0)
+    second = other("b/two", say("from two"))
+    async with engine(tmp_path, fail("rate_limit", retry_after_s=30), retry=policy, other_model=second) as it:
+        submission = await it.submit(UserInput("go"))
+        await it.until_type(RetryScheduled)
+        await it.do(ChangeSettings(model="b/two"))
+        end = await it.until_ended(submission)
+        assert isinstance(end, TurnCompleted) and end.text == "from two"
+
+
+async def test_a_fallback_that_cannot_be_used_is_told_and_costs_no_attempts(tmp_path: Path) -> None:
+    policy = RetryPolicy(attempts=5, patient_attempts=5, base_s=0.001)
+    script = [fail("overloaded", after=(Text("part"),)) for _ in range(5)]
+    none: dict[str, Model] = {"b/none": None}  # type: ignore[dict-item]
+    async with engine(tmp_path, *script, fallbacks=none, retry=policy) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnFailed) and len(it.model.requests) == 5
+        assert any("fallback model b/none cannot be used" in notice.text for notice in it.of(Notice))
+        assert it.session.last_answer() == "part", "what had arrived is kept, since nobody took over"
+
+
+async def test_a_stand_in_s_window_is_not_the_first_model_s(tmp_path: Path) -> None:
+    second = other("b/two", fail("context_overflow", limit_tokens=6_000), say("summary"), say("ok"))
+    first = ScriptedModel(fail("quota"), say("first"))
+    async with engine(tmp_path, model=first, fallbacks={"b/two": second}) as it:
+        await it.prompt("go")
+        await it.prompt("again")
+        assert it.agent.snapshot().context_window == 100_000
+
+
+async def test_a_wait_shows_what_is_queued_behind_it(tmp_path: Path) -> None:
+    async with engine(tmp_path, hang("x")) as it:
+        submission = await it.submit(UserInput("go"))
+        await it.model.hanging.wait()
+        await it.submit(Undo())
+        await it.submit(UserInput("next"))
+        await it.until(lambda event: bool(it.agent.snapshot().queued))
+        assert it.agent.snapshot().queued == ("/undo", "next")
+        it.model._script = [say("later")]
+        await it.submit(Interrupt())
+        await it.until_ended(submission)
+
+
+async def test_an_unknown_tool_is_not_called_unreadable(tmp_path: Path) -> None:
+    names = [f"tool_{n}" for n in range(6)]
+    async with engine(tmp_path, *[say(call(name)) for name in names], say("done"), interactive=False) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "end_turn"
+
+
+async def test_unknown_prices_are_told_before_the_first_request(tmp_path: Path) -> None:
+    model = ScriptedModel(say("ok"), prices=Prices())
+    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=1.0)) as it:
+        await it.prompt("go")
+        told = [
+            n for n, event in enumerate(it.events) if isinstance(event, Notice) and "no known prices" in event.text
+        ]
+        answered = next(n for n, event in enumerate(it.events) if isinstance(event, AnswerCompleted))
+        assert len(told) == 1 and told[0] < answered
+
+
+async def test_a_bound_reached_while_mending_is_a_bound(tmp_path: Path) -> None:
+    """A request too large is to be summarised; meanwhile another program has used up the day's bound."""
+    model = ScriptedModel(say("one"), say("two"), fail("context_overflow", limit_tokens=5_000))
+
+    class Day:
+        def add(self, cost_usd: float) -> None: ...
+
+        def today_usd(self) -> float:
+            return 9.0 if len(model.requests) >= 3 else 0.0
+
+    async with engine(tmp_path, model=model, bounds=Bounds(day_cost_usd=5.0), day=Day()) as it:
+        for _ in range(2):
+            await it.prompt("word " * 2_000)
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"

@@ -59,7 +59,7 @@ async def test_over_the_bound_nothing_more_is_sent_and_the_next_input_has_its_ow
     async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.12)) as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
-        assert any("0.12 USD for one input (0.1210 spent)" in notice.text for notice in it.of(Notice))
+        assert any("0.12 USD for one input (0.121 USD spent)" in notice.text for notice in it.of(Notice))
         assert len(model.requests) == 1
         end = await it.prompt("more")
         assert isinstance(end, TurnCompleted) and end.text == "again"
@@ -83,12 +83,14 @@ async def test_the_bounds_on_a_session_and_a_day_outlast_an_input(tmp_path: Path
 
 
 async def test_a_dear_session_asks_at_each_doubling(tmp_path: Path) -> None:
-    steps = [say(call("read_file", path=f"f{n}"), usage=BIG) for n in range(5)]
-    model = priced(*steps)
+    usage = Usage(input=1_000, output=100)
+    steps = [say(call("read_file", path=f"f{n}"), usage=usage) for n in range(5)]
+    model = ScriptedModel(*steps, prices=Prices(1_000, 2_000))
     async with engine(tmp_path, model=model, bounds=Bounds(warn_cost_usd=1.0)) as it:
         it.reply = replies("Go on", "use less", "Stop")
         end = await it.prompt("go")
-        assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "declined"
+        assert len(model.requests) == 3, "who says stop is not charged for closing words"
         asked = [event.question for event in it.of(QuestionAsked)]
         assert [text.split(" USD")[0] for text in asked] == [
             "This session has cost 1.20", "This session has cost 2.40", "This session has cost 4.80",

@@ -197,4 +197,4 @@ def test_the_day_s_bound_is_kept_across_programs(world: World) -> None:
     assert world.run("run", "a", *options).result["text"] == "dear"
     done = world.run("run", "b", *options)
     assert (done.code, done.result["stop_reason"]) == (5, "cost_limit")
-    assert "6.00 USD for one day (6.0000 spent)" in done.err
+    assert "6.00 USD for one day (6.00 USD spent)" in done.err

@@ -127,3 +127,19 @@ async def test_retry_after_over_http() -> None:
     assert kinds == ["rate_limit", "connection", "malformed"]
     assert 0.3 <= elapsed < 1.0
     assert events[-3] == TextPiece("whole")
+
+
+async def test_a_tiny_wait_that_is_asked_for_does_not_hammer() -> None:
+    limited = [fail("rate_limit", retry_after_s=0.0001) for _ in range(3)]
+    policy = RetryPolicy(base_s=0.05)
+    events = await collect(ScriptedModel(*limited, say("ok")), policy, random=0.0)
+    waits = [event.delay_s for event in events if isinstance(event, Retrying)]
+    assert waits == [pytest.approx(0.0001), 0.05, 0.05]
+
+
+async def test_parking_ends_when_its_time_is_used_up() -> None:
+    model = ScriptedModel(then=fail("rate_limit", retry_after_s=0.1))
+    policy = RetryPolicy(horizon_s=0.01, park_s=0.35, attempts=1, patient_attempts=1, base_s=0.001)
+    with pytest.raises(ModelError):
+        await collect(model, policy, random=0.0)
+    assert len(model.requests) == 4

@@ -31,6 +31,7 @@ SNAPSHOT = Snapshot(
     context_source="estimate",
     totals=Totals(),
     costs=(),
+    standing_in="",
     spent_today_usd=None,
     cached_share=None,
     plan=(),
