@@ -47,7 +47,10 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
 
     if first == "resume":
         return interactive_command(parse("resume", arguments[1:]))
-    return interactive_command(parse("agent", arguments))
+    chosen = parse("agent", arguments)
+    if chosen.positional in COMMANDS and "--" not in arguments:
+        raise UsageError(f"`{chosen.positional}` comes first: agent {chosen.positional} …; its options follow it")
+    return interactive_command(chosen)
 
 
 def _fail(message: str, code: int) -> int:

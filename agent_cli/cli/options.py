@@ -151,8 +151,27 @@ def _store(values: dict[str, Any], option: Option, text: str) -> None:
         raise UsageError(f"{name}: {text!r} is not greater than 0")
 
 
+_ELSEWHERE = {
+    "-p": "one task without a person is `agent run TASK`",
+    "--print": "one task without a person is `agent run TASK`",
+    "--prompt": "one task without a person is `agent run TASK`",
+    "--plain": "write `--set ui.plain=true`",
+    "--no-color": "set the variable NO_COLOR",
+    "--verbose": "`--debug` writes a log",
+    "--yes": "write `--mode yolo`",
+    "--yolo": "write `--mode yolo`",
+    "--full-auto": "write `--mode auto-edit`",
+    "--dangerously-skip-permissions": "write `--mode yolo`",
+    "--max-budget-usd": "write `--max-cost USD`",
+    "--reasoning-effort": "write `--effort LEVEL`",
+}
+"""What users of other agents type, and what it is called here."""
+
+
 def _unknown(name: str, known: dict[str, Option]) -> str:
     import difflib
 
+    if name in _ELSEWHERE:
+        return f"unknown option {name}: {_ELSEWHERE[name]}"
     near = difflib.get_close_matches(name, known, n=1)
     return f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else "; see --help")

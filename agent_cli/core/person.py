@@ -29,6 +29,11 @@ class Person:
         self._emit = emit
         self._submission_id = submission_id
 
+    @property
+    def is_there(self) -> bool:
+        """Whether somebody can be asked."""
+        return self._approvals.interactive
+
     async def lets_go_on(self, doubt: str, *, otherwise: bool) -> Said:
         """Ask whether to go on in spite of a doubt. Without a person it is only said, when the turn goes on
         all the same, and `otherwise` decides.
@@ -36,7 +41,7 @@ class Person:
         Raises:
             Abandoned: the user went on with something else instead of answering.
         """
-        if not self._approvals.interactive:
+        if not self.is_there:
             if otherwise:
                 self._emit(Notice(level="warning", text=doubt, submission_id=self._submission_id))
             return Said(otherwise)

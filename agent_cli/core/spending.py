@@ -111,19 +111,19 @@ class Spending:
         bounds = self._bounds
         each = []
         if bounds.cost_usd is not None:
-            each.append(_left(bounds.cost_usd, spent - self._before_input, "one input"))
+            each.append(_left(bounds.cost_usd, spent - self._before_input, "one input", "cost_usd"))
         if bounds.session_cost_usd is not None:
-            each.append(_left(bounds.session_cost_usd, spent, "one session"))
+            each.append(_left(bounds.session_cost_usd, spent, "one session", "session_cost_usd"))
         if bounds.day_cost_usd is not None and self._day is not None:
-            each.append(_left(bounds.day_cost_usd, self._day.today_usd(), "one day"))
+            each.append(_left(bounds.day_cost_usd, self._day.today_usd(), "one day", "day_cost_usd"))
         return min(each, key=lambda left: left.usd, default=None)
 
     def _spent(self) -> float:
         return self._session.totals.cost_usd or 0.0
 
 
-def _left(bound_usd: float, spent_usd: float, what: str) -> _Left:
-    return _Left(bound_usd - spent_usd, f"{_usd(bound_usd)} for {what} ({_usd(spent_usd)} spent)")
+def _left(bound_usd: float, spent_usd: float, what: str, key: str) -> _Left:
+    return _Left(bound_usd - spent_usd, f"{_usd(bound_usd)} for {what} (limits.{key}; {_usd(spent_usd)} spent)")
 
 
 def _usd(amount: float) -> str:

@@ -137,6 +137,7 @@ class Turn:
             self._deliver_steers()
             stop = await self._step()
             if stop is not None and (not self.steers or stop in _FINAL):
+                self._say_dear()
                 return stop
 
     async def _forbidden(self) -> StopReason | None:
@@ -147,6 +148,11 @@ class Turn:
             return limit[0]
         dear = self._spending.warning()
         return "declined" if dear and not await self._goes_on(dear, otherwise=True) else None
+
+    def _say_dear(self) -> None:
+        """At the end of a turn nobody needs to be asked whether it goes on; without a person it is said."""
+        if not self._person.is_there and (dear := self._spending.warning()):
+            self._notice(dear)
 
     async def _step(self) -> StopReason | None:
         """One model call and its tools; None to go on."""
@@ -295,7 +301,9 @@ class Turn:
         try:
             async with asyncio.timeout(CLOSING_TIMEOUT_S):
                 answer, _ = await self._ask("limit")
-        except (ModelError, OverBudget, TimeoutError) as error:
+        except OverBudget:
+            return  # the bound was named when it was reached
+        except (ModelError, TimeoutError) as error:
             self._notice(f"No closing summary: {error or 'it took too long'}.")
             return
         self._pieces[:] = [answer.text]

@@ -125,7 +125,8 @@ class ModelInfo(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **taken, prices=prices, sources=sources)
 
     def cost_usd(self, usage: Usage | None) -> float | None:
-        """The price of one call, or None when a needed price or count is unknown."""
+        """The price of one call, or None when a needed price or count is unknown. Tokens of the cache without
+        a price of their own count as any others of the prompt, which is seldom less than they cost."""
         if usage is None or usage.input is None or usage.output is None:
             return None
         read, write = usage.cache_read or 0, usage.cache_write or 0
@@ -133,8 +134,8 @@ class ModelInfo(msgspec.Struct, frozen=True):
         parts = (
             (usage.input, rates.input),
             (usage.output, rates.output),
-            (read, rates.cache_read),
-            (write, rates.cache_write),
+            (read, rates.input if rates.cache_read is None else rates.cache_read),
+            (write, rates.input if rates.cache_write is None else rates.cache_write),
         )
         if any(tokens and price is None for tokens, price in parts):
             return None

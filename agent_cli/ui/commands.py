@@ -95,16 +95,21 @@ async def _help(desk: Desk, argument: str) -> None:
     desk.say("\n".join([*out, *keys]))
 
 
+_NO_MATCH = "No known model has that in its name. Any name of a provider can be used: /model PROVIDER/MODEL."
+
+
 async def _model(desk: Desk, argument: str) -> None:
     if not argument:
-        known = desk.host.models("")[:_MAX_ROWS]
-        rows = [f"  {lines.one_line(name)}" for name in known]
-        desk.say("\n".join([f"Model: {lines.one_line(desk.client.snapshot().model)}", *rows]))
+        known = desk.host.models("")
+        rows = [f"  {lines.one_line(name)}" for name in known[:_MAX_ROWS]]
+        if len(known) > _MAX_ROWS:
+            rows.append(f"  … and {len(known) - _MAX_ROWS} more; /model WORD shows those with it in their name")
+        desk.say("\n".join([*rows, f"Model: {lines.one_line(desk.client.snapshot().model)}"]))
         return
     found = desk.host.models(argument)
     if argument not in found and len(found) != 1 and "/" not in argument:
         rows = [f"  {lines.one_line(name)}" for name in found[:_MAX_ROWS]]
-        desk.say("\n".join(["Several models match:" if rows else "No model matches.", *rows]))
+        desk.say("\n".join(["Several models match:" if rows else _NO_MATCH, *rows]))
         return
     name = found[0] if len(found) == 1 and "/" not in argument else argument
     await desk.client.submit(ChangeSettings(model=name))

@@ -243,7 +243,7 @@ class _Run:
                 await self._client.submit(QuestionAnswer(event.request_id, answer))
             case ev.RetryScheduled():
                 delay, why = lines.seconds(event.delay_s), lines.one_line(event.error.message)
-                what = "resting; goes on" if event.parked else f"retry {event.attempt}"
+                what = "resting; goes on" if event.parked else f"attempt {event.attempt}"
                 self._progress(f"{what} in {delay}: {why}")
             case ev.StreamSilent() if event.silent_s:
                 self._progress(f"no data from the model for {lines.seconds(event.silent_s)}")
@@ -291,7 +291,8 @@ class _Run:
         """Builds the result and writes it."""
         result = self._result(stopped or self._reason)
         if result.error:
-            self._err.write(lines.error(result.error, NONE) + "\n")
+            told = msgspec.structs.replace(result.error, hint=_without_a_prompt(result.error.hint))
+            self._err.write(lines.error(told, NONE) + "\n")
         elif result.stop_reason != "end_turn" and not self._quiet:
             self._err.write(f"stopped: {result.stop_reason}\n")
         if self._format == "text":
@@ -321,7 +322,7 @@ class _Run:
                 totals.reasoning,
                 totals.requests,
             ),
-            cost_usd=totals.cost_usd,
+            cost_usd=totals.cost_usd if totals.cost_usd or not totals.unpriced else None,
             turns=self._turns,
             duration_s=round(time.monotonic() - self._start, 3),
             changed_files=tuple(
@@ -333,6 +334,20 @@ class _Run:
             denied=tuple(self._denied),
             error=self._error,
         )
+
+
+def _without_a_prompt(hint: str) -> str:
+    """A hint that names commands of the REPL, in words for somebody at a shell."""
+    for command, instead in _AT_A_SHELL.items():
+        hint = hint.replace(command, instead)
+    return hint
+
+
+_AT_A_SHELL = {
+    "with /model": "with --model",
+    "/retry": '`agent run -c "go on"`',
+    "/compact": "`agent -c`, then /compact",
+}
 
 
 def _encode(event: ev.Event) -> str:

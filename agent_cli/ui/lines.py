@@ -26,7 +26,7 @@ REASONS: dict[StopReason, str] = {
     "end_turn": "",
     "abandoned": "Went on with your new message.",
     "turn_limit": "Stopped at the limit of model calls for one prompt. /retry carries on.",
-    "cost_limit": "Stopped at a limit on cost. Raise it (limits.…cost_usd), then /retry.",
+    "cost_limit": "Stopped at a limit on cost. To go on: agent -c --set KEY=MORE, with the key named above.",
     "declined": "Stopped, as you said. /retry carries on.",
     "time_limit": "Stopped at the time limit. /retry carries on.",
     "length_limit": "The answer was cut off at the output limit again and again.",
@@ -116,15 +116,17 @@ def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) 
     """A table of what was paid for, by cause and model. A count that no call reported has no column, one
     that some calls did not report is `?` there."""
     fields = [field for field in _COST_HEADS if getattr(totals, field) is not None]
-    rows: list[tuple[str, ...]] = [("", "", "requests", *(_COST_HEADS[field] for field in fields), "cost")]
-    rows += [_cost_row(part.cause, one_line(part.model, 40), part.totals, fields) for part in parts]
+    rows: list[tuple[str, ...]] = [("", "", "calls", *(_COST_HEADS[field] for field in fields), "cost")]
+    rows += [_cost_row(part.cause, one_line(part.model, 26), part.totals, fields) for part in parts]
     rows.append(_cost_row("together", "", totals, fields))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     aligned = [
         "  ".join(cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(pairs))
         for pairs in (list(zip(row, widths, strict=True)) for row in rows)
     ]
-    notes = [f"{totals.unpriced} requests have no known price."] if totals.unpriced else []
+    notes = []
+    if totals.unpriced:
+        notes.append(f"{totals.unpriced} request{'s have' if totals.unpriced > 1 else ' has'} no known price.")
     if today_usd:
         notes.append(f"${today_usd:.{4 if today_usd < 0.1 else 2}f} today, all sessions together.")
     return [f"  {line}".rstrip() for line in (*aligned, *notes)]
@@ -191,12 +193,14 @@ def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
     ]
 
 
-def error(info: ErrorInfo, theme: Theme) -> str:
+def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
     """A failure in the user's words: what happened, then what to do."""
-    text = theme.paint("error", f"✗ {clean(info.message).strip() or one_line(info.kind, 80)}")
+    rows = wrapped(f"✗ {clean(info.message).strip() or one_line(info.kind, 80)}", width)
+    text = "\n  ".join(theme.paint("error", row.lstrip()) for row in rows)
     if info.request_id:
-        text += theme.paint("muted", f"  [request {one_line(info.request_id, 80)}]")
-    return f"{text}\n  {clean(info.hint).strip()}" if info.hint.strip() else text
+        text += theme.paint("muted", f"\n  [request {one_line(info.request_id, 80)}]")
+    hint = wrapped(clean(info.hint).strip(), width - 2) if info.hint.strip() else []
+    return "\n  ".join([text, *hint])
 
 
 def report(kind: str, turns: int, prompt: str, done: RestoreReport, theme: Theme) -> str:

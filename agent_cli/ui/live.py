@@ -68,6 +68,7 @@ class Live:
         """Since when the model's server has sent nothing, once that is worth saying."""
         self.thought = ""
         """Reasoning that is not printed yet."""
+        self.shows_thoughts = True
 
     def draw(self, tail: list[str], queued: tuple[str, ...], now: float, rows: int) -> list[str]:
         """The live region, at most `rows` lines; of the answer's tail the newest lines are shown."""
@@ -87,12 +88,12 @@ class Live:
 
     def _waiting(self, spinner: str, now: float) -> list[str]:
         out = []
-        if self.thought.strip():
+        if self.thought.strip() and self.shows_thoughts:
             recent = [line for line in self.thought.split("\n") if line.strip()][-2:]
             out += [self._theme.paint("reasoning", f"  {line[-500:]}") for line in recent]
         if self.retry and self.retry[0] > now:
             left = lines.seconds(self.retry[0] - now)
-            out.append(self._theme.paint("warning", f"↻ {self.retry[1]}: next attempt in {left}"))
+            out.append(self._theme.paint("warning", f"↻ next attempt in {left}: {self.retry[1]}"))
         if self.silent_since is not None:
             silent = lines.seconds(now - self.silent_since)
             out.append(self._theme.paint("warning", f"no data from the model for {silent}"))

@@ -41,6 +41,7 @@ class Renderer:
         expand_hint: str = "Ctrl-O shows all",
     ) -> None:
         self.live = Live(theme)
+        self.live.shows_thoughts = settings.show_reasoning
         self._theme, self._settings, self._width, self._snapshot = theme, settings, width, snapshot
         self._expand_hint = expand_hint
         self._out: list[str] = []
@@ -78,6 +79,10 @@ class Renderer:
             return [clean(line, keep_sgr=True) for line in drawn]
         except Exception as problem:
             return [f"(could not draw: {type(problem).__name__})"]
+
+    def typed(self, text: str) -> None:
+        """Echo a command of the user's."""
+        self._prompt(text)
 
     def notice(self, text: str) -> None:
         """Print lines of our own."""
@@ -157,10 +162,10 @@ class Renderer:
                 if event.detail.strip():
                     self._print("other", clean(event.detail).strip().split("\n"))
             case ev.OperationFailed():
-                self._print("other", lines.error(event.error, self._theme).split("\n"))
+                self._print("other", lines.error(event.error, self._theme, self._width()).split("\n"))
             case ev.SessionClosed():
                 if event.error:
-                    self._print("other", lines.error(event.error, self._theme).split("\n"))
+                    self._print("other", lines.error(event.error, self._theme, self._width()).split("\n"))
             case ev.StreamSilent():
                 self._silent(event.silent_s)
             case ev.FellBack():
@@ -235,7 +240,8 @@ class Renderer:
         self._print_thoughts(whole)
 
     def _print_thoughts(self, whole: list[str]) -> None:
-        shown = [self._theme.paint("reasoning", line) for line in whole]
+        mark = "" if self._theme.colour else "~ "
+        shown = [self._theme.paint("reasoning", mark + line) for line in whole]
         if shown and self._settings.show_reasoning:
             self._print("reasoning", shown)
 
@@ -262,6 +268,7 @@ class Renderer:
         void = self._void()
         why = lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)
         self.live.retry = (time.monotonic() + event.delay_s, why)
+        why = why.rstrip(".")
         when = f"in {lines.seconds(event.delay_s)}"
         if event.parked:
             when += (

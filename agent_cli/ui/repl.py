@@ -225,6 +225,7 @@ class Repl:
     def send(self, text: str) -> None:
         """Enter: a command, the user's own shell command, guidance for a running turn, or a prompt."""
         if command := commands.parse(text):
+            self._renderer.typed(text)
             self._spawn(self._run_slash(*command))
         elif text.startswith("!") and text[1:].strip():
             self._start_command(text[1:].strip())

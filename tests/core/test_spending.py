@@ -59,7 +59,9 @@ async def test_over_the_bound_nothing_more_is_sent_and_the_next_input_has_its_ow
     async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.12)) as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
-        assert any("0.12 USD for one input (0.121 USD spent)" in notice.text for notice in it.of(Notice))
+        assert any(
+            "0.12 USD for one input (limits.cost_usd; 0.121 USD spent)" in notice.text for notice in it.of(Notice)
+        )
         assert len(model.requests) == 1
         end = await it.prompt("more")
         assert isinstance(end, TurnCompleted) and end.text == "again"
@@ -90,7 +92,7 @@ async def test_a_dear_session_asks_at_each_doubling(tmp_path: Path) -> None:
         it.reply = replies("Go on", "use less", "Stop")
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.stop_reason == "declined"
-        assert len(model.requests) == 3, "who says stop is not charged for closing words"
+        assert len(model.requests) == 4, "who says stop is not charged for closing words"
         asked = [event.question for event in it.of(QuestionAsked)]
         assert [text.split(" USD")[0] for text in asked] == [
             "This session has cost 1.20", "This session has cost 2.40", "This session has cost 4.80",
@@ -104,7 +106,10 @@ async def test_without_a_person_the_warning_is_only_said(tmp_path: Path) -> None
     async with engine(tmp_path, model=model, bounds=Bounds(warn_cost_usd=1.0), interactive=False) as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.stop_reason == "end_turn"
-        assert sum("has cost" in notice.text for notice in it.of(Notice)) == 1
+        said = [notice.text for notice in it.of(Notice) if "has cost" in notice.text]
+        assert [text.split(" USD")[0][-4:] for text in said] == ["1.20", "2.40"], (
+            "at each doubling, the end included"
+        )
 
 
 async def test_a_retry_is_not_made_when_it_could_not_be_paid(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_refusal_is_tried_again(world: World, refusal: Reply) -> None:
     (retry,) = (line for line in done.lines if line["type"] == "retry_scheduled")
     asked = float(refusal.headers.get("retry-after", 0))
     assert retry["attempt"] == 2 and asked <= retry["delay_s"] <= asked + 1.1
-    assert "retry 2 in" in done.err
+    assert "attempt 2 in" in done.err
 
 
 @pytest.mark.parametrize(
@@ -197,4 +197,4 @@ def test_the_day_s_bound_is_kept_across_programs(world: World) -> None:
     assert world.run("run", "a", *options).result["text"] == "dear"
     done = world.run("run", "b", *options)
     assert (done.code, done.result["stop_reason"]) == (5, "cost_limit")
-    assert "6.00 USD for one day (6.00 USD spent)" in done.err
+    assert "6.00 USD for one day (limits.day_cost_usd; 6.00 USD spent)" in done.err

@@ -59,9 +59,14 @@ def test_the_whole_request_is_priced_by_the_length_of_its_prompt(usage: Usage | 
 
 
 def test_an_unknown_price_makes_the_cost_unknown_only_when_it_is_needed() -> None:
+    info = ModelInfo("p/m", prices=Prices(input=1))
+    assert info.cost_usd(Usage(input=1_000_000, output=0)) == 1
+    assert info.cost_usd(Usage(input=1, output=1)) is None
+
+
+def test_cached_tokens_without_a_price_of_their_own_cost_as_any_others() -> None:
     info = ModelInfo("p/m", prices=Prices(1, 1))
-    assert info.cost_usd(Usage(input=1_000_000, output=0, cache_read=0)) == 1
-    assert info.cost_usd(Usage(input=1, output=0, cache_read=1)) is None
+    assert info.cost_usd(Usage(input=0, output=0, cache_read=500_000, cache_write=500_000)) == 1
 
 
 def test_the_worst_case_takes_the_dearest_way_to_send_a_prompt() -> None:

@@ -61,7 +61,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
     [
         ("/help", "/undo"),
         ("/model", "test/other"),
-        ("/model nothing", "No model"),
+        ("/model nothing", "No known model"),
         ("/mode wrong", "auto-edit"),
         ("/effort", "xhigh"),
         ("/permissions", "shell(git diff *)"),
