@@ -127,4 +127,4 @@ def _left(bound_usd: float, spent_usd: float, what: str, key: str) -> _Left:
 
 
 def _usd(amount: float) -> str:
-    return f"{amount:.2f} USD" if amount >= 1 else f"{amount:.4g} USD"
+    return f"{amount:.2f} USD" if amount >= 0.01 else f"{amount:.2g} USD"

@@ -140,7 +140,9 @@ class Renderer:
             case ev.SessionStarted():
                 self._banner(event)
             case ev.QuestionAsked():
-                self._print("other", [self._theme.paint("strong", "? ") + clean(event.question).strip()])
+                first, *rest = lines.wrapped(clean(event.question).strip(), self._width() - 2)
+                mark = self._theme.paint("strong", "? ")
+                self._print("other", [mark + first, *("  " + row for row in rest)])
             case ev.PlanUpdated():
                 self._print("other", [self._theme.paint("strong", "Plan"), *lines.plan(event.items, self._theme)])
             case ev.Steered():
