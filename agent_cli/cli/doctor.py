@@ -11,7 +11,7 @@ from typing import Literal
 
 from ..model.base import ModelError
 from ..model.native import NativeModel
-from ..model.providers import REPLAY, MissingKey, NoModel, choose_default, open_model, resolve
+from ..model.providers import REPLAY, NoModel, choose_default, open_model, resolve
 from ..protocol.sanitize import clean
 from ..sandbox.process import ProcessError, ProcessRunner
 from .compose import SANDBOX_IN_FORCE
@@ -46,6 +46,8 @@ async def _findings(setup: Setup) -> AsyncGenerator[Finding, None]:
     async with aclosing(_model(setup)) as model:
         async for finding in model:
             yield finding
+    for name in setup.config.fallback_models:
+        yield await _found("fallback model", "note", _fallback(setup, name))
     yield await _found("git", "note", _git())
     yield await _found("ripgrep", "FAIL", _ripgrep())
     yield await _found("state folder", "FAIL", _state(setup))
@@ -76,7 +78,7 @@ async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
     try:
         name = setup.config.model or await choose_default(setup.config, environment)
         model = await open_model(name, setup.config, environment)
-    except (NoModel, MissingKey, ModelError) as error:
+    except (NoModel, ModelError) as error:
         yield Finding("FAIL", "model", str(error))
         return
     window = model.info.context_window
@@ -88,6 +90,16 @@ async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
     elif not name.startswith(f"{REPLAY}/"):
         yield Finding("note", "http", "this provider is reached through LiteLLM; the way to it was not tried")
     await model.aclose()
+
+
+async def _fallback(setup: Setup, name: str) -> str:
+    """Whether a model that stands in could be used, as far as can be told without contacting it."""
+    try:
+        model = await open_model(name, setup.config, dict(os.environ))
+    except ModelError as error:
+        raise Problem(f"{name} cannot be used: {error}") from error
+    await model.aclose()
+    return f"{name}, not tried"
 
 
 async def _git() -> str:

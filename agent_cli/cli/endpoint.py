@@ -44,7 +44,7 @@ def _finding(step: Step, route: Route) -> Finding:
     if step.error is None:
         return Finding("ok", step.hop, step.text)
     if step.status in _NO_LIST:
-        text = f"{route.base_url} answers (HTTP {step.status}), but lists no models: the key was not tried"
+        text = f"{route.address} answers (HTTP {step.status}), but lists no models: the key was not tried"
         return Finding("note", step.hop, text)
     if step.status == 429:
         return Finding("note", step.hop, f"{_words(step.error, route)}")
@@ -59,7 +59,7 @@ def _words(error: ModelError, route: Route) -> str:
 
 def _answered(step: Step, route: Route) -> Finding:
     if step.status is not None and 300 <= step.status < 400:
-        return Finding("FAIL", step.hop, f"{route.base_url} redirects to another address: make that the base URL.")
+        return Finding("FAIL", step.hop, f"{route.address} redirects to another address: make that the base URL.")
     key = "the key is accepted" if route.api_key else "no key is sent"
     listed = _names(step.body)
     if not listed:

@@ -3,6 +3,7 @@ was learnt."""
 
 import asyncio
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated
@@ -13,7 +14,7 @@ import typer
 from ..model.base import ModelError
 from ..model.catalog import known
 from ..model.info import FIGURES, ModelInfo, Source
-from ..model.providers import MissingKey, chats, inquiry_of, probe_server, resolve, servers
+from ..model.providers import bad_addresses, chats, inquiry_of, probe_server, resolve, servers
 from ..protocol.learnt import Learnt
 from ..store.learnt import LearntFile
 from .options import Chosen
@@ -46,14 +47,16 @@ def models_command(
         dropped = setup.memory.forget(query)
         print("\n".join(f"forgotten: {key}" for key in dropped) or "nothing was learnt of such a model")
         return 0
+    for error in bad_addresses(setup.config, os.environ):
+        print(f"agent: {error}; its server is not asked", file=sys.stderr)
     words = query.lower().split()
     lines = [line for line in asyncio.run(_collected(setup, query)) if _named(line, words)]
     if as_json:
         print(msgspec.json.encode([_plain(line) for line in lines]).decode())
         return 0
-    for line in lines:
-        print(_in_words(line))
-    if not lines:
+    if lines:
+        print("\n".join(_table(lines)))
+    else:
         print(f"no known model has {query!r} in its name; any name that your provider knows can be used")
     return 0
 
@@ -104,7 +107,7 @@ async def _line(setup: Setup, env: dict[str, str], name: str, offered: bool) -> 
     """A model with what its server says of it, if that answers; None when its provider cannot be used."""
     try:
         route = resolve(name, setup.config.providers, env)
-    except (MissingKey, ModelError):
+    except ModelError:
         return None
     inquiry = inquiry_of(route, setup.config)
     if offered:
@@ -126,9 +129,21 @@ def _plain(line: _Line) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _in_words(line: _Line) -> str:
-    """One line. The source of most figures stands at its end, another one behind its figure."""
-    info = line.info
+def _table(lines: list[_Line]) -> Iterator[str]:
+    """Aligned rows under a heading. The source of most figures stands at a row's end, another one behind its
+    figure."""
+    rows = [_HEADING, *map(_row, lines)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_HEADING) - 1)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if at == 0 else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        yield "  ".join([*cells, row[-1]]).rstrip()
+
+
+def _row(line: _Line) -> tuple[str, ...]:
+    info, prices = line.info, line.info.prices
     counted = Counter(info.sources.values())
     main: Source = counted.most_common(1)[0][0] if counted else "unknown"
 
@@ -136,28 +151,38 @@ def _in_words(line: _Line) -> str:
         source = info.source(figure)
         return text if source in (main, "unknown") else f"{text} [{source}]"
 
-    parts = [told("context_window", "?" if info.context_window is None else _tokens(info.context_window))]
-    if info.max_output_tokens is not None:
-        parts.append(told("max_output_tokens", f"answers up to {_tokens(info.max_output_tokens)}"))
-    prices = info.prices
-    dollars = (told("input", f"{_price(prices.input)} in"), told("output", f"{_price(prices.output)} out"))
-    parts.append(", ".join(dollars))
-    if prices.cache_read is not None:
-        parts.append(told("cache_read", f"{_price(prices.cache_read)} cached"))
+    abilities = [
+        told(figure, word if getattr(info, figure) else f"no {word}")
+        for figure, word in _ABILITIES.items()
+        if getattr(info, figure) is not None
+    ]
     if prices.long:
-        bounds = ", ".join(_tokens(tier.above) for tier in prices.long)
-        parts.append(told("long", f"more above {bounds}"))
-    can = [told(figure, word) for figure, word in _ABILITIES.items() if getattr(info, figure)]
-    cannot = [told(figure, f"no {word}") for figure, word in _ABILITIES.items() if getattr(info, figure) is False]
-    parts += [", ".join([*can, *cannot])] if can or cannot else []
+        abilities.append(told("long", f"dearer above {', '.join(_tokens(tier.above) for tier in prices.long)}"))
     if line.learnt.refused:
-        parts.append(f"refuses {', '.join(line.learnt.refused)} [learnt]")
-    return f"{info.name:44} {'; '.join(parts)}  ({main})"
+        abilities.append(f"refuses {', '.join(line.learnt.refused)} [learnt]")
+    return (
+        info.name,
+        told("context_window", _tokens(info.context_window)),
+        told("max_output_tokens", _tokens(info.max_output_tokens)),
+        told("input", _price(prices.input)),
+        told("output", _price(prices.output)),
+        told("cache_read", _price(prices.cache_read)),
+        f"{', '.join(abilities)}  ({main})".lstrip(),
+    )
 
 
-def _tokens(count: int) -> str:
-    return f"{count:,}"
+_HEADING = ("model", "window", "answer", "$ in", "$ out", "$ cached", "takes (source)")
+"""Tokens, and dollars for a million of them."""
+
+
+def _tokens(count: int | None) -> str:
+    """`200k`, `1M`, `262,144`: short where that loses nothing."""
+    if count is None:
+        return "?"
+    if count % 1_000_000 == 0:
+        return f"{count // 1_000_000}M"
+    return f"{count // 1_000}k" if count % 1_000 == 0 else f"{count:,}"
 
 
 def _price(value: float | None) -> str:
-    return "?" if value is None else f"${value:g}"
+    return "?" if value is None else f"{value:g}"

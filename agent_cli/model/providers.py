@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..config.schema import Config, ModelOverride, Provider, Wire
-from .base import Memory, Model, ModelError
+from .base import Memory, Model, ModelError, NotSent
 from .catalog import model_info
 from .dialect import Dialect
 from .provider_table import ALIASES, BARE_NAMES, PROVIDERS, ProviderSpec, Quirks, Route, provider_spec
@@ -23,6 +23,7 @@ Probe = Callable[[str, str], Awaitable[tuple[str, ...] | None]]
 """Base URL and key → names of the models a server offers, or None when it does not answer."""
 
 PROBE_S = 0.3
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 REPLAY = "replay"
 _NO_CHAT = re.compile(r"embed|minilm|\bbge-|rerank|whisper")
 """In the name of a model that is for something else."""
@@ -32,15 +33,26 @@ _RESPONSES_PREFIXES = ("gpt-5", "gpt-6", "o1", "o3", "o4", "codex")
 """OpenAI models that take tools and reasoning together only in the Responses format."""
 
 
-class BadModelName(ModelError):
+class BadModelName(NotSent):
     """The name names no provider, or no readable recording."""
 
     def __init__(self, message: str) -> None:
         super().__init__("not_found", message)
 
 
-class MissingKey(Exception):
+class BadAddress(NotSent):
+    """An address that cannot be read; the text names the variable or the key that holds it."""
+
+    def __init__(self, source: str, given: str) -> None:
+        shown = re.sub(r"[^/]*//.*@|^[^/]*@", "…@", given)  # a password may hold anything
+        super().__init__("not_found", f"{source} is no address such as http://127.0.0.1:8080/v1: “{shown}”")
+
+
+class MissingKey(NotSent):
     """The provider needs a key that is not set; the text names the variable."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("auth", message)
 
 
 class NoModel(Exception):
@@ -57,12 +69,13 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
 
     Raises:
         BadModelName: no provider can be told from it.
+        BadAddress: the provider's address cannot be read.
         MissingKey: the provider's key is not set.
     """
     provider, model = _split(name, providers)
     override = _override(provider, providers)
     spec = provider_spec(provider) or ProviderSpec(wire="litellm")
-    base_url, custom = _base_url(spec, override, env)
+    base_url, custom = _base_url(provider, spec, override, env)
     key = _key(provider, spec, override, env, needed=not (spec.local or custom))
     wire = override.wire or _wire(provider, spec, model, custom=custom)
     unknown_make = custom and (provider == "openai" or provider_spec(provider) is None)
@@ -86,7 +99,7 @@ async def open_model(name: str, config: Config, env: Mapping[str, str], memory: 
         memory: keeps what servers teach by refusing something; None: for this client only.
 
     Raises:
-        BadModelName, MissingKey: no client can be made for this name.
+        BadModelName, BadAddress, MissingKey: no client can be made for this name.
     """
     if name.startswith(f"{REPLAY}/"):
         return _open_replay(name)
@@ -162,7 +175,7 @@ def preload(name: str, config: Config, env: Mapping[str, str]) -> None:
         return
     try:
         route = resolve(name, config.providers, env)
-    except (BadModelName, MissingKey):
+    except NotSent:
         return
     if route.wire in _NATIVE:
         from .http import tls_context
@@ -195,24 +208,26 @@ async def choose_default(config: Config, env: Mapping[str, str], probe: Probe = 
     its default model; else the first model of a local or configured server that answers.
 
     Raises:
+        BadAddress: there is neither, or the server that would be used has an address that cannot be read.
         NoModel: there is neither.
     """
     for provider, spec in PROVIDERS.items():
         if spec.local or not spec.default_model:
             continue
         override = _override(provider, config.providers)
-        base_url, custom = _base_url(spec, override, env)
         key = _found_key(spec, override, env)
-        if key and custom:
-            offered = await probe(base_url, key) or ()
-            return f"{provider}/{_pick(offered, spec.default_model)}"
-        if key:
-            return f"{provider}/{spec.default_model}"
+        if not key:
+            continue
+        base_url, custom = _base_url(provider, spec, override, env)
+        offered = (await probe(base_url, key) or ()) if custom else ()
+        return f"{provider}/{_pick(offered, spec.default_model)}"
     asked = servers(config, env)
     answers = await asyncio.gather(*(probe(base_url, key) for _, base_url, key in asked))
     for (provider, _, _), listed in zip(asked, answers, strict=True):
         if listed and (model := _pick(listed, "")):
             return f"{provider}/{model}"
+    for error in bad_addresses(config, env):
+        raise error
     raise NoModel(_no_model_text())
 
 
@@ -232,12 +247,25 @@ def _override(provider: str, providers: Mapping[str, Provider]) -> Provider:
     return providers.get(provider) or providers.get(ALIASES.get(provider, provider)) or Provider()
 
 
-def _base_url(spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -> tuple[str, bool]:
-    """The base URL, and whether the user gave it."""
-    given = override.base_url or next((env[name] for name in spec.base_url_vars if env.get(name)), "")
+def _base_url(provider: str, spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -> tuple[str, bool]:
+    """The base URL, and whether the user gave it.
+
+    Raises:
+        BadAddress: what the user gave is none.
+    """
+    source = next((name for name in spec.base_url_vars if env.get(name)), "")
+    given = override.base_url or env.get(source, "")
     if not given:
         return spec.base_url, False
-    return (_local_url(given, spec) if spec.local else given.rstrip("/")), True
+    try:
+        url = _local_url(given, spec) if spec.local else given.rstrip("/")
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise BadAddress(f"`providers.{provider}.base_url`" if override.base_url else source, given)
+    return url, True
 
 
 def _spoken_at(base_url: str, wire: Wire, spec: ProviderSpec) -> str:
@@ -269,6 +297,11 @@ def _key(provider: str, spec: ProviderSpec, override: Provider, env: Mapping[str
     key = _found_key(spec, override, env)
     if key:
         return key
+    if override.api_key_env and not _VARIABLE.fullmatch(override.api_key_env):
+        raise MissingKey(
+            f"`providers.{provider}.api_key_env` must be the NAME of a variable, such as MINE_API_KEY; what is "
+            "there looks like a key, which belongs into that variable"
+        )
     if override.api_key_env:
         raise MissingKey(
             f"{override.api_key_env}, the variable for the key of {provider} in the configuration, is not set"
@@ -301,15 +334,31 @@ def _open_replay(name: str) -> Model:
         raise BadModelName(f"cannot read the recording {path}: {error.strerror}") from error
 
 
+def bad_addresses(config: Config, env: Mapping[str, str]) -> list[BadAddress]:
+    """The addresses that cannot be read, whose servers cannot be asked."""
+    found: list[BadAddress] = []
+    for provider in dict.fromkeys([*config.providers, *PROVIDERS]):
+        try:
+            _base_url(
+                provider, provider_spec(provider) or ProviderSpec(), _override(provider, config.providers), env
+            )
+        except BadAddress as error:
+            found.append(error)
+    return found
+
+
 def servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Provider, base URL and key of the servers worth asking: those the user gave an address of, then the
-    usual local ones."""
+    usual local ones. Addresses that cannot be read are passed over."""
     given: list[tuple[str, str, str]] = []
     usual: list[tuple[str, str, str]] = []
     for provider in dict.fromkeys([*config.providers, *PROVIDERS]):
         spec = provider_spec(provider) or ProviderSpec()
         override = _override(provider, config.providers)
-        base_url, custom = _base_url(spec, override, env)
+        try:
+            base_url, custom = _base_url(provider, spec, override, env)
+        except BadAddress:
+            continue
         lists_models = (override.wire or spec.wire) in ("chat_completions", "ollama_chat", "openai_responses")
         if base_url and (custom or spec.local) and lists_models:
             listed_at = _spoken_at(base_url, "chat_completions", spec)

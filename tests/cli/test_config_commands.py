@@ -130,9 +130,26 @@ def test_show_tells_what_a_trusted_project_file_says_in_vain(world: World) -> No
 
 
 def test_models_are_found_by_a_part_of_the_name(world: World) -> None:
-    lines = world.run("models", "claude-sonnet-4").out.splitlines()
+    heading, *lines = world.run("models", "claude-sonnet-4").out.splitlines()
+    assert heading.split() == [
+        "model",
+        "window",
+        "answer",
+        "$",
+        "in",
+        "$",
+        "out",
+        "$",
+        "cached",
+        "takes",
+        "(source)",
+    ]
     assert lines and all("claude-sonnet-4" in line.split()[0] and line.endswith("(catalogue)") for line in lines)
-    assert any("$3 in, $15 out" in line for line in lines)
+    cells = next(line.split() for line in lines if line.startswith("anthropic/claude-sonnet-4-6 "))
+    assert cells[1:6] == ["1M", "128k", "3", "15", "0.3"]
+    assert {line.index(line.split()[5]) + len(line.split()[5]) for line in lines} == {
+        heading.index("$ cached") + 8
+    }
     assert len(world.run("models").out.splitlines()) > len(lines)
 
 
@@ -142,11 +159,10 @@ def test_every_figure_of_a_model_has_its_source(world: World) -> None:
         encoding="utf-8",
     )
     env = {"OPENAI_API_KEY": "k"}
-    line = next(
-        line for line in world.run("models", "openai gpt-5.6", env=env).out.splitlines() if "9,000" in line
-    )
-    assert "9,000 [configuration]; answers up to 128,000; $7 in [configuration], $20 out; $0.4 cached" in line
-    assert "more above 272,000" in line and "tools, pictures, reasoning" in line and line.endswith("(catalogue)")
+    line = next(line for line in world.run("models", "openai gpt-5.6", env=env).out.splitlines() if "9k" in line)
+    shown = " ".join(line.split())
+    assert "9k [configuration] 128k 7 [configuration] 20 0.4 tools" in shown
+    assert "dearer above 272k" in line and "tools, pictures, reasoning" in line and line.endswith("(catalogue)")
     entries = json.loads(world.run("models", "openai/gpt-5.6", "--json", env=env).out)
     model = next(each for each in entries if each["name"] == "openai/gpt-5.6")
     assert (model["context_window"], model["sources"]["context_window"]) == (9000, "configuration")
@@ -173,11 +189,9 @@ async def test_models_of_servers_that_answer_are_listed_with_what_was_learnt(wor
         env = {"OLLAMA_HOST": f"127.0.0.1:{server.port}"}
         out = (await asyncio.to_thread(world.run, "models", env=env)).out.splitlines()
     ollama = next(line for line in out if line.startswith("ollama/"))
-    assert ollama.split(maxsplit=1) == [
-        "ollama/qwen3:8b", "32,768; ? in, ? out; tools, no pictures, no reasoning  (server)",
-    ]  # fmt: skip
+    assert " ".join(ollama.split()) == ("ollama/qwen3:8b 32,768 ? ? ? ? tools, no pictures, no reasoning (server)")
     mine = next(line for line in out if line.startswith("mine/"))
-    assert "12,345;" in mine and "refuses images [learnt]" in mine
+    assert "12,345" in mine and "refuses images [learnt]" in mine
     assert "nomic" not in "".join(out)
     assert world.run("models", "mine/", "--forget").out == "forgotten: mine/big http://127.0.0.1:9/v1\n"
     assert "mine/" not in world.run("models").out

@@ -136,3 +136,38 @@ def test_doctor_says_that_the_state_cannot_be_written(world: World) -> None:
     done = world.run("doctor", env={"AGENT_STATE_DIR": str(world.home / "file" / "x")})
     assert done.code == 1
     assert "; set AGENT_STATE_DIR to a folder you can write" in done.out
+
+
+def test_doctor_looks_at_the_models_that_stand_in(world: World) -> None:
+    (world.config / "config.yaml").write_text(
+        "fallback_models: [lm_studio/m, anthropic/claude-x, nonsense, two/m]\n"
+        "providers: {two: {base_url: 'http://[::1'}}\n",
+        encoding="utf-8",
+    )
+    done = world.run("doctor", env={"ANTHROPIC_API_KEY": None})
+    lines = [each for each in done.out.splitlines() if "fallback model" in each]
+    assert done.code == 0 and [each[:4] for each in lines] == ["ok  ", "note", "note", "note"]
+    assert "lm_studio/m" in lines[0]
+    assert lines[1].endswith("anthropic/claude-x cannot be used: anthropic needs a key: set ANTHROPIC_API_KEY")
+    assert "PROVIDER/MODEL" in lines[2] and "`providers.two.base_url` is no address" in lines[3]
+    assert world.bodies() == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"OLLAMA_HOST": "127.0.0.1:notaport"}, {"OLLAMA_HOST": "http://[::1"}, {"OPENAI_BASE_URL": "http://[::1"}],
+)
+def test_an_address_that_cannot_be_read_is_named_and_passed_over(world: World, bad: dict[str, str]) -> None:
+    (source,) = bad
+    model = "ollama/x" if source == "OLLAMA_HOST" else "openai/x"
+    run = world.run("run", "-m", model, "hi", env=bad)
+    assert run.code == 2 and run.err.startswith(f"agent: {source} is no address")
+    doctor = world.run("doctor", env={"AGENT_MODEL": model, **bad})
+    assert doctor.code == 1 and line(doctor, "model").startswith(f"FAIL  model: {source} is no address")
+    models = world.run("models", "gpt-4.1", env=bad)
+    assert models.code == 0 and models.err.startswith(f"agent: {source} is no address") and "gpt-4.1" in models.out
+
+
+def test_a_missing_key_ends_a_run_as_before(world: World) -> None:
+    done = world.run("run", "hi", env=NO_KEY)
+    assert (done.code, done.err) == (3, "agent: anthropic needs a key: set ANTHROPIC_API_KEY\n")

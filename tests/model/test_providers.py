@@ -10,14 +10,17 @@ from agent_cli.model.litellm_model import LiteLLMModel
 from agent_cli.model.native import NativeModel
 from agent_cli.model.provider_table import ALIASES, BARE_NAMES, PROVIDERS, Route
 from agent_cli.model.providers import (
+    BadAddress,
     BadModelName,
     MissingKey,
     NoModel,
+    bad_addresses,
     choose_default,
     open_model,
     preload,
     probe_server,
     resolve,
+    servers,
 )
 from agent_cli.model.replay import ReplayModel
 from agent_cli.protocol.learnt import Learnt
@@ -97,10 +100,47 @@ def test_calls_written_as_text_are_looked_for_where_servers_may_hand_them_on() -
 
 
 def test_a_missing_key_names_the_variable() -> None:
-    with pytest.raises(MissingKey, match="OPENAI_API_KEY"):
+    with pytest.raises(MissingKey, match="OPENAI_API_KEY") as caught:
         route("openai/gpt-4.1", {"OPENAI_API_KEY": " "})
+    assert caught.value.kind == "auth"
     with pytest.raises(MissingKey, match="MINE"):
         route("openai/gpt-4.1", OPENAI, openai=Provider(api_key_env="MINE"))
+
+
+BAD = [
+    "http://[::1",
+    "http://127.0.0.1:notaport",
+    "http://h:99999/v1",
+    "ftp://x/v1",
+    "http://bob:p/w@h/v1",
+]
+
+
+@pytest.mark.parametrize("address", BAD)
+async def test_an_address_that_cannot_be_read_is_named(address: str) -> None:
+    two = Config(providers={"two": Provider(base_url=address)})
+    for name, config, env, source in (
+        ("two/m", two, {}, "`providers.two.base_url`"),
+        ("openai/gpt-4.1", Config(), {**OPENAI, "OPENAI_BASE_URL": address}, "OPENAI_BASE_URL"),
+        ("ollama/q", Config(), {"OLLAMA_HOST": address}, "OLLAMA_HOST"),
+    ):
+        with pytest.raises(BadAddress) as caught:
+            await open_model(name, config, env)
+        assert str(caught.value).startswith(f"{source} is no address") and caught.value.kind == "not_found"
+        assert "bob" not in str(caught.value)
+        preload(name, config, env)
+        assert all(address not in base_url for _, base_url, _ in servers(config, env))
+        assert [str(error) for error in bad_addresses(config, env)] == [str(caught.value)]
+        with pytest.raises(BadAddress, match="is no address"):
+            await choose_default(config, env, silent)
+    assert await choose_default(two, {"GROQ_API_KEY": "k"}, silent) == f"groq/{PROVIDERS['groq'].default_model}"
+
+
+def test_a_password_in_an_address_is_neither_shown_nor_remembered() -> None:
+    got = route("mine/m", mine=Provider(base_url="https://bob:PW@host:8/v1"))
+    assert got.base_url == "https://bob:PW@host:8/v1"
+    assert got.key == "mine/m https://host:8/v1" and "PW" not in repr(got)
+    assert route("mine/m", mine=Provider(base_url="http://h/a@b/v1")).key == "mine/m http://h/a@b/v1"
 
 
 @pytest.mark.parametrize("name", ["", "/", "x/", "/x", "nonsense"])
@@ -218,3 +258,10 @@ def test_the_documentation_has_every_provider_and_variable() -> None:
     for provider, spec in PROVIDERS.items():
         for name in (provider, *spec.key_vars, *spec.base_url_vars, spec.base_url, spec.default_model):
             assert not name or f"`{name}`" in text, name
+
+
+def test_a_key_in_place_of_a_variable_s_name_is_not_shown() -> None:
+    providers = {"mine": Provider(base_url="http://x/v1", api_key_env="sk-abc-123")}
+    with pytest.raises(MissingKey) as raised:
+        resolve("mine/m", providers, {})
+    assert "NAME of a variable" in str(raised.value) and "sk-abc" not in str(raised.value)
