@@ -11,6 +11,8 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Wire = Literal["chat_completions", "ollama_chat", "anthropic_messages", "openai_responses", "litellm"]
 Count = Annotated[int, msgspec.Meta(gt=0)]
 Amount = Annotated[float, msgspec.Meta(gt=0)]
+Price = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+"""The upper bound is there to refuse `.inf`; a bound at all refuses `.nan`."""
 
 
 class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,10 +46,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """US dollars per million tokens."""
 
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
+    input: Price | None = None
+    output: Price | None = None
+    cache_read: Price | None = None
+    cache_write: Price | None = None
 
 
 class ModelOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ from .anthropic_stream import MessagesStream
 from .base import Learnt, ModelInfo, ModelRequest
 from .dialect import OUTPUT_LIMIT, Json, Repair, Written
 from .provider_table import Route
+from .repairs import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 
 _VERSION = "2023-06-01"
 _BETA = "thinking-binding-controls-2026-08-01"
@@ -16,8 +17,8 @@ _VERSIONED = re.compile(r"/v\d+$")
 
 _PREFIX = "The provider drops thinking that no longer fits the conversation, as after a summary, from now on."
 _EFFORT = "This model does not think by effort; it is left out from now on."
+_UNBEGUN = "Thinking cannot begin in the middle of an answer; this conversation goes on without it."
 _REASONING = "The provider does not take earlier thinking back; it is left out from now on."
-_NO_IMAGES = "This model takes no pictures, or not these; they are left out from now on."
 _NO_MARKS = "This server does not cache by marks; they are left out from now on."
 _NO_CHOICE = "This server does not know `tool_choice`; it is left out from now on."
 _SHORTER = "The output limit is lowered to what this model takes."
@@ -33,24 +34,23 @@ class AnthropicDialect:
         Repair(
             "effort",
             re.compile(
-                r"thinking\.(type|enabled|adaptive|budget|display)|effort|output_config|budget_tokens"
-                r"|(adaptive|extended) thinking|support.{0,20}thinking|Expected `thinking`",
+                r"\bthinking\.(?:type|enabled|adaptive|disabled|budget|display)|\boutput_config\b|\bbudget_tokens\b"
+                r"|^thinking: |" + EFFORT,
                 re.IGNORECASE,
             ),
             _EFFORT,
+            elsewhere=ELSEWHERE,
         ),
+        Repair("begun", re.compile(r"expected `thinking`", re.IGNORECASE), _UNBEGUN, lasting=False, sure=True),
         Repair(
             "reasoning",
-            re.compile(r"signature|thinking\W{0,3} blocks?\b|redacted_thinking|\.thinking\b|block_binding"),
+            re.compile(r"\bsignature\b|thinking\W{0,3} blocks?\b|redacted_thinking|\.thinking\b|block_binding"),
             _REASONING,
             lasting=False,
+            sure=True,
+            elsewhere=IN_A_TOOL,
         ),
-        Repair(
-            "images",
-            re.compile(r"image|vision|multimodal", re.IGNORECASE),
-            _NO_IMAGES,
-            statuses=(400, 404, 413, 415, 422),
-        ),
+        *picture_repairs(400, 404, 415, 422),
         Repair("cache_marks", re.compile(r"cache_control"), _NO_MARKS),
         Repair("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
     )
@@ -79,12 +79,12 @@ class AnthropicDialect:
         match repair.name:
             case "output_limit" | "cache_marks":
                 return True
-            case "effort":
+            case "effort" | "begun":
                 return "thinking" in body or "output_config" in body
             case "tool_choice":
                 return "tool_choice" in body
         kinds = {block["type"] for message in body["messages"] for block in _blocks(message["content"])}
-        if repair.name == "images":
+        if repair.name in ("images", "pictures"):
             return "image" in kinds
         return bool(kinds & {"thinking", "redacted_thinking"})
 

@@ -48,6 +48,15 @@ _ANSWERS: tuple[tuple[str, int], ...] = (
 )
 """Longest answer, for models of which no catalogue says it. One too long is refused with the limit named."""
 
+_MUST_FIT = re.compile(r"claude-(instant|[123])|(opus|sonnet|haiku)-4(?!-?[5-9](?!\d))")
+"""Models before Claude 4.5, which refuse a prompt and a longest answer that exceed the window together; the
+newer ones end the answer when the window is full."""
+
+
+def must_fit(model: str) -> bool:
+    """Whether prompt and longest answer must fit the window together."""
+    return _MUST_FIT.search(model.lower().replace(".", "-")) is not None
+
 
 def thinking_of(model: str) -> Thinking:
     """How a model is told to think."""

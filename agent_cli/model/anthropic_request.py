@@ -9,16 +9,20 @@ from typing import Any
 import msgspec
 
 from ..protocol.messages import AssistantMessage, Image, Message, Reasoning, ToolCall, ToolResult, UserMessage
-from .anthropic_models import BUDGETS, LEAST_BUDGET, Thinking, longest_answer, thinking_of
+from .anthropic_models import BUDGETS, LEAST_BUDGET, Thinking, longest_answer, must_fit, thinking_of
 from .base import Learnt, ModelInfo, ModelRequest
 from .chat_request import object_text
-from .dialect import Json, Written, known_effort
+from .dialect import Json, Written, known_effort, takes_pictures
 from .images import sendable_images
 from .parts import in_order, joined, plain_id, plain_name
 from .provider_table import ImageLimits, Route
 
 _MARK = {"type": "ephemeral"}
 _NOTHING = "[no output]"
+_CHARS_A_TOKEN = 4
+_PICTURE_CHARS = 1600 * _CHARS_A_TOKEN
+_LEAST = 1024
+"""Tokens of an answer that are asked for however full the window is."""
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
@@ -38,9 +42,9 @@ class _Entry:
 def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> Written:
     """The body, and which message each entry and each block of its `messages` stands for."""
     entries = _entries(request, route, learnt)
-    max_tokens = _max_tokens(route, info, request, learnt)
+    max_tokens = _fitting(_max_tokens(route, info, request, learnt), route, info, request, entries)
     body: Json = {"model": route.model, "stream": True, "max_tokens": max_tokens}
-    if "effort" not in learnt.refused:
+    if not {"effort", "begun"} & set(learnt.refused):
         body.update(_thinking(thinking_of(route.model), request.effort, max_tokens, entries, learnt))
     if request.tools:
         body["tools"] = [
@@ -65,6 +69,34 @@ def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learnt: Le
     known = info.max_output_tokens or longest_answer(route.model)
     wanted = request.max_output_tokens or known
     return min(wanted, learnt.max_output_tokens or wanted)
+
+
+def _fitting(max_tokens: int, route: Route, info: ModelInfo, request: ModelRequest, entries: list[_Entry]) -> int:
+    """The longest answer that fits the window beside the prompt, for models that refuse a request otherwise.
+    Halved until it does, so that it rarely changes as the conversation grows."""
+    window = info.context_window
+    if window is None or not must_fit(route.model):
+        return max_tokens
+    tools = sum(_chars([tool.name, tool.description, tool.parameters]) for tool in request.tools)
+    chars = len(request.system) + tools + sum(_chars(entry.blocks) for entry in entries)
+    left = window - chars // _CHARS_A_TOKEN
+    return max_tokens if max_tokens <= left else min(max_tokens, max(_LEAST, 1 << max(left, 1).bit_length() - 1))
+
+
+def _chars(value: Any) -> int:
+    """About how long a part of the body is, in characters of text."""
+    match value:
+        case {"type": "image"}:
+            return _PICTURE_CHARS
+        case dict():
+            return sum(len(key) + _chars(item) for key, item in value.items())
+        case list():
+            return sum(map(_chars, value))
+        case str():
+            return len(value)
+        case msgspec.Raw():
+            return len(bytes(value))
+    return 1
 
 
 def _thinking(thinking: Thinking, wanted: str, max_tokens: int, entries: list[_Entry], learnt: Learnt) -> Json:
@@ -99,7 +131,7 @@ def _may_start_thinking(entries: list[_Entry]) -> bool:
 
 def _entries(request: ModelRequest, route: Route, learnt: Learnt) -> list[_Entry]:
     """The conversation in alternating roles: what follows in the same role becomes one entry."""
-    limits = None if "images" in learnt.refused else route.quirks.images
+    limits = route.quirks.images if takes_pictures(learnt) else None
     reasoning = "reasoning" not in learnt.refused
     entries: list[_Entry] = []
     for message in request.messages:

@@ -11,7 +11,6 @@ from ..protocol.usage import Usage
 from .base import (
     CallPiece,
     CallStart,
-    Finished,
     ModelError,
     ModelEvent,
     ReasoningDone,
@@ -21,8 +20,7 @@ from .base import (
 )
 from .classify import classify
 from .dialect import Json
-from .stream_json import Chunks, Mender, body_of, count_of, finish_of, object_of, text_of
-from .surrogates import mended
+from .stream_json import EventStream, Mender, Pieces, count_of, object_of, text_of, word_of
 
 _FINISHES: dict[str, Finish] = {
     "end_turn": "stop",
@@ -40,84 +38,44 @@ class _Block:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.text = ""
-        self.signature = ""
+        self.text = Pieces()
+        self.signature = Pieces()
         self.call = -1
         """Number of the call, for a block that is one."""
         self.input: Any = None
         """Arguments that came with the beginning, as some servers send them."""
 
 
-class MessagesStream:
+class MessagesStream(EventStream):
     """Understands one answer: feed it bytes, then call `end`."""
+
+    end_word = "stop reason"
 
     def __init__(self, provider: str) -> None:
         """`provider` is the prefix that reasoning is labelled with."""
-        self._provider = provider
-        self._chunks = Chunks()
+        super().__init__(provider)
         self._mender = Mender()
         self._blocks: dict[Any, _Block] = {}
         self._last: _Block | None = None
-        self._calls = 0
-        self._stop = ""
-        self._stopped = False
-        self.usage: Usage | None = None
 
-    @property
-    def done(self) -> bool:
-        """The server said that nothing follows."""
-        return self._stopped or self._chunks.done
-
-    @property
-    def finished(self) -> bool:
-        """The server said why the answer ended; its usage may still follow."""
-        return bool(self._stop)
-
-    def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events that these bytes complete.
-
-        Raises:
-            ModelError: the stream reports an error, or is malformed.
-        """
-        for chunk in self._chunks.feed(data):
-            yield from self._chunk(chunk)
-
-    def whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events of an answer that is one JSON object instead of a stream; `end` follows.
-
-        Raises:
-            ModelError: it is an error, or no answer at all.
-        """
-        answer = body_of(data)
+    def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("content"), list):
             raise classify(200, answer)
         for index, block in enumerate(answer["content"]):
             yield from self._start({"index": index, "content_block": block})
         yield from self._ended({"delta": answer, "usage": answer.get("usage")})
 
-    def end(self) -> Iterator[ModelEvent]:
-        """The last events, when no more bytes come.
+    def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
+        """The events of one decoded object.
 
         Raises:
-            ModelError: `truncated` when the server never said that the answer is over.
+            ModelError: it reports an error.
         """
-        try:
-            for chunk in self._chunks.flush():
-                yield from self._chunk(chunk)
-        except ModelError:
-            if not self.finished:  # else what was cut off is not missed
-                raise
-        yield from self._close(self._last)
-        if not self._stop:
-            raise ModelError("truncated", "the answer stopped without a stop reason", usage=self.usage)
-        yield Finished(finish_of(_FINISHES.get(self._stop, "unknown"), self._calls), self._stop)
-
-    def _chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        if self._stopped:
+        if self._over:
             return
         match chunk["type"]:
             case "message_start":
-                yield from self._count(object_of(chunk.get("message")).get("usage"))
+                yield from self._begun(object_of(object_of(chunk.get("message")).get("usage")))
             case "content_block_start":
                 yield from self._start(chunk)
             case "content_block_delta":
@@ -127,12 +85,19 @@ class MessagesStream:
             case "message_delta":
                 yield from self._ended(chunk)
             case "message_stop":
-                self._stopped = True
-                self._stop = self._stop or "message_stop"
+                self._over = True
+                self._stop(self._raw_finish or "message_stop")
             case "error":
-                error = classify(None, chunk)
-                error.usage = self.usage
-                raise error
+                raise self._failed(chunk)
+
+    def _stop(self, reason: str) -> None:
+        if reason:
+            self._finish, self._raw_finish = _FINISHES.get(reason, "unknown"), reason
+
+    def _begun(self, usage: Json) -> Iterator[ModelEvent]:
+        """Counts at the beginning; that of the output is a placeholder."""
+        if usage:
+            yield from self._count({name: count for name, count in usage.items() if "output" not in name})
 
     def _start(self, chunk: Json) -> Iterator[ModelEvent]:
         yield from self._close(self._last)
@@ -142,14 +107,14 @@ class MessagesStream:
             case "text":
                 yield from self._text(text_of(begun.get("text")))
             case "thinking":
-                block.signature = text_of(begun.get("signature"))
+                block.signature.add(text_of(begun.get("signature")))
                 yield from self._thought(block, text_of(begun.get("thinking")))
             case "redacted_thinking":
-                block.signature = text_of(begun.get("data"))
+                block.signature.add(text_of(begun.get("data")))
             case "tool_use":
                 block.call, block.input = self._calls, begun.get("input")
                 self._calls += 1
-                yield CallStart(block.call, text_of(begun.get("id")), text_of(begun.get("name")))
+                yield CallStart(block.call, word_of(begun.get("id")), word_of(begun.get("name")))
 
     def _open(self, index: Any, kind: str) -> _Block:
         block = self._blocks[index] = self._last = _Block(kind)
@@ -168,12 +133,11 @@ class MessagesStream:
             block = block if block is not None and thinking else self._open(None, "thinking")
             yield from self._thought(block, text_of(delta.get("thinking")))
         elif kind == "signature_delta" and block is not None:
-            block.signature += text_of(delta.get("signature"))
+            block.signature.add(text_of(delta.get("signature")))
         elif kind == "input_json_delta":
             if block is None:
                 raise ModelError("malformed", "arguments came for a call that never began", usage=self.usage)
-            if block.call >= 0 and (arguments := text_of(delta.get("partial_json"))):
-                block.text += arguments
+            if block.call >= 0 and (arguments := block.text.add(text_of(delta.get("partial_json")))):
                 yield CallPiece(block.call, arguments)
 
     def _text(self, text: str) -> Iterator[ModelEvent]:
@@ -181,9 +145,8 @@ class MessagesStream:
             yield TextPiece(text)
 
     def _thought(self, block: _Block, text: str) -> Iterator[ModelEvent]:
-        if text:
-            block.text += text
-            yield ReasoningPiece(mended(text))
+        if text := block.text.add(text):
+            yield ReasoningPiece(text)
 
     def _close(self, block: _Block | None) -> Iterator[ModelEvent]:
         """What is left to say of a block, once."""
@@ -192,13 +155,16 @@ class MessagesStream:
         kind, block.kind = block.kind, ""
         if kind in ("thinking", "redacted_thinking") and (block.text or block.signature):
             redacted = kind == "redacted_thinking"
-            yield ReasoningDone(Reasoning(mended(block.text), block.signature, self._provider, redacted))
+            yield ReasoningDone(Reasoning(str(block.text), str(block.signature), self._provider, redacted))
         elif kind == "tool_use" and block.input and not block.text:
             yield CallPiece(block.call, msgspec.json.encode(block.input).decode())
 
+    def _unsaid(self) -> Iterator[ModelEvent]:
+        yield from self._close(self._last)
+
     def _ended(self, chunk: Json) -> Iterator[ModelEvent]:
         yield from self._close(self._last)
-        self._stop = text_of(object_of(chunk.get("delta")).get("stop_reason")) or self._stop
+        self._stop(text_of(object_of(chunk.get("delta")).get("stop_reason")))
         yield from self._count(chunk.get("usage"))
 
     def _count(self, usage: Any) -> Iterator[ModelEvent]:

@@ -155,6 +155,8 @@ class ModelError(Exception):
         kind: what went wrong, from a closed set.
         message: the provider's own words.
         status: HTTP status, where there was one.
+        sorted_as: the status it was sorted by: `status`, or the one that its words stand for where it came
+            inside a success.
         retry_after_s: seconds the provider asked to wait.
         request_id: the provider's id of the request.
         limit_tokens: the real context window, when an overflow error names it.
@@ -177,6 +179,7 @@ class ModelError(Exception):
         self.kind: ErrorKind = kind
         self.message = message
         self.status = status
+        self.sorted_as = status
         self.retry_after_s = retry_after_s
         self.request_id = request_id
         self.limit_tokens = limit_tokens
@@ -187,6 +190,10 @@ class ModelError(Exception):
     def retryable(self) -> bool:
         """Whether the same request may succeed later."""
         return self.kind in RETRYABLE
+
+
+class NotSent(ModelError):
+    """No request could even be made; the message says all, and none of it was said by a provider."""
 
 
 class Memory(Protocol):

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from .base import Learnt, ModelRequest
 from .chat_request import chat_body
 from .chat_stream import ChatStream
-from .dialect import Json, Repair, Written
+from .dialect import OUTPUT_LIMIT, Json, Repair, Written
 from .provider_table import Route
+from .repairs import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .text_tools import TOOLS_REPAIR
 
 _EFFORT = "This model takes no reasoning effort; it is left out from now on."
-_NO_IMAGES = "This model takes no pictures; they are left out from now on."
 _NO_REASONING = "This server does not take earlier reasoning back; it is left out from now on."
 _REASONING_BACK = "This server wants earlier reasoning sent back; it is from now on."
+_SHORTER = "The output limit is lowered to what this model takes."
+_MUST = r"reasoning_content.{0,60}(?:must|required|missing)|missing.{0,20}reasoning_content"
 _REASONING = frozenset({"reasoning_content", "reasoning"})
 _FIELDS: dict[str, tuple[str, ...]] = {
     "effort": ("reasoning_effort", "reasoning"),
@@ -21,6 +23,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "tool_choice": ("tool_choice",),
     "tools": ("tools",),
     "max_tokens": ("max_tokens", "max_completion_tokens"),
+    OUTPUT_LIMIT: ("max_tokens", "max_completion_tokens"),
 }
 
 
@@ -32,12 +35,29 @@ class ChatDialect:
     repairs: tuple[Repair, ...] = (
         TOOLS_REPAIR,
         Repair("stream_options", re.compile("stream_options"), "This server does not report token counts."),
-        Repair("effort", re.compile(r"reasoning|effort|think", re.IGNORECASE), _EFFORT),
+        Repair(
+            "no_reasoning",
+            re.compile(_MUST, re.IGNORECASE | re.DOTALL),
+            _REASONING_BACK,
+            sure=True,
+            elsewhere=IN_A_TOOL,
+        ),
+        Repair(
+            "reasoning",
+            re.compile(r"\breasoning_content\b|\bmessages?\b.{0,60}['\"`.]reasoning\b", re.IGNORECASE),
+            _NO_REASONING,
+            sure=True,
+            elsewhere=re.compile(rf"{IN_A_TOOL.pattern}|{_MUST}", re.IGNORECASE | re.DOTALL),
+        ),
+        Repair("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
         Repair("tool_choice", re.compile("tool_choice"), "This server does not know `tool_choice`; left out."),
-        Repair("images", re.compile(r"image|vision|multimodal", re.IGNORECASE), _NO_IMAGES, (400, 404, 415, 422)),
-        Repair("no_reasoning", re.compile(r"reasoning_content.{0,60}(must|required|missing)"), _REASONING_BACK),
-        Repair("reasoning", re.compile(r"reasoning_content|reasoning"), _NO_REASONING),
-        Repair("max_tokens", re.compile(r"max_(completion_)?tokens"), "The output limit is named as asked for."),
+        *picture_repairs(400, 404, 415, 422),
+        Repair(OUTPUT_LIMIT, re.compile(r"max_(completion_)?tokens"), _SHORTER),
+        Repair(
+            "max_tokens",
+            re.compile(r"max_(completion_)?tokens(?!.{0,40}(?:too large|at most|<=|> ?\d))"),
+            "The output limit is named as asked for.",
+        ),
     )
 
     def __init__(self, route: Route) -> None:
@@ -54,8 +74,8 @@ class ChatDialect:
     def sends(self, repair: Repair, body: Json) -> bool:
         """Whether a body holds the part that a repair is about."""
         match repair.name:
-            case "images":
-                return any(isinstance(each.get("content"), list) for each in body["messages"])
+            case "images" | "pictures":
+                return any(_has_image(each.get("content")) for each in body["messages"])
             case "reasoning":
                 return any(_REASONING & each.keys() for each in body["messages"])
             case "no_reasoning":
@@ -66,3 +86,7 @@ class ChatDialect:
     def reader(self) -> ChatStream:
         """For the answer of one request."""
         return ChatStream(self._route.provider)
+
+
+def _has_image(parts: object) -> bool:
+    return isinstance(parts, list) and any(part["type"] == "image_url" for part in parts)

@@ -12,7 +12,7 @@ import msgspec
 
 from ..protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from .base import Learnt, ModelRequest, ToolSpec
-from .dialect import Json, Written, known_effort
+from .dialect import Json, Written, known_effort, takes_pictures
 from .images import sendable_images
 from .parts import plain_name
 from .provider_table import Quirks, Route
@@ -32,13 +32,14 @@ def chat_body(route: Route, request: ModelRequest, learnt: Learnt) -> Written:
     if "stream_options" not in learnt.refused:
         body["stream_options"] = {"include_usage": True}
     if request.max_output_tokens is not None:
-        body[quirks.max_tokens_field] = request.max_output_tokens
+        longest = learnt.max_output_tokens or request.max_output_tokens
+        body[quirks.max_tokens_field] = min(request.max_output_tokens, longest)
     body.update(_effort(request.effort, quirks, learnt))
     if request.tools:
         body["tools"] = [tool_json(tool) for tool in request.tools]
         if not request.may_call and "tool_choice" not in learnt.refused:
             body["tool_choice"] = "none"
-    pairs = list(chat_messages(request, quirks, route, pictures="images" not in learnt.refused))
+    pairs = list(chat_messages(request, quirks, route, pictures=takes_pictures(learnt)))
     if quirks.answers_results:
         pairs = list(_answered(pairs))
     messages = [message for _, message in pairs]

@@ -11,7 +11,6 @@ from ..protocol.messages import Finish, Reasoning
 from ..protocol.usage import Usage
 from .base import (
     ErrorKind,
-    Finished,
     ModelError,
     ModelEvent,
     ReasoningDone,
@@ -21,9 +20,7 @@ from .base import (
 )
 from .classify import classify
 from .dialect import Json
-from .sse import SseParser
-from .stream_json import Mender, body_of, count_of, decoded, object_of
-from .surrogates import mended
+from .stream_json import EventStream, Mender, Pieces, count_of, object_of, text_of
 from .tool_calls import CallSorter
 
 _FINISHES: dict[str, Finish] = {
@@ -45,66 +42,17 @@ _FINISHES: dict[str, Finish] = {
 _FAILED_FINISHES: dict[str, ErrorKind] = {"error": "server", "insufficient_system_resource": "overloaded"}
 
 
-class ChatStream:
+class ChatStream(EventStream):
     """Understands one answer: feed it bytes, then call `end`."""
 
     def __init__(self, provider: str) -> None:
         """`provider` is the prefix that reasoning is labelled with."""
-        self._provider = provider
-        self._sse = SseParser()
-        self._calls = CallSorter()
-        self._reasoning = ""
+        super().__init__(provider)
+        self._sorter = CallSorter()
+        self._reasoning = Pieces()
         self._mender = Mender()
-        self._raw_finish = ""
-        self._refused = False
-        self.usage: Usage | None = None
-        self.done = False
-        """The server said that nothing follows."""
 
-    @property
-    def finished(self) -> bool:
-        """The server said why the answer ended; its usage may still follow."""
-        return bool(self._raw_finish)
-
-    def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events that these bytes complete.
-
-        Raises:
-            ModelError: the stream reports an error, or is malformed.
-        """
-        for frame in self._sse.feed(data):
-            yield from self._frame(frame.event, frame.data)
-
-    def end(self) -> Iterator[ModelEvent]:
-        """The last events, when no more bytes come.
-
-        Raises:
-            ModelError: `truncated` when the server never said that the answer is over.
-        """
-        try:
-            for frame in self._sse.flush():
-                yield from self._frame(frame.event, frame.data)
-        except ModelError:
-            if not self.finished:  # else what was cut off is not missed
-                raise
-        yield from self._reasoning_done()
-        if not self._raw_finish:
-            raise ModelError("truncated", "the answer stopped without a finish reason", usage=self.usage)
-        raw = "refusal" if self._refused else self._raw_finish
-        finish = _FINISHES.get(raw.lower(), "unknown")
-        if finish == "stop" and self._calls.count:
-            finish = "tool_calls"
-        yield Finished(finish, raw)
-
-    def whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events of an answer that is one JSON object instead of a stream; `end` follows.
-
-        Raises:
-            ModelError: it is an error, or no answer at all.
-        """
-        answer = body_of(data)
-        if isinstance(answer, list) and answer:
-            answer = answer[0]
+    def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
             raise classify(200, answer)
         choices = [choice | {"delta": choice.get("message")} for choice in answer["choices"] if choice]
@@ -116,7 +64,7 @@ class ChatStream:
         Raises:
             ModelError: it reports an error.
         """
-        if chunk.get("error") or chunk.get("object") == "error":
+        if chunk.get("error") or "error" in (chunk.get("object"), chunk.get("type")):
             raise self._failed(chunk)
         for choice in chunk.get("choices") or ():
             if isinstance(choice, dict) and choice.get("index") in (None, 0):
@@ -126,38 +74,24 @@ class ChatStream:
             self.usage = read
             yield UsageReport(read)
 
-    def _frame(self, event: str, data: bytes) -> Iterator[ModelEvent]:
-        data = data.strip()
-        if data == b"[DONE]":
-            self.done = True
-        if self.done or not data:
-            return
-        chunk = decoded(data)
-        if event == "error":
-            raise self._failed(chunk)
-        if isinstance(chunk, dict):
-            yield from self.chunk(chunk)
-
     def _choice(self, choice: Json) -> Iterator[ModelEvent]:
         if choice.get("error"):
             raise self._failed(choice)
         delta = choice.get("delta")
         if isinstance(delta, dict):
             yield from self._delta(delta)
-        finish = choice.get("finish_reason")
+        finish = str(choice.get("finish_reason") or "")
         if finish in _FAILED_FINISHES:
             raise ModelError(_FAILED_FINISHES[finish], f"the provider stopped with “{finish}”", usage=self.usage)
         if finish:
-            self._raw_finish = str(finish)
+            self._finish, self._raw_finish = _FINISHES.get(finish.lower(), "unknown"), finish
 
     def _delta(self, delta: Json) -> Iterator[ModelEvent]:
         thought, text = _content(delta.get("content"))
         thought = delta.get("reasoning_content") or delta.get("reasoning") or thought
-        if isinstance(thought, str) and thought:
-            self._reasoning += thought
-            yield ReasoningPiece(mended(thought))
-        refusal = delta.get("refusal")
-        if isinstance(refusal, str) and refusal:
+        if thought := self._reasoning.add(text_of(thought)):
+            yield ReasoningPiece(thought)
+        if refusal := text_of(delta.get("refusal")):
             self._refused = True
             text += refusal
         if text := self._mender.mend(text):
@@ -166,17 +100,16 @@ class ChatStream:
         for call in delta.get("tool_calls") or ():
             if isinstance(call, dict):
                 yield from self._reasoning_done()
-                yield from self._calls.feed(call)
+                yield from self._sorter.feed(call)
+                self._calls = self._sorter.count
 
     def _reasoning_done(self) -> Iterator[ModelEvent]:
         if self._reasoning:
-            yield ReasoningDone(Reasoning(text=mended(self._reasoning), provider=self._provider))
-            self._reasoning = ""
+            yield ReasoningDone(Reasoning(text=str(self._reasoning), provider=self._provider))
+            self._reasoning = Pieces()
 
-    def _failed(self, body: Any) -> ModelError:
-        error = classify(None, body)
-        error.usage = self.usage
-        return error
+    def _unsaid(self) -> Iterator[ModelEvent]:
+        yield from self._reasoning_done()
 
 
 def read_usage(usage: Json) -> Usage:

@@ -10,11 +10,17 @@ from typing import Any
 
 import msgspec
 
+from ..protocol.learnt import MOST_TOKENS
 from .base import ErrorKind, ModelError
+from .dialect import tokens_in
 from .error_table import BY_CODE, BY_STATUS, LIMIT, PHRASES, REQUEST_ID_HEADERS, STATUS_OF_TYPE
+from .surrogates import mended
 from .waiting import retry_after_s
 
 _MESSAGE_CHARS = 2000
+_READ_CHARS = 20_000
+"""How much of a text that is no JSON is looked at."""
+_LONGEST_NUMBER = 1 << 64
 _REQUEST_ID = re.compile(r"request ID (req_\w+)", re.IGNORECASE)
 _PER_DAY = re.compile(r"per_?day", re.IGNORECASE)
 _WAITS: frozenset[ErrorKind] = frozenset({"rate_limit", "overloaded"})
@@ -36,7 +42,7 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ModelError:
-    """The error that an answer stands for.
+    """The error that an answer stands for. Never raises, whatever the answer is.
 
     Args:
         status: HTTP status; None or 200 when the error came inside a stream or a successful answer.
@@ -45,32 +51,37 @@ def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = 
     """
     read = _read_body(body)
     headers = {**read.headers, **(headers or {})}
-    shown = status if status not in (None, 200) else _status_inside(read.words)
+    stated = _status_inside(read.words) if status in (None, 200) else status
+    shown = stated or _status_of_type(read.words)
     wait = retry_after_s(headers, read.message, read.fields, limited=True)
     kind = _kind(shown, read, waits=wait is not None)
     if kind in _MAY_WAIT:
         wait = retry_after_s(headers, read.message, read.fields, limited=False)
-    return ModelError(
+    silent = f"HTTP {stated} without a word" if stated else "it said nothing more"
+    error = ModelError(
         kind,
-        read.message or f"HTTP {shown} without a word",
-        status=shown,
+        mended(read.message) or silent,
+        status=stated,
         retry_after_s=wait if kind in _WAITS | _MAY_WAIT else None,
         request_id=request_id(headers, body),
         limit_tokens=_limit_tokens(read) if kind == "context_overflow" else None,
     )
+    error.sorted_as = shown
+    return error
 
 
 def request_id(headers: Mapping[str, str], body: Any = None) -> str | None:
     """The provider's name for a request, for its support."""
     for name in REQUEST_ID_HEADERS:
         if headers.get(name):
-            return headers[name]
+            return mended(headers[name])
     fields = _fields(body)
     for place in (body, fields):
         inside = place.get("request_id") if isinstance(place, dict) else None
         if isinstance(inside, str) and inside:
-            return inside
-    named = _REQUEST_ID.search(str(fields.get("message", "")))
+            return mended(inside)
+    said = fields.get("message")
+    named = _REQUEST_ID.search(said) if isinstance(said, str) else None
     return named[1] if named else None
 
 
@@ -93,21 +104,23 @@ def _text_kind(status: int, message: str) -> ErrorKind | None:
     return None
 
 
-def _status_inside(words: tuple[str, ...]) -> int:
-    for word in words:
-        if word.isdigit() and 400 <= int(word) < 600:
-            return int(word)
+def _status_inside(words: tuple[str, ...]) -> int | None:
+    """The status that an error inside a success gives itself."""
+    return next((int(word) for word in words if re.fullmatch(r"[45][0-9]{2}", word)), None)
+
+
+def _status_of_type(words: tuple[str, ...]) -> int:
+    """The status that an error without any is sorted by."""
     return next((STATUS_OF_TYPE[word] for word in words if word in STATUS_OF_TYPE), 500)
 
 
 def _read_body(body: Any, depth: int = 0) -> _Body:
-    if isinstance(body, list) and body:
-        body = body[0]
+    body = _first(body)
     if isinstance(body, str):
         inner = _decoded(body) if depth < 2 else None
         return _Body(_plain(body)) if inner is None else _read_body(inner, depth + 1)
     if not isinstance(body, dict):
-        return _Body(str(body or ""))
+        return _Body(_sentence(body)[:_MESSAGE_CHARS] if body else "")
     fields = _fields(body)
     said = _message(body, fields)
     inner = _decoded(said) if depth < 2 and isinstance(said, str) else None
@@ -123,13 +136,16 @@ def _read_body(body: Any, depth: int = 0) -> _Body:
 
 def _fields(body: Any) -> dict[str, Any]:
     """The error object in a body, wherever a wire format keeps it."""
-    if isinstance(body, list) and body:
-        body = body[0]
+    body = _first(body)
     if not isinstance(body, dict):
         return {}
     response = body.get("response")
     inner = body.get("error") or (response.get("error") if isinstance(response, dict) else None) or body
     return inner if isinstance(inner, dict) else {"message": inner}
+
+
+def _first(body: Any) -> Any:
+    return body[0] if isinstance(body, list) and body else body
 
 
 def _message(body: dict[str, Any], fields: dict[str, Any]) -> Any:
@@ -141,14 +157,32 @@ def _sentence(said: Any) -> str:
     if isinstance(said, dict) and isinstance(said.get("detail"), list | str):
         said = said["detail"]
     if isinstance(said, list) and said and all(isinstance(each, dict) and "msg" in each for each in said):
-        return "; ".join(f"{'.'.join(map(str, each.get('loc', ())))}: {each['msg']}" for each in said)
-    return said if isinstance(said, str) else msgspec.json.encode(said).decode()
+        return "; ".join(f"{_place(each.get('loc'))}: {_sentence(each['msg'])}" for each in said)
+    return said if isinstance(said, str) else _as_json(said)
+
+
+def _place(loc: Any) -> str:
+    return ".".join(map(_sentence, loc)) if isinstance(loc, list) else _sentence(loc or "")
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):  # halves of characters, huge numbers
+        return ascii(value) if isinstance(value, str | float) else f"an error of type {type(value).__name__}"
 
 
 def _codes(fields: dict[str, Any]) -> Iterator[str]:
     for name in ("code", "type", "status", "status_code"):
-        if isinstance(fields.get(name), str | int) and fields[name] != "":
-            yield str(fields[name]).lower()
+        if word := _word(fields.get(name)):
+            yield word.lower()
+
+
+def _word(value: Any) -> str:
+    """A text or whole number as text; empty when it is neither."""
+    if isinstance(value, int) and abs(value) < _LONGEST_NUMBER:
+        return str(value)
+    return value if isinstance(value, str) else ""
 
 
 def _reasons(fields: dict[str, Any]) -> Iterator[str]:
@@ -160,9 +194,7 @@ def _reasons(fields: dict[str, Any]) -> Iterator[str]:
         metadata, violations = detail.get("metadata"), detail.get("violations")
         scopes = [metadata] if isinstance(metadata, dict) else []
         scopes += [each for each in violations if isinstance(each, dict)] if isinstance(violations, list) else []
-        if any(
-            _PER_DAY.search(str(scope.get(name, ""))) for scope in scopes for name in ("quotaId", "quota_limit")
-        ):
+        if any(_PER_DAY.search(_word(scope.get(name))) for scope in scopes for name in ("quotaId", "quota_limit")):
             yield "quota_per_day"
         if isinstance(detail.get("reason"), str):
             yield detail["reason"].lower()
@@ -182,7 +214,7 @@ def _headers_inside(holder: Any) -> dict[str, str]:
     headers = holder.get("headers") if isinstance(holder, dict) else None
     if not isinstance(headers, dict):
         return {}
-    return {str(name).lower(): str(value) for name, value in headers.items()}
+    return {str(name).lower(): _word(value) for name, value in headers.items()}
 
 
 def _decoded(text: str) -> Any:
@@ -198,6 +230,7 @@ def _decoded(text: str) -> Any:
 
 
 def _plain(text: str) -> str:
+    text = text[:_READ_CHARS]
     if text.lstrip()[:1] != "<":
         return text.strip()[:_MESSAGE_CHARS]
     title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
@@ -206,8 +239,8 @@ def _plain(text: str) -> str:
 
 
 def _limit_tokens(body: _Body) -> int | None:
-    if isinstance(body.fields.get("n_ctx"), int):
-        return int(body.fields["n_ctx"])
+    told = body.fields.get("n_ctx")
+    if isinstance(told, int) and 1 < told <= MOST_TOKENS:
+        return told
     found = LIMIT.search(body.message)
-    limit = next((int(group.replace(",", "")) for group in found.groups() if group), 0) if found else 0
-    return limit or None
+    return next(filter(None, map(tokens_in, found.groups())), None) if found else None

@@ -10,19 +10,28 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..protocol.learnt import EFFORTS, MOST_TOKENS
 from ..protocol.usage import Usage
 from .base import Learnt, ModelError, ModelEvent, ModelRequest
 
 Json = dict[str, Any]
 
 _REJECTED = re.compile(
-    r"support|unrecogni[sz]ed|unknown|unexpected|extra|invalid|not (?:be )?(permitted|allowed)", re.IGNORECASE
+    r"unsupported|\b(?:not?|only|never)\b.{0,60}?support|n't support|unrecogni[sz]ed|unknown|unexpected|invalid"
+    r"|extra (?:inputs?|fields?)|extra_forbidden|not (?:be )?(?:permitted|allowed|enabled|available)|only works"
+    r"|mandatory|cannot unmarshal|(?:found|find) field",
+    re.IGNORECASE,
 )
 _LISTED = re.compile(r"['\"“`](none|minimal|low|medium|high|xhigh|max)['\"”`]")
-_OUTPUT_LIMIT = re.compile(r"> ?([\d,]+),? which is the maximum|<= ?([\d,]+)|at most ([\d,]+)", re.IGNORECASE)
+_REFUSED_EFFORT = re.compile(r"value:? ['\"“`](\w+)['\"”`] is not supported", re.IGNORECASE)
+_PLAINLY_LISTED = re.compile(r"(?:levels|values|efforts|options)(?: are)?:? ([a-z, ]+)", re.IGNORECASE)
+_OUTPUT_LIMIT = re.compile(
+    r"> ?(\d[\d,]*) ?, which is the maximum|<= ?(\d[\d,]*)|at most (\d[\d,]*)", re.IGNORECASE
+)
 OUTPUT_LIMIT = "output_limit"
 """Name of the repair that keeps the longest answer a refusal names, instead of leaving something out."""
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_NO_REFUSAL_OF_A_PART = frozenset({"auth", "quota", "rate_limit", "context_overflow", "content_filter"})
+"""Kinds of errors that are about something else than a part of the request."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -90,6 +99,8 @@ class Repair(msgspec.Struct, frozen=True):
     about one conversation only."""
     sure: bool = False
     """The words alone tell that it is refused, whatever else is said."""
+    elsewhere: re.Pattern[str] | None = None
+    """What shows that the words are about something else."""
 
 
 class Dialect(Protocol):
@@ -136,35 +147,42 @@ def lesson(dialect: Dialect, written: Written, error: ModelError, learnt: Learnt
     left out when the model takes none, not when one of them is named.
     """
     body = written.body
+    if error.kind in _NO_REFUSAL_OF_A_PART:
+        return None
     for repair in dialect.repairs:
-        asked = error.status in repair.statuses and dialect.sends(repair, body)
-        if not asked or repair.name in learnt.refused or not repair.words.search(error.message):
+        asked = error.sorted_as in repair.statuses and dialect.sends(repair, body)
+        if not asked or repair.name in learnt.refused or not _is_about(repair, error.message):
             continue
         if repair.name == OUTPUT_LIMIT:
             limit = _output_limit(error.message)
             if limit and limit < (learnt.max_output_tokens or limit + 1):
                 return Lesson(msgspec.structs.replace(learnt, max_output_tokens=limit), repair.text)
             continue
-        if repair.name == "images" and culprit(written, error, dialect.lists):
+        if repair.name == "pictures" and culprit(written, error, dialect.lists):
             continue
         if repair.name == "effort":
-            listed = tuple(name for name in EFFORTS if name in set(_LISTED.findall(error.message)))
-            listed = _without_refused(listed, body)
+            listed = _known_efforts(error.message, body)
             if listed and listed != learnt.efforts:
                 text = f"This model knows the efforts {', '.join(listed)} only; the nearest is used."
                 return Lesson(msgspec.structs.replace(learnt, efforts=listed), text)
-        if not _REJECTED.search(error.message) and repair.name != "reasoning" and not repair.sure:
+        if not repair.sure and not _REJECTED.search(error.message):
             continue
         refused = (*learnt.refused, repair.name)
         return Lesson(msgspec.structs.replace(learnt, refused=refused), repair.text, repair.lasting)
     return None
 
 
-def _without_refused(listed: tuple[str, ...], body: Json) -> tuple[str, ...]:
+def _is_about(repair: Repair, message: str) -> bool:
+    other = repair.elsewhere is not None and repair.elsewhere.search(message)
+    return not other and repair.words.search(message) is not None
+
+
+def _known_efforts(message: str, body: Json) -> tuple[str, ...]:
     """The efforts a refusal lists as known: it also names the one it refuses."""
-    used = {value for value in _strings(body) if value in EFFORTS}
-    known = tuple(name for name in listed if name not in used)
-    return known
+    plain = _PLAINLY_LISTED.search(message)
+    listed = set(_LISTED.findall(message)) | set(re.findall(r"\w+", plain[1]) if plain else ())
+    refused = {*_strings(body), *_REFUSED_EFFORT.findall(message)}
+    return tuple(name for name in EFFORTS if name in listed - refused)
 
 
 def _strings(body: Json) -> Iterator[str]:
@@ -177,7 +195,19 @@ def _strings(body: Json) -> Iterator[str]:
 
 def _output_limit(message: str) -> int | None:
     found = _OUTPUT_LIMIT.search(message)
-    return next((int(group.replace(",", "")) for group in found.groups() if group), None) if found else None
+    return next(filter(None, map(tokens_in, found.groups())), None) if found else None
+
+
+def tokens_in(digits: str | None) -> int | None:
+    """A number of tokens such as `131,072`; None when it is none, or one that no model has."""
+    plain = (digits or "").replace(",", "")
+    count = int(plain) if plain.isascii() and plain.isdecimal() and len(plain) < 12 else 0
+    return count if 0 < count <= MOST_TOKENS else None
+
+
+def takes_pictures(learnt: Learnt) -> bool:
+    """Whether pictures are sent: none of them was refused so far."""
+    return not {"images", "pictures"} & set(learnt.refused)
 
 
 _PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?:\.|\[)(\d+))?")
@@ -185,7 +215,7 @@ _PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?
 
 def culprit(written: Written, error: ModelError, lists: str) -> str:
     """The id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
-    if error.status not in (400, 413, 422) or error.kind not in ("bad_request", "too_large"):
+    if error.sorted_as not in (400, 413, 422) or error.kind not in ("bad_request", "too_large"):
         return ""
     for name, place, part in _PLACE.findall(error.message):
         if name == lists and int(place) < len(written.sources):

@@ -195,17 +195,18 @@ PHRASES: tuple[Phrase, ...] = (
 )
 """In this order; the first that fits decides. The only place in which message texts are read for a kind."""
 
+_N = r"(\d[\d,]*)"
 LIMIT = re.compile(
-    r"maximum (?:context|prompt) length (?:is|of|:) ?([\d,]+)|maximum context length: ([\d,]+)"  # OpenAI, xAI
-    r"|> ([\d,]+) maximum|context limit: [\d,+ ]+> ([\d,]+)"  # Anthropic
-    r"|context size \(([\d,]+)|n_ctx \(([\d,]+)"  # llama.cpp, LM Studio
-    r"|with ([\d,]+) maximum context|limit ([\d,]+), requested"  # Mistral, Groq
-    r"|maximum number of tokens allowed \(?([\d,]+)"  # Gemini
-    r"|context (?:length|window|size) of (?:only )?([\d,]+)"  # LM Studio, llama-cpp-python
-    r"|maximum model length of ([\d,]+)|model token limit: ([\d,]+)"  # vLLM, Moonshot
-    r"|while limit is ([\d,]+)|must be <= ([\d,]+)"  # Cerebras, Together
-    r"|input length should be \[\d+, ([\d,]+)\]|max size: ([\d,]+) tokens",  # DashScope, GitHub Models
-    re.IGNORECASE,
+    rf"maximum (?:context|prompt) length (?:is|of|:) ?{_N}|maximum context length: {_N}"  # OpenAI, xAI
+    rf"|> {_N} maximum|context limit: [\d,+ ]+> {_N}"  # Anthropic
+    rf"|context size \({_N}|n_ctx \({_N}"  # llama.cpp, LM Studio
+    rf"|with {_N} maximum context|limit {_N}, requested"  # Mistral, Groq
+    rf"|maximum number of tokens allowed \(?{_N}"  # Gemini
+    rf"|context (?:length|window|size) of (?:only )?{_N}"  # LM Studio, llama-cpp-python
+    rf"|maximum model length of {_N}|model token limit: {_N}"  # vLLM, Moonshot
+    rf"|while limit is {_N}|must be <= {_N}"  # Cerebras, Together
+    rf"|input length should be \[\d+, {_N}\]|max size: {_N} tokens",  # DashScope, GitHub Models
+    re.IGNORECASE | re.ASCII,
 )
 """The real window, where an overflow names it: one group fits."""
 REQUEST_ID_HEADERS = (

@@ -3,7 +3,7 @@
 import msgspec
 
 from ..protocol.events import ErrorInfo
-from .base import ErrorKind, ModelError
+from .base import ErrorKind, ModelError, NotSent
 from .provider_table import ProviderSpec, provider_spec
 from .unreachable import Unreachable
 
@@ -65,6 +65,10 @@ _WORDS: dict[ErrorKind, _Words] = {
     ),
 }
 
+_NOT_SENT = "`agent doctor` checks this machine; `agent models` lists known models."
+_DAY_S = 86_400
+_LONG_S = 60 * _DAY_S
+
 
 def explain(error: ModelError, model: str) -> ErrorInfo:
     """The error in words for the user.
@@ -73,6 +77,8 @@ def explain(error: ModelError, model: str) -> ErrorInfo:
         error: what a client raised.
         model: `provider/model`, or the provider alone.
     """
+    if isinstance(error, NotSent):
+        return ErrorInfo(kind=error.kind, message=error.message, hint=_NOT_SENT)
     words = _WORDS["connection" if isinstance(error, Unreachable) else error.kind]
     provider = model.partition("/")[0]
     spec = provider_spec(provider)
@@ -115,6 +121,10 @@ def _keys(spec: ProviderSpec | None, provider: str) -> str:
 def _wait(seconds: float | None) -> str:
     if seconds is None:
         return "a minute"
+    if not seconds <= _LONG_S:
+        return "a long time"
     if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+        return f"{max(1.0, seconds):.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours" if seconds < 2 * _DAY_S else f"{seconds / _DAY_S:.0f} days"

@@ -8,6 +8,7 @@ on a half-open connection too, and every failure as a `ModelError` that says how
 import asyncio
 import contextlib
 import ipaddress
+import math
 import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -17,6 +18,7 @@ import msgspec
 
 from ..config.schema import Timeouts
 from .base import ModelError
+from .bounds import MOST_BYTES, too_long
 from .certificates import tls_context as tls_context
 from .proxies import Proxy, proxy_for
 from .unreachable import Hop, broken, proxy_broke, proxy_refused, reason, too_slow
@@ -29,8 +31,6 @@ FIRST_BYTE_S = 120.0
 FIRST_BYTE_LOCAL_S = 600.0
 """A server on this machine or network may load the model first."""
 _KEEP_ALIVE_S = 20.0
-_BODY_BYTES = 20_000_000
-"""Upper bound for an answer that is read as a whole."""
 
 
 class Response:
@@ -39,13 +39,16 @@ class Response:
     def __init__(self, response: httpx.Response, first_byte_by: float, idle_s: float) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+        if place := response.extensions.get("location"):
+            self.headers = {**self.headers, "location": place}
         self._response = response
         self._first_byte_by = first_byte_by
         self._idle_s = idle_s
+        self._end_by = math.inf
 
-    def hurry(self, idle_s: float) -> None:
-        """From now on wait at most this long for the next chunk."""
-        self._idle_s = min(self._idle_s, idle_s)
+    def end_within(self, seconds: float) -> None:
+        """The rest of the body may take this long at the most. A later call can only shorten it."""
+        self._end_by = min(self._end_by, asyncio.get_running_loop().time() + seconds)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes, decompressed.
@@ -53,10 +56,14 @@ class Response:
         Raises:
             ModelError: `stalled` when nothing comes any more, `connection` when it breaks off.
         """
+        clock = asyncio.get_running_loop().time
         with _translated(self._response.url):
             iterator = self._response.aiter_bytes()
-            limit_s = max(0.001, self._first_byte_by - asyncio.get_running_loop().time())
+            silence_s = max(0.001, self._first_byte_by - clock())
             while True:
+                limit_s = min(silence_s, self._end_by - clock())
+                if limit_s <= 0:
+                    raise ModelError("stalled", "the answer did not end in time")
                 try:
                     async with asyncio.timeout(limit_s):
                         chunk = await anext(iterator)
@@ -65,7 +72,7 @@ class Response:
                 except TimeoutError:
                     raise ModelError("stalled", f"nothing arrived for {limit_s:.0f} s") from None
                 yield chunk
-                limit_s = self._idle_s
+                silence_s = self._idle_s
 
     async def read(self) -> bytes:
         """The whole body.
@@ -74,13 +81,27 @@ class Response:
             ModelError: as `chunks`, or `malformed` when it is absurdly long.
         """
         parts: list[bytes] = []
+        if await self._collect(parts, MOST_BYTES):
+            return b"".join(parts)
+        raise too_long()
+
+    async def beginning(self, most: int) -> bytes:
+        """The body as far as it came: up to so many bytes, or until it broke off or stalled."""
+        parts: list[bytes] = []
+        with contextlib.suppress(ModelError):
+            await self._collect(parts, most)
+        return b"".join(parts)[:most]
+
+    async def _collect(self, parts: list[bytes], most: int) -> bool:
+        """Read until the end, or until there are more than so many bytes; whether it was the end."""
         size = 0
-        async for chunk in self.chunks():
-            parts.append(chunk)
-            size += len(chunk)
-            if size > _BODY_BYTES:
-                raise ModelError("malformed", f"the answer is longer than {_BODY_BYTES // 1_000_000} MB")
-        return b"".join(parts)
+        async with contextlib.aclosing(self.chunks()) as chunks:
+            async for chunk in chunks:
+                parts.append(chunk)
+                size += len(chunk)
+                if size > most:
+                    return False
+        return True
 
 
 class Connection:
@@ -240,10 +261,18 @@ def _client(base_url: str, headers: Mapping[str, str], via: Proxy | None) -> htt
             limits=httpx.Limits(keepalive_expiry=_KEEP_ALIVE_S),
             trust_env=False,
             proxy=_proxy(via) if via is not None else None,
+            event_hooks={"response": [_keep_location]},
         )
     except (ValueError, ImportError) as error:
         source = f" of {via.source}" if via is not None else ""
         raise ModelError("unsupported", f"the proxy settings{source} cannot be used: {error}") from error
+
+
+async def _keep_location(response: httpx.Response) -> None:
+    """Put a redirect's address aside: the library reads it even when it does not follow, and fails where it is
+    no usable one."""
+    if "location" in response.headers:
+        response.extensions["location"] = response.headers.pop("location")
 
 
 def _proxy(via: Proxy) -> httpx.Proxy:

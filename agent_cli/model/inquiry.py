@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .base import Adjusted, Learnt, ModelError
+from ..protocol.messages import AssistantMessage
+from .base import Adjusted, Learnt, ModelError, ModelRequest
+from .dialect import takes_pictures
 from .info import Facts, ModelInfo
 from .provider_table import PROVIDERS, Route
 from .server_facts import decoded, from_list, from_lm_studio, from_ollama, from_props, running_window
@@ -42,6 +44,7 @@ class Inquiry:
         self._tries = 0
         self._live = False
         self._notice: Adjusted | None = None
+        self._told_of_pictures = False
 
     @property
     def info(self) -> ModelInfo:
@@ -65,6 +68,22 @@ class Inquiry:
     def tell(self, text: str) -> None:
         """Have the user told."""
         self._notice = Adjusted(text)
+
+    def pictures_left_out(self, request: ModelRequest, learnt: Learnt) -> Adjusted | None:
+        """What the user should be told, once, of pictures that are not sent because of what is known of the
+        model. To be asked before each request is sent; what a refusal teaches behind that is told with it."""
+        if not any(message.images for message in request.messages if not isinstance(message, AssistantMessage)):
+            return None
+        if self._told_of_pictures:
+            return None
+        self._told_of_pictures = True
+        name = self._info.name
+        if not takes_pictures(learnt):
+            return Adjusted(
+                f"Pictures are left out: {name} refused them. `agent models --forget {name}` has them tried again."
+            )
+        blind = self._info.images is False and self._route is not None and self._route.wire == "ollama_chat"
+        return Adjusted(f"Pictures are left out: {name} takes none.") if blind else None
 
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:

@@ -6,19 +6,22 @@ half-open connection, an end believed only when the server gave one, refused par
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .. import __version__
+from .answer_reader import AnswerReader
 from .base import Adjusted, Alive, Learnt, Memory, ModelError, ModelEvent, ModelInfo, ModelRequest
+from .bounds import Patience
 from .classify import classify, request_id
-from .dialect import Dialect, Json, Reader, Written, culprit, lesson
+from .dialect import Dialect, Json, Written, culprit, lesson
 from .errors import explain
 from .inquiry import Inquiry
+from .masks import Masks
 from .provider_table import Route
+from .stream_json import body_of
 from .surrogates import mended
 from .text_calls import CallFinder
 from .text_tools import as_text, needs_text
@@ -31,6 +34,11 @@ _TAIL_S = 5.0
 _CLOSE_S = 0.2
 """How long to wait for the end of the body once the server said that nothing follows."""
 _MOST_REPAIRS = 6
+_REFUSAL_BYTES = 1_000_000
+"""What is read of a refusal."""
+_WORDS_CHARS = 20_000
+"""What is looked at of one that is text."""
+_PLACE_CHARS = 500
 
 
 class NativeModel:
@@ -49,6 +57,7 @@ class NativeModel:
         self._inquiry = inquiry or Inquiry(info)
         self._dialect = dialect
         self._memory = memory
+        self._masks = Masks(route)
         self._learnt: Learnt | None = None
         self._connection: Connection | None = None
         self._opening = asyncio.Lock()
@@ -88,6 +97,8 @@ class NativeModel:
             learnt = self._recall()
             in_words = needs_text(learnt, self.info)
             written = self._dialect.write(as_text(request) if in_words else request, learnt)
+            if notice := self._inquiry.pictures_left_out(request, learnt):
+                yield notice
             looks = request.may_call and (in_words or self._route.quirks.text_calls)
             finder = CallFinder(request.tools if looks else ())
             try:
@@ -107,74 +118,79 @@ class NativeModel:
         raise ModelError("bad_request", "the server refuses one part of the request after another")
 
     async def _attempt(self, connection: "Connection", written: Written) -> AsyncGenerator[ModelEvent, None]:
-        async with connection.post(self._dialect.path, encode(written.body)) as response:
-            if response.status != 200:
-                raise await _refusal(response)
-            try:
-                async with contextlib.aclosing(self._events(response)) as events:
-                    async for event in events:
-                        yield event
-            except ModelError as error:
-                error.request_id = error.request_id or request_id(response.headers)
-                raise
+        body = encode(written.body)
+        with self._masks.applied():
+            async with connection.post(self._dialect.path, body) as response:
+                if response.status != 200:
+                    raise await _refusal(response, self._route.timeouts.stalled_s)
+                try:
+                    async with contextlib.aclosing(self._events(response)) as events:
+                        async for event in events:
+                            yield event
+                except ModelError as error:
+                    error.request_id = error.request_id or request_id(response.headers)
+                    raise
 
     async def _events(self, response: "Response") -> AsyncGenerator[ModelEvent, None]:
         reader = self._dialect.reader()
+        reading = AnswerReader(reader, response.headers.get("content-type", ""))
         async with contextlib.aclosing(response.chunks()) as chunks:
             try:
-                start = await _first_bytes(chunks)
-                if _is_whole(response, start):
-                    rest = [chunk async for chunk in chunks]
-                    for event in reader.whole(start + b"".join(rest)):
-                        yield event
-                else:
-                    async for event in self._streamed(reader, start, chunks, response):
-                        yield event
-                for event in reader.end():
+                async for event in self._received(reading, chunks, response):
+                    yield event
+                for event in reading.end():
                     yield event
             except ModelError as error:
                 error.usage = error.usage or reader.usage
                 raise
-            response.hurry(_CLOSE_S)
+            response.end_within(_CLOSE_S)
             with contextlib.suppress(ModelError):
                 async for _ in chunks:  # reading to the end keeps the connection for the next call
                     pass
 
-    async def _streamed(
-        self, reader: Reader, start: bytes, chunks: AsyncIterator[bytes], response: "Response"
+    async def _received(
+        self, reading: AnswerReader, chunks: AsyncIterator[bytes], response: "Response"
     ) -> AsyncGenerator[ModelEvent, None]:
         """Events until the server says that nothing follows. Once the answer is over, a connection that
-        breaks or falls silent costs its usage at most."""
-        heard = time.monotonic()
-        chunk = start
+        breaks, falls silent or never ends costs its usage at most."""
+        limit_s = self._route.timeouts.stalled_s
+        patience = Patience(limit_s)
+        ending = False
         while True:
-            said = False
-            for event in reader.feed(chunk):
-                said = True
-                yield event
-            if reader.done:
-                return
-            if said:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > self._route.timeouts.stalled_s:
-                raise ModelError("stalled", "only keep-alives came, without any content")
-            else:
-                yield Alive()
-            if reader.finished:
-                response.hurry(_TAIL_S)
             try:
                 chunk = await anext(chunks)
             except StopAsyncIteration:
                 return
             except ModelError:
-                if reader.finished:
+                if reading.finished:
                     return
                 raise
+            said = False
+            for event in reading.feed(chunk):
+                said = True
+                yield event
+            if reading.done:
+                return
+            if reading.finished and not ending:
+                ending = True
+                limit_s = min(_TAIL_S, limit_s)
+                response.end_within(limit_s)
+                patience = Patience(limit_s)
+            if said:
+                patience.renew()
+            elif (error := patience.spent(len(chunk))) is None:
+                yield Alive()
+            elif ending:
+                return
+            else:
+                raise error
 
     async def _connect(self) -> "Connection":
         async with self._opening:
             if self._connection is None:
-                self._connection = await asyncio.to_thread(open_connection, self._route, self._dialect.headers())
+                with self._masks.applied():
+                    headers = self._dialect.headers()
+                    self._connection = await asyncio.to_thread(open_connection, self._route, headers)
             return self._connection
 
     def _recall(self) -> Learnt:
@@ -228,31 +244,11 @@ def _sendable(value: Any) -> Any:
             return value
 
 
-def _is_whole(response: "Response", start: bytes) -> bool:
-    """Whether an answer is one JSON object, or an HTML page, instead of a stream."""
-    if "ndjson" in response.headers.get("content-type", ""):
-        return False
-    return start.lstrip()[:1] in (b"{", b"[", b"<")
-
-
-async def _first_bytes(chunks: AsyncIterator[bytes]) -> bytes:
-    """The first chunks, up to one with something in it; all that came when there is none."""
-    start = b""
-    async for chunk in chunks:
-        start += chunk
-        if start.strip():
-            break
-    return start
-
-
-async def _refusal(response: "Response") -> ModelError:
+async def _refusal(response: "Response", limit_s: float) -> ModelError:
+    """What an answer other than 200 says; its status counts even where its body breaks off or never ends."""
     if 300 <= response.status < 400:
-        place = response.headers.get("location", "another address")
+        place = response.headers.get("location", "another address")[:_PLACE_CHARS]
         return ModelError("not_found", f"the server redirects to {place}: make that the base URL")
-    data = await response.read()
-    body: Any
-    try:
-        body = msgspec.json.decode(data)
-    except msgspec.DecodeError:
-        body = data.decode("utf-8", "replace")
-    return classify(response.status, body, response.headers)
+    response.end_within(limit_s)
+    body = body_of(await response.beginning(_REFUSAL_BYTES))
+    return classify(response.status, body[:_WORDS_CHARS] if isinstance(body, str) else body, response.headers)

@@ -28,10 +28,11 @@ from .base import (
 )
 from .chat_request import chat_messages, fitting, tool_json
 from .classify import classify
-from .dialect import Json, Repair, Written, known_effort
+from .dialect import Json, Repair, Written, known_effort, takes_pictures
 from .info import ModelInfo
 from .inquiry import Inquiry
 from .provider_table import Route
+from .repairs import ELSEWHERE, THINKING, picture_repairs
 from .server_facts import OLLAMA_WINDOW
 from .stream_json import Mender, count_of, decoded, text_of
 from .surrogates import mended
@@ -41,7 +42,6 @@ _USUAL_CHARS_A_TOKEN = 4
 _MOST_CHARS_A_TOKEN = 6
 """More than any usual text has, so that a request is called too long only when it surely is."""
 _NO_THINKING = "This model takes no effort of thinking; it is left out from now on."
-_NO_IMAGES = "This model takes no pictures; they are left out from now on."
 
 
 class OllamaDialect:
@@ -51,8 +51,13 @@ class OllamaDialect:
     lists = "messages"
     repairs: tuple[Repair, ...] = (
         TOOLS_REPAIR,
-        Repair("effort", re.compile(r"think", re.IGNORECASE), _NO_THINKING),
-        Repair("images", re.compile(r"image|vision|multimodal", re.IGNORECASE), _NO_IMAGES, (400, 422, 500)),
+        Repair(
+            "effort",
+            re.compile(rf"['\"`.]think\b|{THINKING}", re.IGNORECASE),
+            _NO_THINKING,
+            elsewhere=ELSEWHERE,
+        ),
+        *picture_repairs(400, 422, 500),
     )
 
     def __init__(self, route: Route, inquiry: Inquiry) -> None:
@@ -82,7 +87,7 @@ class OllamaDialect:
             body["think"] = think
         if request.tools:
             body["tools"] = [tool_json(tool) for tool in request.tools]
-        pictures = "images" not in learnt.refused and info.images is not False
+        pictures = takes_pictures(learnt) and info.images is not False
         quirks = msgspec.structs.replace(fitting(self._route.quirks, learnt), reasoning_field="reasoning_content")
         pairs = list(chat_messages(request, quirks, self._route, pictures=pictures))
         names: dict[str, str] = {}
@@ -93,7 +98,7 @@ class OllamaDialect:
 
     def sends(self, repair: Repair, body: Json) -> bool:
         """Whether a body holds the part that a repair is about."""
-        if repair.name == "images":
+        if repair.name in ("images", "pictures"):
             return any("images" in message for message in body["messages"])
         return {"effort": "think"}.get(repair.name, repair.name) in body
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from .base import Learnt, ModelInfo, ModelRequest
 from .dialect import OUTPUT_LIMIT, Json, Repair, Written
 from .provider_table import Route
+from .repairs import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .responses_request import responses_body
 from .responses_stream import ResponsesStream
 
@@ -13,7 +14,6 @@ _NO_INCLUDE = "This model does not hand out its reasoning; it is not asked for f
 _NO_SUMMARY = "Summaries of the reasoning are not to be had here; they are not asked for from now on."
 _REASONING = "The provider does not take earlier reasoning back; it is left out from now on."
 _EFFORT = "This model takes no reasoning effort; it is left out from now on."
-_NO_IMAGES = "This model takes no pictures; they are left out from now on."
 _NO_KEY = "This server does not know `prompt_cache_key`; it is left out from now on."
 _NO_PHASE = "This server does not know `phase`; it is left out from now on."
 _NO_CHOICE = "This server does not know `tool_choice`; it is left out from now on."
@@ -27,10 +27,21 @@ class ResponsesDialect:
     lists = "input"
     repairs: tuple[Repair, ...] = (
         Repair(
-            "include", re.compile(r"encrypted content is not supported|\binclude\b", re.IGNORECASE), _NO_INCLUDE
+            "include",
+            re.compile(
+                r"encrypted content is not supported|['\"`.]include\b|\binclude(?:\[|:|$)|supplied: include\b"
+                r"|reasoning\.encrypted_content",
+                re.IGNORECASE,
+            ),
+            _NO_INCLUDE,
+            elsewhere=ELSEWHERE,
         ),
         Repair(
-            "summary", re.compile(r"reasoning\.summary|reasoning summaries|\bsummary\b"), _NO_SUMMARY, sure=True
+            "summary",
+            re.compile(r"reasoning\.summary|reasoning summar(?:y|ies)|['\"`]summary['\"`]"),
+            _NO_SUMMARY,
+            sure=True,
+            elsewhere=ELSEWHERE,
         ),
         Repair(
             "reasoning",
@@ -40,9 +51,11 @@ class ResponsesDialect:
             _REASONING,
             statuses=(400, 404, 422),
             lasting=False,
+            sure=True,
+            elsewhere=IN_A_TOOL,
         ),
-        Repair("effort", re.compile(r"reasoning|effort"), _EFFORT),
-        Repair("images", re.compile(r"image|vision", re.IGNORECASE), _NO_IMAGES, statuses=(400, 404, 415, 422)),
+        Repair("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
+        *picture_repairs(400, 404, 415, 422),
         Repair("prompt_cache_key", re.compile(r"prompt_cache_key"), _NO_KEY),
         Repair("phase", re.compile(r"\bphase\b"), _NO_PHASE),
         Repair("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
@@ -72,7 +85,7 @@ class ResponsesDialect:
                 return any(item["type"] == "reasoning" for item in items)
             case "phase":
                 return any("phase" in item for item in items)
-            case "images":
+            case "images" | "pictures":
                 return any(_has_image(item.get("content")) or _has_image(item.get("output")) for item in items)
             case "output_limit":
                 return "max_output_tokens" in body

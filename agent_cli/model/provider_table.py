@@ -4,11 +4,14 @@ A provider is the part of a model's name before the first slash, spelt as LiteLL
 in this table is left to LiteLLM, unless the configuration gives it a base URL.
 """
 
+import re
 from typing import Literal
 
 import msgspec
 
 from ..config.schema import Timeouts, Wire
+
+_USER = re.compile(r"(?<=://)[^/?#]*@")
 
 
 class ImageLimits(msgspec.Struct, frozen=True):
@@ -84,11 +87,16 @@ class Route(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """Under which what is learnt of this model at this address is remembered."""
-        return f"{self.name} {self.base_url}"
+        return f"{self.name} {self.address}"
+
+    @property
+    def address(self) -> str:
+        """The base URL without a user's name and password: what may be shown and stored."""
+        return without_user(self.base_url)
 
     def __repr__(self) -> str:
         """Without the key and the headers, which may hold secrets."""
-        return f"Route({self.name!r}, wire={self.wire!r}, base_url={self.base_url!r})"
+        return f"Route({self.name!r}, wire={self.wire!r}, base_url={self.address!r})"
 
 
 _LOW_TO_HIGH = ("low", "medium", "high")
@@ -254,6 +262,11 @@ BARE_NAMES = {
     "mistral-": "mistral", "codestral-": "mistral", "devstral-": "mistral", "kimi-": "moonshot",
 }  # fmt: skip
 """Provider of a model named without one, by the beginning of its name."""
+
+
+def without_user(url: str) -> str:
+    """A URL without the user's name and password that may stand before its host."""
+    return _USER.sub("", url)
 
 
 def provider_spec(provider: str) -> ProviderSpec | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ..protocol.messages import AssistantMessage, Image, Message, Reasoning, ToolCall, ToolResult, UserMessage
 from .base import Learnt, ModelInfo, ModelRequest
 from .chat_request import object_text
-from .dialect import Json, Written, known_effort
+from .dialect import Json, Written, known_effort, takes_pictures
 from .images import sendable_images
 from .parts import in_order, joined, plain_id, plain_name, short_key
 from .provider_table import ImageLimits, Route
@@ -65,7 +65,7 @@ def _reasoning(route: Route, info: ModelInfo, request: ModelRequest, learnt: Lea
 
 
 def _items(message: Message, route: Route, learnt: Learnt) -> Iterator[Json]:
-    limits = None if "images" in learnt.refused else route.quirks.images
+    limits = route.quirks.images if takes_pictures(learnt) else None
     match message:
         case UserMessage():
             content = _content(joined(message.context, message.text), message.images, limits)

@@ -12,7 +12,6 @@ from ..protocol.usage import Usage
 from .base import (
     CallPiece,
     CallStart,
-    Finished,
     ModelError,
     ModelEvent,
     ReasoningDone,
@@ -22,8 +21,7 @@ from .base import (
 )
 from .classify import classify
 from .dialect import Json
-from .stream_json import Chunks, Mender, body_of, count_of, finish_of, object_of, text_of
-from .surrogates import mended
+from .stream_json import EventStream, Pieces, count_of, object_of, text_of, word_of
 
 _INCOMPLETE: dict[str, Finish] = {
     "max_output_tokens": "length",
@@ -38,75 +36,44 @@ class _Item:
     """An item of the answer that is being received."""
 
     def __init__(self) -> None:
-        self.received: dict[str, str] = {}
+        self.received: dict[str, Pieces] = {}
         """Text by part, as it came in pieces."""
         self.call = -1
         """Number of the call, for an item that is one."""
         self.done = False
 
+    def add(self, key: str, text: str) -> str:
+        """Take a piece of a part; what can be passed on by now is returned."""
+        return self.received.setdefault(key, Pieces()).add(text)
 
-class ResponsesStream:
+    def beyond(self, key: str, whole: str) -> str:
+        """What the whole text of a part has beyond its pieces."""
+        return self.received[key].beyond(whole) if key in self.received else whole
+
+
+class ResponsesStream(EventStream):
     """Understands one answer: feed it bytes, then call `end`."""
+
+    end_word = "final status"
 
     def __init__(self, provider: str) -> None:
         """`provider` is the prefix that reasoning is labelled with."""
-        self._provider = provider
-        self._chunks = Chunks()
-        self._mender = Mender()
+        super().__init__(provider)
         self._items: dict[Any, _Item] = {}
-        self._calls = 0
         self._speaker: _Item | None = None
-        self._raw_finish = ""
-        self._finish: Finish = "unknown"
-        self._refused = False
-        self.usage: Usage | None = None
 
-    @property
-    def done(self) -> bool:
-        """The server said that nothing follows."""
-        return self.finished or self._chunks.done
-
-    @property
-    def finished(self) -> bool:
-        """The server said why the answer ended, and with it what it used."""
-        return bool(self._raw_finish)
-
-    def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events that these bytes complete.
-
-        Raises:
-            ModelError: the stream reports an error, or is malformed.
-        """
-        for chunk in self._chunks.feed(data):
-            yield from self._chunk(chunk)
-
-    def whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events of an answer that is one JSON object instead of a stream; `end` follows.
-
-        Raises:
-            ModelError: it is an error, or no answer at all.
-        """
-        answer = body_of(data)
+    def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("output"), list):
             raise classify(200, answer)
-        yield from self._chunk({"type": f"response.{answer.get('status') or 'completed'}", "response": answer})
+        yield from self.chunk({"type": f"response.{answer.get('status') or 'completed'}", "response": answer})
 
-    def end(self) -> Iterator[ModelEvent]:
-        """The last events, when no more bytes come.
+    def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
+        """The events of one decoded object.
 
         Raises:
-            ModelError: `truncated` when the server never said that the answer is over.
+            ModelError: it reports an error.
         """
-        for chunk in self._chunks.flush():
-            yield from self._chunk(chunk)
-        if not self._raw_finish:
-            raise ModelError("truncated", "the answer stopped without a final status", usage=self.usage)
-        if self._refused:
-            self._finish, self._raw_finish = "content_filter", "refusal"
-        yield Finished(finish_of(self._finish, self._calls), self._raw_finish)
-
-    def _chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        if self.finished:
+        if self._over:
             return
         match text_of(chunk["type"]).removeprefix("response."):
             case "output_item.added":
@@ -130,7 +97,7 @@ class ResponsesStream:
             case "completed" | "incomplete" as status:
                 yield from self._ended(status, object_of(chunk.get("response")))
             case "failed" | "cancelled" | "error":
-                raise self._failed(chunk)
+                raise self._failure(chunk)
 
     def _item(self, chunk: Json) -> _Item:
         """The item an event belongs to: by its place, else by its id, else by the place it takes itself."""
@@ -141,13 +108,13 @@ class ResponsesStream:
 
     def _rest(self, chunk: Json, field: str) -> str:
         """What a whole text adds to the pieces that came before it."""
-        return _beyond(self._item(chunk).received.get(_part_key(chunk), ""), text_of(chunk.get(field)))
+        return self._item(chunk).beyond(_part_key(chunk), text_of(chunk.get(field)))
 
     def _added(self, item: _Item, begun: Json) -> Iterator[ModelEvent]:
         if begun.get("type") == "function_call" and item.call < 0:
             item.call = self._calls
             self._calls += 1
-            yield CallStart(item.call, text_of(begun.get("call_id")), text_of(begun.get("name")))
+            yield CallStart(item.call, word_of(begun.get("call_id")), word_of(begun.get("name")))
             yield from self._arguments(item, text_of(begun.get("arguments")))
 
     def _item_done(self, item: _Item, whole: Json) -> Iterator[ModelEvent]:
@@ -157,13 +124,11 @@ class ResponsesStream:
         match whole.get("type"):
             case "function_call":
                 yield from self._added(item, whole | {"arguments": ""})
-                received = item.received.get("", "")
-                yield from self._arguments(item, _beyond(received, text_of(whole.get("arguments"))))
+                yield from self._arguments(item, item.beyond("", text_of(whole.get("arguments"))))
             case "message":
                 for index, part in enumerate(_objects(whole.get("content"))):
-                    refused = part.get("type") == "refusal"
-                    text = _beyond(item.received.get(f"content_index {index}", ""), _text_in(part))
-                    yield from self._spoken(item, f"content_index {index}", text, refused=refused)
+                    key, refused = f"content_index {index}", part.get("type") == "refusal"
+                    yield from self._spoken(item, key, item.beyond(key, _text_in(part)), refused=refused)
             case "reasoning":
                 yield from self._reasoned(item, whole)
 
@@ -171,9 +136,9 @@ class ResponsesStream:
         for field, name in (("summary", "summary_index"), ("content", "content_index")):
             for index, part in enumerate(_objects(whole.get(field))):
                 key = f"{name} {index}"
-                yield from self._thought(item, key, _beyond(item.received.get(key, ""), _text_in(part)))
-        text = mended(_BETWEEN.join(item.received.values()))
-        signature = text_of(whole.get("encrypted_content"))
+                yield from self._thought(item, key, item.beyond(key, _text_in(part)))
+        text = _BETWEEN.join(map(str, item.received.values()))
+        signature = word_of(whole.get("encrypted_content"))
         if text or signature:
             yield ReasoningDone(Reasoning(text, signature, self._provider))
 
@@ -183,28 +148,25 @@ class ResponsesStream:
     def _spoken(self, item: _Item, key: str, text: str, *, refused: bool) -> Iterator[ModelEvent]:
         if not text:
             return
-        item.received[key] = item.received.get(key, "") + text
         self._refused = self._refused or refused
         if self._speaker not in (None, item):
             yield TextPiece(_BETWEEN)
         self._speaker = item
-        if text := self._mender.mend(text):
+        if text := item.add(key, text):
             yield TextPiece(text)
 
     def _thought(self, item: _Item, key: str, text: str) -> Iterator[ModelEvent]:
         if not text:
             return
         begins = key not in item.received and bool(item.received)
-        item.received[key] = item.received.get(key, "") + text
-        yield ReasoningPiece((_BETWEEN if begins else "") + mended(text))
+        if text := (_BETWEEN if begins else "") + item.add(key, text):
+            yield ReasoningPiece(text)
 
     def _arguments(self, item: _Item, text: str) -> Iterator[ModelEvent]:
-        if not text:
-            return
         if item.call < 0:
             return  # the whole call follows when its item is done
-        item.received[""] = item.received.get("", "") + text
-        yield CallPiece(item.call, text)
+        if text := item.add("", text):
+            yield CallPiece(item.call, text)
 
     def _ended(self, status: str, response: Json) -> Iterator[ModelEvent]:
         for index, whole in enumerate(_objects(response.get("output"))):
@@ -213,6 +175,7 @@ class ResponsesStream:
         self._count(response)
         if self.usage is not None:
             yield UsageReport(self.usage)
+        self._over = True
         self._finish, self._raw_finish = "stop", status
         if status == "incomplete":
             reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
@@ -222,16 +185,14 @@ class ResponsesStream:
         if isinstance(usage := response.get("usage"), dict):
             self.usage = read_usage(usage)
 
-    def _failed(self, chunk: Json) -> ModelError:
+    def _failure(self, chunk: Json) -> ModelError:
         response = object_of(chunk.get("response"))
         self._count(response)
         body = {"error": response["error"]} if response.get("error") else chunk
         if not response.get("error") and chunk["type"] != "error":
             body = {"error": {"message": f"the provider ended the answer as {chunk['type']}"}}
         code = object_of(body.get("error", body)).get("code")
-        error = classify(500 if code == "server_error" else None, body)
-        error.usage = self.usage
-        return error
+        return self._failed(body, 500 if code == "server_error" else None)
 
 
 def read_usage(usage: Json) -> Usage:
@@ -256,11 +217,6 @@ def _part_key(chunk: Json) -> str:
     if "arguments" in text_of(chunk["type"]):
         return ""
     return "summary_index 0" if "summary" in text_of(chunk["type"]) else "content_index 0"
-
-
-def _beyond(received: str, whole: str) -> str:
-    """What a whole text has beyond what was received of it; nothing when they disagree."""
-    return whole[len(received) :] if whole.startswith(received) else ""
 
 
 def _objects(value: Any) -> list[Json]:

@@ -142,7 +142,9 @@ def _wait(error: ModelError, attempt: int, policy: RetryPolicy, left: _Left, ran
     longest_s = min(policy.longest_s, policy.base_s * 2.0 ** (attempt - 2))
     if asked_s:
         if asked_s > left.horizon_s:
-            error.message += f" (it asks to wait {asked_s:.0f} s, longer than limits.retry_s and limits.park_s allow)"
+            error.message += (
+                f" (it asks to wait {asked_s:.0f} s, longer than limits.retry_s and limits.park_s allow)"
+            )
             raise error
         return _Wait(max(asked_s * (1 + 0.08 * random()), min(longest_s, policy.base_s) if attempt > 2 else 0.0))
     delay_s = longest_s * random()

@@ -23,25 +23,31 @@ class SseParser:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._line: list[bytes] = []
+        """Parts of the line that has not ended yet."""
+        self._after_cr = False
+        """An LF that comes next belongs to the CR before it."""
         self._event = ""
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """The frames this chunk completes."""
-        buffer = self._rest + chunk
-        if buffer.endswith(b"\r"):  # the LF that may belong to it has not come yet
-            self._rest = buffer
+        """The frames this chunk completes. Bytes are looked at once, however long a line is."""
+        if not chunk:
             return
-        *lines, self._rest = buffer.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in lines:
-            yield from self._line(line)
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_cr = chunk.endswith(b"\r")
+        end, *lines = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._line.append(end)
+        for start in lines:
+            line, self._line = b"".join(self._line), [start]
+            yield from self._take(line)
 
     def flush(self) -> Iterator[Frame]:
         """The frame that was still open when the stream ended."""
         yield from self.feed(b"\n\n")
 
-    def _line(self, line: bytes) -> Iterator[Frame]:
+    def _take(self, line: bytes) -> Iterator[Frame]:
         if not line:
             if self._data:
                 yield Frame(self._event, b"\n".join(self._data))

@@ -18,7 +18,9 @@ from .info import ModelInfo
 TOOLS_REPAIR = Repair(
     "tools",
     re.compile(
-        r"(not|n't) support (tools?|functions?)\b|support tool use|\btools?\b.{0,40}(not supported|unsupported)"
+        r"(not|n't) support (tools?|functions?)\b|support tool use"
+        r"|\btools?\b(?![.\[]\d| ?['\"“`]\w|.{0,40}(?:reasoning|effort|thinking))"
+        r".{0,40}(not supported|unsupported)"
         r"|requires? .{0,10}--(enable-auto-tool-choice|jinja)|(unknown|unrecognized).{0,30}\btools\b",
         re.IGNORECASE,
     ),

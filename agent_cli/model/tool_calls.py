@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from .base import CallPiece, CallStart
+from .stream_json import Pieces
+from .surrogates import mended
 
 _Key = tuple[str, Any]
 
@@ -17,15 +19,15 @@ class _Open:
         self.index = index
         self.id = identifier
         self.name = name
-        self.arguments = ""
+        self.arguments = Pieces()
 
     def complete(self) -> bool:
         """Whether its arguments are a whole JSON object already."""
-        if not self.arguments.rstrip().endswith("}"):
+        if self.arguments.last != "}":
             return False
         try:
-            return isinstance(msgspec.json.decode(self.arguments), dict)
-        except (msgspec.DecodeError, UnicodeEncodeError):
+            return isinstance(msgspec.json.decode(str(self.arguments)), dict)
+        except msgspec.DecodeError:
             return False
 
 
@@ -62,8 +64,7 @@ class CallSorter:
         elif late := self._late_name(call, name):
             yield CallPiece(call.index, name=late)
         call.id = call.id or identifier
-        if arguments:
-            call.arguments += arguments
+        if arguments := call.arguments.add(arguments):
             yield CallPiece(call.index, arguments)
         if signature := _signature(delta):
             yield CallPiece(call.index, signature=signature)
@@ -109,7 +110,7 @@ def _signature(delta: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    return mended(value if isinstance(value, str) else "" if value is None else str(value))
 
 
 def _arguments(value: Any) -> str:

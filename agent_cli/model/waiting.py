@@ -9,13 +9,14 @@ from typing import Any
 
 _UNITS_S = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
-_PART = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.IGNORECASE)
+_PART = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.IGNORECASE | re.ASCII)
 _JOINT = re.compile(r"\s*(?:,|and)?\s*", re.IGNORECASE)
 _TRY_AGAIN = re.compile(
     r"(?:(?:try again|retry|wait|reset)s?(?: in| after| for)? (?:about |approximately )?)"
     rf"(\d+(?:\.\d+)?\s*{_UNIT}(?:\s*(?:,|and)?\s*\d+(?:\.\d+)?\s*{_UNIT})*)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
+_LONGEST_S = 1e12
 _MILLISECONDS = ("retry-after-ms", "x-ms-retry-after-ms")
 _SECONDS_FIELDS = ("resets_in_seconds", "retry_after_seconds", "retry_after", "retryAfter")
 _MOMENT_FIELDS = ("resets_at", "reset_at")
@@ -52,7 +53,8 @@ def duration_s(text: str) -> float | None:
 
 
 def _sum_s(text: str) -> float:
-    return sum(float(number) * _UNITS_S[_short(unit.lower())] for number, unit in _PART.findall(text))
+    seconds = sum(float(number) * _UNITS_S[_short(unit.lower())] for number, unit in _PART.findall(text))
+    return min(seconds, _LONGEST_S)
 
 
 def _short(unit: str) -> str:
@@ -121,7 +123,7 @@ def _number(value: Any, scale: float) -> float | None:
         return None
     try:
         number = float(value or "nan") * scale
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max(0.0, number) if math.isfinite(number) else None
 
@@ -144,7 +146,7 @@ def _timestamp(text: str) -> float | None:
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             moment = parse(text.strip())
-        except ValueError:
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, TypeError, OverflowError, IndexError):
             continue
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return None

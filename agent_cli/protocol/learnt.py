@@ -2,6 +2,18 @@
 
 import msgspec
 
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""How much a model may be asked to think, rising."""
+REFUSABLE = frozenset(
+    {
+        "tools", "effort", "tool_choice", "images", "cache_marks", "stream_options", "max_tokens", "reasoning",
+        "no_reasoning", "include", "summary", "prompt_cache_key", "phase",
+    }
+)  # fmt: skip
+"""Parts of a request that may be remembered as refused: the names of every lasting `dialect.Repair`."""
+MOST_TOKENS = 100_000_000
+"""A figure beyond it is no window and no answer's length."""
+
 
 class Learnt(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a server taught about one model by refusing something."""
@@ -24,3 +36,17 @@ class Learnt(msgspec.Struct, frozen=True, omit_defaults=True):
             newer.efforts if newer.efforts is not None else self.efforts,
             newer.max_output_tokens or self.max_output_tokens,
         )
+
+    def sound(self) -> "Learnt":
+        """The same without what can mean nothing: unknown names, impossible figures."""
+        efforts = tuple(name for name in EFFORTS if name in (self.efforts or ()))
+        return Learnt(
+            _tokens(self.context_window),
+            tuple(dict.fromkeys(name for name in self.refused if name in REFUSABLE)),
+            efforts or None,
+            _tokens(self.max_output_tokens),
+        )
+
+
+def _tokens(count: int | None) -> int | None:
+    return count if count is not None and 1 <= count <= MOST_TOKENS else None

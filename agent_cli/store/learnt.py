@@ -81,7 +81,7 @@ class LearntFile:
             with contextlib.suppress(msgspec.DecodeError, UnicodeError):
                 entry = msgspec.json.decode(text, type=_Entry)
                 if now - KEPT_S < entry.at <= now + KEPT_S:
-                    entries[key] = entry
+                    entries[key] = msgspec.structs.replace(entry, learnt=entry.learnt.sound())
         return entries
 
     @contextlib.contextmanager

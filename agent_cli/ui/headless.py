@@ -292,7 +292,7 @@ class _Run:
         result = self._result(stopped or self._reason)
         if result.error:
             told = msgspec.structs.replace(result.error, hint=_without_a_prompt(result.error.hint))
-            self._err.write(lines.error(told, NONE) + "\n")
+            self._err.write(lines.error(told, NONE, _NO_WRAP) + "\n")
         elif result.stop_reason != "end_turn" and not self._quiet:
             self._err.write(f"stopped: {result.stop_reason}\n")
         if self._format == "text":
@@ -343,6 +343,8 @@ def _without_a_prompt(hint: str) -> str:
     return hint
 
 
+_NO_WRAP = 1_000_000
+"""Standard error may be a file: lines stay whole."""
 _AT_A_SHELL = {
     "with /model": "with --model",
     "/retry": '`agent run -c "go on"`',

@@ -185,3 +185,13 @@ def test_a_flag_is_held_against_the_schema(tmp_path: Path, text: str, message: s
     with pytest.raises(ConfigError) as raised:
         load(tmp_path / "none", environment={}, flags=[assignment(text)])
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("price", ["-1", ".nan", ".inf", "-.inf"])
+def test_a_price_that_is_none_is_refused_with_its_place(tmp_path: Path, price: str) -> None:
+    text = f"providers:\n  mine:\n    models:\n      m.1:\n        prices:\n          output: {price}\n"
+    with pytest.raises(ConfigError, match=r"user\.yaml:\d+: .*prices\.output: Expected `float` [<>]="):
+        loaded(tmp_path, text)
+    with pytest.raises(ConfigError, match="prices"):
+        loaded(tmp_path, flags=[assignment(f"providers.mine.models.m.prices.input={price}")])
+    assert loaded(tmp_path, text.replace(price, "0")).config.providers["mine"].models["m.1"].prices.output == 0

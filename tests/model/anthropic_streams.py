@@ -18,7 +18,8 @@ from agent_cli.protocol.messages import Reasoning
 from agent_cli.protocol.usage import Usage
 
 EARLY = {"input_tokens": 36, "cache_read_input_tokens": 64, "cache_creation_input_tokens": 8, "output_tokens": 1}
-BEGUN = UsageReport(Usage(input=36, output=1, cache_read=64, cache_write=8))
+BEGUN = UsageReport(Usage(input=36, cache_read=64, cache_write=8))
+"""The count of the output that comes with the beginning is a placeholder."""
 REPORT = UsageReport(Usage(input=36, output=20, cache_read=64, cache_write=8))
 STOP = Finished("stop", "end_turn")
 CALLED = Finished("tool_calls", "tool_use")
@@ -234,7 +235,7 @@ STREAMS: dict[str, tuple[str, list[ModelEvent]]] = {
         + ended("end_turn", input_tokens=36, output_tokens=20, cache_read_input_tokens=64)
         + LAST,
         [
-            UsageReport(Usage(input=0, output=0)),
+            UsageReport(Usage(input=0)),
             TextPiece("x"),
             UsageReport(Usage(input=36, output=20, cache_read=64)),
             STOP,

@@ -253,3 +253,34 @@ def test_headers() -> None:
 def test_every_model_has_a_row() -> None:
     assert thinking_of("claude-next-9").kind == "adaptive" and longest_answer("whatever") == 32_000
     assert {thinking_of(name).kind for name in ("claude-2.1", "claude-instant-1")} == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("model", "chars", "most"),
+    [
+        ("claude-sonnet-4-20250514", 400, 64_000),
+        ("claude-sonnet-4-20250514", 150_000 * 4, 32_768),
+        ("claude-sonnet-4-20250514", 160_000 * 4, 32_768),
+        ("claude-opus-4-1", 170_000 * 4, 16_384),
+        ("claude-3-7-sonnet-20250219", 199_900 * 4, 1024),
+        ("claude-3-7-sonnet-20250219", 300_000 * 4, 1024),
+        ("claude-sonnet-4-5-20250929", 199_000 * 4, 64_000),
+        ("claude-haiku-4-5", 199_000 * 4, 64_000),
+        ("claude-opus-4-8", 199_000 * 4, 64_000),
+        ("claude-sonnet-5-5", 199_000 * 4, 64_000),
+        ("glm-5", 199_000 * 4, 64_000),
+    ],
+)
+def test_prompt_and_longest_answer_fit_the_window_where_they_must(model: str, chars: int, most: int) -> None:
+    info = ModelInfo(f"anthropic/{model}", context_window=200_000, max_output_tokens=64_000)
+    dialect = AnthropicDialect(route(model), info)
+    picture = msgspec.structs.replace(PICTURE, data="A" * 4_000_000)
+    asked = request(UserMessage(id="u", text="x" * chars, images=(picture,)), effort="high")
+    body = dialect.write(asked, Learnt()).body
+    assert body["max_tokens"] == most
+    assert body.get("thinking", {}).get("budget_tokens", 0) < most
+
+
+def test_without_a_known_window_the_longest_answer_stays() -> None:
+    asked = request(UserMessage(id="u", text="x" * 900_000))
+    assert body_of(asked, "claude-sonnet-4-20250514")["max_tokens"] == 64_000

@@ -2,12 +2,20 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agent_cli.model.base import RETRYABLE, ErrorKind
 from agent_cli.model.classify import classify
 from agent_cli.model.error_table import PHRASES
+from agent_cli.model.errors import explain
 
 from .refusals import REFUSALS, Refusal
+
+KEYS = st.sampled_from(
+    ["error", "message", "code", "type", "status", "detail", "details", "metadata", "raw", "headers", "response",
+     "request_id", "n_ctx", "retry_after", "resets_at", "retryDelay", "violations", "quotaId", "reason", "loc", "msg"]
+)  # fmt: skip
 
 
 def error(message: str, **fields: Any) -> dict[str, Any]:
@@ -35,7 +43,7 @@ def test_the_table_of_real_answers_has_every_family() -> None:
 def test_every_phrase_was_said_by_someone(phrase: Any) -> None:
     said = [classify(case.status, case.body) for case in REFUSALS]
     assert phrase.source
-    assert any(each.status in phrase.statuses and phrase.words.search(each.message) for each in said)
+    assert any(each.sorted_as in phrase.statuses and phrase.words.search(each.message) for each in said)
 
 
 @pytest.mark.parametrize(
@@ -140,3 +148,52 @@ def test_the_request_id_comes_from_the_headers_or_the_body() -> None:
     assert classify(500, {"request_id": "r3", "error": {}}).request_id == "r3"
     assert classify(500, error("include the request ID req_abc123 in your message")).request_id == "req_abc123"
     assert classify(500, "x").request_id is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**5000), 10**5000) | st.floats() | st.text(st.characters(), max_size=40),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+PHRASE = st.sampled_from(
+    [
+        "This model's maximum context length is, for this tier, 8192 tokens",
+        "maximum context length is ٣ tokens",
+        "context limit: , > ,",
+        "prompt is too long: 9 > " + "9" * 1500 + " maximum",
+        "try again in 5ſ",
+        "try again in " + "9" * 400 + "s",
+        "\ud83d half",
+    ]
+)
+
+
+@given(
+    st.none() | st.integers(-1, 999),
+    JSON | PHRASE | st.fixed_dictionaries({"error": st.fixed_dictionaries({"message": PHRASE | JSON, "code": JSON})}),
+    st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms", "date", "x-ratelimit-reset-requests",
+                                     "x-request-id"]), PHRASE | st.text(max_size=30)),
+)  # fmt: skip
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_the_answer_is_it_becomes_an_error(
+    status: int | None, body: Any, headers: dict[str, str]
+) -> None:
+    classified = classify(status, body, headers)
+    assert classified.message.encode() and explain(classified, "openai/x").message.encode()
+    assert (classified.request_id or "").encode() is not None
+    assert classified.limit_tokens is None or 0 < classified.limit_tokens <= 100_000_000
+
+
+@pytest.mark.parametrize("text", ["[" * 5000 + "]" * 5000, "<title>" * 9000, "\ud83d", "9" * 5000])
+def test_odd_texts_become_errors(text: str) -> None:
+    assert classify(400, text).message.encode()
+
+
+def test_an_error_inside_a_success_has_no_status_but_is_sorted_by_one() -> None:
+    quiet = classify(None, error("no such field", type="invalid_request_error"))
+    assert (quiet.kind, quiet.status, quiet.sorted_as) == ("bad_request", None, 400)
+    broken = classify(200, error("model not loaded"))
+    assert (broken.kind, broken.status, broken.sorted_as) == ("server", None, 500)
+    assert explain(broken, "mine/x").message == "mine failed: model not loaded"
+    assert (classify(200, error("busy", code=503)).status, classify(400, {}).sorted_as) == (503, 400)
+    assert "HTTP" not in classify(200, None).message

@@ -4,6 +4,7 @@ import pytest
 
 from agent_cli.model.base import ErrorKind, ModelError
 from agent_cli.model.errors import explain
+from agent_cli.model.providers import BadAddress, BadModelName, MissingKey
 from agent_cli.model.proxies import Proxy
 from agent_cli.model.unreachable import (
     Unreachable,
@@ -50,6 +51,40 @@ def test_the_wait_is_told() -> None:
     assert "Wait 30 s" in explain(ModelError("rate_limit", "slow", retry_after_s=30), "openai").hint
     assert "10 minutes" in explain(ModelError("rate_limit", "slow", retry_after_s=600), "openai").hint
     assert "3.9 hours" in explain(ModelError("rate_limit", "slow", retry_after_s=13_872), "openai").hint
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "Wait 1 s,"),
+        (0.2, "Wait 1 s,"),
+        (119, "Wait 119 s,"),
+        (7199, "Wait 120 minutes,"),
+        (172_000, "Wait 47.8 hours,"),
+        (8 * 86_400, "Wait 8 days,"),
+        (61 * 86_400, "Wait a long time,"),
+        (1e11, "Wait a long time,"),
+        (float("inf"), "Wait a long time,"),
+        (float("nan"), "Wait a long time,"),
+        (None, "Wait a minute,"),
+    ],
+)
+def test_the_wait_is_told_in_fitting_units(seconds: float | None, told: str) -> None:
+    assert explain(ModelError("rate_limit", "slow", retry_after_s=seconds), "openai").hint.startswith(told)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MissingKey("openai needs a key: set OPENAI_API_KEY"),
+        BadModelName("“x” is no model name"),
+        BadAddress("OLLAMA_HOST", "http://[::1"),
+    ],
+)
+def test_what_was_never_sent_is_not_blamed_on_the_provider(error: ModelError) -> None:
+    told = explain(error, "openai/x")
+    assert told.message == str(error) and "agent doctor" in told.hint
+    assert not error.retryable
 
 
 def test_the_real_window_is_told() -> None:

@@ -1,17 +1,21 @@
 """What a provider refuses is left out, told once, and left out from then on; in each provider's own words."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from agent_cli.config.schema import Config, Provider
 from agent_cli.model.anthropic_messages import AnthropicDialect
 from agent_cli.model.base import Adjusted, Learnt, Model, ModelError, ModelInfo, ModelRequest
 from agent_cli.model.dialect import culprit
 from agent_cli.model.native import NativeModel
 from agent_cli.model.openai_responses import ResponsesDialect
 from agent_cli.model.provider_table import PROVIDERS, Route
+from agent_cli.model.providers import open_model
 from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, UserMessage
+from agent_cli.store.learnt import LearntFile
 
 from .scenarios import TOOL, answer, client
 from .server import Reply, Server
@@ -191,3 +195,48 @@ async def test_what_is_known_of_the_usage_goes_with_a_failure(model: tuple[str, 
             assert not kept or caught.value.usage.cache_read == 64
         await opened.aclose()
     assert bool(server.ledger) == kept
+
+
+BLIND = "No endpoints found that support image input"
+BROKEN = "Invalid image data: the picture could not be decoded"
+
+
+def pictures_sent(server: Server) -> list[bool]:
+    return ["aGk=" in received.raw.decode() for received in server.requests]
+
+
+async def told(model: Model) -> list[str]:
+    return [event.text async for event in model.stream(REQUEST) if isinstance(event, Adjusted)]
+
+
+@pytest.mark.parametrize("wire", [CLAUDE, GPT, ("openai/gpt-4.1", "chat_completions")])
+@pytest.mark.parametrize(("message", "lasts"), [(BLIND, True), (BROKEN, False)])
+async def test_only_a_model_without_eyes_is_remembered_and_the_user_is_told_once(
+    wire: tuple[str, str], message: str, lasts: bool, tmp_path: Path
+) -> None:
+    memory = LearntFile(tmp_path / "learnt.json")
+    refusal = Reply(status=400, body={"error": {"message": message, "type": "invalid_request_error"}})
+    async with Server(refusal, then=Reply(text="a")) as server:
+        config = Config(providers={wire[0].partition("/")[0]: Provider(wire=wire[1], base_url=server.url)})  # type: ignore[arg-type]
+        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+        first = await open_model(wire[0], config, keys, memory)
+        assert [len(await told(first)) for _ in range(2)] == [1, 0]
+        second = await open_model(wire[0], config, keys, memory)
+        notices = [await told(second) for _ in range(2)]
+        await first.aclose()
+        await second.aclose()
+    assert pictures_sent(server) == [True, False, False, not lasts, not lasts]
+    assert [len(each) for each in notices] == ([1, 0] if lasts else [0, 0])
+    assert not lasts or f"agent models --forget {wire[0]}" in notices[0][0]
+    assert any("images" in learnt.refused for learnt in memory.all().values()) == lasts
+
+
+async def test_a_message_with_a_bad_picture_is_named_instead() -> None:
+    text = "messages.0.content.1.image.source: Could not process image"
+    refusal = Reply(status=400, body={"error": {"message": text, "type": "invalid_request_error"}})
+    async with Server(refusal) as server:
+        opened = await client(*CLAUDE, server)
+        with pytest.raises(ModelError) as caught:
+            await answer(opened, REQUEST)
+        await opened.aclose()
+    assert caught.value.message_id == "u" and pictures_sent(server) == [True]

@@ -1,4 +1,5 @@
 import itertools
+import time
 
 import pytest
 from hypothesis import given
@@ -46,3 +47,11 @@ def test_chunking_never_matters(lines: list[tuple[bytes, bytes]], cuts: list[int
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     chunks = [stream[start:end] for start, end in itertools.pairwise(places)]
     assert parse(*chunks) == parse(stream)
+
+
+def test_a_long_line_is_looked_at_once() -> None:
+    line = b"data: " + b"x" * 8_000_000
+    started = time.process_time()
+    frames = parse(*(line[at : at + 1000] for at in range(0, len(line), 1000)))
+    assert frames == [Frame("", line[6:])]
+    assert time.process_time() - started < 2

@@ -13,7 +13,7 @@ from agent_cli.model.base import Alive, CallPiece, ModelError, ModelEvent, TextP
 from agent_cli.model.unreachable import Unreachable
 
 from .network import Listener, Proxy
-from .reaching import ASK, clear, client, failure
+from .reaching import ASK, answer, clear, client, failure
 from .server import Call, Reply, Server
 
 SHORT = Timeouts(connect_s=0.3, first_byte_s=0.5, idle_s=0.4, stalled_s=0.6)
@@ -101,6 +101,9 @@ class _Deaf(Listener):
         (Reply(calls=(Call("read", {"path": "abcdef"}),), piece=2, hang="mid_stream", after=6), 0.4, "stalled"),
         (Reply(raw="\x00".join([": wait\n\n"] * 100), event_delay_s=0.1), 0.6, "stalled"),
         (Reply(raw="\x00".join(["data: {}\n\n"] * 100), event_delay_s=0.1), 0.6, "stalled"),
+        (Reply(raw="\x00".join(["\n"] * 100), event_delay_s=0.1), 0.6, "stalled"),
+        (Reply(raw="\x00".join(["{", *[" "] * 100]), event_delay_s=0.1), 0.6, "stalled"),
+        (Reply(raw="\x00".join(["data: ", *["x"] * 100]), event_delay_s=0.1), 0.6, "stalled"),
     ],
     ids=[
         "before headers",
@@ -109,6 +112,9 @@ class _Deaf(Listener):
         "in the arguments",
         "comments only",
         "empty chunks only",
+        "blank lines only",
+        "one object without an end",
+        "one event without an end",
     ],
 )
 async def test_a_server_that_falls_silent(reply: Reply, limit_s: float, kind: str) -> None:
@@ -116,6 +122,44 @@ async def test_a_server_that_falls_silent(reply: Reply, limit_s: float, kind: st
         async with within(limit_s):
             error = await failure(server.url, SHORT)
         assert error.kind == kind and error.message
+        await server.until_closed(0.5)
+
+
+@pytest.mark.parametrize("behind", [": ping\n\n", "x"], ids=["comments", "an event without an end"])
+async def test_a_finished_answer_counts_though_the_stream_never_ends(behind: str) -> None:
+    end = 'data: {"choices":[{"delta":{"content":"all of it"},"finish_reason":"stop"}]}\n\n'
+    async with Server(Reply(raw="\x00".join([end, *[behind] * 100]), event_delay_s=0.1)) as server:
+        async with within(0.6):
+            assert (await answer(server.url, SHORT)).text == "all of it"
+        await server.until_closed(0.5)
+        assert len(server.requests) == 1
+
+
+async def test_a_stream_that_goes_on_behind_its_last_event_is_left() -> None:
+    end = 'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    async with Server(Reply(raw="\x00".join([end, *[": ping\n\n"] * 100]), event_delay_s=0.05)) as server:
+        async with within(0.2):
+            assert (await answer(server.url, SHORT)).text == "x"
+        await server.until_closed(0.5)
+
+
+class _Trickle(Listener):
+    """Refuses, and never comes to the end of its reason."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 X\r\ncontent-type: text/plain\r\n\r\n")
+        while True:
+            writer.write(b"no")
+            await writer.drain()
+            await asyncio.sleep(0.1)
+
+
+async def test_a_refusal_without_an_end_counts() -> None:
+    async with _Trickle() as server:
+        async with within(0.6):
+            error = await failure(f"http://127.0.0.1:{server.port}/v1", SHORT)
+        assert (error.kind, error.status) == ("auth", 401) and error.message.startswith("nono")
         await server.until_closed(0.5)
 
 

@@ -54,12 +54,14 @@ def error(status: int, message: str) -> dict[str, Any]:
 
 
 def used(sent: bytes) -> Usage | None:
-    """The usage that went out: early counts, completed by later ones."""
+    """The usage that went out: early counts, completed by later ones. The early one of the output is none."""
     known: dict[str, Any] = {}
     for chunk in chunks(sent):
         message = chunk.get("message")
-        found = chunk.get("usage") or (message.get("usage") if isinstance(message, dict) else None)
-        known |= {name: value for name, value in (found or {}).items() if value is not None}
+        early = dict(message.get("usage") or {}) if isinstance(message, dict) else {}
+        early.pop("output_tokens", None)
+        found = chunk.get("usage") or early
+        known |= {name: value for name, value in found.items() if value is not None}
     if not known:
         return None
     return Usage(

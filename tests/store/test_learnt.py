@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.model.base import Memory
-from agent_cli.protocol.learnt import Learnt
+from agent_cli.protocol.learnt import REFUSABLE, Learnt
 from agent_cli.store.learnt import KEPT_S, LearntFile
 
 WINDOW = Learnt(context_window=32_768)
@@ -96,6 +96,24 @@ def test_a_damaged_entry_costs_only_itself(path: Path) -> None:
     assert LearntFile(path).all() == {"good": Learnt(context_window=5)}
 
 
+def test_what_can_mean_nothing_is_left_out(path: Path) -> None:
+    path.parent.mkdir()
+    learnt = (
+        '{"context_window":-5,"max_output_tokens":0,"refused":["tools","zzz","tools","prefix"],'
+        '"efforts":["bogus","high","low"]}'
+    )
+    huge = '{"context_window":900000000,"max_output_tokens":64000,"efforts":["bogus"]}'
+    now = time.time()
+    path.write_text(
+        f'{{"k":{{"at":{now},"learnt":{learnt}}},"h":{{"at":{now},"learnt":{huge}}}}}', encoding="utf-8"
+    )
+    memory = LearntFile(path)
+    assert memory.recall("k") == Learnt(refused=("tools",), efforts=("low", "high"))
+    assert memory.recall("h") == Learnt(max_output_tokens=64_000)
+    memory.learn("k", WINDOW)
+    assert "zzz" not in path.read_text(encoding="utf-8")
+
+
 def test_nothing_raises_where_nothing_can_be_written(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_bytes(b"")
@@ -123,9 +141,11 @@ def test_two_programs_at_once_lose_nothing(path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom agent_cli.store.learnt import LearntFile\n"
         "from agent_cli.protocol.learnt import Learnt\nmemory = LearntFile(Path(sys.argv[1]))\n"
-        "for at in range(20):\n"
+        "from agent_cli.protocol.learnt import REFUSABLE\n"
+        "for at, name in enumerate(sorted(REFUSABLE)):\n"
         "    memory.learn(sys.argv[2] + str(at), Learnt(at + 1))\n"
-        "    memory.learn('both', Learnt(refused=(sys.argv[2] + str(at),)))\n"
+        "    if at % 2 == (sys.argv[2] == 'left'):\n"
+        "        memory.learn('both', Learnt(refused=(name,)))\n"
     )
     root = Path(__file__).parents[2]
     programs = [
@@ -133,7 +153,7 @@ def test_two_programs_at_once_lose_nothing(path: Path) -> None:
     ]
     assert [program.wait(30) for program in programs] == [0, 0]
     kept = LearntFile(path).all()
-    assert len(kept) == 41 and len(kept["both"].refused) == 40
+    assert len(kept) == 2 * len(REFUSABLE) + 1 and set(kept["both"].refused) == REFUSABLE
 
 
 def test_it_can_be_forgotten_on_purpose(path: Path) -> None:

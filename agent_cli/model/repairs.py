@@ -1,0 +1,75 @@
+"""How refusals of what several wire formats send are told apart, as data: an effort, pictures.
+
+A word alone is no reason to leave something out for good: a message of the conversation or a tool may hold
+it. So what is said must be about the field itself, or about what the model can do.
+"""
+
+import re
+
+from .dialect import Repair
+
+_LEVEL = r"['\"`](?:none|minimal|low|medium|high|xhigh|max)['\"`]"
+_OF_OTHERS = r"(?![\w.]*[ _.](?:content|items?|blocks?|models?|tokens?|summar|encrypted))"
+IN_A_TOOL = re.compile(
+    r"\b(?:tool|function)s?\s*[.\[]\s*\d|\b(?:function|tool)s?(?: named?)?:? ?['\"`“]\w|\bschema for\b",
+    re.IGNORECASE,
+)
+"""A refusal that is about one tool."""
+ELSEWHERE = re.compile(IN_A_TOOL.pattern + r"|\b(?:messages?|input|contents)\s*[.\[]\s*\d", re.IGNORECASE)
+"""A refusal that is about one tool or one message."""
+
+THINKING = (
+    r"(?:not|n't|no) (?:currently )?support(?:s|ed|ing)? (?:the )?(?:extended |adaptive )?(?:thinking|reasoning)\b"
+    + _OF_OTHERS
+    + r"|\b(?:thinking|reasoning)\b"
+    + _OF_OTHERS
+    + r"(?: (?:mode|level|value|input))? (?:is |are )?(?:not |un)(?:supported|available|enabled|allowed)"
+    r"|\bthinking[ _]?(?:level|budget|config|mode)|\b(?:think|thinking|reasoning) value\b"
+    r"|only works in thinking mode|reasoning is mandatory"
+)
+"""A model that does not think, or only in its own way."""
+EFFORT = (
+    r"\breasoning[._ ]?effort\b|(?<!best )(?<!best-)(?<![\w./])effort\b(?! (?:to|was)\b)"
+    rf"|(?:unsupported|invalid) value:? {_LEVEL}.{{0,80}}values are:? {_LEVEL}"
+    r"|(?:supplied|parameter|argument|field|name|property|key)s?:? ['\"`]?reasoning\b(?!\.)" + _OF_OTHERS + "|"
+    r"^(?:body\.)?reasoning: |" + THINKING
+)
+"""The effort as the OpenAI formats spell it."""
+
+_PICTURE = r"(?:image|vision|visual|picture|multi-?modal)s?(?:_url)?\b"
+_OF_A_FILE = (
+    r"(?!['\"`]?[ _/]?(?:format|type|size|media|mime|resolution|dimension|encoding|file|data|detail|url|ext|part)"
+    r"|/\w|s? larger|s? with)"
+)
+_CAN_SEE = re.compile(
+    rf"(?:not|n't|no) (?:currently |yet )?(?:support|accept|allow|take)\w* (?:\w+ ){{0,2}}{_PICTURE}{_OF_A_FILE}"
+    rf"|\b{_PICTURE}{_OF_A_FILE}['\"`]?(?: (?:inputs?|understanding|content|modality|parts?))*"
+    r" (?:is |are )?(?:not|un)(?: currently| yet)? ?(?:support|enabled|allowed|available|permitted|accepted)"
+    r"|no endpoints? found .{0,40}(?:image|vision|multimodal)"
+    r"|not (?:an? )?(?:vision|multi-?modal)\b|image_url is only supported by|at most 0 image"
+    r"|(?:text-only|text only) model|only (?:support|accept|take)s? text|expected ['\"`]?text['\"`]?(?!\w)"
+    r"|unexpected item type in content|unsupported content\[\]\.type|(?:required|needed) for image input"
+    r"|content['\"`]? ?: (?:value )?must be a string",
+    re.IGNORECASE,
+)
+"""Words about what the model can do, not about one picture."""
+_NO_IMAGES = "This model takes no pictures; they are left out from now on."
+_NOT_THESE = (
+    "A picture is refused, and it was not said which: pictures are left out until the end of this session."
+)
+
+
+def picture_repairs(*statuses: int) -> tuple[Repair, Repair]:
+    """What is left out when a server refuses pictures: for good when its model takes none, else for now."""
+    return (
+        Repair("images", _CAN_SEE, _NO_IMAGES, statuses, sure=True, elsewhere=IN_A_TOOL),
+        Repair(
+            "pictures",
+            re.compile(r"\b(?:image|picture|vision|multimodal)", re.IGNORECASE),
+            _NOT_THESE,
+            (*statuses, 413),
+            lasting=False,
+            sure=True,
+            elsewhere=IN_A_TOOL,
+        ),
+    )
