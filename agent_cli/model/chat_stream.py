@@ -26,8 +26,15 @@ from .tool_calls import CallSorter
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",
     "eos": "stop",
+    "eos_token": "stop",
+    "end": "stop",
+    "complete": "stop",
+    "completed": "stop",
+    "stop_sequence": "stop",
     "end_turn": "stop",
     "tool_calls": "tool_calls",
+    "tool_call": "tool_calls",
+    "function_calls": "tool_calls",
     "function_call": "tool_calls",
     "tool_use": "tool_calls",
     "length": "length",
@@ -36,10 +43,21 @@ _FINISHES: dict[str, Finish] = {
     "content_filter": "content_filter",
     "refusal": "content_filter",
     "safety": "content_filter",
+    "sensitive": "content_filter",
     "prohibited_content": "content_filter",
     "recitation": "content_filter",
 }
-_FAILED_FINISHES: dict[str, ErrorKind] = {"error": "server", "insufficient_system_resource": "overloaded"}
+_FAILED_FINISHES: dict[str, ErrorKind] = {
+    "error": "server",
+    "insufficient_system_resource": "overloaded",
+    "abort": "truncated",
+    "aborted": "truncated",
+    "cancelled": "truncated",
+    "canceled": "truncated",
+    "timeout": "truncated",
+    "network_error": "truncated",
+}
+"""The answer broke off at the provider: what there is of it may be half a call."""
 
 
 class ChatStream(EventStream):
@@ -81,8 +99,8 @@ class ChatStream(EventStream):
         if isinstance(delta, dict):
             yield from self._delta(delta)
         finish = str(choice.get("finish_reason") or "")
-        if finish in _FAILED_FINISHES:
-            raise ModelError(_FAILED_FINISHES[finish], f"the provider stopped with “{finish}”", usage=self.usage)
+        if (failed := _FAILED_FINISHES.get(finish.lower())) is not None:
+            raise ModelError(failed, f"the provider stopped with “{finish}”", usage=self.usage)
         if finish:
             self._finish, self._raw_finish = _FINISHES.get(finish.lower(), "unknown"), finish
 

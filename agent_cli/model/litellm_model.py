@@ -22,6 +22,7 @@ from .chat_request import chat_body, mark_cached
 from .classify import classify, request_id
 from .dialect import Json
 from .litellm_stream import LiteLLMStream, with_signatures
+from .masks import Masks
 from .provider_table import Route
 
 _ENV_KEPT = {
@@ -57,6 +58,7 @@ class LiteLLMModel:
         self._route = route
         self._info = info
         self._told = False
+        self._masks = Masks(route)
 
     @property
     def info(self) -> ModelInfo:
@@ -84,7 +86,8 @@ class LiteLLMModel:
         try:
             while (item := await received.get()) is not None:
                 if isinstance(item, ModelError):
-                    raise item
+                    with self._masks.applied():
+                        raise item
                 yield item
         finally:
             call.cancel()

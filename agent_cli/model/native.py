@@ -101,14 +101,16 @@ class NativeModel:
                 yield notice
             looks = request.may_call and (in_words or self._route.quirks.text_calls)
             finder = CallFinder(request.tools if looks else ())
+            said = False
             try:
                 async with contextlib.aclosing(self._attempt(connection, written)) as events:
                     async for event in events:
+                        said = said or not isinstance(event, Alive)
                         for found in finder.feed(event):
                             yield found
                 return
             except ModelError as error:
-                taught = lesson(self._dialect, written, error, learnt)
+                taught = None if said else lesson(self._dialect, written, error, learnt)
                 if taught is None:
                     self._learn_window(error, learnt)
                     error.message_id = culprit(written, error, self._dialect.lists)

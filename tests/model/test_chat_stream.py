@@ -84,3 +84,18 @@ def test_calls_survive_any_cutting_of_their_arguments(
     answer = assembler.answer()
     assert [call.arguments for call in answer.calls] == wanted
     assert len({call.id for call in answer.calls}) == len(wanted)
+
+
+@pytest.mark.parametrize("word", ["abort", "Cancelled", "network_error", "timeout"])
+def test_an_answer_that_broke_off_at_the_provider_is_no_answer(word: str) -> None:
+    call = b'{"index":0,"id":"a","function":{"name":"shell","arguments":"{\\"command\\":\\"ls\\"}"}}'
+    data = (
+        b'data: {"choices":[{"delta":{"tool_calls":['
+        + call
+        + b']},"finish_reason":"'
+        + word.encode()
+        + b'"}]}\n\n'
+    )
+    with pytest.raises(ModelError) as raised:
+        events(data)
+    assert raised.value.kind == "truncated"
