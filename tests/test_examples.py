@@ -11,9 +11,19 @@ import pytest
 
 from agent_cli.cli.demo import PROJECT
 from agent_cli.core.history import open_calls, repair, visible_messages
+from agent_cli.core.ledger import cost_lines
 from agent_cli.model.base import ModelRequest
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, Folded, Header, ModelCalled, TurnsRedone, TurnsUndone, encode
+from agent_cli.protocol.records import (
+    AnyRecord,
+    Folded,
+    Header,
+    ModelCalled,
+    Quarantined,
+    TurnsRedone,
+    TurnsUndone,
+    encode,
+)
 from agent_cli.store.session_file import read_session
 from agent_cli.store.sessions import describe, totals
 from tests.cli.record_examples import EXAMPLES
@@ -155,6 +165,17 @@ def test_the_compacted_example_sends_a_summary_and_keeps_the_originals() -> None
     assert visible[0] == UserMessage(id=fold.id, turn_id=fold.turn_id, text=fold.summary, origin="summary")
     sent = sum(len(message.text) for message in visible)
     assert sum(len(r.text) for r in records if isinstance(r, ToolResult)) > sent, "the log itself is kept"
+
+
+def test_the_held_back_example_has_a_placeholder_and_failed_attempts() -> None:
+    records = records_of(FOLDER / "held-back-and-tried-again.json")
+    (held,) = (record for record in records if isinstance(record, Quarantined))
+    sent = visible_messages(records)[0]
+    assert sent.id == held.message_id and "cannot be sent: messages.1" in sent.text
+    outcomes = [record.outcome for record in records if isinstance(record, ModelCalled)]
+    assert outcomes == ["bad_request", "stop", "overloaded", "connection", "tool_calls", "stop"]
+    causes = {line.cause: line.totals.requests for line in cost_lines(records)}
+    assert causes == {"turns": 3, "failed attempts": 3}
 
 
 def _answers(records: tuple[AnyRecord, ...]) -> list[str]:

@@ -215,7 +215,7 @@ _PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?
 
 def culprit(written: Written, error: ModelError, lists: str) -> str:
     """The id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
-    if error.sorted_as not in (400, 413, 422) or error.kind not in ("bad_request", "too_large"):
+    if error.sorted_as not in (400, 413, 422) or error.kind not in ("bad_request", "too_large", "content_filter"):
         return ""
     for name, place, part in _PLACE.findall(error.message):
         if name == lists and int(place) < len(written.sources):

@@ -295,8 +295,15 @@ def _translated(url: httpx.URL, way: _Way | None = None) -> Iterator[None]:
         if failure is not None:
             raise failure from error
         if isinstance(error, httpx.RemoteProtocolError):
-            raise ModelError("connection", f"the server closed the connection early ({reason(error)})") from error
+            raise ModelError("connection", _closed_early(error)) from error
         raise ModelError("connection", f"the connection broke: {reason(error)}") from error
+
+
+def _closed_early(error: httpx.RemoteProtocolError) -> str:
+    words = reason(error)
+    if "incomplete" in words:  # the library's words for a body that lacks its end
+        return "the server closed the connection in the middle of the answer"
+    return f"the server closed the connection early ({words})"
 
 
 def _proxy_failure(error: httpx.ProxyError, way: _Way | None) -> ModelError:

@@ -68,6 +68,8 @@ class RichBlocks:
         if number is not None and marks:
             marks[0].attrs["start"] = number
         console.print(_Document(marks))
+        if not out.getvalue().strip():  # such as `8081.`, which Markdown takes for an empty list item
+            return source.rstrip().split("\n")
         return [_TRAILING.sub(r"\1", line) for line in out.getvalue().strip("\n").split("\n")]
 
     def code(self, line: str, language: str) -> str:

@@ -1,7 +1,7 @@
 """Makes the example sessions in `sessions/` with the program itself: a person's lines at the plain REPL, a
 scripted server as the model, and a project in a home of its own, so that no machine's path is in them.
 
-    python -m tests.cli.record_examples /home/me
+    python -m tests.cli.record_examples /home/me [NAME …]
 
 The folder must not hold a project of the same name; what is made there is removed again.
 """
@@ -103,7 +103,30 @@ LOGS = Example(
     ),
 )
 
-EXAMPLES = {"refused-and-undone.json": GREETER, "compacted-log.json": LOGS}
+_REFUSED = {"message": "messages.1: content must be valid text", "code": "invalid_value"}
+
+SERVICE = Example(
+    "service",
+    {"ports.txt": "web 8080\nadmin 8081\n"},
+    (
+        "Paste of a dump that the provider does not take: \\x7fELF\\x02",
+        "Which port has the admin page?",
+    ),
+    (
+        Reply(status=400, body={"error": _REFUSED}),
+        Reply(text="I could not see your message: the provider held it back. What should I do?", piece=12),
+        Reply(status=529, headers={"retry-after-ms": "20"}, body={"error": {"message": "overloaded"}}),
+        Reply(text="Let me", piece=3, drop="fin", after=3),
+        calls("I'll look.", Call("read_file", {"path": "ports.txt"})),
+        Reply(text="8081.", piece=12),
+    ),
+)
+
+EXAMPLES = {
+    "refused-and-undone.json": GREETER,
+    "compacted-log.json": LOGS,
+    "held-back-and-tried-again.json": SERVICE,
+}
 
 
 def record(home: Path, name: str, example: Example) -> None:
@@ -129,7 +152,8 @@ def record(home: Path, name: str, example: Example) -> None:
 def main() -> None:
     """The command line."""
     for name, example in EXAMPLES.items():
-        record(Path(sys.argv[1]), name, example)
+        if len(sys.argv) < 3 or name in sys.argv[2:]:
+            record(Path(sys.argv[1]), name, example)
 
 
 if __name__ == "__main__":

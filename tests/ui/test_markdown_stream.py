@@ -145,3 +145,11 @@ def test_cost_is_linear() -> None:
 )
 def test_one_huge_block_is_not_slow(text: str) -> None:
     assert cost([text[at : at + 4] for at in range(0, len(text), 4)]) < 4.0
+
+
+@pytest.mark.parametrize("answer", ["8081.", "42.", "1)", "-", "+", "***", "[x]: http://a.b"])
+def test_no_answer_vanishes_for_looking_like_markdown(answer: str) -> None:
+    stream = MarkdownStream(RichBlocks(NONE))
+    stream.feed(answer)
+    shown = "".join(stream.take(80, final=True))
+    assert shown.strip(), "an answer is always on the screen"
