@@ -141,6 +141,8 @@ def _wait(error: ModelError, attempt: int, policy: RetryPolicy, left: _Left, ran
         raise error
     longest_s = min(policy.longest_s, policy.base_s * 2.0 ** (attempt - 2))
     if asked_s:
+        if asked_s > left.horizon_s and left.horizon_s <= 1:
+            raise error  # the time for trying is simply over
         if asked_s > left.horizon_s:
             error.message += (
                 f" (it asks to wait {asked_s:.0f} s, longer than limits.retry_s and limits.park_s allow)"
