@@ -1,4 +1,4 @@
-"""Measures start-up, memory, tool overhead and the size of the first request.
+"""Measures start-up, memory, the tools' overhead and the size of the first request.
 
 Timings are medians of interleaved runs and are compared with bare Python in the same run, since machines
 differ and are noisy. Bytecode must be compiled (`make bench` sees to it).
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import startup, streaming, toolcall
+from . import files, search, startup, streaming, toolcall
 
 
 def main() -> int:
@@ -20,7 +20,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="agent-bench-") as folder:
         rows += startup.measure(Path(folder))
         rows += streaming.measure(rows[0][1] / 1000)
-        rows += asyncio.run(toolcall.measure(Path(folder)))
+        for module in (toolcall, files, search):
+            rows += asyncio.run(module.measure(Path(folder)))
     over = False
     for name, value, unit, bound in rows:
         over = over or value > bound

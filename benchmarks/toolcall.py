@@ -1,11 +1,15 @@
 """What the road of a tool call costs beyond the command itself."""
 
 import asyncio
+import os
+import subprocess
 import time
 from pathlib import Path
 from statistics import median
 
 from agent_cli.protocol.events import ToolCallFinished
+from agent_cli.sandbox.environment import child_env
+from agent_cli.sandbox.process import ProcessRunner
 from tests.core.harness import engine
 from tests.model.scripted import ScriptedModel, call, say
 
@@ -28,7 +32,44 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
         ("bash -c true, plain", median(plain) * 1000, "ms", 1000),
         ("shell call beyond the command, saved twice", (shell - median(plain)) * 1000, "ms", 5),
         ("read_file call, saved", read * 1000, "ms", 5),
+        *await _processes(folder),
     ]
+
+
+async def _processes(folder: Path) -> list[tuple[str, float, str, float]]:
+    """What it costs that a command cannot outlive us: bare and supervised commands by turns, in one run."""
+    env = child_env(os.environ)
+    runner = ProcessRunner()
+    began = time.perf_counter()
+    await runner.prepare()
+    await runner.run(["/bin/true"], cwd=folder, env=env)
+    first_s = time.perf_counter() - began
+    bare, ours = [], []
+    for _ in range(CALLS * 2):
+        began = time.perf_counter()
+        subprocess.run(["sh", "-c", "true"], stdin=subprocess.DEVNULL, env=env, cwd=folder)
+        bare.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        running = await runner.start(["sh", "-c", "true"], cwd=folder, env=env, on_output=lambda _: None)
+        await running.ended_within(10.0)
+        ours.append(time.perf_counter() - began)
+    reaper_mb = _own_mb(runner.reaper_pid)
+    await runner.aclose()
+    return [
+        ("a command, supervised, over sh -c true, bare", median(ours) / median(bare), "x", 3),
+        ("a command, supervised, beyond sh -c true, bare", (median(ours) - median(bare)) * 1000, "ms", 1.5),
+        ("reaper: from nothing to the first command", (first_s - median(ours)) * 1000, "ms", 40),
+        ("reaper: memory of its own", reaper_mb, "MB", 8),
+    ]
+
+
+def _own_mb(pid: int | None) -> float:
+    """Memory that would be free without the process: its share of what is shared counts in part."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
+    except OSError:  # not Linux
+        return 0.0
+    return int(rollup.partition("\nPss:")[2].split()[0]) / 1024
 
 
 async def _per_call(base: Path, tool: str, arguments: list[dict[str, object]]) -> float:

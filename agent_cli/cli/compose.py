@@ -33,8 +33,10 @@ from ..store.grants import GrantFile
 from ..store.session_file import Loaded, NewSessionFile, SessionFile, read_session
 from ..store.sessions import NoSession
 from ..store.spend import SpendLog
-from ..tools.base import ToolContext
-from ..tools.registry import default_registry
+from ..tools.base import Tool, ToolContext, ToolError
+from ..tools.registry import Registry, default_registry
+from ..tools.shell_session import ShellSession
+from ..tools.web_search import search_tool
 from ..workspace.checkpoints import Checkpoints
 from ..workspace.instructions import instructions
 from .options import UsageError
@@ -52,6 +54,7 @@ class Opened(msgspec.Struct, frozen=True):
     agent: Agent
     permissions: Permissions
     processes: ProcessRunner
+    shell: ShellSession
     notes: tuple[str, ...] = ()
 
 
@@ -210,8 +213,10 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
         shell_timeout_s=config.tools.shell.timeout_s,
         shell_env=config.tools.shell.env,
         seen=known_files(session.records),
+        cache_dir=setup.project_state() / "cache",
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
     )
+    registry, problems = _registry(setup, interactive)
     handlers = Handlers(
         session,
         Models(
@@ -220,7 +225,7 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
             effort,
             config.fallback_models,
         ),
-        default_registry(config.tools.enabled, interactive),
+        registry,
         permissions,
         Approvals(bus, interactive=interactive),
         Checkpointing(session, checkpoints, bus.emit),
@@ -235,8 +240,32 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
     notes = [
         f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
     ]
-    notes += [*draft.notes, *([f"log: {log}"] if log else [])]
-    return Opened(Agent(handlers), permissions, processes, tuple(notes))
+    notes += [*problems, *draft.notes, *([f"log: {log}"] if log else [])]
+    return Opened(Agent(handlers), permissions, processes, context.shell, tuple(notes))
+
+
+def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:
+    """The tools of this session, and what is wrong with those of others.
+
+    Raises:
+        UsageError: a tool was asked for that does not exist.
+    """
+    extra: list[Tool] = []
+    problems: list[str] = []
+    if setup.config.tools.plugins or setup.tool_sources:
+        from ..tools import extension
+
+        extra, problems = extension.installed(setup.config.tools.plugins)
+        if setup.tool_sources and setup.tools_are_trusted():
+            of_project = extension.of_project(setup.tool_sources)
+            extra, problems = [*extra, *of_project[0]], [*problems, *of_project[1]]
+    try:
+        web = setup.config.tools.web
+        if (search := search_tool(web.search, web.search_url, os.environ, web.private_hosts)) is not None:
+            extra = [search, *extra]
+        return default_registry(setup.config.tools.enabled, interactive, extra, web.private_hosts), problems
+    except ToolError as error:
+        raise UsageError(str(error)) from error
 
 
 def _settings(config: Config, draft: _Draft) -> Settings:

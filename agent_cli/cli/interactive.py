@@ -146,7 +146,8 @@ def _named(chosen: Chosen) -> Chosen:
 
 
 def _ask_for_trust(setup: Setup) -> None:
-    """A project's own configuration counts only after a look at it."""
+    """What a project brings with it counts only after a look at it."""
+    _ask_for_tools(setup)
     if not setup.untrusted:
         return
     file = setup.root / PROJECT_FILE
@@ -160,6 +161,21 @@ def _ask_for_trust(setup: Setup) -> None:
     if input("Use it? It can only tighten permissions. [y/N] ").strip().lower() in ("y", "yes"):
         setup.trust.accept(setup.workspace.root)
         setup.reload()
+
+
+def _ask_for_tools(setup: Setup) -> None:
+    if setup.tools_are_trusted():
+        return
+    from ..protocol.sanitize import clean
+
+    files = [f"{clean(path)} ({len(source)} bytes)" for path, source in setup.tool_sources.items()]
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print(f"The project's own tools are left out, not being trusted: {', '.join(files)}", file=sys.stderr)
+        return
+    print("This project brings tools of its own, Python code that would run with your rights:\n")
+    print("\n".join(f"  {file}" for file in files))
+    if input("\nHave you read them, and should they be used? [y/N] ").strip().lower() in ("y", "yes"):
+        setup.trust_tools()
 
 
 def _ago(then: float) -> str:
@@ -201,8 +217,8 @@ class _Host:
         sanitizer = Sanitizer()
         done = await self._opened.processes.shell(
             command,
-            cwd=self._setup.workspace.root,
-            env=dict(os.environ),
+            cwd=self._opened.shell.start,
+            env={**os.environ, **self._opened.shell.env},
             timeout_s=3600.0,
             on_output=lambda data: emit(sanitizer.feed(data)),
         )

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from ..config.trust import TOOLS_FOLDER
 from ..model.base import ModelError
 from ..model.providers import MissingKey, NoModel
 from ..protocol.messages import Image
@@ -37,6 +38,8 @@ def run_command(chosen: Chosen) -> int:
     _check_output_file(chosen)
     if setup.untrusted and not chosen.flag("quiet"):
         print(f"{setup.root / '.agent/config.yaml'} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
+    if not setup.tools_are_trusted() and not chosen.flag("quiet"):
+        print(f"{setup.root / TOOLS_FOLDER} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
     try:
         return asyncio.run(_run(setup, task, images, structure))
     except (NoModel, MissingKey) as error:

@@ -1,5 +1,6 @@
 """From options to the facts everything else is built from: directory, configuration, places."""
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any, get_args
@@ -9,7 +10,7 @@ import msgspec
 from ..config.layer import Layer
 from ..config.load import Loaded, assignment, load, nested
 from ..config.places import config_dir, state_dir
-from ..config.trust import Trust
+from ..config.trust import TOOLS_FOLDER, Trust, tool_sources
 from ..policy.rules import Effect, Rule, RuleError, parse_rule
 from ..store.learnt import LearntFile
 from ..store.sessions import Sessions
@@ -60,9 +61,23 @@ class Setup:
             flags=_flag_layers(self.chosen),
         )
         self.config = self.loaded.config
+        self.tool_sources = tool_sources(self.workspace.root)
         folder = self.config.sessions.dir
         self.sessions = Sessions(Path(folder) if folder else self.state / "sessions")
         self._rules = _rules(self.loaded)
+
+    def tools_are_trusted(self) -> bool:
+        """Whether the user has agreed to the tools that the project brings, if any, as they are now."""
+        return not self.tool_sources or self.trust.knows(*self._tools_as_one())
+
+    def trust_tools(self) -> None:
+        """The user agrees to the project's tools as they were read."""
+        self.trust.remember(*self._tools_as_one())
+
+    def _tools_as_one(self) -> tuple[str, bytes]:
+        return str(self.workspace.root / TOOLS_FOLDER), msgspec.json.encode(
+            [(path, hashlib.sha256(source).hexdigest()) for path, source in self.tool_sources.items()]
+        )
 
     def rules(self) -> tuple[Rule, ...]:
         """The permission rules of the configuration."""
@@ -93,6 +108,9 @@ def _directory(name: str) -> Path:
 
 def _flag_layers(chosen: Chosen) -> list[Layer]:
     layers = [assignment(text) for text in chosen.several("set")]
+    if tools := chosen.text("tools"):
+        names = [name.strip() for name in tools.split(",") if name.strip()]
+        layers.append(nested("--tools", "tools.enabled", names))
     for option, key in _FLAG_KEYS.items():
         value: Any = chosen.values.get(option)
         if value is not None:

@@ -106,14 +106,28 @@ class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Variables set for every command."""
 
 
+class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The tools that reach the web."""
+
+    private_hosts: tuple[str, ...] = ()
+    """Hosts (HOST or HOST:PORT) on this machine or a private network that may be fetched from."""
+    search: Literal["brave", "tavily", "exa", "searxng"] | None = None
+    """The engine of web_search; null: the first of brave, tavily and exa whose key (BRAVE_API_KEY …) is set."""
+    search_url: str | None = None
+    """Another address of the engine; searxng needs one."""
+
+
 class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the model can do."""
 
     enabled: tuple[str, ...] = ()
-    """Tools to offer; empty means all."""
+    """Tools and presets (core, read-only, full) to offer, -NAME leaves one out; empty means full."""
+    plugins: tuple[str, ...] = ()
+    """Tools of installed packages to load, by the names of their entry points."""
     finish_plan: bool = False
     """Whether a model that stops while its plan has open items is reminded of them, twice at most."""
     shell: Shell = Shell()
+    web: Web = Web()
 
 
 class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

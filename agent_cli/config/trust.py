@@ -1,4 +1,4 @@
-"""Which project configuration files the user has agreed to, by folder and content."""
+"""Which of the files that a project brings the user has agreed to, by place and content."""
 
 import hashlib
 import os
@@ -9,6 +9,8 @@ import msgspec
 from .layer import ConfigError, Layer
 from .load import PROJECT_FILE
 from .yaml_file import parse
+
+TOOLS_FOLDER = Path(".agent") / "tools"
 
 
 class Trust:
@@ -39,7 +41,23 @@ class Trust:
             ConfigError: the file cannot be read, or the agreement could not be saved.
         """
         file = root / PROJECT_FILE
-        known = {**self._known(), str(file): _digest(_read(file))}
+        self.remember(str(file), _read(file))
+
+    def knows(self, place: str, content: bytes) -> bool:
+        """Whether the user has agreed to this very content of a place.
+
+        Raises:
+            ConfigError: the agreements cannot be read.
+        """
+        return self._known().get(place) == _digest(content)
+
+    def remember(self, place: str, content: bytes) -> None:
+        """The user agrees to this content, and no longer to what the place held before.
+
+        Raises:
+            ConfigError: the agreement could not be saved.
+        """
+        known = {**self._known(), place: _digest(content)}
         draft = self._path.with_suffix(".tmp")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,6 +74,16 @@ class Trust:
             return {}
         except (OSError, msgspec.DecodeError) as error:
             raise ConfigError(f"{self._path}: {error}. Delete it to be asked again.") from error
+
+
+def tool_sources(root: Path) -> dict[str, bytes]:
+    """The project's own tools, `.agent/tools/*.py`, by their path from the root; `_*.py` are not tools.
+
+    Raises:
+        ConfigError: one cannot be read.
+    """
+    files = sorted(file for file in (root / TOOLS_FOLDER).glob("*.py") if not file.name.startswith("_"))
+    return {str(file.relative_to(root)): _read(file) for file in files}
 
 
 def _read(file: Path) -> bytes:

@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import msgspec
+
 from ..protocol.client import Snapshot
 from ..protocol.events import (
     AnyEvent,
@@ -25,6 +27,7 @@ from ..protocol.operations import (
     ApprovalAnswer,
     ChangeSettings,
     Compact,
+    ControlJob,
     Interrupt,
     Operation,
     QuestionAnswer,
@@ -131,6 +134,8 @@ class Agent:
                     self._settle(submission, self._handlers.approvals.reply(request_id, text), "no longer open")
                 case ChangeSettings() as change:
                     await self._change(submission, change)
+                case ControlJob() as job:
+                    await self._control(submission, job)
                 case Shutdown():
                     await self._shut_down(submission)
                     return
@@ -189,10 +194,19 @@ class Agent:
             return
         self._settle(submission, True, "")
 
-    def _settle(self, submission: Submission, done: bool, otherwise: str) -> None:
+    async def _control(self, submission: Submission, change: ControlJob) -> None:
+        try:
+            said = await self._handlers.control_job(change)
+        except Exception as error:  # told to whoever asked; the loop goes on
+            self._handlers.failed(submission, error)
+            self._waiting.pop(submission.id, None)
+            return
+        self._settle(submission, True, "", said)
+
+    def _settle(self, submission: Submission, done: bool, otherwise: str, detail: str = "") -> None:
         """End a submission that needs no turn."""
         if done:
-            self._bus.emit(_completed(submission))
+            self._bus.emit(msgspec.structs.replace(_completed(submission), detail=detail))
         else:
             error = ErrorInfo(kind="not_applicable", message=otherwise)
             name = type(submission.operation).__name__

@@ -17,6 +17,7 @@ from ..protocol.records import Folded, Shortened
 from . import history
 from .meter import Meter, estimate, message_tokens
 from .model_call import ModelCaller
+from .recall import recallable
 from .session import Session
 
 _KEEP_SHARE = 0.25
@@ -143,6 +144,8 @@ class Compactor:
         )
         if changed:
             lines += ["Files changed so far: " + ", ".join(list(changed)[-60:])]
+        if earlier := recallable(history.active_messages(self._session.records)):
+            lines += ["Earlier results (recall ID shows one whole):", *earlier]
         return "\n".join(lines)
 
     def _warn(self, text: str, submission_id: str) -> None:

@@ -40,7 +40,7 @@ class RepetitionGuard:
 
     def saw(self, call: ToolCall, result: ToolResult) -> None:
         """Note a finished call."""
-        waits = result.command and _POLLING.match(result.command)
+        waits = call.name == "jobs" or (result.command and _POLLING.match(result.command))
         self._now.append((new_id("wait") if waits else _signature(call, result), call.name))
 
     def saw_malformed(self, tool: str) -> None:

@@ -7,8 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from ..model.base import ModelError, ModelInfo, ModelRequest, ToolSpec
-from ..model.errors import explain
+from ..model.base import ModelInfo, ModelRequest, ToolSpec
 from ..model.retry import RetryPolicy
 from ..protocol.client import Snapshot
 from ..protocol.events import (
@@ -24,17 +23,18 @@ from ..protocol.events import (
     TurnStarted,
 )
 from ..protocol.messages import FileChange, Message, UserMessage, new_id
-from ..protocol.operations import ChangeSettings, Compact, Redo, Submission, Undo, UserInput
+from ..protocol.operations import ChangeSettings, Compact, ControlJob, Redo, Submission, Undo, UserInput
 from ..protocol.records import SettingsSet, TurnEnded
 from ..protocol.stop import StopReason
-from ..store.session_file import StoreError
+from ..sandbox.process import ProcessError
 from ..tools.base import ToolContext
 from ..tools.registry import Registry
 from . import history
 from .approvals import Approvals
 from .bus import EventBus
-from .checkpointing import Checkpointing, NothingToRestore
+from .checkpointing import Checkpointing
 from .compaction import Compactor
+from .failures import NotDone, explained, stop_reason_of
 from .guards import RepetitionGuard
 from .limits import Bounds, Limits
 from .meter import Meter
@@ -43,8 +43,10 @@ from .models import Models
 from .overview import Overview
 from .permissions import Permissions
 from .person import Person
+from .recall import recalled
+from .reminders import Reminders
 from .session import Session
-from .spending import DayLedger, OverBudget, Spending
+from .spending import DayLedger, Spending
 from .tool_runner import ToolRunner
 from .turn import Stop, Turn
 
@@ -108,10 +110,13 @@ class Handlers:
             cwd=str(context.workspace.root),
             sandbox=settings.sandbox,
             session_path=settings.session_path,
+            jobs=context.jobs,
         )
         self.stop_reason: StopReason = "interrupted"
         """Why the next interruption happens."""
         context.ask = self._question if approvals.interactive else None
+        context.recall = lambda call_id: recalled(session.records, context.spill_dir, call_id)
+        context.max_tokens = self._meter.result_tokens
 
     def announce(self) -> None:
         """The first event of the stream."""
@@ -150,6 +155,8 @@ class Handlers:
         self.bus.emit(TurnStarted(turn_id=turn.turn_id, text=user_input.text, submission_id=submission.id))
         stop: Stop | None = None
         failure: Exception | None = None
+        with contextlib.suppress(ProcessError):  # whoever needs a process then says so
+            await self._context.processes.prepare()  # beside the model's first thoughts
         try:
             await self.checkpointing.close_crashed_turns()
             stop = await turn.run(user_input)
@@ -157,7 +164,7 @@ class Handlers:
             pass  # told below: what a stopped turn left behind is saved first
         except Exception as error:  # the turn's end is told here, whatever failed
             failure = error
-        reason = stop.reason if stop else self._explain(failure)[0] if failure else self.stop_reason
+        reason = stop.reason if stop else stop_reason_of(failure) if failure else self.stop_reason
         patience = None if stop or failure else _ABORT_PATIENCE_S
         changes = await self._end_turn(turn, reason, failure=failure, within_s=patience)
         if failure is not None:
@@ -212,7 +219,7 @@ class Handlers:
             learn_window=self._meter.learn_window,
             spending=self._spending,
             person=Person(self.approvals, self.bus.emit, submission_id),
-            finish_plan=self._settings.finish_plan,
+            reminders=Reminders(self.session, self._context.jobs, finish_plan=self._settings.finish_plan),
         )
 
     async def _end_turn(
@@ -317,13 +324,12 @@ class Handlers:
                 TurnAborted(stop_reason=self.stop_reason, text=text, changes=changes, submission_id=submission.id)
             )
             return
-        error = ErrorInfo(kind="interrupted", message="stopped by the user")
-        self._not_done(submission, error)
+        self._not_done(submission, ErrorInfo(kind="interrupted", message="stopped by the user"))
 
     def failed(self, submission: Submission, error: BaseException, changes: tuple[FileChange, ...] = ()) -> None:
         """Tell that a task failed, and what to do next."""
         wanted = submission.operation.model if isinstance(submission.operation, ChangeSettings) else None
-        reason, info = self._explain(error, wanted)
+        reason, info = explained(error, wanted or self._info().name)
         if isinstance(submission.operation, UserInput):
             self.bus.emit(TurnFailed(stop_reason=reason, error=info, changes=changes, submission_id=submission.id))
         else:
@@ -333,16 +339,24 @@ class Handlers:
         name = type(submission.operation).__name__
         self.bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))
 
-    def _explain(self, error: BaseException, model: str | None = None) -> tuple[StopReason, ErrorInfo]:
-        if isinstance(error, ModelError):
-            return _STOP_BY_ERROR.get(error.kind, "provider_error"), explain(error, model or self._info().name)
-        if isinstance(error, StoreError | NothingToRestore | NotDone | OverBudget):
-            return "internal_error", ErrorInfo(kind="not_done", message=str(error))
-        return "internal_error", ErrorInfo(
-            kind="internal_error",
-            message=f"{type(error).__name__}: {error}",
-            hint="This is a fault of agent-cli. The session is saved; run again with --debug for a log.",
-        )
+    async def control_job(self, change: ControlJob) -> str:
+        """Stop a background command, or let it outlive the session; what was done, in words.
+
+        Raises:
+            NotDone: there is no such job, or it cannot be kept.
+        """
+        job = self._context.jobs.get(change.job)
+        if job is None:
+            raise NotDone(f"There is no job {change.job}; /jobs lists them.")
+        if not job.is_running:
+            raise NotDone(f"Job {job.id} has ended: {job.state}.")
+        if change.action == "stop":
+            await job.running.stop()
+            return f"Job {job.id} is stopped."
+        try:
+            return f"Job {job.id} goes on after the session; its output is in {job.keep()}"
+        except OSError as error:
+            raise NotDone(f"Job {job.id} cannot be kept: {error.strerror or error}") from error
 
     def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
         """What a status line shows; see `Overview`."""
@@ -375,20 +389,5 @@ class Handlers:
         self.bus.emit(Notice(level="warning", text=text, submission_id=submission_id))
 
 
-class NotDone(Exception):
-    """An operation had nothing to do; the text says why."""
-
-
 _ABORT_PATIENCE_S = 0.15
 """How long the end of a stopped turn waits for its checkpoint before the prompt comes back."""
-
-_STOP_BY_ERROR: dict[str, StopReason] = {
-    "auth": "auth_error",
-    "permission": "auth_error",
-    "not_found": "bad_model",
-    "context_overflow": "context_limit",
-    "too_large": "context_limit",
-    "content_filter": "content_filter",
-    "bad_request": "internal_error",
-    "unsupported": "bad_model",
-}

@@ -134,9 +134,8 @@ def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
     head = result.text[: keep_chars // 4]
     tail = result.text[-(keep_chars - keep_chars // 4) :]
     left_out = len(result.text) - keep_chars
-    return msgspec.structs.replace(
-        result, text=f"{head}\n[… {left_out} characters of this old result left out …]\n{tail}", images=()
-    )
+    gap = f"[… {left_out} characters of this old result left out; recall {result.call_id} shows them …]"
+    return msgspec.structs.replace(result, text=f"{head}\n{gap}\n{tail}", images=())
 
 
 def repair(messages: Sequence[Message]) -> tuple[Message, ...]:

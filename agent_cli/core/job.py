@@ -23,6 +23,8 @@ class Job:
         self.title = call.name
         self.writes: tuple[str, ...] = ()
         self.command = ""
+        self.final = ""
+        """What the turn ends with, once it has said that the task is done."""
         self.printed = ""
         """The end of what it has shown so far."""
         self.reads_only = False

@@ -8,6 +8,7 @@ import msgspec
 from ..model.base import ModelInfo, ToolSpec
 from ..protocol.client import ContextPart
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from ..tools.output import MAX_RESULT_TOKENS
 from .session import Session
 
 DEFAULT_WINDOW = 128_000
@@ -17,6 +18,9 @@ _MESSAGE_OVERHEAD = 4
 _IMAGE_TOKENS = 1_500
 _MARGIN = 0.05
 _RESERVED_OUTPUT = 8_000
+_RESULT_SHARE = 6
+"""One tool result takes at most this part of the room for a conversation."""
+_LEAST_RESULT_TOKENS = 500
 
 
 def text_tokens(text: str) -> int:
@@ -68,6 +72,10 @@ class Meter:
         window = self.window() or DEFAULT_WINDOW
         reserved = min(self._info().max_output_tokens or _RESERVED_OUTPUT, _RESERVED_OUTPUT, window // 4)
         return int((window - reserved) * (1 - _MARGIN))
+
+    def result_tokens(self) -> int:
+        """How many one tool result may have: a share of the window, so that a small one is not drowned."""
+        return min(MAX_RESULT_TOKENS, max(_LEAST_RESULT_TOKENS, self.budget() // _RESULT_SHARE))
 
     def tokens(self) -> int:
         """Estimated size of the next request."""

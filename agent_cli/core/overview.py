@@ -4,6 +4,7 @@ import msgspec
 
 from ..model.base import ModelInfo
 from ..protocol.client import Snapshot
+from ..tools.job_table import Jobs
 from . import history, ledger
 from .meter import Meter
 from .models import Models
@@ -24,6 +25,7 @@ class Overview:
         cwd: str,
         sandbox: str,
         session_path: str,
+        jobs: Jobs,
     ) -> None:
         self._session = session
         self._models = models
@@ -32,6 +34,7 @@ class Overview:
         self._cwd = cwd
         self._sandbox = sandbox
         self._session_path = session_path
+        self._jobs = jobs
         self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
 
     def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
@@ -41,7 +44,8 @@ class Overview:
             self._pictured = (state, self._picture())
         picture = self._pictured[1]
         open_calls = 0 if busy else picture.open_calls
-        return msgspec.structs.replace(picture, busy=busy, queued=queued, open_calls=open_calls)
+        jobs = self._jobs.states()
+        return msgspec.structs.replace(picture, busy=busy, queued=queued, open_calls=open_calls, jobs=jobs)
 
     def _picture(self) -> Snapshot:
         model, mode, effort = self._session.settings()
@@ -68,6 +72,7 @@ class Overview:
             spent_today_usd=self._spending.today_usd(),
             cached_share=ledger.cached_share(records),
             plan=history.current_plan(records),
+            jobs=(),
             turns=len({message.turn_id for message in self._session.prompts()}),
             last_answer=self._session.last_answer(),
         )

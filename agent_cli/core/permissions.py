@@ -1,6 +1,8 @@
 """The policy in force: rules from the configuration, rules kept by the user, and the mode of the moment."""
 
 import os
+from glob import iglob
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -9,7 +11,11 @@ from ..policy.modes import BUILT_IN
 from ..policy.rules import Rule, RuleError, parse_rule
 from ..protocol.actions import Action, Mode, Verdict
 from ..protocol.operations import GrantScope
+from ..workspace.agentignore import AgentIgnore
 from ..workspace.paths import Workspace
+
+_MAX_NAMES = 10_000
+"""Files that one glob of a command is followed to."""
 
 
 class GrantStore(Protocol):
@@ -49,6 +55,7 @@ class Permissions:
         self._protected = tuple(os.path.realpath(path) for path in protected)
         self._readable = tuple(os.path.realpath(path) for path in readable)
         self._sandboxed = sandboxed
+        self._closed = AgentIgnore(workspace.roots)
         self._stores: dict[GrantScope, GrantStore | None] = {"project": project, "user": user}
         self._kept: list[Rule] = [parse_rule(text, "allow", "this session") for text in session_grants]
         for store in (project, user):
@@ -70,7 +77,24 @@ class Permissions:
             home=os.path.realpath(os.path.expanduser("~")),
             sandboxed=self._sandboxed,
             resolve=_resolve,
+            hidden=self._hidden,
+            searched=self._searched,
         )
+
+    def _hidden(self, path: str, glob: bool) -> str | None:
+        """What closes a path, or one of the files that a glob stands for now."""
+        if not glob:
+            return self._closed.verdict(path)
+        places = (self._closed.verdict(os.path.realpath(name)) for name in islice(iglob(path), _MAX_NAMES))
+        return next(filter(None, places), None)
+
+    def _searched(self, folder: str) -> str | None:
+        """The access list that holds in a folder; lists below it are not looked for."""
+        while self._workspace.contains(folder):
+            if found := self._closed.list_of(folder):
+                return found
+            folder = os.path.dirname(folder)
+        return None
 
     def rules(self) -> tuple[Rule, ...]:
         """Every rule in force."""

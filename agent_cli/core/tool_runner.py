@@ -23,6 +23,7 @@ from ..protocol.events import (
     ToolCallRequested,
     ToolCallStarted,
     ToolOutput,
+    ToolSilent,
 )
 from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..protocol.operations import Decision
@@ -36,10 +37,8 @@ from .guards import RepetitionGuard
 from .history import UNKNOWN_OUTCOME, OpenCall
 from .job import LONGEST_REMAINS, Job, approval_item, describe, failure, refused_unattended, stopped
 from .permissions import Permissions
+from .recall import within_bound
 from .session import Session
-
-_LONGEST_RESULT = 100_000
-"""Characters; tools bound their own output well below this."""
 
 
 class ToolRunner:
@@ -70,13 +69,17 @@ class ToolRunner:
         self._turn_id = turn_id
         self._submission_id = submission_id
 
-    async def run(self, calls: Sequence[ToolCall]) -> None:
-        """Run calls to their results.
+    async def run(self, calls: Sequence[ToolCall]) -> str:
+        """Run calls to their results. The text the turn ends with when one of them said that the task is
+        done, and none beside it failed; else empty.
 
         Raises:
             Abandoned: the user went on without answering an approval; every call has a result.
         """
-        await self._run([self._prepare(call, self._turn_id) for call in calls])
+        jobs = [self._prepare(call, self._turn_id) for call in calls]
+        await self._run(jobs)
+        succeeded = all(job.result is not None and job.result.status == "ok" for job in jobs)
+        return next((job.final for job in jobs if job.final), "") if succeeded else ""
 
     async def _run(self, jobs: list[Job]) -> None:
         for job in jobs:
@@ -213,7 +216,8 @@ class ToolRunner:
         except Exception as error:  # a tool's own fault must answer its own call only
             if not first:
                 return False
-            job.result = failure(job, "failed", describe(error))
+            seen = dict(error.seen) if isinstance(error, ToolError) else {}
+            job.result = msgspec.structs.replace(failure(job, "failed", describe(error)), seen=seen)
         return True
 
     def _apply(self, job: Job, decision: Decision) -> None:
@@ -266,8 +270,10 @@ class ToolRunner:
                     submission_id=self._submission_id,
                 )
             )
-            outcome = await job.tool.run(job.params, self._context.for_call(job.call.id, self._live(job)))
+            view = self._context.for_call(job.call.id, self._live(job), self._silent(job))
+            outcome = await job.tool.run(job.params, view)
             status = "ok" if outcome.ok else "failed"
+            job.final = outcome.text if outcome.finished else ""
         except Abandoned:
             outcome = ToolOutcome(text="The user went on with something else instead of answering.", ok=False)
             raise
@@ -284,11 +290,13 @@ class ToolRunner:
 
         return emit
 
+    def _silent(self, job: Job) -> Callable[[float], None]:
+        return lambda silent_s: self._emit(
+            ToolSilent(call_id=job.call.id, silent_s=silent_s, submission_id=self._submission_id)
+        )
+
     def _result(self, job: Job, outcome: ToolOutcome, status: ToolStatus, duration_s: float) -> ToolResult:
-        text = outcome.text
-        if len(text) > _LONGEST_RESULT:
-            half = _LONGEST_RESULT // 2
-            text = f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+        text = within_bound(outcome.text, self._context, job.call.id)
         if job.edited:
             text = f"[The user edited this call before allowing it; what ran: {job.title}]\n{text}"
         return ToolResult(

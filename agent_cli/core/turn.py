@@ -25,13 +25,13 @@ from .guards import RepetitionGuard
 from .limits import Limits
 from .model_call import ModelCaller
 from .person import Person
+from .reminders import Reminders
 from .session import Session
 from .spending import OverBudget, Spending
 from .tool_runner import ToolRunner
 
 MAX_CONTINUATIONS = 4
 MAX_OVERFLOWS = 2
-MAX_REMINDERS = 2
 CLOSING_TIMEOUT_S = 90.0
 
 
@@ -63,7 +63,7 @@ class Turn:
         learn_window: Callable[[int], None],
         spending: Spending,
         person: Person,
-        finish_plan: bool = False,
+        reminders: Reminders,
     ) -> None:
         self._session = session
         self._caller = caller
@@ -77,7 +77,7 @@ class Turn:
         self._learn_window = learn_window
         self._spending = spending
         self._person = person
-        self._reminders = MAX_REMINDERS if finish_plan else 0
+        self._reminders = reminders
         self.turn_id = turn_id
         self.submission_id = submission_id
         self.steers: list[str] = []
@@ -135,6 +135,8 @@ class Turn:
             if (forbidden := await self._forbidden()) is not None:
                 return forbidden
             self._deliver_steers()
+            if reminder := self._reminders.due():
+                self._say("hint", reminder)
             stop = await self._step()
             if stop is not None and (not self.steers or stop in _FINAL):
                 self._say_dear()
@@ -203,22 +205,17 @@ class Turn:
         if message.calls:
             self._truncated = 0
             self._pieces.clear()
-            await self._tools.run(message.calls)
-            return await self._guarded()
-        if self._reminded():
-            return None
-        self._pieces.append(answer.text)
-        return "end_turn"
+            summary = await self._tools.run(message.calls)
+            return self._ends_with(summary) if summary else await self._guarded()
+        return self._ends_with(answer.text)
 
-    def _reminded(self) -> bool:
-        """Send a model that stops with an unfinished plan back to it, a bounded number of times."""
-        left = [item.text for item in history.current_plan(self._session.records) if item.status != "done"]
-        if not left or self._reminders == 0:
-            return False
-        self._reminders -= 1
-        more = f" and {len(left) - 4} more" if len(left) > 4 else ""
-        self._say("hint", _UNFINISHED.format(items="; ".join(left[:4]) + more))
-        return True
+    def _ends_with(self, text: str) -> StopReason | None:
+        """The model means to stop: unless its plan says otherwise, the turn ends with this text."""
+        if reminder := self._reminders.unfinished():
+            self._say("hint", reminder)
+            return None
+        self._pieces.append(text)
+        return "end_turn"
 
     def _cut_off(self, answer: Answer) -> StopReason | None:
         """The answer was cut off: calls are lost and named, text is continued, both a bounded number of
@@ -338,9 +335,6 @@ _LOST_CALLS = (
     "smaller pieces: fewer calls at once, large files in several edits."
 )
 _CONTINUE = "Your last answer was cut off at the output limit. Go on exactly where it stopped, without repeating."
-_UNFINISHED = (
-    "Your plan still has open items: {items}. Go on with them, or update the plan and say why they are dropped."
-)
 _CLOSING = (
     "A limit of this turn has been reached, so this is your last message and you cannot call tools. Say what is "
     "done and checked, what is still open, and what the next step would be."

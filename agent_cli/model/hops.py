@@ -17,11 +17,11 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from ..config.schema import Timeouts
+from ..net.certificates import issuer, tls_context
+from ..net.proxies import Proxy, excluded_by, is_loopback
 from .base import ModelError
-from .certificates import issuer, tls_context
 from .classify import classify
-from .proxies import Proxy, excluded_by, is_loopback, proxy_for
-from .unreachable import Hop, Unreachable, broken, proxy_broke, proxy_refused, too_slow, untrusted
+from .unreachable import Hop, Unreachable, broken, proxy_broke, proxy_refused, too_slow, untrusted, usable_proxy
 
 LIMIT_S = 10.0
 """Longest stay at one station."""
@@ -77,7 +77,7 @@ async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[Step,
         )
         return
     try:
-        via = proxy_for(target.base_url, os.environ)
+        via = usable_proxy(target.base_url)
     except ModelError as error:
         yield Step("proxy", error=error)
         return

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import ipaddress
 import math
-import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..config.schema import Timeouts
+from ..net.certificates import tls_context as tls_context
+from ..net.proxies import Proxy
 from .base import ModelError
 from .bounds import MOST_BYTES, too_long
-from .certificates import tls_context as tls_context
-from .proxies import Proxy, proxy_for
-from .unreachable import Hop, broken, proxy_broke, proxy_refused, reason, too_slow
+from .unreachable import Hop, broken, proxy_broke, proxy_refused, reason, too_slow, usable_proxy
 
 if not TYPE_CHECKING and "httpx" not in sys.modules:
     sys.modules.setdefault("httpx._main", None)  # its command line, which would load click, rich and pygments
@@ -114,7 +113,7 @@ class Connection:
         self._base_url = base_url.rstrip("/")
         self._timeouts = timeouts
         self._first_byte_s = first_byte_limit_s(base_url, timeouts)
-        self._via = proxy_for(base_url, os.environ)
+        self._via = usable_proxy(base_url)
         self._client = _client(base_url, headers, self._via)
 
     @contextlib.asynccontextmanager

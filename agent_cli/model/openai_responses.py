@@ -20,6 +20,10 @@ _NO_CHOICE = "This server does not know `tool_choice`; it is left out from now o
 _SHORTER = "The output limit is lowered to what this model takes."
 
 
+_NO_STRICT = "Tools are described without the strict form, which this model does not take."
+_STRICT = re.compile(r"\bstrict\b|invalid schema for (?:function|tool)|additionalProperties", re.IGNORECASE)
+
+
 class ResponsesDialect:
     """`POST …/responses`."""
 
@@ -58,6 +62,7 @@ class ResponsesDialect:
         *picture_repairs(400, 404, 415, 422),
         Repair("prompt_cache_key", re.compile(r"prompt_cache_key"), _NO_KEY),
         Repair("phase", re.compile(r"\bphase\b"), _NO_PHASE),
+        Repair("strict", _STRICT, _NO_STRICT),
         Repair("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
         Repair(OUTPUT_LIMIT, re.compile(r"max_output_tokens"), _SHORTER),
     )
@@ -87,6 +92,8 @@ class ResponsesDialect:
                 return any("phase" in item for item in items)
             case "images" | "pictures":
                 return any(_has_image(item.get("content")) or _has_image(item.get("output")) for item in items)
+            case "strict":
+                return any(tool["strict"] for tool in body.get("tools", ()))
             case "output_limit":
                 return "max_output_tokens" in body
         return repair.name in body

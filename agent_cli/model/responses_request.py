@@ -9,12 +9,13 @@ reasoning goes back as the encrypted items it came as: `Reasoning.signature` is 
 from collections.abc import Iterator
 
 from ..protocol.messages import AssistantMessage, Image, Message, Reasoning, ToolCall, ToolResult, UserMessage
-from .base import Learnt, ModelInfo, ModelRequest
+from .base import Learnt, ModelInfo, ModelRequest, ToolSpec
 from .chat_request import object_text
 from .dialect import Json, Written, known_effort, takes_pictures
 from .images import sendable_images
 from .parts import in_order, joined, plain_id, plain_name, short_key
 from .provider_table import ImageLimits, Route
+from .strict_schema import strict_schema
 
 _LEAST_OUTPUT = 16
 """Tokens; a lower limit is refused."""
@@ -34,16 +35,7 @@ def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt:
     if reasoning := _reasoning(route, info, request, learnt):
         body["reasoning"] = reasoning
     if request.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.parameters,
-                "strict": False,
-            }
-            for tool in request.tools
-        ]
+        body["tools"] = [_tool(tool, "strict" not in learnt.refused) for tool in request.tools]
         if not request.may_call and "tool_choice" not in learnt.refused:
             body["tool_choice"] = "none"
     if request.system.strip():
@@ -51,6 +43,17 @@ def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt:
     pairs = [(message.id, item) for message in request.messages for item in _items(message, route, learnt)]
     body["input"] = [item for _, item in pairs]
     return Written(body, tuple(source for source, _ in pairs))
+
+
+def _tool(tool: ToolSpec, may_be_strict: bool) -> Json:
+    strict = strict_schema(tool.parameters) if may_be_strict else None
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": strict or tool.parameters,
+        "strict": strict is not None,
+    }
 
 
 def _reasoning(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> Json:

@@ -7,9 +7,9 @@ import ssl
 from collections.abc import Iterator
 from typing import Literal
 
+from ..net.certificates import unreadable
+from ..net.proxies import BadProxy, Proxy, proxy_for
 from .base import ErrorKind, ModelError
-from .certificates import unreadable
-from .proxies import Proxy
 
 Hop = Literal["address", "dns", "tcp", "proxy", "tls", "http"]
 """The stations of a request, in the order in which it passes them."""
@@ -206,3 +206,15 @@ def _words(error: OSError) -> str:
         else ""
     )
     return text or error.strerror or str(error) or type(error).__name__
+
+
+def usable_proxy(url: str) -> Proxy | None:
+    """The proxy for an address, as the environment says.
+
+    Raises:
+        ModelError: `unsupported`: what is set cannot be used.
+    """
+    try:
+        return proxy_for(url, os.environ)
+    except BadProxy as error:
+        raise ModelError("unsupported", str(error)) from error

@@ -6,6 +6,8 @@ its simple commands and by every file its words and redirections name; what cann
 is never allowed by a rule.
 """
 
+import msgspec
+
 from ..protocol.actions import (
     Action,
     Allow,
@@ -15,10 +17,11 @@ from ..protocol.actions import (
     Fetch,
     ReadPath,
     RunCommand,
+    SendInput,
     Verdict,
     WritePath,
 )
-from .commands import run_verdict
+from .commands import input_verdict, run_verdict
 from .paths import Policy, read_verdict, strictest, write_verdict
 from .rules import Kind, matches_words
 
@@ -32,8 +35,11 @@ def authorize(action: Action, policy: Policy) -> Verdict:
             return read_verdict(path, shown, policy)
         case WritePath(path=path, shown=shown):
             return write_verdict(path, shown, policy)
-        case RunCommand():
-            return run_verdict(action.command, action.cwd, policy)
+        case RunCommand(altered=altered, shadowed=shadowed):
+            facts = msgspec.structs.replace(policy, altered=altered, shadowed=frozenset(shadowed))
+            return run_verdict(action.command, action.cwd, facts)
+        case SendInput(command=command, text=text):
+            return input_verdict(command, text, policy)
         case Fetch(host=host, url=url):
             return _outside(policy, "fetch", host, f"it contacts {host} ({url})", f"fetch({host})")
         case CallExternal(server=server, tool=tool):

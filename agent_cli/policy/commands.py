@@ -52,6 +52,26 @@ def run_verdict(line: str, cwd: str, policy: Policy, depth: int = 0) -> Verdict:
     return worst
 
 
+def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
+    """What the policy says to input for a running command. What it does with it cannot be known, so no table
+    and no rule allows it; rules against commands hold for each line of it."""
+    lines = tuple(line.strip() for line in text.splitlines())
+    if rule := _rule_on(lines, policy, "deny"):
+        return Deny(str(rule), "the command is denied")
+    reason = f"it types into `{command}`"
+    if policy.mode == "plan":
+        return Deny("mode plan", reason)
+    if any(map(danger.catastrophic, lines)):
+        return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back")
+    if rule := _rule_on(lines, policy, "ask"):
+        return Ask(str(rule), reason)
+    if policy.mode == "yolo":
+        return Allow("mode yolo")
+    if policy.mode == "auto-edit" and policy.sandboxed:
+        return Allow("mode auto-edit, in the sandbox")
+    return Ask(f"mode {policy.mode}", reason)
+
+
 def _weightiest(asks: list[Ask]) -> Ask:
     """The question to show: what a rule or destruction asks before what only the mode does."""
     return next((ask for ask in asks if not ask.rule.startswith("mode ")), asks[0])
@@ -132,7 +152,7 @@ def _one(part: SimpleCommand, cwd: str, policy: Policy) -> Verdict:
     texts = _texts(part)
     if denied := _rule_on(texts, policy, "deny"):
         return Deny(str(denied), f"`{shown}` is denied")
-    read = reading(part)
+    read = None if _is_doubtful(part, policy) else reading(part)
     files = _files(part, read, cwd, policy)
     if isinstance(files, Deny):
         return files
@@ -147,6 +167,13 @@ def _one(part: SimpleCommand, cwd: str, policy: Policy) -> Verdict:
     both = (files, _own(part, shown, read, policy))
     asks = [verdict for verdict in both if isinstance(verdict, Ask)]
     return _weightiest(asks) if asks else both[1]
+
+
+def _is_doubtful(part: SimpleCommand, policy: Policy) -> bool:
+    """Whether earlier commands of the session may have changed what this one runs."""
+    if policy.shadowed and ("*" in policy.shadowed or program(part) in policy.shadowed):
+        return True
+    return any(map(danger.changes_what_runs, policy.altered))
 
 
 def _own(part: SimpleCommand, shown: str, read: Reading | None, policy: Policy) -> Verdict:
@@ -209,6 +236,8 @@ def _files(part: SimpleCommand, read: Reading | None, cwd: str, policy: Policy) 
         verdicts.append(read_verdict(policy.resolve(word.text, cwd), _written(word.text, cwd), policy, word.glob))
     for word in read.judged if read else part.words[1:]:
         verdicts += _watched_word(word, cwd, policy, protected=read is None)
+    if read and read.opens and (place := policy.searched(cwd)):
+        verdicts.append(Ask(place, f"`{part.argv[0]}` may open files that are closed to the agent"))
     if read and read.opens and (rule := _opened_by(read, policy)):
         verdicts.append(Ask(str(rule), f"`{part.argv[0]}` may open files that this rule covers"))
     return strictest(verdicts)

@@ -31,6 +31,11 @@ _RUNS_LATER = (
 )
 
 
+def changes_what_runs(variable: str) -> bool:
+    """Whether a variable of this name can make harmless programs run others; the PATH is seen to apart."""
+    return variable != "PATH" and re.fullmatch(_RUNS_LATER, variable) is not None
+
+
 class Danger(msgspec.Struct, frozen=True):
     """A command that asks: `words` is searched for in its arguments, joined by spaces, one at either end."""
 

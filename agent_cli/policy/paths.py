@@ -25,6 +25,14 @@ class Policy(msgspec.Struct, frozen=True):
     """Whether commands really run in a sandbox."""
     resolve: Callable[[str, str], str]
     """Real path of a word, relative to a directory."""
+    hidden: Callable[[str, bool], str | None] = lambda path, glob: None
+    """The `FILE:LINE` of an access list that closes a real path, or one of the files a glob stands for."""
+    searched: Callable[[str], str | None] = lambda folder: None
+    """An access list that closes something a search of a folder may open."""
+    altered: tuple[str, ...] = ()
+    """Exported variables that earlier commands have changed."""
+    shadowed: frozenset[str] = frozenset()
+    """Programs whose names may mean something else since then; `*` stands for all."""
 
     @property
     def root(self) -> str:
@@ -47,6 +55,8 @@ def _rank(verdict: Verdict) -> int:
 def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict | None:
     """What a deny or ask rule for reading says to a path, by its real and by its written form; None when
     none covers it. A glob that may match a denied file asks."""
+    if place := policy.hidden(path, glob):
+        return Deny(place, f"{shown} is closed to the agent")
     if rule := _path_rule(policy, "deny", "read", path, shown, glob):
         return _may_open(rule, shown) if glob else Deny(str(rule), f"reading {shown} is denied")
     if rule := _path_rule(policy, "ask", "read", path, shown, glob):
@@ -77,10 +87,12 @@ def _inside(path: str, folders: Iterable[str]) -> bool:
 
 
 def is_protected(path: str, policy: Policy) -> bool:
-    """Whether a path belongs to git or to the agent itself."""
+    """Whether a path belongs to git or to the agent itself, or says what the agent may open."""
     if _inside(path, policy.protected) and not _inside(path, policy.readable):
         return True
     parts = path.split("/")
+    if parts[-1] == ".agentignore" and _inside(path, policy.roots):
+        return True
     return ".git" in parts or any(part == ".agent" and _inside(path, policy.roots) for part in parts)
 
 
@@ -106,6 +118,8 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
 
 def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
     """What the policy says to creating, changing or deleting a file."""
+    if place := policy.hidden(path, False):
+        return Deny(place, f"{shown} is closed to the agent")
     if rule := _path_rule(policy, "deny", "write", path, shown):
         return Deny(str(rule), f"changing {shown} is denied")
     if rule := _path_rule(policy, "deny", "read", path, shown):

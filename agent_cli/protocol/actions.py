@@ -34,6 +34,17 @@ class RunCommand(msgspec.Struct, frozen=True):
     command: str
     cwd: str
     """Absolute real path."""
+    altered: tuple[str, ...] = ()
+    """Exported variables that earlier commands of the session have changed."""
+    shadowed: tuple[str, ...] = ()
+    """Programs whose names may mean something else since then; `*` stands for all."""
+
+
+class SendInput(msgspec.Struct, frozen=True):
+    """Write to the standard input of a running command."""
+
+    command: str
+    text: str
 
 
 class Fetch(msgspec.Struct, frozen=True):
@@ -50,7 +61,7 @@ class CallExternal(msgspec.Struct, frozen=True):
     tool: str
 
 
-Action = ReadPath | WritePath | RunCommand | Fetch | CallExternal
+Action = ReadPath | WritePath | RunCommand | SendInput | Fetch | CallExternal
 
 
 class Allow(msgspec.Struct, frozen=True):

@@ -19,6 +19,16 @@ class ContextPart(msgspec.Struct, frozen=True):
     tokens: int
 
 
+class JobState(msgspec.Struct, frozen=True):
+    """A command that goes on in the background, or has gone on."""
+
+    id: str
+    command: str
+    state: str
+    """`running`, `kept` (it outlives the agent), `stopped` or `exit code 1`."""
+    runtime_s: float
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """The state a status line or `/status` shows."""
 
@@ -51,6 +61,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     cached_share: float | None
     """Share of the last request that was read from the provider's cache, 0 to 1."""
     plan: tuple[PlanItem, ...]
+    jobs: tuple[JobState, ...]
     turns: int
     last_answer: str
 

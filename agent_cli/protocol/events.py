@@ -145,6 +145,14 @@ class ToolOutput(Event, frozen=True, kw_only=True, tag="tool_output"):
     text: str
 
 
+class ToolSilent(Event, frozen=True, kw_only=True, tag="tool_silent"):
+    """A running call has shown nothing for a while."""
+
+    call_id: str
+    silent_s: float
+    """Seconds so far."""
+
+
 class ToolCallFinished(Event, frozen=True, kw_only=True, tag="tool_call_finished"):
     """The one end of a call: its result is saved."""
 
@@ -315,7 +323,7 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session_closed"):
 AnyEvent = (
     SessionStarted | TurnStarted | StepStarted | TextDelta | ReasoningDelta | RetryScheduled
     | StreamSilent | FellBack | AnswerCompleted
-    | ToolCallRequested | ToolCallStarted | ToolOutput | ToolCallFinished | ApprovalRequested
+    | ToolCallRequested | ToolCallStarted | ToolOutput | ToolSilent | ToolCallFinished | ApprovalRequested
     | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | Notice
     | Compacted | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
     | OperationCompleted | OperationFailed | SessionClosed

@@ -83,13 +83,20 @@ class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
     effort: str | None = None
 
 
+class ControlJob(msgspec.Struct, frozen=True, tag=True):
+    """Stop a background command, or let it outlive the session."""
+
+    job: str
+    action: Literal["stop", "keep"]
+
+
 class Shutdown(msgspec.Struct, frozen=True, tag=True):
     """Stop what runs, save, and end."""
 
 
 Operation = (
     UserInput | Steer | ApprovalAnswer | QuestionAnswer | Interrupt
-    | Undo | Redo | Compact | ChangeSettings | Shutdown
+    | Undo | Redo | Compact | ChangeSettings | ControlJob | Shutdown
 )  # fmt: skip
 
 

@@ -1,32 +1,33 @@
-"""Starting, streaming and killing processes. No other module starts one.
+"""Starting processes. No other module does.
 
-Every process gets its own session and process group, no terminal and an empty standard input. A run
-returns when its main process exits, even if a child it left behind still holds the output pipe. Children
-are awaited through a pidfd in the event loop (polled where the system has none), so there is no thread
-and no signal handler to go wrong.
+Every process gets its own session and process group, no terminal and, unless it is given one, an empty
+standard input. A run returns when its main process exits, even if a child it left behind still holds the
+output pipe. Each is watched over by a supervisor of its own outside this process (`reaper`), which kills its
+whole tree when it is told to and when this process is gone, in whatever way.
 """
 
 import asyncio
+import errno
 import os
-import subprocess
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
 
 import msgspec
 
-from .child import Child, Collected, EnoughError, Pipe
 from .environment import CALL_TAG, child_env
-from .tree import TERM_GRACE_S, Tree, group_alive, kill_tree
+from .frames import pack
+from .pipes import Collected, EnoughError, Pipe
+from .reaper_link import ReaperLink
+from .running import NotStarted, to_the_end
+from .running import ProcessError as ProcessError
+from .running import Running as Running
 
-_DRAIN_S = 0.2
-"""How long output may still come after the main process has ended."""
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
-
-
-class ProcessError(Exception):
-    """The program could not be started; the text names it and why."""
+_START_S = 10.0
+"""How long the start of a program may take; it takes 1 ms."""
+_LONGEST_REQUEST = 16 * 1024 * 1024
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -38,6 +39,14 @@ class Completed(msgspec.Struct, frozen=True):
     stderr: bytes
     cut: bool = False
     """It was killed because its output passed `max_output_bytes`."""
+
+
+class OverdueError(TimeoutError):
+    """A run was killed for the time it took; `so_far` is what it had written."""
+
+    def __init__(self, text: str, so_far: Completed) -> None:
+        super().__init__(text)
+        self.so_far = so_far
 
 
 class ShellExit(msgspec.Struct, frozen=True):
@@ -59,12 +68,52 @@ class ProcessRunner:
     def __init__(self) -> None:
         self._tag = os.urandom(8).hex()
         self._count = 0
-        self._live: set[Child] = set()
-        self._groups: set[int] = set()
-        """Process groups that outlived their leader."""
-        self._held: set[Pipe] = set()
-        """Output of background children, read to the end so that they never block or break."""
-        self._may_have_escaped = False
+        self._live: set[Running] = set()
+        self._reaper = ReaperLink()
+
+    @property
+    def reaper_pid(self) -> int | None:
+        """The helper process that starts commands; None while there is none."""
+        return self._reaper.pid
+
+    async def prepare(self) -> None:
+        """Start the reaper ahead of need, so that the first command is as quick as the others.
+
+        Raises:
+            ProcessError: no process can be had.
+        """
+        try:
+            self._reaper.start()
+        except OSError as error:
+            raise ProcessError(f"cannot start the helper process that runs commands: {error.strerror}") from error
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        on_output: Callable[[bytes], None],
+        takes_input: bool = False,
+    ) -> Running:
+        """Start a program; both its streams go to `on_output`, in order.
+
+        It has no terminal, and nothing to read unless it `takes_input`.
+
+        Raises:
+            ProcessError: not found, not executable, no such folder, arguments too long.
+        """
+        if not takes_input:
+            return await self._launch(argv, cwd, env, None, (on_output,))
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        try:
+            return await self._launch(argv, cwd, env, reading, (on_output,), writing)
+        except BaseException:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
 
     async def run(
         self,
@@ -83,24 +132,28 @@ class ProcessRunner:
 
         Raises:
             ProcessError: not found or not executable.
-            TimeoutError: it took longer than `timeout_s` and was killed.
+            OverdueError: it took longer than `timeout_s` and was killed.
         """
         out, err = Collected(max_output_bytes, fatal=True), Collected(max_output_bytes, fatal=False)
         stdin = _readable(input)
         try:
-            child = self._start(argv, cwd, child_env(os.environ) if env is None else env, stdin, (out, err))
+            running = await self._launch(
+                argv, cwd, child_env(os.environ) if env is None else env, stdin, (out, err)
+            )
         finally:
-            if not isinstance(stdin, int):
-                stdin.close()
+            if stdin is not None:
+                os.close(stdin)
         try:
-            in_time = await self._to_its_end(child, timeout_s)
+            in_time = await running.ended_within(timeout_s)
         except EnoughError:
             in_time = True
-        for pipe in child.pipes:
-            pipe.close()
         if not in_time:
-            raise TimeoutError(f"{argv[0]} took longer than {timeout_s:g} s and was killed")
-        return Completed(child.exit_code, bytes(out.data), bytes(err.data), cut=out.full)
+            await to_the_end(running.stop())
+            so_far = Completed(124, bytes(out.data), bytes(err.data))
+            raise OverdueError(f"{argv[0]} took longer than {timeout_s:g} s and was killed", so_far)
+        for pipe in running.pipes:
+            pipe.close()
+        return Completed(_code(running), bytes(out.data), bytes(err.data), cut=out.full)
 
     async def shell(
         self,
@@ -120,135 +173,140 @@ class ProcessRunner:
             ProcessError: the shell cannot be started, for example for want of the folder.
         """
         begun = time.monotonic()
-        self._may_have_escaped = True
-        child = self._start(
-            [_shell(env.get("PATH", "")), "-c", "--", command], cwd, env, subprocess.DEVNULL, (on_output,)
-        )
-        in_time = await self._to_its_end(child, timeout_s)
-        pipe = child.pipes[0]
-        holding = not pipe.ended.done()
-        if holding and in_time:
-            self._held.add(pipe)
-            pipe.ended.add_done_callback(lambda _: self._held.discard(pipe))
-        else:
-            pipe.close()
+        argv = [shell_program(env.get("PATH", "")), "-c", "--", command]
+        running = await self.start(argv, cwd=cwd, env=env, on_output=on_output)
+        in_time = await running.ended_within(timeout_s)
+        if not in_time:
+            await to_the_end(running.stop())
         return ShellExit(
-            exit_code=child.exit_code if in_time else None,
+            exit_code=_code(running) if in_time else None,
             duration_s=time.monotonic() - begun,
             timed_out=not in_time,
-            holding_pipe=holding and in_time,
-            background=in_time and (holding or child.pid in self._groups),
+            holding_pipe=in_time and running.holding_pipe,
+            background=in_time and running.background,
         )
 
     async def aclose(self) -> None:
-        """Kill everything that is still alive, background children included. Takes at most 2 s."""
-        if self._live or self._may_have_escaped:
-            roots = {child.pid for child in self._live} | self._groups
-            await _to_the_end(kill_tree(Tree(self._tag, roots)))
-        for pipe in tuple(self._held):
-            pipe.close()
-        self._groups.clear()
-        self._may_have_escaped = bool(self._live)
+        """Kill everything that is still alive but what was kept, children in the background included, and end
+        the reaper. At most 2 s. Other commands can be started afterwards."""
+        await to_the_end(self._close())
 
-    def _start(
+    async def _close(self) -> None:
+        live = tuple(running for running in self._live if not running.kept)
+        await asyncio.gather(*(running.stop() for running in live))
+        self._live.difference_update(live)
+        await self._reaper.aclose(0.2)
+
+    async def _launch(
         self,
         argv: Sequence[str],
         cwd: Path,
         env: Mapping[str, str],
-        stdin: int | IO[bytes],
+        stdin: int | None,
         sinks: tuple[Callable[[bytes], None], ...],
-    ) -> Child:
-        """Start a process with one pipe for each sink: stdout, stderr; a single one takes both."""
+        input_fd: int | None = None,
+    ) -> Running:
+        """Start a program with one pipe for each sink: stdout, stderr; a single one takes both. `input_fd`,
+        the writing end of its stdin, belongs to the `Running` afterwards.
+        """
         self._count += 1
         tag = f"{self._tag}.{self._count};"
-        outer = env.get(CALL_TAG, "")
-        pairs = [os.pipe() for _ in sinks]
+        request = _request(argv, cwd, {**env, CALL_TAG: env.get(CALL_TAG, "") + tag})
         try:
-            popen = subprocess.Popen(
-                list(argv),
-                cwd=cwd,
-                env={**env, CALL_TAG: outer + tag},
-                stdin=stdin,
-                stdout=pairs[0][1],
-                stderr=pairs[-1][1],
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            for reading, _ in pairs:
-                os.close(reading)
-            raise ProcessError(_why(argv[0], cwd, error)) from error
-        finally:
-            for _, writing in pairs:
-                os.close(writing)
-        pipes = tuple(Pipe(reading, sink) for (reading, _), sink in zip(pairs, sinks, strict=True))
-        child = Child(popen, tag, pipes)
-        self._live.add(child)
-        return child
+            with ExitStack() as ours, ExitStack() as theirs:
+                pipes = tuple(_piped(sink, ours, theirs) for sink in sinks)
+                if stdin is None:
+                    stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+                    theirs.callback(os.close, stdin)
+                fds = (stdin, pipes[0][1], pipes[-1][1])
+                running = await self._begin(request, fds, tuple(pipe for pipe, _ in pipes), input_fd, tag)
+                ours.pop_all()
+                return running
+        except NotStarted as failure:
+            raise ProcessError(_why(argv[0], cwd, failure)) from failure
+        except OSError as error:
+            raise ProcessError(f"cannot run {argv[0]}: {error.strerror or error}") from error
 
-    async def _to_its_end(self, child: Child, timeout_s: float) -> bool:
-        """Wait for the exit and the last output; False when time ran out and the tree was killed.
-
-        Raises:
-            Exception: what a sink raised; the tree is dead then, as it is after a cancellation.
-        """
-        try:
-            in_time = await child.ends_within(timeout_s)
-            if not in_time:
-                await _to_the_end(self._kill(child))
-            await child.drained(_DRAIN_S)
-        except BaseException:
-            await _to_the_end(self._kill(child))
-            for pipe in child.pipes:
-                pipe.close()
-            raise
-        finally:
-            self._live.discard(child)
-        if in_time and group_alive(child.pid) and Tree(child.tag, (child.pid,)).living():
-            self._groups.add(child.pid)
-        self._groups = {group for group in self._groups if group_alive(group)}
-        return in_time
-
-    async def _kill(self, child: Child) -> None:
-        await kill_tree(Tree(child.tag, (child.pid,)), TERM_GRACE_S)
-        await asyncio.wait({child.exited}, timeout=0.3)
+    async def _begin(
+        self, request: bytes, fds: tuple[int, ...], pipes: tuple[Pipe, ...], input_fd: int | None, tag: str
+    ) -> Running:
+        """Hand the request to a supervisor; a second try where the reaper was gone before it had one."""
+        for last in (False, True):
+            running = Running(await self._reaper.supervisor(), pipes, tag, self._reaper.release)
+            self._live = {other for other in self._live if other.matters} | {running}
+            try:
+                await running.begin(request, fds, input_fd, _START_S)
+                return running
+            except NotStarted as failure:
+                if failure.step or last:
+                    raise
+                self._reaper.discard()
+            except BaseException:
+                await to_the_end(running.stop())
+                raise
+        raise AssertionError("unreachable")
 
 
-def _readable(data: bytes) -> int | IO[bytes]:
-    """Something to give a child as its standard input."""
-    if not data:
-        return subprocess.DEVNULL
-    import tempfile
-
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-    file.write(data)
-    file.seek(0)
-    return file
-
-
-def _shell(search_path: str) -> str:
-    """bash where there is one, else sh."""
+def shell_program(search_path: str) -> str:
+    """The shell for command lines: bash where there is one, else sh."""
     found = (f"{folder}/bash" for folder in search_path.split(os.pathsep) if folder.startswith("/"))
     return next((path for path in (*_SHELLS, *found) if os.access(path, os.X_OK)), "/bin/sh")
 
 
-def _why(program: str, cwd: Path, error: Exception) -> str:
-    if not cwd.is_dir():
-        return f"cannot run {program}: the folder {cwd} does not exist"
-    if isinstance(error, FileNotFoundError):
-        return f"{program} was not found"
-    reason = getattr(error, "strerror", None) or str(error)
-    return f"cannot run {program}: {reason}"
+def _piped(sink: Callable[[bytes], None], ours: ExitStack, theirs: ExitStack) -> tuple[Pipe, int]:
+    """A new pipe into `sink`, which `ours` closes, and its writing end, which `theirs` does."""
+    reading, writing = os.pipe()
+    theirs.callback(os.close, writing)
+    pipe = Pipe(reading, sink)
+    ours.callback(pipe.close)
+    return pipe, writing
 
 
-async def _to_the_end(work: Coroutine[Any, Any, object]) -> None:
-    """Await `work` whatever happens to us; a cancellation that comes meanwhile is raised afterwards."""
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            cancelled = True
-    task.result()
-    if cancelled:
-        raise asyncio.CancelledError
+def _request(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> bytes:
+    """What a supervisor is to start.
+
+    Raises:
+        ProcessError: it is far too long, or holds text that is no text.
+    """
+    try:
+        words = [os.fsencode(word) for word in argv]
+        pairs = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+        request = pack("start", words, pairs, os.fsencode(os.path.abspath(cwd)))
+    except (ValueError, OSError) as error:
+        raise ProcessError(f"cannot run {argv[0]}: {error}") from error
+    if len(request) > _LONGEST_REQUEST:
+        raise ProcessError(f"cannot run {argv[0]}: Argument list too long")
+    return request
+
+
+def _readable(data: bytes) -> int | None:
+    """A descriptor to give a child as its standard input; None for no input."""
+    if not data:
+        return None
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        return os.dup(file.fileno())
+
+
+def _code(running: Running) -> int:
+    """The exit code, 137 where nobody was there to learn it."""
+    return 137 if running.exit_code is None else running.exit_code
+
+
+def _why(program: str, cwd: Path, failure: NotStarted) -> str:
+    absent = failure.number == errno.ENOENT
+    match failure.step:
+        case "folder":
+            reason = "does not exist" if absent else f"cannot be entered: {failure}"
+            return f"cannot run {program}: the folder {cwd} {reason}"
+        case "program" if absent:
+            return f"{program} was not found"
+        case "start" if absent:
+            return f"cannot run {program}: the interpreter that its first line names was not found"
+        case "program" | "start":
+            return f"cannot run {program}: {failure}"
+        case _:
+            return f"cannot run {program}: the helper process that starts commands is gone; try again"

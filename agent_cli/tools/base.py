@@ -6,20 +6,31 @@ so that arguments are validated with a path in the message and the JSON Schema c
 the model reads lies beside the tool as `<name>.md`.
 """
 
-from collections.abc import Awaitable, Callable
+import copy
+import os
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from ..protocol.actions import Action
 from ..protocol.messages import FileChange, Image, PlanItem
+from ..sandbox.environment import child_env
 from ..sandbox.process import ProcessRunner
+from ..workspace.known import KnownTexts
 from ..workspace.paths import PathError, Resolved, Workspace
+from .job_table import Jobs
+from .output import MAX_RESULT_TOKENS
+from .shell_session import ShellSession
 
 
 class ToolError(Exception):
-    """The call cannot be done; the text tells the model why and what to do instead."""
+    """The call cannot be done; the text tells the model why and what to do instead. `seen` is set when the text
+    shows the model what stands in files, as in `ToolOutcome`."""
+
+    seen: Mapping[str, str] = MappingProxyType({})
 
 
 class UnknownTool(ToolError):
@@ -45,6 +56,8 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     changes: tuple[FileChange, ...] = ()
     command: str = ""
     exit_code: int | None = None
+    finished: bool = False
+    """The task is done: the turn ends here, with `text` as its answer."""
     seen: dict[str, str] = {}
     """Absolute path → content hash of each file read or written."""
     plan: tuple[PlanItem, ...] | None = None
@@ -55,9 +68,9 @@ Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
 
 
 class ToolContext:
-    """All that tools may reach: the workspace, processes, and this session's memory of files.
+    """All that tools may reach: the workspace, processes, and this session's memory of files and commands.
 
-    One per session; `for_call` gives a view whose `emit` belongs to one call.
+    One per session; `for_call` gives a view that speaks for one call and shares everything else.
     """
 
     def __init__(
@@ -68,34 +81,46 @@ class ToolContext:
         *,
         shell_timeout_s: float = 120.0,
         shell_env: dict[str, str] | None = None,
-        ask: Question | None = None,
         seen: dict[str, str] | None = None,
         may_show: Callable[[str], bool] = lambda path: True,
-        emit: Callable[[str], None] = lambda text: None,
+        cache_dir: Path | None = None,
         call_id: str = "",
     ) -> None:
         self.workspace = workspace
         self.processes = processes
         self.spill_dir = spill_dir
         """Where output too long for the model is kept whole; created when first needed."""
+        self.cache_dir = cache_dir or spill_dir.parent / "cache"
+        """What can be worked out again; may be deleted at any time."""
         self.shell_timeout_s = shell_timeout_s
-        self.shell_env = shell_env or {}
-        self.ask = ask
+        self.shell = ShellSession(workspace.root, child_env(os.environ, shell_env), spill_dir / "shell")
+        self.jobs = Jobs()
         self.seen: dict[str, str] = {} if seen is None else seen
         """Absolute path → hash of the content the model knows."""
+        self.known = KnownTexts()
         self.may_show = may_show
         """Whether content of a file (absolute path) that nobody named may come up in a search."""
-        self.emit = emit
+        self.ask: Question | None = None
+        """Puts a question to the user; None where nobody can answer."""
+        self.recall: Callable[[str], str | None] = lambda call_id: None
+        """The whole text of an earlier call's result; None when there is no such call."""
+        self.max_tokens: Callable[[], int] = lambda: MAX_RESULT_TOKENS
+        """How many tokens, estimated, a result may have; the runner cuts what is longer."""
+        self.emit: Callable[[str], None] = lambda text: None
         """Shows a piece of live output."""
+        self.silent: Callable[[float], None] = lambda silent_s: None
+        """Says that the call has shown nothing for so many seconds."""
+        self.silent_after_s = 15.0
+        """Silence from which on that is said, and a command looks as if it waited for input."""
         self.call_id = call_id
 
-    def for_call(self, call_id: str, emit: Callable[[str], None]) -> "ToolContext":
-        """The same context, speaking for one call; `seen` is shared."""
-        return ToolContext(
-            self.workspace, self.processes, self.spill_dir,
-            shell_timeout_s=self.shell_timeout_s, shell_env=self.shell_env, ask=self.ask,
-            seen=self.seen, may_show=self.may_show, emit=emit, call_id=call_id,
-        )  # fmt: skip
+    def for_call(
+        self, call_id: str, emit: Callable[[str], None], silent: Callable[[float], None]
+    ) -> "ToolContext":
+        """The same context, speaking for one call."""
+        view = copy.copy(self)
+        view.call_id, view.emit, view.silent = call_id, emit, silent
+        return view
 
 
 class Tool(Protocol):
@@ -154,5 +179,7 @@ def locate(context: ToolContext, path: str) -> Resolved:
 
 
 def describe(tool: Tool) -> str:
-    """The tool's text for the model: `<name>.md` in this folder."""
+    """The tool's text for the model: its own, or `<name>.md` in this folder."""
+    if isinstance(own := getattr(tool, "description", None), str):
+        return own.strip()
     return (Path(__file__).parent / f"{tool.name}.md").read_text(encoding="utf-8").strip()

@@ -1,24 +1,29 @@
-"""What writing and editing share: a change that was worked out but not made yet, its checks, its diff."""
+"""What writing, editing and patching share: a change that was worked out but not made yet, what the model will
+know once it is made, and its diff."""
 
-import re
+from collections.abc import Callable
 
 import msgspec
 
 from ..protocol.messages import FileChange
 from ..workspace.diff import Diff, unified_diff
-from ..workspace.encoding import Codec
-from ..workspace.files import FileError, TextFile, content_hash, write_atomic
+from ..workspace.encoding import Codec, decode
+from ..workspace.files import FileError, TextFile, content_hash, read_text
 from ..workspace.paths import Resolved
-from .base import ToolError, ToolOutcome
+from .base import ToolContext, ToolError, ToolOutcome
 from .output import counted
 
-_ELISION = re.compile(
-    r"^[ \t]*(?://|#|/\*|<!--|--|;|\*|\{/\*)?[ \t]*[\[(<]?(?:\.\.\.|…)[ \t]*"
-    r"(?:\(?(?:the )?(?:rest|remaining|remainder|existing|unchanged|same as|previous|other|keep)\b.*|)$"
-    r"|^[ \t]*(?://|#|/\*|<!--|--)[ \t]*(?:rest of|remaining|existing|previous) .{0,40}"
-    r"\b(?:unchanged|here|stays?|remains?|same)\b.*$",
-    re.IGNORECASE | re.MULTILINE,
-)
+_MAX_SHOWN_LINES = 40
+UNKNOWN = ""
+"""In `seen`: the model knows of the file, but not what stands in it now."""
+
+
+class Stale(ToolError):
+    """A refusal that shows the model what stands in the file now."""
+
+    def __init__(self, text: str, seen: dict[str, str]) -> None:
+        super().__init__(text)
+        self.seen = seen
 
 
 class PlannedChange(msgspec.Struct, frozen=True):
@@ -29,21 +34,46 @@ class PlannedChange(msgspec.Struct, frozen=True):
     """None for a new file."""
     after: str
     """The whole new text, with its line ends."""
+    knows: str | None = None
+    """The text the model then believes to stand there; None when it has not read the rest."""
+    codec: Codec = Codec()
+    """For a new file."""
+    forgets: bool = False
+    """Whether what it believed before is of no use any more."""
 
     @property
     def diff(self) -> Diff:
+        """What changes."""
         before = self.before.text if self.before else ""
         return unified_diff(before, self.after, self.place.relative, created=self.before is None)
 
-    def make(self, note: str = "") -> ToolOutcome:
+    @property
+    def data(self) -> bytes:
+        """The bytes to write.
+
+        Raises:
+            ToolError: a character that the file's encoding does not have.
+        """
+        return self._encoded(self.after)
+
+    def check(self) -> None:
+        """Raise what `make` would raise for the text itself, before anybody is asked.
+
+        Raises:
+            ToolError: as `data`.
+        """
+        self._encoded(self.after)
+
+    def make(self, context: ToolContext, note: str = "") -> ToolOutcome:
         """Write it; `note` is added to what the model reads.
 
         Raises:
             ToolError: nothing was written, for the reason given.
         """
-        data = self._encoded()
+        from ..workspace.replace import write_atomic
+
         try:
-            write_atomic(self.place.real, self.place.shown, data, self.before.stamp if self.before else None)
+            write_atomic(self.place.real, self.place.shown, self.data, self.before.stamp if self.before else None)
         except FileError as error:
             raise ToolError(str(error)) from error
         diff = self.diff
@@ -52,50 +82,88 @@ class PlannedChange(msgspec.Struct, frozen=True):
         return ToolOutcome(
             text=f"{done} {self.place.shown}: {counts}.{note}",
             display=diff.text,
-            changes=(
-                FileChange(
-                    path=self.place.relative,
-                    kind="modified" if self.before else "created",
-                    added=diff.added,
-                    removed=diff.removed,
-                ),
-            ),
-            seen={self.place.real: content_hash(data)},
+            changes=(self.file_change(diff),),
+            seen=self.seen(context),
         )
 
-    def check(self) -> None:
-        """Raise what `make` would raise for the text itself, before anybody is asked.
+    def file_change(self, diff: Diff) -> FileChange:
+        """The change in figures."""
+        kind = "modified" if self.before else "created"
+        return FileChange(path=self.place.relative, kind=kind, added=diff.added, removed=diff.removed)  # type: ignore[arg-type]
 
-        Raises:
-            ToolError: a character that the file's encoding does not have.
-        """
-        self._encoded()
+    def seen(self, context: ToolContext) -> dict[str, str]:
+        """What to note about the model's knowledge once this is made; the content is kept for a merge."""
+        if self.forgets:
+            return {self.place.real: UNKNOWN}
+        if self.knows is None:
+            return {}
+        data = self._encoded(self.knows)
+        hash = content_hash(data)
+        context.known.keep(hash, data)
+        return {self.place.real: hash}
 
-    def _encoded(self) -> bytes:
-        codec = self.before.codec if self.before else Codec()
+    def _encoded(self, text: str) -> bytes:
+        codec = self.before.codec if self.before else self.codec
         try:
-            return codec.encode(self.after)
+            return codec.encode(text)
         except UnicodeEncodeError as error:
-            bad = self.after[error.start : error.start + 1]
+            bad = text[error.start : error.start + 1]
             raise ToolError(
                 f"{self.place.shown} is in {codec.shown}, which has no character {bad!r} (U+{ord(bad):04X})."
                 " Nothing was written."
             ) from error
 
 
-def refuse_elision(new: str, old: str, what: str) -> None:
-    """Refuse text in which a comment stands for code that was left out.
+def read_for_change(place: Resolved) -> TextFile:
+    """The file as it is.
 
     Raises:
-        ToolError: `new` has such a line and `old` has not.
+        ToolError: it cannot be read, or is not text.
     """
-    for found in _ELISION.finditer(new):
-        line = found.group().strip()
-        if line not in old and re.search(r"[a-z]", line, re.IGNORECASE):
-            raise ToolError(
-                f"{what} contains the line {line!r}, which stands for text that was left out and would be"
-                " lost. Nothing was written. Give the full text, or change only the part that differs."
-            )
+    try:
+        return read_text(place.real, place.shown)
+    except FileError as error:
+        raise ToolError(str(error)) from error
+
+
+def with_knowledge(
+    change: PlannedChange, context: ToolContext, redo: Callable[[str], str]
+) -> tuple[PlannedChange, str]:
+    """The change with what the model knows after it, and a sentence when others had changed the file.
+
+    `redo` does the same edit to another text or raises ToolError. When the model last knew another content, it
+    is shown what others did if that is short; else it will know the content it knew with its edit in it.
+    """
+    before = change.before
+    hash = context.seen.get(change.place.real)
+    if before is None or hash == before.hash:
+        return msgspec.structs.replace(change, knows=change.after), ""
+    if hash is None:
+        return change, ""
+    base = known_text(context, hash)
+    theirs = (
+        unified_diff(base, before.text, change.place.relative).text.split("\n")[2:] if base is not None else []
+    )
+    if base is not None and len(theirs) <= _MAX_SHOWN_LINES:
+        shown = "\n".join(theirs)
+        note = f" Others had changed the file since you last read it; their changes are kept:\n{shown}"
+        return msgspec.structs.replace(change, knows=change.after), note
+    note = (
+        " The file had changed since you last read it, in places other than these; read it again if that matters."
+    )
+    if base is None:
+        return change, note
+    try:
+        return msgspec.structs.replace(change, knows=redo(base)), note
+    except ToolError:
+        return msgspec.structs.replace(change, forgets=True), note
+
+
+def known_text(context: ToolContext, hash: str) -> str | None:
+    """A content the model knew, if it is still kept."""
+    data = context.known.get(hash) if hash else None
+    found = decode(data) if data is not None else None
+    return found[0] if found else None
 
 
 def refuse_unknown_encoding(file: TextFile, shown: str, *texts: str) -> None:
@@ -104,9 +172,17 @@ def refuse_unknown_encoding(file: TextFile, shown: str, *texts: str) -> None:
     Raises:
         ToolError: naming the encoding it looks like.
     """
-    if file.codec.guessed and not all(text.isascii() for text in texts):
+    if file.codec.guessed and not file.codec.evident and not all(text.isascii() for text in texts):
         raise ToolError(
             f"{shown} is not UTF-8 and does not declare its encoding (it looks like {file.codec.name}), so"
             " only ASCII text can be written to it safely. Nothing was written. Use ASCII, or convert it"
             f" first: iconv -f {file.codec.name} -t utf-8"
         )
+
+
+def short_diff(diff: str) -> str:
+    """The hunks of a diff, for the model; a long one is cut."""
+    lines = diff.split("\n")[2:]
+    if len(lines) <= _MAX_SHOWN_LINES:
+        return "\n".join(lines)
+    return "\n".join([*lines[:_MAX_SHOWN_LINES], "… (more; read the file to see it)"])

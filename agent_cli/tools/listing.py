@@ -1,17 +1,21 @@
 """`list_dir`: the tree of a folder, a few levels deep, with what is ignored marked and not entered."""
 
+import asyncio
 import os
+from itertools import islice
 from typing import Annotated
 
 import msgspec
 
 from ..protocol.actions import Action, ReadPath
+from ..workspace.agentignore import AgentIgnore
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
-from .ripgrep import Place, printable, ripgrep, search_place
+from .ripgrep import Place, ignored, printable, search_place
 
 _MAX_LINES = 500
 _MAX_PER_FOLDER = 200
 _MAX_DEPTH = 6
+_MAX_SCANNED = 50_000
 
 
 class ListParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,33 +47,28 @@ class ListDir:
         if place.argument != ".":
             raise ToolError(f"{place.where.shown} is a file; use read_file")
         depth = min(max(1, params.depth), _MAX_DEPTH)
-        tree = _Tree(place, await _ignored(context, place, depth))
+        marked = await ignored(context, place, f"--max-depth={depth}")
+        tree = _Tree(place, frozenset(marked or ()), AgentIgnore(context.workspace.roots))
         try:
-            tree.add(".", depth, 0)
+            await asyncio.to_thread(tree.add, ".", depth, 0)
         except OSError as error:
             raise ToolError(f"{place.where.shown}: {error.strerror or error}") from error
+        if marked is None:
+            tree.lines.append("[There are too many ignored files to mark them]")
         return ToolOutcome(
             text="\n".join(tree.lines or ["[The folder is empty]"]), display=f"{tree.count} entries"
         )
 
 
-async def _ignored(context: ToolContext, place: Place, depth: int) -> frozenset[str]:
-    """What ignore files hide; unknown where there is no ripgrep, and then nothing is marked."""
-    try:
-        found = await ripgrep(context, place, "--files", "--null", f"--max-depth={depth}")
-    except ToolError:
-        return frozenset()
-    return frozenset(found.skipped)
-
-
 class _Tree:
     """The lines of a listing while they are gathered."""
 
-    def __init__(self, place: Place, ignored: frozenset[str]) -> None:
+    def __init__(self, place: Place, ignored: frozenset[str], hidden: AgentIgnore) -> None:
         self.lines: list[str] = []
         self.count = 0
         self._root = place.folder
         self._ignored = ignored
+        self._hidden = hidden
 
     def add(self, folder: str, depth: int, level: int) -> None:
         """Add the entries of a folder, given relative to the root, and those below.
@@ -78,7 +77,11 @@ class _Tree:
             OSError: the folder cannot be read.
         """
         with os.scandir(self._root / folder) as scan:
-            entries = sorted(scan, key=lambda entry: entry.name)
+            entries = sorted(islice(scan, _MAX_SCANNED), key=lambda entry: entry.name)
+            unseen = next(scan, None) is not None
+        entries = self._open(folder, entries)
+        if unseen:
+            self._say(f"[The folder has more than {_MAX_SCANNED} entries; these are some of them]", level)
         for number, entry in enumerate(entries):
             if number >= (_MAX_PER_FOLDER if level else _MAX_LINES) or len(self.lines) >= _MAX_LINES:
                 self._say(
@@ -86,6 +89,17 @@ class _Tree:
                 )
                 return
             self._entry(entry, entry.name if folder == "." else f"{folder}/{entry.name}", depth, level)
+
+    def _open(self, folder: str, entries: "list[os.DirEntry[str]]") -> "list[os.DirEntry[str]]":
+        """Without those closed to the agent; beyond what can be shown none is judged."""
+        real = os.path.realpath(self._root / folder)
+        kept: list[os.DirEntry[str]] = []
+        for at, entry in enumerate(entries):
+            if len(kept) >= _MAX_LINES:
+                return [*kept, *entries[at:]]
+            if self._hidden.verdict(f"{real}/{entry.name}") is None:
+                kept.append(entry)
+        return kept
 
     def _entry(self, entry: "os.DirEntry[str]", path: str, depth: int, level: int) -> None:
         self.count += 1

@@ -76,32 +76,51 @@ class Matches(msgspec.Struct):
         return out
 
 
+def by_path(path: str) -> list[str]:
+    """A key that sorts paths folder by folder."""
+    return path.split("/")
+
+
 def collect(stdout: bytes, wanted: Callable[[str], bool] | None, limit: int) -> Matches:
-    """The first `limit` matches among files that are `wanted`; a last line that is torn does not count."""
+    """The first `limit` matches among files that are `wanted`, in the order of their paths; a last line that
+    is torn does not count."""
     decoder = msgspec.json.Decoder(_Event)
     matches = Matches(files={})
     room = _MAX_CHARS
-    for record in stdout.split(b"\n"):
-        if not record.startswith(b'{"type":"match"') and not record.startswith(b'{"type":"context"'):
-            continue
-        try:
-            event = decoder.decode(record)
-        except msgspec.DecodeError:
-            matches.more = True
-            break
-        path = os.fsdecode(event.data.path.raw()).removeprefix("./")
+    for path, block in _blocks(stdout, decoder):
         if wanted and not wanted(path):
             continue
-        is_match = event.type == "match"
-        if is_match and (matches.count >= limit or room <= 0):
-            matches.more = True
-            break
-        line = Line(event.data.line_number or 0, _excerpt(event.data), is_match)
-        room -= len(line.text) + 8
-        matches.count += is_match
-        matches.files.setdefault(path, []).append(line)
+        for record in block.split(b"\n")[1:]:
+            if not record.startswith((b'{"type":"match"', b'{"type":"context"')):
+                continue
+            try:
+                event = decoder.decode(record)
+            except msgspec.DecodeError:
+                matches.more = True
+                continue
+            is_match = event.type == "match"
+            if is_match and (matches.count >= limit or room <= 0):
+                matches.more = True
+                _drop_bare_context(matches)
+                return matches
+            line = Line(event.data.line_number or 0, _excerpt(event.data), is_match)
+            room -= len(line.text) + 8
+            matches.count += is_match
+            matches.files.setdefault(path, []).append(line)
     _drop_bare_context(matches)
     return matches
+
+
+def _blocks(stdout: bytes, decoder: "msgspec.json.Decoder[_Event]") -> list[tuple[str, bytes]]:
+    """The output of each file, which ripgrep writes in one piece, by path."""
+    found = []
+    for block in (b"\n" + stdout).split(b'\n{"type":"begin",')[1:]:
+        try:
+            event = decoder.decode(b'{"type":"begin",' + block.split(b"\n", 1)[0])
+        except msgspec.DecodeError:
+            continue
+        found.append((os.fsdecode(event.data.path.raw()).removeprefix("./"), block))
+    return sorted(found, key=lambda pair: by_path(pair[0]))
 
 
 def _drop_bare_context(matches: Matches) -> None:

@@ -21,7 +21,7 @@ def nearest_region(text: str, wanted: str) -> str:
     region = lines[start : start + len(sought)]
     same = [line.strip() for line in region] == [line.strip() for line in sought]
     verdict = "It differs in white space only" if same else "The nearest region is this"
-    shown = _visible(lines, start, min(len(sought), _MAX_SHOWN))
+    shown = _visible(lines, start, sought)
     return f"{verdict} (· is a space, → a tab, at the start and end of lines):\n{shown}"
 
 
@@ -62,9 +62,17 @@ def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
     return None if best is None else max(0, best - index)
 
 
-def _visible(lines: list[str], start: int, count: int) -> str:
-    first, last = max(0, start - 1), min(len(lines), start + count + 1)
-    return "\n".join(f"{number + 1}\t{_marked(lines[number])}" for number in range(first, last))
+def _visible(lines: list[str], start: int, sought: list[str]) -> str:
+    """The lines that differ from those sought and their neighbours, up to a number; … for lines between."""
+    end = min(len(lines), start + len(sought))
+    differing = [number for number in range(start, end) if lines[number] != sought[number - start]]
+    wanted = {near for number in differing for near in (number - 1, number, number + 1)} or {start}
+    numbers = sorted(number for number in wanted if 0 <= number < len(lines))[:_MAX_SHOWN]
+    out = []
+    for before, number in zip([numbers[0] - 1, *numbers], numbers, strict=False):
+        out += ["…"] if number > before + 1 else []
+        out.append(f"{number + 1}\t{_marked(lines[number])}")
+    return "\n".join(out)
 
 
 def _marked(line: str) -> str:

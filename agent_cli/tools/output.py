@@ -1,5 +1,5 @@
-"""A command's output on its way to its readers: made safe, shown live in small doses, kept for the model as
-head and tail, and kept whole in a file once it is too long for that."""
+"""Output on its way to its readers: made safe, shown live in small doses, kept for the model as head and
+tail, and kept whole in a file once it is too long for that. The one bound of every tool's result is here."""
 
 import asyncio
 import os
@@ -11,7 +11,10 @@ from pathlib import Path
 from ..protocol.sanitize import Sanitizer
 
 BUDGET = 30_000
-"""Characters of output the model gets."""
+"""Characters of a command's output the model gets."""
+MAX_RESULT_TOKENS = 12_500
+"""Of any tool's result, estimated; models with a small window get less."""
+_BYTES_PER_TOKEN = 4
 _HEAD_SHARE = 0.2
 _MAX_SPILL_BYTES = 64_000_000
 _LIVE_EVERY_S = 0.05
@@ -46,6 +49,43 @@ def _joined(head: str, tail: str, chars: int, breaks: int, where: str) -> str:
     return f"{head}{gap}[… {left_out} left out here{whole} …]\n{tail}"
 
 
+def result_tokens(text: str) -> int:
+    """Estimated tokens: four bytes of UTF-8 each, which holds for code as well as for scripts whose characters
+    take a token or so."""
+    return -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
+
+
+def bounded(text: str, max_tokens: int, where: str) -> str:
+    """`text`, or its head and tail when it has more than `max_tokens`; `where` says how to get the whole."""
+    tokens = result_tokens(text)
+    if tokens <= max_tokens:
+        return text
+    room = len(text) * max_tokens // tokens
+    tail = _tail(text, int(room * (1 - _HEAD_SHARE)))
+    return _joined(_head(text, int(room * _HEAD_SHARE)), tail, len(text), text.count("\n"), where)
+
+
+def spill_path(folder: Path, name: str) -> Path:
+    """Where the whole output of the call `name` is kept."""
+    plain = re.sub(r"[^\w.-]", "_", name)[:80].lstrip(".")
+    return folder / f"{plain or 'output'}.txt"
+
+
+def keep_whole(folder: Path, name: str, text: str) -> Path | None:
+    """Keep a long result in a file, unless there is one already; None when it cannot be kept."""
+    path = spill_path(folder, name)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "replace")[:_MAX_SPILL_BYTES])
+    except FileExistsError:
+        return path
+    except OSError:
+        return None
+    return path
+
+
 class OutputLog:
     """Takes a command's bytes as they come; never raises, whatever the disk does.
 
@@ -55,7 +95,7 @@ class OutputLog:
 
     def __init__(self, folder: Path, name: str, emit: Callable[[str], None], budget: int = BUDGET) -> None:
         self._folder = folder
-        self._name = re.sub(r"[^\w.-]", "_", name)[:80].lstrip(".") or "output"
+        self._wanted = spill_path(folder, name)
         self._budget = budget
         self._head = ""
         self._tail = ""
@@ -65,6 +105,8 @@ class OutputLog:
         self._live = _Live(emit)
         self._spill: int | None = None
         self._spilled_bytes = 0
+        self._read_bytes = 0
+        """How much of the file the model has been given, or told of."""
         self._closed = False
         self.path: Path | None = None
         """The file with the whole output, once there is one."""
@@ -80,6 +122,7 @@ class OutputLog:
             return
         self.last_at = time.monotonic()
         if self._closed:
+            self._tail = (self._tail + text)[-4 * self._budget :]
             self._write(text)
             return
         self._live.show(text)
@@ -109,6 +152,27 @@ class OutputLog:
             where = f"{where or 'nowhere'} ({self.error or 'its first 64 MB only'})"
         return _joined(self._head, tail, self._chars, self._breaks, where)
 
+    def goes_on(self) -> None:
+        """The call returns and its command runs on: what comes from now on is for `unread`."""
+        self.close(goes_on=True)
+        self._read_bytes = self._spilled_bytes
+        self._tail = ""
+
+    def unread(self) -> str:
+        """What has come since the model was last given something, bounded; it counts as given then."""
+        if self.path is None or self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
+            text, self._tail = self._tail, ""
+            return bounded(text, self._budget // _BYTES_PER_TOKEN, "")
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._read_bytes)
+                data = file.read(_MAX_SPILL_BYTES)
+        except OSError as error:
+            return f"[its output cannot be read: {error.strerror or error}]"
+        self._read_bytes += len(data)
+        self._tail = ""
+        return bounded(data.decode("utf-8", "replace"), self._budget // _BYTES_PER_TOKEN, str(self.path))
+
     def _keep(self, text: str) -> None:
         was_short = self._chars <= self._budget
         self._chars += len(text)
@@ -131,7 +195,7 @@ class OutputLog:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for suffix in ("", *(f"-{os.urandom(4).hex()}" for _ in range(3))):
-                path = self._folder / f"{self._name}{suffix}.txt"
+                path = self._wanted.with_stem(f"{self._wanted.stem}{suffix}")
                 if not path.exists():
                     break
             self._spill = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,5 +1,6 @@
-"""`read_file`: a page of a text file with line numbers, or a picture."""
+"""`read_file`: a page of a text file with line numbers, a picture, or a document made readable."""
 
+import asyncio
 import os
 from typing import Annotated
 
@@ -7,35 +8,41 @@ import msgspec
 
 from ..protocol.actions import Action, ReadPath
 from ..protocol.messages import Image
-from ..workspace.files import FileError, open_regular, read_bytes
-from ..workspace.pages import Page, read_page
+from ..workspace.coverage import Coverage
+from ..workspace.files import FileError, content_hash, open_regular, read_bytes
+from ..workspace.pages import PAGE_BYTES, Page, Part, read_page, read_part
 from ..workspace.paths import Resolved
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from .output import counted
+from .pictures import MAX_FILE_BYTES, PictureError, fit, picture_kind
 
-_MAX_IMAGE_BYTES = 5_000_000
-_THREAD_FROM_BYTES = 4_000_000
-_PICTURES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
+_BYTES_PER_TOKEN = 3.6
+"""A little less than the bound counts with, which leaves room for line numbers and notes."""
+_THREAD_FROM_BYTES = 2_000_000
+_HEAD_BYTES = 1024
 
 
 class ReadParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `read_file` takes."""
 
     path: str
-    offset: Annotated[int, msgspec.Meta(description="First line, from 1")] = 1
-    limit: Annotated[int, msgspec.Meta(description="Number of lines")] = 2000
+    offset: Annotated[int, msgspec.Meta(description="First line, cell or page, from 1")] = 1
+    limit: Annotated[int, msgspec.Meta(description="Number of lines, cells or pages")] = 2000
+    column: Annotated[
+        int, msgspec.Meta(description="Show only the line `offset`, from this character (from 1)")
+    ] = 0
 
 
 class ReadFile:
-    """Reads; records the hash of what it saw, which is what allows a later overwrite."""
+    """Reads; once the whole of a file was shown, records its hash, which is what allows an overwrite."""
 
     name = "read_file"
     Params = ReadParams
     editable = ""
+
+    def __init__(self, page_bytes: int = PAGE_BYTES) -> None:
+        self._page_bytes = page_bytes
+        self._coverage = Coverage()
 
     def title(self, params: ReadParams) -> str:
         return params.path
@@ -53,74 +60,115 @@ class ReadFile:
             raise ToolError(f"{place.shown} is a directory; use list_dir to see what is in it")
         first, limit = max(1, params.offset), max(1, params.limit)
         try:
-            media_type, size_bytes = _looked_at(place)
-            if media_type:
-                return _image(place, media_type)
-            page = await _page(place, size_bytes, first, limit)
+            kind, size_bytes = _looked_at(place)
+            if params.column > 0 and kind in ("text", "notebook"):
+                return await self._part(context, place, size_bytes, first, params.column)
+            if kind == "picture":
+                return await _picture(place)
+            if kind == "pdf":
+                from .pdf import read_pdf
+
+                return await read_pdf(context, place, first, limit, self._page(context))
+            if kind == "notebook" and (outcome := await self._notebook(context, place, first, limit)):
+                return outcome
+            return await self._text(context, place, size_bytes, first, limit)
         except FileError as error:
             raise ToolError(str(error)) from error
+
+    def _page(self, context: ToolContext) -> int:
+        """Bytes of a page: a small window gets small ones, so that none is cut afterwards."""
+        return min(self._page_bytes, int(_BYTES_PER_TOKEN * context.max_tokens()))
+
+    async def _text(
+        self, context: ToolContext, place: Resolved, size_bytes: int, first: int, limit: int
+    ) -> ToolOutcome:
+        arguments = (place.real, place.shown, first, limit, self._page(context))
+        large = size_bytes >= _THREAD_FROM_BYTES
+        page = await asyncio.to_thread(read_page, *arguments) if large else read_page(*arguments)
         if first > max(1, page.total or first):
             raise ToolError(f"{place.shown} has {page.total} lines; there is no line {first}")
+        complete = self._coverage.page(place.real, page)
+        if page.data is not None and page.hash and len(page.lines) == page.total and not page.shortened:
+            context.known.keep(page.hash, page.data)
         return ToolOutcome(
             text=_numbered(page, place),
             display=_summary(page),
-            seen={place.real: page.hash} if page.hash else {},
+            seen={place.real: page.hash} if complete and page.hash else {},
         )
 
+    async def _part(
+        self, context: ToolContext, place: Resolved, size_bytes: int, line: int, column: int
+    ) -> ToolOutcome:
+        arguments = (place.real, place.shown, line, column, self._page(context))
+        large = size_bytes >= _THREAD_FROM_BYTES
+        part = await asyncio.to_thread(read_part, *arguments) if large else read_part(*arguments)
+        if part.length is not None and column > max(1, part.length):
+            raise ToolError(
+                f"Line {line} of {place.shown} has {counted(part.length, 'character')}; there is none at {column}"
+            )
+        complete = self._coverage.part(place.real, part)
+        seen = {place.real: part.hash} if complete and part.hash else {}
+        return ToolOutcome(text=_part_text(part, place), display=f"a part of line {line}", seen=seen)
 
-async def _page(place: Resolved, size_bytes: int, first: int, limit: int) -> Page:
-    """A large file is read in a thread, so that the program stays responsive."""
-    if size_bytes < _THREAD_FROM_BYTES:
-        return read_page(place.real, place.shown, first, limit)
-    import asyncio
+    async def _notebook(self, context: ToolContext, place: Resolved, first: int, limit: int) -> ToolOutcome | None:
+        """None when it is no notebook inside; then it is text."""
+        from . import notebook
 
-    return await asyncio.to_thread(read_page, place.real, place.shown, first, limit)
+        data, _ = await asyncio.to_thread(read_bytes, place.real, place.shown)
+        found = await asyncio.to_thread(notebook.parse, data)
+        if found is None:
+            return None
+        if first > max(1, len(found.cells)):
+            raise ToolError(f"{place.shown} has {counted(len(found.cells), 'cell')}; there is no cell {first}")
+        shown = notebook.render(found, place, first, limit, self._page(context))
+        seen = {place.real: content_hash(data)} if shown.complete else {}
+        return ToolOutcome(text=shown.text, display=counted(shown.total, "cell"), seen=seen)
 
 
 def _looked_at(place: Resolved) -> tuple[str, int]:
-    """The media type of a picture that models can see, empty for anything else; and the size in bytes."""
+    """What the file is by its beginning and name, and its size in bytes."""
     fd, status = open_regular(place.real, place.shown)
     try:
-        head = os.read(fd, 16)
+        head = os.read(fd, _HEAD_BYTES)
     finally:
         os.close(fd)
-    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-        return "image/webp", status.st_size
-    kind = next((kind for magic, kind in _PICTURES.items() if head.startswith(magic)), "")
-    return kind, status.st_size
+    if picture_kind(head):
+        return "picture", status.st_size
+    if b"%PDF-" in head and b"\n" not in head[: head.index(b"%PDF-")].strip():
+        return "pdf", status.st_size
+    return "notebook" if place.real.endswith(".ipynb") else "text", status.st_size
 
 
-def _image(place: Resolved, media_type: str) -> ToolOutcome:
+async def _picture(place: Resolved) -> ToolOutcome:
     import base64
 
     try:
-        data, _ = read_bytes(place.real, place.shown, _MAX_IMAGE_BYTES)
+        data, _ = await asyncio.to_thread(read_bytes, place.real, place.shown, MAX_FILE_BYTES)
     except FileError as error:
-        raise FileError(f"{error}; a picture can be shown up to that size, so make a smaller copy") from error
-    text = f"[{place.shown}: {media_type}, {len(data)} bytes; the picture is attached]"
-    image = Image(media_type, base64.b64encode(data).decode("ascii"))
-    return ToolOutcome(text=text, images=(image,))
+        raise FileError(f"{error}; make a smaller copy of the picture to see it") from error
+    try:
+        fitted = await asyncio.to_thread(fit, data)
+    except PictureError as error:
+        raise ToolError(f"The picture {place.shown} cannot be shown: {error}") from error
+    image = Image(fitted.media_type, base64.b64encode(fitted.data).decode("ascii"))
+    return ToolOutcome(text=f"[{place.shown}: {fitted.told}; it is attached]", images=(image,))
 
 
 def _numbered(page: Page, place: Resolved) -> str:
-    notes = _notes(page, place)
     if not page.lines:
         return f"[{place.shown} is empty]"
     lines = [f"{number}\t{line}" for number, line in enumerate(page.lines, page.first)]
-    return "\n".join([*lines, *(f"[{note}]" for note in notes)])
+    return "\n".join([*lines, *(f"[{note}]" for note in _notes(page, place))])
 
 
 def _notes(page: Page, place: Resolved) -> list[str]:
     notes = []
     last = page.first + len(page.lines) - 1
-    if page.total is None or last < page.total:
-        total = page.total or f"a file of {page.size_bytes} bytes, too large to count"
-        call = msgspec.json.encode({"path": place.shown, "offset": last + 1}).decode()
-        notes.append(f"Lines {page.first}-{last} of {total} shown. To go on: read_file {call}")
     if page.shortened:
+        lines = ", ".join(map(str, page.shortened[:5])) + (" …" if len(page.shortened) > 5 else "")
         notes.append(
-            f"{page.shortened} long lines are shown without their middle; to see it: grep, or shell with"
-            " sed -n 'LINEp' FILE | cut -c FROM-TO"
+            f"Long lines without their middle: {lines}. To see one whole:"
+            f" read_file {_call(place, offset=page.shortened[0], column=1)}"
         )
     if page.guessed:
         notes.append(f"Not UTF-8; shown as {page.encoding}, which is a guess")
@@ -128,7 +176,25 @@ def _notes(page: Page, place: Resolved) -> list[str]:
         notes.append(f"Encoding: {page.encoding}; it is kept by edits")
     if page.crlf:
         notes.append("Line ends are CRLF; write \\n in edits, they are kept")
+    if page.total is None or last < page.total:
+        total = page.total or f"a file of {page.size_bytes} bytes, too large to count"
+        notes.append(
+            f"Lines {page.first}-{last} of {total} shown. To go on: read_file {_call(place, offset=last + 1)}"
+        )
     return notes
+
+
+def _part_text(part: Part, place: Resolved) -> str:
+    last = part.column + len(part.text) - 1
+    of = f" of {part.length}" if part.length is not None else ""
+    note = f"Line {part.line}, characters {part.column}-{last}{of}"
+    if part.length is None or last < part.length:
+        note += f". To go on: read_file {_call(place, offset=part.line, column=last + 1)}"
+    return f"{part.text}\n[{note}]"
+
+
+def _call(place: Resolved, **arguments: int) -> str:
+    return msgspec.json.encode({"path": place.shown, **arguments}).decode()
 
 
 def _summary(page: Page) -> str:

@@ -10,12 +10,18 @@ import msgspec
 from .ask import AskUser
 from .base import Tool, ToolError, UnknownTool, describe
 from .edit import EditFile
+from .finish import Finish
+from .jobs import JobsTool
 from .listing import ListDir
+from .patch import ApplyPatch
 from .plan import UpdatePlan
 from .read import ReadFile
+from .recall import Recall
+from .repo_map import RepoMap
 from .schema import fields_in_words, object_schema
 from .search import Glob, Grep
 from .shell import Shell
+from .web import WebFetch
 from .write import WriteFile
 
 _NOTHING_RUN = "Nothing was run."
@@ -64,7 +70,7 @@ class Registry:
         """
         tool = self._tools.get(name)
         if tool is None:
-            raise UnknownTool(self._unknown(name))
+            raise UnknownTool(f"{self.unknown(name)} {_NOTHING_RUN}")
         arguments = _object(name, arguments_json)
         try:
             return tool, msgspec.convert(arguments, tool.Params, strict=False)
@@ -76,12 +82,13 @@ class Registry:
                 f"Wrong arguments for {name}: {error}. Its fields: {fields_in_words(tool.Params)}. {_NOTHING_RUN}"
             ) from error
 
-    def _unknown(self, name: str) -> str:
+    def unknown(self, name: str) -> str:
+        """That there is no such tool, and which was probably meant."""
         import difflib
 
         near = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"The tools are: {', '.join(self._tools)}."
-        return f"There is no tool named {name!r}. {hint} {_NOTHING_RUN}"
+        return f"There is no tool named {name!r}. {hint}"
 
 
 def _object(name: str, text: str) -> dict[str, Any]:
@@ -135,21 +142,63 @@ def _from_text(value: Any) -> Any:
         return value
 
 
-def default_registry(enabled: tuple[str, ...] = (), interactive: bool = True) -> Registry:
-    """All tools, or those named in `enabled`; `ask_user` only where somebody can answer.
+def built_in(private_hosts: tuple[str, ...] = ()) -> tuple[Tool, ...]:
+    """Every tool of ours, in the order the model is told of them."""
+    return (
+        ReadFile(), ListDir(), Glob(), Grep(), RepoMap(), EditFile(), WriteFile(), ApplyPatch(), Shell(),
+        JobsTool(), Recall(), WebFetch(private_hosts), UpdatePlan(), AskUser(), Finish(),
+    )  # fmt: skip
+
+
+PRESETS: dict[str, tuple[str, ...]] = {
+    "core": ("read_file", "list_dir", "glob", "grep", "edit_file", "write_file", "shell", "jobs", "ask_user"),
+    "read-only": (
+        "read_file", "list_dir", "glob", "grep", "repo_map", "recall", "update_plan", "ask_user", "finish",
+    ),
+    "full": (),
+}  # fmt: skip
+"""Selections of tools by name; empty stands for all there are."""
+
+
+def default_registry(
+    enabled: tuple[str, ...] = (),
+    interactive: bool = True,
+    extra: Iterable[Tool] = (),
+    private_hosts: tuple[str, ...] = (),
+) -> Registry:
+    """The tools chosen by `enabled`, see `chosen`; `ask_user` only where somebody can answer. `private_hosts`
+    may be fetched from although they are not of the open network.
 
     Raises:
-        ToolError: `enabled` names a tool that does not exist.
+        ToolError: `enabled` names a tool that does not exist, or an extra tool bears the name of another.
     """
-    tools: tuple[Tool, ...] = (
-        ReadFile(), ListDir(), Glob(), Grep(), EditFile(), WriteFile(), Shell(), UpdatePlan(), AskUser(),
-    )  # fmt: skip
-    everything = Registry(tools)
-    for name in enabled:
-        if everything.get(name) is None:
-            raise ToolError(everything._unknown(name).removesuffix(f" {_NOTHING_RUN}"))
-    return Registry(
-        tool
-        for tool in tools
-        if (not enabled or tool.name in enabled) and (interactive or tool.name != AskUser.name)
-    )
+    tools = built_in(private_hosts)
+    names = {tool.name for tool in tools}
+    for tool in extra:
+        if tool.name in names:
+            raise ToolError(f"There are two tools named {tool.name!r}; leave one out or rename it.")
+        names.add(tool.name)
+        tools = (*tools, tool)
+    wanted = chosen(enabled, Registry(tools))
+    return Registry(tool for tool in tools if tool.name in wanted and (interactive or tool.name != AskUser.name))
+
+
+def chosen(enabled: tuple[str, ...], known: Registry) -> frozenset[str]:
+    """The names that a selection stands for: tools and presets in any order, `-NAME` to leave one out; only
+    such, or nothing at all, begins with every tool.
+
+    Raises:
+        ToolError: one of them is not known.
+    """
+    names: set[str] = set()
+    without: set[str] = set()
+    for word in enabled:
+        name = word.removeprefix("-")
+        if name not in PRESETS and known.get(name) is None:
+            raise ToolError(known.unknown(name) + f" Presets: {', '.join(PRESETS)}.")
+        (without if word.startswith("-") else names).update(_meant(name, known))
+    return frozenset((names or set(known.names)) - without)
+
+
+def _meant(name: str, known: Registry) -> tuple[str, ...]:
+    return (PRESETS[name] or known.names) if name in PRESETS else (name,)

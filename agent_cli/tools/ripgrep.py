@@ -1,9 +1,12 @@
 """Calling ripgrep: where it is, the arguments every search shares, and what it says it left out.
 
 Ignore files are respected; what they hide is read from ripgrep's own log, which names each ignored file or
-folder once and costs nothing, because nothing below it is visited.
+folder once. Writing that log is slow where thousands of single files are ignored, so a second ripgrep, which
+only walks, writes it beside the search and is not waited for long.
 """
 
+import asyncio
+import contextlib
 import os
 import re
 import sys
@@ -11,17 +14,23 @@ from pathlib import Path
 
 import msgspec
 
-from ..sandbox.process import Completed, ProcessError
+from ..sandbox.process import Completed, OverdueError, ProcessError
+from ..workspace.agentignore import AgentIgnore
 from ..workspace.paths import Resolved
 from .base import ToolContext, ToolError, locate
 
-_TIMEOUT_S = 30.0
+TIMEOUT_S = 30.0
 MAX_OUTPUT_BYTES = 8_000_000
-_IGNORING = re.compile(
-    rb"ignoring (?:\./)?(.+?): Ignore\(IgnoreMatch\(Gitignore\(Glob \{ from: (?!Some\(\"/dev/stdin\"\))"
-)
-_SHARED = ("--no-config", "--hidden", "--no-require-git", "--glob=!.git", "--color=never", "--debug")
+_LOG_GRACE_S = 0.3
+"""How long the log may take beyond the search."""
+_LOG_TIMEOUT_S = 10.0
+_IGNORING = re.compile(rb"ignoring (?:\./)?(.+?): Ignore\(IgnoreMatch\(Gitignore\(Glob \{ from: ")
+_SHARED = ("--no-config", "--hidden", "--glob=!.git", "--color=never")
+_QUIETLY = ("/bin/sh", "-c", 'exec "$@" >/dev/null', "sh")
+_ABOUT_A_FILE = re.compile(r"rg: .+ \(os error \d+\)$|rg: .+: (?:File system loop|.*line \d+)")
 _MAX_NAMED = 5
+TIMED_OUT = 124
+"""The exit code of a run that was stopped in the middle."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -41,9 +50,12 @@ class Found(msgspec.Struct, frozen=True):
 
     stdout: bytes
     cut: bool
-    """There was more than `MAX_OUTPUT_BYTES`."""
-    skipped: tuple[str, ...]
-    """Files and folders that ignore files hide, relative to the place's folder."""
+    """There was more than `MAX_OUTPUT_BYTES`, or time ran out."""
+    late: bool
+    """Time ran out; this is what was found until then."""
+    skipped: tuple[str, ...] | None
+    """Files and folders that ignore files hide, relative to the place's folder; None where listing them would
+    have taken too long."""
     errors: tuple[str, ...]
     """What could not be read."""
 
@@ -70,35 +82,90 @@ async def ripgrep(context: ToolContext, place: Place, *arguments: str, only: str
     """Run a search. `only` is the text of a last-rank ignore file, which narrows what is searched.
 
     Raises:
-        ToolError: a bad pattern, too slow, or no ripgrep.
+        ToolError: a bad pattern, nothing found in time, or no ripgrep.
     """
-    argv = [_program(), *_SHARED, *(["--ignore-file=/dev/stdin"] if only else []), *arguments, place.argument]
+    log = asyncio.ensure_future(ignored(context, place))
     try:
-        done = await context.processes.run(
+        done = await _search(context, place, arguments, only)
+        if not log.done():
+            await asyncio.wait({log}, timeout=_LOG_GRACE_S)
+        skipped = log.result() if log.done() else None
+    finally:
+        log.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ToolError):
+            await log
+    return _found(done, skipped)
+
+
+async def _search(context: ToolContext, place: Place, arguments: tuple[str, ...], only: str) -> Completed:
+    closed = AgentIgnore(context.workspace.roots).list_of(str(place.folder)) if place.argument == "." else None
+    argv = [
+        _program(),
+        *_shared(place),
+        *([f"--ignore-file={closed}"] if closed and _is_root(place, context) else []),
+        *(["--ignore-file=/dev/stdin"] if only else []),
+        *arguments,
+        place.argument,
+    ]
+    try:
+        return await context.processes.run(
             argv,
             cwd=place.folder,
             input=only.encode(),
-            timeout_s=_TIMEOUT_S,
+            timeout_s=TIMEOUT_S,
             max_output_bytes=MAX_OUTPUT_BYTES,
         )
     except ProcessError as error:
         raise ToolError(f"The search could not start: {error}") from error
-    except TimeoutError as error:
-        raise ToolError(f"The search took longer than {_TIMEOUT_S:g} s; search a smaller folder.") from error
-    return _found(done)
+    except OverdueError as error:
+        if error.so_far.stdout:
+            return msgspec.structs.replace(error.so_far, exit_code=TIMED_OUT)
+        raise ToolError(
+            f"The search found nothing within {TIMEOUT_S:g} s and was stopped; search a smaller folder."
+        ) from error
 
 
-def _found(done: Completed) -> Found:
-    errors = [line for line in done.stderr.split(b"\n") if line and b"DEBUG|" not in line]
-    said = b"\n".join(errors).decode("utf-8", "replace")
-    if done.exit_code == 2 and not done.stdout:
+def _shared(place: Place) -> tuple[str, ...]:
+    """Outside of any repository ignore files count as well; inside, they end at the border of the next one."""
+    upwards = (place.folder, *place.folder.parents)
+    inside = any(os.path.lexists(folder / ".git") for folder in upwards)
+    return _SHARED if inside else (*_SHARED, "--no-require-git")
+
+
+def _is_root(place: Place, context: ToolContext) -> bool:
+    """Whether ripgrep would read the folder's access list as it is meant: relative to this folder, and with
+    nothing above it that has a word on the same files."""
+    return place.folder in context.workspace.roots
+
+
+async def ignored(context: ToolContext, place: Place, *arguments: str) -> tuple[str, ...] | None:
+    """What ignore files hide below a folder, relative to it; None where that took too long."""
+    if place.argument != ".":
+        return ()
+    argv = [*_QUIETLY, _program(), *_shared(place), "--debug", "--files", "--threads=1", *arguments, "."]
+    try:
+        done = await context.processes.run(
+            argv, cwd=place.folder, timeout_s=_LOG_TIMEOUT_S, max_output_bytes=MAX_OUTPUT_BYTES
+        )
+    except (ProcessError, TimeoutError):
+        return None
+    names = (os.fsdecode(line.group(1)) for line in _IGNORING.finditer(done.stderr))
+    hidden = AgentIgnore(context.workspace.roots)
+    return tuple(sorted(name for name in names if hidden.verdict(str(place.folder / name)) is None))
+
+
+def _found(done: Completed, skipped: tuple[str, ...] | None) -> Found:
+    said = done.stderr.decode("utf-8", "replace")
+    lines = [line for line in said.split("\n") if line.startswith("rg: ")]
+    late = done.exit_code == TIMED_OUT
+    if done.exit_code == 2 and not done.stdout and not all(map(_ABOUT_A_FILE.match, lines or [""])):
         raise ToolError(_bad_pattern(said))
-    skipped = (found.group(1) for found in map(_IGNORING.search, done.stderr.split(b"\n")) if found)
     return Found(
         done.stdout,
-        done.cut,
-        tuple(sorted(os.fsdecode(name) for name in skipped)),
-        tuple(line.removeprefix("rg: ") for line in said.split("\n") if line.startswith("rg: ")),
+        done.cut or late,
+        late,
+        skipped,
+        tuple(line.removeprefix("rg: ") for line in lines),
     )
 
 
@@ -111,13 +178,21 @@ def _bad_pattern(said: str) -> str:
 
 
 def skipped_note(found: Found, place: Place) -> list[str]:
-    """One line that names what ignore files hide; none when that is nothing."""
-    if not found.skipped:
-        return []
-    names = [printable(place.prefix + name) for name in found.skipped[:_MAX_NAMED]]
-    more = len(found.skipped) - len(names)
-    rest = f" and {more} more" if more else ""
-    return [f"[{len(found.skipped)} ignored files or folders skipped: {', '.join(names)}{rest}]"]
+    """Lines that say what is missing: by lack of time, and because ignore files hide it."""
+    notes = []
+    if found.late:
+        notes.append(
+            f"[Stopped after {TIMEOUT_S:g} s: this is what was found until then."
+            " Search a smaller folder for the rest]"
+        )
+    if found.skipped is None:
+        notes.append("[What ignore files hide was skipped; listing that takes too long here]")
+    elif found.skipped:
+        names = [printable(place.prefix + name) for name in found.skipped[:_MAX_NAMED]]
+        more = len(found.skipped) - len(names)
+        rest = f" and {more} more" if more else ""
+        notes.append(f"[{len(found.skipped)} ignored files or folders skipped: {', '.join(names)}{rest}]")
+    return notes
 
 
 def printable(name: str) -> str:

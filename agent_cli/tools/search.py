@@ -1,5 +1,6 @@
 """`grep` and `glob`: finding text and files with ripgrep, in bounded portions."""
 
+import asyncio
 import os
 import re
 from collections.abc import Callable
@@ -8,9 +9,10 @@ from typing import Annotated
 import msgspec
 
 from ..protocol.actions import Action, ReadPath
+from ..workspace.agentignore import AgentIgnore
 from . import globs
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
-from .matches import Matches, collect
+from .matches import Matches, by_path, collect
 from .output import counted
 from .ripgrep import Found, Place, printable, ripgrep, search_place, skipped_note
 
@@ -57,7 +59,7 @@ class Grep:
         only = globs.ignore_file(params.glob) if params.glob and place.argument == "." else ""
         found = await ripgrep(context, place, *_arguments(params, limit), only=only)
         if params.files_only:
-            names = _names(found, wanted)
+            names = sorted(_names(found, wanted), key=by_path)
             outcome = _files_outcome(
                 [place.prefix + name for name in names], limit, found, place, "files have matches"
             )
@@ -74,13 +76,15 @@ class _Shown:
         self._context = context
         self._place = place
         self._wanted = wanted
+        self._hidden = AgentIgnore(context.workspace.roots)
         self._known: dict[str, bool] = {}
 
     def __call__(self, name: str) -> bool:
         if self._wanted is not None and not self._wanted(name):
             return False
         if self._place.argument == "." and name not in self._known:
-            self._known[name] = self._context.may_show(os.path.realpath(self._place.folder / name))
+            real = os.path.realpath(self._place.folder / name)
+            self._known[name] = self._hidden.verdict(real) is None and self._context.may_show(real)
         return self._known.get(name, True)
 
     def told(self, outcome: ToolOutcome) -> ToolOutcome:
@@ -88,12 +92,12 @@ class _Shown:
         kept = sum(not shown for shown in self._known.values())
         if not kept:
             return outcome
-        note = f"[Matches in {counted(kept, 'file')} are kept back by permission rules]"
+        note = f"[Matches in {counted(kept, 'file')} are kept back by permission rules or .agentignore]"
         return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
 
 
 def _arguments(params: GrepParams, limit: int) -> list[str]:
-    arguments = ["--engine=auto", "--sort=path"]
+    arguments = ["--engine=auto"]
     if params.ignore_case:
         arguments.append("--ignore-case")
     if "\\n" in params.pattern or "\n" in params.pattern:
@@ -155,10 +159,11 @@ class Glob:
         pattern = params.pattern.strip().removeprefix(f"{place.folder}/")
         if not pattern:
             raise ToolError("The pattern is empty.")
-        found = await ripgrep(context, place, "--files", "--null")
-        names = _newest_first(_names(found, _matcher(pattern)), place)
+        wanted = _matcher(pattern)
+        found = await ripgrep(context, place, "--files", "--null", only=globs.ignore_file(pattern))
         limit = min(max(1, params.limit), _MAX_LIMIT)
-        return _files_outcome([place.prefix + name for name in names], limit, found, place, "files, newest first")
+        names = await asyncio.to_thread(_newest_open, _names(found, wanted), place, context, limit)
+        return _files_outcome(names, limit, found, place, "files, newest first")
 
 
 def _files_outcome(names: list[str], limit: int, found: Found, place: Place, what: str) -> ToolOutcome:
@@ -179,14 +184,25 @@ def _names(found: Found, wanted: Callable[[str], bool] | None) -> list[str]:
     return [name for name in names if wanted is None or wanted(name)]
 
 
-def _newest_first(names: list[str], place: Place) -> list[str]:
+def _newest_open(names: list[str], place: Place, context: ToolContext, limit: int) -> list[str]:
+    """Paths to show, the newest first and those closed to the agent left out; beyond `limit` nothing is
+    looked at, only counted."""
+
     def age(name: str) -> float:
         try:
             return -os.lstat(place.folder / name).st_mtime
         except OSError:
             return 0.0
 
-    return [name for _, name in sorted((age(name), name) for name in names[:_MAX_STATTED])]
+    hidden = AgentIgnore(context.workspace.roots)
+    ordered = [name for _, name in sorted((age(name), name) for name in names[:_MAX_STATTED])]
+    shown: list[str] = []
+    for at, name in enumerate(ordered):
+        if len(shown) >= limit:
+            return [*shown, *(place.prefix + each for each in [*ordered[at:], *names[_MAX_STATTED:]])]
+        if hidden.verdict(os.path.realpath(place.folder / name)) is None:
+            shown.append(place.prefix + name)
+    return shown
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:

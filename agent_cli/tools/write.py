@@ -1,4 +1,5 @@
-"""`write_file`: a whole file, new or replaced. Replacing needs to have seen what is replaced."""
+"""`write_file`: a whole file, new or replaced. Replacing needs to have seen what is replaced; what others changed
+meanwhile is merged, or shown."""
 
 import os
 from typing import Annotated
@@ -6,11 +7,14 @@ from typing import Annotated
 import msgspec
 
 from ..protocol.actions import Action, WritePath
-from ..workspace.files import FileError, TextFile, read_text, stamp_of
+from ..workspace.diff import unified_diff
+from ..workspace.files import TextFile, stamp_of
 from ..workspace.paths import Resolved
 from ..workspace.splice import line_end_of
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
-from .change import PlannedChange, refuse_elision, refuse_unknown_encoding
+from .change import PlannedChange, Stale, known_text, read_for_change, refuse_unknown_encoding
+
+_MAX_SHOWN_LINES = 120
 
 
 class WriteParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,6 +22,7 @@ class WriteParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     path: str
     content: Annotated[str, msgspec.Meta(description="The whole file")]
+    may_shrink: Annotated[bool, msgspec.Meta(description="Much of the old content is meant to go")] = False
 
 
 class WriteFile:
@@ -35,42 +40,84 @@ class WriteFile:
         return (WritePath(place.real, place.shown),)
 
     async def preview(self, params: WriteParams, context: ToolContext) -> Preview:
-        change = _planned(params, context)
+        try:
+            change, _ = _planned(params, context)
+        except Stale as stale:
+            context.seen.update(stale.seen)
+            raise
         change.check()
         return Preview(change.diff.text or "No change.", kind="diff")
 
     async def run(self, params: WriteParams, context: ToolContext) -> ToolOutcome:
-        change = _planned(params, context)
+        try:
+            change, note = _planned(params, context)
+        except Stale as stale:
+            return ToolOutcome(text=str(stale), ok=False, seen=stale.seen)
         if change.before and change.before.text == change.after:
             text = f"{change.place.shown} has exactly this content already; nothing was written."
-            return ToolOutcome(text=text, seen={change.place.real: change.before.hash})
-        return change.make()
+            return ToolOutcome(text=text, seen=change.seen(context))
+        return change.make(context, note)
 
 
-def _planned(params: WriteParams, context: ToolContext) -> PlannedChange:
+def _planned(params: WriteParams, context: ToolContext) -> tuple[PlannedChange, str]:
+    from .losses import refuse_elision, refuse_shrinking
+
     place = locate(context, params.path)
     if params.path.endswith(os.sep) or os.path.isdir(place.real):
         raise ToolError(f"{place.shown} is a directory")
     if stamp_of(place.real) is None:
-        return PlannedChange(place, None, params.content)
-    before = _seen_before(place, context)
-    refuse_unknown_encoding(before, place.shown, params.content)
-    refuse_elision(params.content, before.text, "The content")
-    return PlannedChange(place, before, _like(before.text, params.content))
-
-
-def _seen_before(place: Resolved, context: ToolContext) -> TextFile:
-    """The file as it is, provided that the model knows it."""
+        return PlannedChange(place, None, params.content, params.content), ""
     try:
-        before = read_text(place.real, place.shown)
-    except FileError as error:
+        before = read_for_change(place)
+    except ToolError as error:
         raise ToolError(f"{error}; it was not overwritten") from error
-    known = context.seen.get(place.real)
-    if known is None and before.text:
+    base = _base(place, before, context)
+    content = _like(base, params.content.removeprefix("\ufeff") if before.codec.bom else params.content)
+    refuse_unknown_encoding(before, place.shown, content)
+    refuse_elision(content, base, "The content")
+    if not params.may_shrink:
+        refuse_shrinking(base, content, place.shown)
+    if base == before.text:
+        return PlannedChange(place, before, content, content), ""
+    return _merged(place, before, base, content, context)
+
+
+def _base(place: Resolved, before: TextFile, context: ToolContext) -> str:
+    """The content the new one was made from: the one the model knows."""
+    hash = context.seen.get(place.real)
+    if hash == before.hash or not before.text:
+        return before.text
+    if hash is None:
         raise ToolError(f"{place.shown} exists and you have not read it. Read it before you replace it.")
-    if known is not None and known != before.hash:
+    base = known_text(context, hash)
+    if base is None:
         raise ToolError(f"{place.shown} has changed since you read it. Read it again before you replace it.")
-    return before
+    return base
+
+
+def _merged(
+    place: Resolved, before: TextFile, base: str, content: str, context: ToolContext
+) -> tuple[PlannedChange, str]:
+    """The new content with what others changed since in it, if that is elsewhere."""
+    from ..workspace.merge import merged
+
+    both = merged(base, content, before.text)
+    theirs = unified_diff(base, before.text, place.relative).text.split("\n")[2:]
+    shown = "\n".join(theirs[:_MAX_SHOWN_LINES])
+    whole = len(theirs) <= _MAX_SHOWN_LINES
+    if both is not None:
+        note = f" Others had changed the file since you last read it; their changes were kept:\n{shown}"
+        return PlannedChange(place, before, both, both if whole else content), note
+    said = (
+        f"{place.shown} was changed by others since you last read it, in places that you change too. Nothing was"
+        f" written. What they changed:\n{shown}"
+    )
+    if not whole:
+        raise ToolError(f"{said}\n… and more. Read the file again, then write it with their changes in it.")
+    seen = PlannedChange(place, before, before.text, before.text).seen(context)
+    raise Stale(
+        f"{said}\nSend your content again with their changes worked in (you need not read the file).", seen
+    )
 
 
 def _like(before: str, content: str) -> str:

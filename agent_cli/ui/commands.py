@@ -14,7 +14,7 @@ import msgspec
 from ..config.schema import Effort
 from ..protocol.actions import Mode
 from ..protocol.client import Client
-from ..protocol.operations import ChangeSettings, Compact, Redo, Undo, UserInput
+from ..protocol.operations import ChangeSettings, Compact, ControlJob, Redo, Undo, UserInput
 from ..protocol.sanitize import clean
 from . import lines
 from .host import Host
@@ -196,6 +196,24 @@ async def _plan(desk: Desk, argument: str) -> None:
     desk.say("\n".join(lines.plan(desk.client.snapshot().plan, desk.theme)) or "There is no plan.")
 
 
+_JOB_ACTIONS: tuple[Literal["stop", "keep"], ...] = ("stop", "keep")
+
+
+async def _jobs(desk: Desk, argument: str) -> None:
+    word, _, number = argument.partition(" ")
+    for action in _JOB_ACTIONS:
+        if word == action and number.strip():
+            await desk.client.submit(ControlJob(number.strip(), action))
+            return
+    rows = [
+        f"  {job.id:>2}  {lines.one_line(job.command, 100)}"
+        f"  {desk.theme.paint('muted', f'{job.state}, {lines.seconds(job.runtime_s)}')}"
+        for job in desk.client.snapshot().jobs
+    ]
+    usage = "/jobs stop N ends one, /jobs keep N lets it outlive the session."
+    desk.say("\n".join([*rows, usage]) if rows else "No command runs in the background.")
+
+
 async def _sessions(desk: Desk, argument: str) -> None:
     rows = []
     for line in desk.host.sessions()[:_MAX_ROWS]:
@@ -237,6 +255,13 @@ _ROWS = (
     Command("retry", "", "carry on, or send the last request again", _retry, idle=True),
     Command("diff", "", "all changes since the session began", _diff),
     Command("plan", "", "the model's plan", _plan),
+    Command(
+        "jobs",
+        "[stop|keep N]",
+        "commands that run in the background",
+        _jobs,
+        lambda desk: (f"{action} {job.id}" for job in desk.client.snapshot().jobs for action in _JOB_ACTIONS),
+    ),
     Command("status", "", "session, model, mode, sandbox", _status),
     Command("cost", "", "tokens and money so far", _cost),
     Command("context", "", "what fills the context window", _context),

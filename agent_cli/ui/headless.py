@@ -247,6 +247,8 @@ class _Run:
                 self._progress(f"{what} in {delay}: {why}")
             case ev.StreamSilent() if event.silent_s:
                 self._progress(f"no data from the model for {lines.seconds(event.silent_s)}")
+            case ev.ToolSilent():
+                self._progress(f"the running command has shown nothing for {lines.seconds(event.silent_s)}")
             case ev.FellBack():
                 self._progress(f"warning: {lines.one_line(event.error.message)}; {event.model} takes over")
             case ev.Notice():

@@ -38,11 +38,14 @@ class RunningCall:
 
     def __init__(self, tool: str, title: str, since: float | None) -> None:
         self.tool, self.title, self.since = tool, title, since
+        self.silent_since: float | None = None
+        """Since when it has shown nothing, once that is worth saying."""
         self._tail = ""
         self._sanitizer = Sanitizer()
 
     def output(self, text: str) -> None:
         """A piece of live output; only the end is kept."""
+        self.silent_since = None
         self._tail = (self._tail + self._sanitizer.feed(text))[-_KEEP_CHARS:]
 
     def draw(self, theme: Theme, spinner: str, now: float) -> list[str]:
@@ -52,6 +55,8 @@ class RunningCall:
         head += f"{theme.paint('strong', lines.one_line(self.tool, 40))} {lines.one_line(self.title)}"
         shown = [line for line in self._tail.split("\n") if line.strip()][-_OUTPUT_LINES:]
         body = [theme.paint("muted", "  │ " + line.expandtabs(4)) for line in shown]
+        if self.silent_since is not None:
+            body.append(theme.paint("warning", f"  no output for {lines.seconds(now - self.silent_since)}"))
         return [f"{head}  {theme.paint('muted', clock)}", *body]
 
 

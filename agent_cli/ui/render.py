@@ -106,6 +106,8 @@ class Renderer:
             case ev.ToolOutput():
                 if call := self.live.calls.get(event.call_id):
                     call.output(event.text)
+            case ev.ToolSilent():
+                self._tool_silent(event)
             case ev.StepStarted():
                 self.live.retry = None
             case ev.AnswerCompleted():
@@ -179,6 +181,14 @@ class Renderer:
                 pass
             case _:
                 assert_never(event)
+
+    def _tool_silent(self, event: ev.ToolSilent) -> None:
+        if (call := self.live.calls.get(event.call_id)) is None:
+            return
+        call.silent_since = time.monotonic() - event.silent_s
+        if self._settings.plain:
+            name = lines.one_line(f"{call.tool} {call.title}")
+            self._print("other", [f"· {name}: no output for {lines.seconds(event.silent_s)}."])
 
     def _silent(self, silent_s: float) -> None:
         if silent_s and self._settings.plain:
@@ -295,6 +305,11 @@ class Renderer:
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self.live.calls.pop(event.call_id, None)
+        if event.tool == "finish" and event.status == "ok":
+            self._text(event.text)
+            self._end_answer()
+            self._answered = False
+            return
         self._print("tool", [lines.tool_line(event, self._theme, self._width())])
         if event.display.strip() and lines.looks_like_diff(event.display):
             self._fold(lines.diff(event.display, self._theme), _DIFF_LINES, last=False)

@@ -215,6 +215,8 @@ class Repl:
         facts = [model, now.mode, f"context {context}", lines.money(now.totals)]
         if now.cached_share is not None:
             facts.append(f"cache {now.cached_share:.0%}")
+        if jobs := sum(job.state in ("running", "kept") for job in now.jobs):
+            facts.append(f"{jobs} job{'s' * (jobs != 1)}")
         facts.append(f"sandbox {now.sandbox}")
         return self.theme.paint("muted", " · ".join(lines.one_line(fact, 60) for fact in facts))
 

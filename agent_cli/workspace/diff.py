@@ -1,6 +1,8 @@
 """Unified diffs for people to read, with counts of lines. Common heads and tails are cut off first, so the
 cost is that of the changed region, not of the file."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 _CONTEXT = 3
@@ -8,7 +10,8 @@ _MAX_COMPARED = 4000
 """Lines of a changed region that are aligned one by one; a larger region is shown as replaced whole."""
 _MAX_SHOWN = 2000
 
-_Opcode = tuple[str, int, int, int, int]
+Opcode = tuple[str, int, int, int, int]
+"""What difflib calls so: tag, start and end in the old, start and end in the new."""
 
 
 class Diff(msgspec.Struct, frozen=True):
@@ -24,16 +27,17 @@ def unified_diff(before: str, after: str, name: str, *, created: bool = False) -
 
     Past 2000 lines the text is cut and says so; the counts are exact.
     """
-    old, new = _lines(before), _lines(after)
-    opcodes = _opcodes(old, new)
-    changed = [code for code in opcodes if code[0] != "equal"]
+    start, end = _window(before, after)
+    skipped = before.count("\n", 0, start)
+    old, new = lines_of(before[start : len(before) - end]), lines_of(after[start : len(after) - end])
+    changed = [code for code in opcodes(old, new) if code[0] != "equal"]
     if not changed:
         return Diff("", 0, 0)
     added = sum(code[4] - code[3] for code in changed)
     removed = sum(code[2] - code[1] for code in changed)
     out = ["--- /dev/null" if created else f"--- a/{name}", f"+++ b/{name}"]
     for hunk in _hunks(changed, len(old), len(new)):
-        out.extend(_hunk(hunk, old, new))
+        out.extend(_hunk(hunk, old, new, skipped))
         if len(out) > _MAX_SHOWN:
             break
     if len(out) > _MAX_SHOWN:
@@ -41,20 +45,16 @@ def unified_diff(before: str, after: str, name: str, *, created: bool = False) -
     return Diff("\n".join(out) + "\n", added, removed)
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
     """Lines with their ends; only \\n ends one, so that form feeds and the like stay inside."""
     lines = text.split("\n")
     return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
-def _opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
+def opcodes(old: list[str], new: list[str]) -> list[Opcode]:
     """Changes as (tag, old start, old end, new start, new end), without equal heads and tails."""
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head = _equal_count(old, new)
+    tail = _equal_count(old[head:][::-1], new[head:][::-1])
     old_end, new_end = len(old) - tail, len(new) - tail
     if head == old_end and head == new_end:
         return []
@@ -68,9 +68,32 @@ def _opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
     return [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in matcher.get_opcodes()]
 
 
-def _hunks(changed: list[_Opcode], old_len: int, new_len: int) -> list[list[_Opcode]]:
+def _window(before: str, after: str) -> tuple[int, int]:
+    """How many characters at the start and at the end are whole equal lines that no hunk shows."""
+    head = before.rfind("\n", 0, _equal_count(before, after)) + 1
+    for _ in range(_CONTEXT):
+        head = before.rfind("\n", 0, max(0, head - 1)) + 1
+    tail = len(before) - _equal_count(before[head:][::-1], after[head:][::-1])
+    for _ in range(_CONTEXT + 1):
+        tail = before.find("\n", tail) + 1 or len(before)
+    return head, len(before) - tail
+
+
+def _equal_count(one: Sequence[str], two: Sequence[str]) -> int:
+    """How many lines or characters are equal from the start on; whole slices are compared, which is quick."""
+    low, high = 0, min(len(one), len(two))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == two[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _hunks(changed: list[Opcode], old_len: int, new_len: int) -> list[list[Opcode]]:
     """Changes near each other together, with equal lines before, between and after."""
-    groups: list[list[_Opcode]] = []
+    groups: list[list[Opcode]] = []
     for code in changed:
         if groups and code[1] - groups[-1][-1][2] <= 2 * _CONTEXT:
             last = groups[-1][-1]
@@ -80,7 +103,7 @@ def _hunks(changed: list[_Opcode], old_len: int, new_len: int) -> list[list[_Opc
     return [_with_context(group, old_len, new_len) for group in groups]
 
 
-def _with_context(group: list[_Opcode], old_len: int, new_len: int) -> list[_Opcode]:
+def _with_context(group: list[Opcode], old_len: int, new_len: int) -> list[Opcode]:
     first, last = group[0], group[-1]
     before = min(_CONTEXT, first[1], first[3])
     after = min(_CONTEXT, old_len - last[2], new_len - last[4])
@@ -88,9 +111,11 @@ def _with_context(group: list[_Opcode], old_len: int, new_len: int) -> list[_Opc
     return [head, *group, ("equal", last[2], last[2] + after, last[4], last[4] + after)]
 
 
-def _hunk(codes: list[_Opcode], old: list[str], new: list[str]) -> list[str]:
+def _hunk(codes: list[Opcode], old: list[str], new: list[str], skipped: int) -> list[str]:
     first, last = codes[0], codes[-1]
-    out = [f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@"]
+    out = [
+        f"@@ -{_range(skipped + first[1], skipped + last[2])} +{_range(skipped + first[3], skipped + last[4])} @@"
+    ]
     for tag, old_start, old_end, new_start, new_end in codes:
         if tag == "equal":
             out.extend(_marked(" ", old[old_start:old_end]))

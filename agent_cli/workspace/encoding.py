@@ -40,6 +40,8 @@ class Codec(msgspec.Struct, frozen=True):
     bom: bytes = b""
     guessed: bool = False
     """Neither UTF-8 nor declared: good enough to show, and for edits in ASCII."""
+    evident: bool = False
+    """Guessed, but with evidence for this encoding and for no other: good enough to write in."""
 
     @property
     def shown(self) -> str:
@@ -66,8 +68,23 @@ def decode(data: bytes) -> tuple[str, Codec] | None:
         return found
     if (declared := _declared(data)) and (found := _exact(data, Codec(declared))):
         return found
+    from .evidence import evident_encoding
+
+    if (name := evident_encoding(data)) and (found := _exact(data, Codec(name, guessed=True, evident=True))):
+        return found
     candidates = (_exact(data, Codec(name, guessed=True)) for name in _likely(data))
     return next((found for found in candidates if found), None)
+
+
+def first_fault(data: bytes) -> str:
+    """Where data with a byte order mark stops being text, for a message: `byte 0x61 at offset 2 ...`."""
+    bom, name = next(((bom, name) for bom, name in _BOMS if data.startswith(bom)), (b"", "utf-8"))
+    try:
+        data[len(bom) :].decode(name)
+    except UnicodeDecodeError as error:
+        at = len(bom) + error.start
+        return f"byte 0x{data[at]:02x} at offset {at} does not fit its byte order mark ({name}: {error.reason})"
+    return f"it does not come out the same when written back as {name}"
 
 
 def is_binary(data: bytes) -> bool:

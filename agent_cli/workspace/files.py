@@ -1,6 +1,6 @@
-"""Reading and writing the user's files without losing anything of them: encoding, byte order mark, line
-ends, mode, symlinks. Writes are atomic, and only regular files are touched. Paths here are real paths, as
-`paths.Workspace.resolve` gives them; messages use the name the user or model wrote.
+"""Reading the user's files: regular ones only, with their encoding, byte order mark and line ends. Paths here
+are real paths, as `paths.Workspace.resolve` gives them; messages use the name the user or model wrote.
+Writing them is in `replace`.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from .encoding import Codec, decode, is_binary, kind_of
+from .encoding import Codec, decode, first_fault, is_binary, kind_of
 
 MAX_TEXT_BYTES = 50_000_000
 """Larger files are neither edited nor hashed."""
@@ -56,7 +56,7 @@ def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
     try:
         fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
-        raise FileError(_why(shown, error, real)) from error
+        raise FileError(why(shown, error, real)) from error
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         os.close(fd)
@@ -85,12 +85,12 @@ def read_bytes(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> tuple[
     try:
         data = b"".join(chunks(fd, max_bytes + 1))
     except OSError as error:
-        raise FileError(_why(shown, error, real)) from error
+        raise FileError(why(shown, error, real)) from error
     finally:
         os.close(fd)
     if len(data) > max_bytes:
         raise FileError(f"{shown} is larger than {max_bytes / 1e6:.0f} MB")
-    return data, _stamp(status)
+    return data, stamp(status)
 
 
 def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFile:
@@ -102,76 +102,21 @@ def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFil
     data, stamp = read_bytes(real, shown, max_bytes)
     found = decode(data)
     if found is None:
-        what = kind_of(data) if is_binary(data) else "damaged text: it does not fit its byte order mark"
+        what = kind_of(data) if is_binary(data) else f"damaged text: {first_fault(data)}"
         raise FileError(f"{shown} is not a text file; it looks like {what} ({len(data)} bytes)")
     return TextFile(found[0], found[1], content_hash(data), stamp)
-
-
-def write_atomic(real: str, shown: str, data: bytes, expected: Stamp | None) -> None:
-    """Put `data` in place of the file's content, all of it or none.
-
-    `expected` is the state the content was made from: its mode is kept, and a file that has changed since
-    is left alone. None creates a new file, with its folders, and refuses to replace one.
-
-    Raises:
-        FileError: changed meanwhile, not permitted, no space; the old content is untouched.
-    """
-    folder = os.path.dirname(real)
-    temporary = os.path.join(folder, f".agent-{os.urandom(6).hex()}.tmp")
-    try:
-        if expected is None:
-            os.makedirs(folder, exist_ok=True)
-        elif os.path.lexists(real) and not os.access(real, os.W_OK):
-            raise FileError(f"{shown} is write-protected")
-        _write_new(temporary, data, expected)
-        try:
-            _check_unchanged(real, shown, expected)
-            os.rename(temporary, real)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise FileError(_why(shown, error, real)) from error
-
-
-def _write_new(path: str, data: bytes, expected: Stamp | None) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if expected else 0o666)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        if expected is not None:
-            os.fchmod(fd, stat.S_IMODE(expected.mode))
-        os.fsync(fd)
-    except BaseException:
-        os.unlink(path)
-        raise
-    finally:
-        os.close(fd)
-
-
-def _check_unchanged(real: str, shown: str, expected: Stamp | None) -> None:
-    try:
-        now = _stamp(os.lstat(real))
-    except FileNotFoundError:
-        if expected is None:
-            return
-        raise FileError(f"{shown} was deleted meanwhile; nothing was written") from None
-    if expected is None:
-        raise FileError(f"{shown} came into being meanwhile; nothing was written")
-    if now != expected:
-        raise FileError(f"{shown} was changed by someone else meanwhile; read it again")
 
 
 def stamp_of(real: str) -> Stamp | None:
     """The present state of whatever is at `real`; None when nothing is."""
     try:
-        return _stamp(os.lstat(real))
+        return stamp(os.lstat(real))
     except OSError:
         return None
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def stamp(status: os.stat_result) -> Stamp:
+    """The state a status tells of."""
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode)
 
 
@@ -186,7 +131,8 @@ def _kind(mode: int) -> str:
     return next((name for test, name in kinds if test(mode)), "special")
 
 
-def _why(shown: str, error: OSError, real: str) -> str:
+def why(shown: str, error: OSError, real: str) -> str:
+    """A system error on a file in words that say what to do about it."""
     if isinstance(error, FileNotFoundError):
         return f"{shown} does not exist{_nearest(real)}"
     if isinstance(error, NotADirectoryError | FileExistsError):

@@ -3,8 +3,10 @@ outside the span. Searching happens in a view where every line end is `\\n`; off
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterable
 
-Span = tuple[int, int]
+Piece = tuple[int, int, str]
+"""Start and end in a text, and what goes there instead."""
 
 
 class LineView:
@@ -14,7 +16,8 @@ class LineView:
     """
 
     def __init__(self, original: str) -> None:
-        self._original = original
+        self.original = original
+        """With its own line ends."""
         self._old_mac = "\r" in original and "\n" not in original
         self._ends: list[str] = []
         """Every line end of the original, in order."""
@@ -31,34 +34,25 @@ class LineView:
         """`text` as it would read in this view."""
         return text.replace("\r", "\n") if self._old_mac else text.replace("\r\n", "\n")
 
-    def find(self, wanted: str, limit: int) -> list[Span]:
-        """The first `limit` places of `wanted`, overlapping ones included."""
-        spans: list[Span] = []
-        at = self.text.find(wanted)
-        while at >= 0 and len(spans) < limit:
-            spans.append((at, at + len(wanted)))
-            at = self.text.find(wanted, at + 1)
-        return spans
-
     def line_of(self, offset: int) -> int:
         """The number, from 1, of the line that holds an offset of the view."""
         return self.text.count("\n", 0, offset) + 1
 
-    def replaced(self, spans: list[Span], new: str) -> str:
-        """The original with each span of the view (in order, apart) replaced by `new`.
+    def replaced(self, pieces: Iterable[Piece]) -> str:
+        """The original with each piece of the view (in order, apart) in its place.
 
-        What a span and `new` have in common at their ends is not touched either; line ends in `new` take
-        the kind of those they replace, then of their neighbours.
+        What a span and its new text have in common at their ends is not touched either; line ends in a new
+        text take the kind of those they replace, then of their neighbours.
         """
-        pieces: list[str] = []
+        out: list[str] = []
         done = 0
-        for start, end in spans:
+        for start, end, new in pieces:
             head, tail = _in_common(self.text[start:end], new)
             start, end = start + head, end - tail
-            pieces.append(self._original[done : self._place(start)])
-            pieces.append(self._with_ends(new[head : len(new) - tail], start, end))
+            out.append(self.original[done : self._place(start)])
+            out.append(self._with_ends(new[head : len(new) - tail], start, end))
             done = self._place(end)
-        return "".join([*pieces, self._original[done:]])
+        return "".join([*out, self.original[done:]])
 
     def _place(self, offset: int) -> int:
         return offset + bisect_left(self._pairs, offset)

@@ -47,8 +47,11 @@ Answer = Callable[[ApprovalRequested], ApprovalAnswer | None]
 class Engine:
     """A running engine and everything its front end has seen."""
 
-    def __init__(self, agent: Agent, session: Session, model: ScriptedModel, root: Path, path: Path) -> None:
+    def __init__(
+        self, agent: Agent, session: Session, model: ScriptedModel, root: Path, path: Path, context: ToolContext
+    ) -> None:
         self.agent = agent
+        self.context = context
         self.session = session
         self.model = model
         self.root = root
@@ -204,7 +207,7 @@ def build(
         retry=retry or RetryPolicy(attempts=3, patient_attempts=3, base_s=0.001, horizon_s=5.0),
         day=day,
     )
-    return Engine(Agent(handlers), session, model, root, path)
+    return Engine(Agent(handlers), session, model, root, path, context)
 
 
 @asynccontextmanager

@@ -74,10 +74,27 @@ def _tools_complaint(body: Json) -> str:
             return f"Invalid 'tools[{place}].name'"
         if tool.get("parameters", {}).get("type") != "object":
             return f"Invalid schema for function '{tool['name']}'"
+        if tool.get("strict", True) and (why := _not_strict(tool["parameters"])):
+            return f"Invalid schema for function '{tool['name']}': In context=(), {why}"
     choice = body.get("tool_choice")
     if choice is not None and (not tools or choice not in ("none", "auto", "required")):
         return "Invalid value: 'tool_choice'."
     return ""
+
+
+def _not_strict(schema: Json) -> str:
+    """What a strict function's schema lacks."""
+    kinds = schema.get("type") if isinstance(schema.get("type"), list) else [schema.get("type")]
+    if "array" in kinds:
+        return _not_strict(schema["items"])
+    if "object" not in kinds:
+        return ""
+    if schema.get("additionalProperties") is not False:
+        return "'additionalProperties' is required to be supplied and to be false."
+    missing = set(schema["properties"]) - set(schema.get("required", ()))
+    if missing:
+        return f"'required' is required to be supplied and to include every key in properties. Missing '{min(missing)}'."
+    return next(filter(None, map(_not_strict, schema["properties"].values())), "")
 
 
 def _input_complaint(items: Any) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.model.certificates import unreadable
 from agent_cli.model.errors import explain
 from agent_cli.model.unreachable import Unreachable
+from agent_cli.net.certificates import unreadable
 
 from .network import Listener, Tls, authority
 from .reaching import answer, clear, failure

@@ -5,7 +5,6 @@ import pytest
 from agent_cli.model.base import ErrorKind, ModelError
 from agent_cli.model.errors import explain
 from agent_cli.model.providers import BadAddress, BadModelName, MissingKey
-from agent_cli.model.proxies import Proxy
 from agent_cli.model.unreachable import (
     Unreachable,
     no_address,
@@ -16,6 +15,7 @@ from agent_cli.model.unreachable import (
     too_slow,
     untrusted,
 )
+from agent_cli.net.proxies import Proxy
 from agent_cli.protocol.events import ErrorInfo
 
 PROXY = Proxy("http://p:1", "ALL_PROXY")

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.model.base import ModelError
 from agent_cli.model.errors import explain
-from agent_cli.model.proxies import excluded_by, proxy_for
 from agent_cli.model.unreachable import Unreachable
+from agent_cli.net.proxies import BadProxy, excluded_by, proxy_for
 
 from .network import Listener, Proxy, Socks, Tls, authority
 from .reaching import answer, clear, failure
@@ -88,9 +87,8 @@ def test_hosts_that_are_reached_without_a_proxy(value: str, host: str, excluded:
 
 @pytest.mark.parametrize("value", ["gopher://x", "http://", "http://p:port", "://"])
 def test_a_proxy_that_is_none_is_told_without_its_value(value: str) -> None:
-    with pytest.raises(ModelError, match="HTTPS_PROXY is no address") as caught:
+    with pytest.raises(BadProxy, match="HTTPS_PROXY is no address"):
         proxy_for("https://a.example", {"HTTPS_PROXY": value})
-    assert caught.value.kind == "unsupported"
 
 
 @asynccontextmanager

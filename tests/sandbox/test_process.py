@@ -261,6 +261,7 @@ async def test_an_error_of_the_sink_kills_the_command_and_is_raised(
 
 async def test_no_descriptor_thread_or_zombie_is_left(runner: ProcessRunner, tmp_path: Path) -> None:
     await shell(runner, "true", tmp_path)
+    await runner.aclose()
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     for _ in range(5):
         await shell(runner, "echo x", tmp_path)

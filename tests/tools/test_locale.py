@@ -18,7 +18,7 @@ from agent_cli.workspace.paths import Workspace
 async def main():
     registry, runner = default_registry(), ProcessRunner()
     registry.specs()
-    context = ToolContext(Workspace(Path(".")), runner, Path("spill"))
+    context = ToolContext(Workspace(Path(".")), runner, Path("../spill"))
     for name, arguments in (
         ("write_file", '{"path": "\\u00fc.txt", "content": "\\u6f22 needle"}'),
         ("read_file", '{"path": "\\u00fc.txt"}'),

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agent_cli.tools.base import ToolError
-from agent_cli.tools.registry import default_registry
+from agent_cli.tools.registry import PRESETS, default_registry
 from agent_cli.tools.schema import object_schema
 
 REGISTRY = default_registry()
@@ -85,13 +85,28 @@ def test_the_schema_of_each_kind_of_field() -> None:
 
 def test_the_order_is_fixed_and_ask_user_needs_a_person() -> None:
     names = default_registry().names
-    assert names == (
-        "read_file", "list_dir", "glob", "grep", "edit_file", "write_file", "shell", "update_plan", "ask_user",
-    )  # fmt: skip
-    assert default_registry((), interactive=False).names == names[:-1]
+    assert names[:4] == ("read_file", "list_dir", "glob", "grep") and len(set(names)) == len(names)
+    assert default_registry((), interactive=False).names == tuple(name for name in names if name != "ask_user")
     assert default_registry(("shell", "read_file")).names == ("read_file", "shell")
     with pytest.raises(ToolError, match="Did you mean shell"):
         default_registry(("shel",))
+
+
+def test_presets_and_names_are_put_together_and_left_out() -> None:
+    everything = default_registry().names
+    assert default_registry(("full",)).names == everything
+    assert default_registry(("-shell", "-read-only")).names == tuple(
+        name for name in everything if name not in (*PRESETS["read-only"], "shell")
+    )
+    core = default_registry(("core", "recall", "-shell")).names
+    assert set(core) == {*PRESETS["core"], "recall"} - {"shell"}
+    looking = default_registry(("read-only",))
+    assert not {"shell", "edit_file", "write_file", "jobs"} & set(looking.names)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_name_tools_that_exist(preset: str) -> None:
+    assert set(PRESETS[preset]) <= set(default_registry().names)
 
 
 def test_an_unknown_tool_brings_the_nearest_names() -> None:

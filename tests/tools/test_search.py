@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,114 @@ async def test_ripgrep_is_the_one_installed_with_us(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="not installed"):
         ripgrep._program(str(tmp_path / "python"))
+
+
+def put(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+
+
+async def found(context: ToolContext, **arguments: object) -> set[str]:
+    """The files that grep, glob and list_dir show; they must agree."""
+    lists = [
+        await call(context, "grep", pattern="needle", files_only=True, **arguments),
+        await call(context, "glob", pattern="*", **arguments),
+    ]
+    grep, glob = ({line for line in each.text.splitlines() if not line.startswith("[")} for each in lists)
+    assert grep == {name for name in glob if not name.rpartition("/")[2].startswith(".")}
+    return grep
+
+
+@pytest.mark.parametrize(
+    ("ignore", "hidden"),
+    [
+        (".gitignore", {"a.log", "sub/b.log"}),
+        (".ignore", {"a.log", "sub/b.log"}),
+        (".rgignore", {"a.log", "sub/b.log"}),
+        (".git/info/exclude", {"a.log", "sub/b.log"}),
+        ("sub/.gitignore", {"sub/b.log"}),
+    ],
+)
+async def test_every_kind_of_ignore_file_counts(
+    context: ToolContext, root: Path, ignore: str, hidden: set[str]
+) -> None:
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    names = {"a.log", "keep.log", "sub/b.log", "c.txt"}
+    put(root, {**dict.fromkeys(names, "needle\n"), ignore: "*.log\n!keep.log\n"})
+    assert await found(context) == names - hidden
+    assert "needle" in (await call(context, "read_file", path="a.log")).text
+    skipped = (await call(context, "glob", pattern="*.txt")).text
+    assert all(name in skipped for name in hidden)
+
+
+async def test_the_users_own_excludes_count(
+    context: ToolContext, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, {"config/git/ignore": "*.mine\n"})
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    put(root, {"a.mine": "needle\n", "b.txt": "needle\n"})
+    assert await found(context) == {"b.txt"}
+
+
+async def test_a_repository_within_keeps_its_own_rules(context: ToolContext, root: Path) -> None:
+    for repository in (root, root / "inner"):
+        repository.mkdir(exist_ok=True)
+        subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    put(root, {"a.o": "needle\n", "inner/b.o": "needle\n", "inner/c.x": "needle\n", "d.x": "needle\n"})
+    put(root, {".gitignore": "*.o\n", "inner/.gitignore": "*.x\n"})
+    assert await found(context) == {"d.x", "inner/b.o"}
+
+
+async def test_what_the_access_list_closes_is_shown_by_no_search(context: ToolContext, root: Path) -> None:
+    put(root, {"a.key": "needle\n", "open.key": "needle\n", "vault/x.txt": "needle\n", "sub/y.txt": "needle\n"})
+    put(root, {"sub/z.txt": "needle\n", ".agentignore": "*.key\n!open.key\nvault/\n", "sub/.agentignore": "z*\n"})
+    put(root, {".gitignore": "!a.key\n*.tmp\n", "t.tmp": "", "vault/t.tmp": ""})
+    assert await found(context) == {"open.key", "sub/y.txt"}
+    assert await found(context, path="vault") == set()
+    for depth in (1, 3):
+        listed = (await call(context, "list_dir", depth=depth)).text
+        assert "a.key" not in listed and "vault" not in listed and "z.txt" not in listed and "open.key" in listed
+    whole = await call(context, "grep", pattern="needle")
+    assert "vault" not in whole.text and "a.key" not in whole.text and "z.txt" not in whole.text
+    assert "t.tmp" in whole.text and "kept back by permission rules or .agentignore]" in whole.text
+    put(root, {".agentignore": "nothing\n"})
+    (root / "sub" / ".agentignore").unlink()
+    assert "vault/x.txt" in await found(context)
+
+
+async def test_matches_come_in_the_order_of_their_paths(context: ToolContext, root: Path) -> None:
+    put(root, {f"d{n % 7}/f{n:02}.txt": "needle\n" for n in range(60)})
+    names = [line for line in (await call(context, "grep", pattern="needle")).text.splitlines() if line[0] == "d"]
+    assert len(names) == 60 and names == sorted(names)
+    files = await call(context, "grep", pattern="needle", files_only=True)
+    assert files.text.splitlines()[:60] == names
+
+
+async def test_a_flood_of_matches_is_cut_and_said(context: ToolContext, root: Path) -> None:
+    put(root, {f"f{n}.txt": ("needle" + "y" * 400 + "\n") * 400 for n in range(80)})
+    outcome = await call(context, "grep", pattern="needle", limit=1000)
+    assert "there are more" in outcome.text and len(outcome.text) < 34_000
+
+
+async def test_thousands_of_ignored_files_do_not_slow_a_search_down(context: ToolContext, root: Path) -> None:
+    (root / "out").mkdir()
+    for number in range(1500):
+        (root / "out" / f"{number}.o").touch()
+    put(root, {".gitignore": "*.o\n", "a.c": "needle\n"})
+    began = time.monotonic()
+    outcome = await call(context, "grep", pattern="needle")
+    assert "a.c\n1: needle" in outcome.text and "gnored" in outcome.text
+    assert time.monotonic() - began < 2
+
+
+async def test_a_folder_that_cannot_be_read_is_named(context: ToolContext, root: Path) -> None:
+    put(root, {"closed/f": "needle\n", "a": "other\n"})
+    (root / "closed").chmod(0)
+    try:
+        outcome = await call(context, "grep", pattern="needle")
+    finally:
+        (root / "closed").chmod(0o755)
+    assert "could not be read" in outcome.text or os.geteuid() == 0

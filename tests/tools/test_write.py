@@ -27,11 +27,6 @@ async def test_overwriting_needs_a_read_of_the_present_content(context: ToolCont
     with pytest.raises(ToolError, match="you have not read it"):
         await call(context, "write_file", path="f", content="new\n")
     await call(context, "read_file", path="f")
-    (root / "f").write_bytes(b"theirs\n")
-    with pytest.raises(ToolError, match="has changed since you read it"):
-        await call(context, "write_file", path="f", content="new\n")
-    assert (root / "f").read_bytes() == b"theirs\n"
-    await call(context, "read_file", path="f")
     outcome = await call(context, "write_file", path="f", content="new\n")
     assert outcome.changes == (FileChange(path="f", kind="modified", added=1, removed=1),)
     await call(context, "write_file", path="f", content="newer\n")
@@ -75,16 +70,37 @@ async def test_the_encoding_is_kept_or_the_write_refused(context: ToolContext, r
         await call(context, "write_file", path="g", content="thé\n")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "# ... rest of the file unchanged",
-        "// ... existing code ...",
-        "    # rest of the code stays the same",
-        "<!-- ... remaining items -->",
-        "/* … unchanged … */",
-    ],
-)
+_LEFT_OUT = [
+    "# ... rest of the file unchanged",
+    "// ... existing code ...",
+    "    # rest of the code stays the same",
+    "<!-- ... remaining items -->",
+    "/* … unchanged … */",
+    "# ... (rest of the code)",
+    "// ... (other methods remain the same)",
+    "// rest of the file remains unchanged",
+    "-- ... existing columns ...",
+    "{/* ... existing JSX ... */}",
+    "{/* rest of the component stays the same */}",
+    "# [rest of the file]",
+    "(rest of the function)",
+    "[... rest of the document ...]",
+    "<... existing routes ...>",
+    "// existing implementation goes here",
+    "# previous code omitted for brevity",
+    "# ... keep the other tests ...",
+    "... rest of the code",
+    "...rest of the code",
+    "// unchanged",
+    "# (no changes here)",
+    "/* same as before */",
+    "# existing imports remain here",
+    "; ... remaining sections",
+    "# remaining code ...",
+]
+
+
+@pytest.mark.parametrize("line", _LEFT_OUT)
 async def test_a_rewrite_that_leaves_out_code_is_refused(context: ToolContext, root: Path, line: str) -> None:
     (root / "f").write_bytes(b"a\nb\n")
     await call(context, "read_file", path="f")
@@ -92,22 +108,143 @@ async def test_a_rewrite_that_leaves_out_code_is_refused(context: ToolContext, r
         await call(context, "write_file", path="f", content=f"a\n{line}\n")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "...",
-        "    ...",
-        "def f(): ...",
-        "# the rest is easy",
-        "print('...')",
-        "- previous work",
-        "Loading... existing",
-    ],
-)
-async def test_ordinary_dots_are_no_elision(context: ToolContext, root: Path, line: str) -> None:
+_INNOCENT = [
+    "...",
+    "    ...",
+    "def f(): ...",
+    "# the rest is easy",
+    "print('...')",
+    "- previous work",
+    "Loading... existing",
+    "    ...rest,",
+    "    ...existing,",
+    "  ...previous.items,",
+    "const { a, ...rest } = props;",
+    "x = [...]",
+    "Ellipsis",
+    "# the rest of the loop",
+    "# the rest of the loop runs once",
+    "# existing behaviour stays the same for callers",
+    "# Keep the order: others depend on it",
+    "// other users remain logged in",
+    "// previous value, or null",
+    "    pass  # ...",
+    "# see the remaining tests for how",
+    "match x: case [first, *rest]: ...",
+    "# unchanged values are skipped",
+    "/* same as before the break, but shorter */",
+    "// TODO: existing rows need a default",
+    "Same as above.",
+    '"""..."""',
+    "#...",
+    "The rest of the text stays where it is.",
+]
+
+
+@pytest.mark.parametrize("line", _INNOCENT)
+async def test_ordinary_words_and_dots_are_no_elision(context: ToolContext, root: Path, line: str) -> None:
     (root / "f").write_bytes(b"a\n")
     await call(context, "read_file", path="f")
     await call(context, "write_file", path="f", content=f"{line}\n")
+
+
+@pytest.mark.parametrize("line", ["# ...", "// ...", "/* ... */", "# rest of the code", "// existing code"])
+async def test_a_bare_mark_counts_where_the_text_gets_shorter(context: ToolContext, root: Path, line: str) -> None:
+    (root / "f").write_bytes(b"a\nb\nc\n")
+    await call(context, "read_file", path="f")
+    with pytest.raises(ToolError, match="left out"):
+        await call(context, "write_file", path="f", content=f"a\n{line}\n")
+    await call(context, "write_file", path="f", content=f"a\n{line}\nb\nc\n")
+
+
+def _module(functions: int) -> str:
+    return "".join(f"def function_{n}(value):\n    return value + {n}\n\n\n" for n in range(functions))
+
+
+async def test_a_rewrite_that_loses_much_is_refused_with_what_would_go(context: ToolContext, root: Path) -> None:
+    (root / "f.py").write_text(_module(20), encoding="utf-8")
+    await call(context, "read_file", path="f.py")
+    with pytest.raises(ToolError) as caught:
+        await call(context, "write_file", path="f.py", content=_module(13))
+    said = str(caught.value)
+    assert "cut f.py from 40 to 26 lines" in said and "53\tdef function_13(value):" in said
+    assert "may_shrink: true" in said and (root / "f.py").read_text(encoding="utf-8") == _module(20)
+    await call(context, "write_file", path="f.py", content=_module(13), may_shrink=True)
+    assert (root / "f.py").read_text(encoding="utf-8") == _module(13)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (_module(20), _module(15)),  # a quarter is gone
+        (_module(4), _module(1)),  # less than ten lines are gone
+        (_module(20), "".join(f"class New{n}:\n    pass\n" for n in range(18))),  # all is new
+        ("\n\n\n".join("abcdefgh" * 3), "\n".join("abcdefgh" * 3)),  # blank lines are gone
+        ("x = [\n" + "    1,\n" * 40 + "]\n", f"x = [{', '.join('1' for _ in range(40))}]\n"),  # lines are joined
+        ("", "x\n"),
+    ],
+)
+async def test_a_rewrite_that_keeps_enough_is_made(
+    context: ToolContext, root: Path, before: str, after: str
+) -> None:
+    (root / "f").write_text(before, encoding="utf-8")
+    await call(context, "read_file", path="f")
+    await call(context, "write_file", path="f", content=after)
+    assert (root / "f").read_text(encoding="utf-8") == after
+
+
+async def test_an_edit_may_delete_as_much_as_it_names(context: ToolContext, root: Path) -> None:
+    (root / "f").write_text(_module(20), encoding="utf-8")
+    await call(context, "edit_file", path="f", edits=[{"old": _module(20)[200:], "new": ""}])
+    assert (root / "f").read_text(encoding="utf-8") == _module(20)[:200]
+
+
+async def test_what_others_changed_elsewhere_is_merged(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"a\r\nb\r\nc\r\nd\r\ne\r\n")
+    await call(context, "read_file", path="f")
+    (root / "f").write_bytes(b"a\r\nb\r\nc\r\nd\r\ntheirs\r\n")
+    outcome = await call(context, "write_file", path="f", content="ours\nb\nc\nd\ne\n")
+    assert (root / "f").read_bytes() == b"ours\r\nb\r\nc\r\nd\r\ntheirs\r\n"
+    assert "their changes were kept" in outcome.text and "-e\n+theirs" in outcome.text
+    await call(context, "write_file", path="f", content="ours\nb\nc\nd\ntheirs\nnew\n")
+    assert (root / "f").read_bytes().endswith(b"theirs\r\nnew\r\n")
+
+
+async def test_a_formatter_costs_one_more_try_at_most(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"x=1\ny=2\n")
+    await call(context, "read_file", path="f")
+    (root / "f").write_bytes(b"x = 1\ny = 2\n")
+    outcome = await call(context, "write_file", path="f", content="x=1\ny=3\n")
+    assert not outcome.ok and "-x=1\n-y=2\n+x = 1\n+y = 2" in outcome.text and "need not read" in outcome.text
+    assert (root / "f").read_bytes() == b"x = 1\ny = 2\n"
+    outcome = await call(context, "write_file", path="f", content="x = 1\ny = 3\n")
+    assert outcome.ok and (root / "f").read_bytes() == b"x = 1\ny = 3\n"
+
+
+async def test_a_refused_preview_shows_the_present_content_too(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"a\n")
+    await call(context, "read_file", path="f")
+    (root / "f").write_bytes(b"b\n")
+    tool, params = REGISTRY.parse("write_file", '{"path": "f", "content": "c\\n"}')
+    with pytest.raises(ToolError, match="changed by others"):
+        await tool.preview(params, context)
+    assert (await tool.preview(params, context)).text.endswith("-b\n+c\n")
+
+
+async def test_a_change_too_large_to_show_needs_a_read(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"a\n" * 500)
+    await call(context, "read_file", path="f")
+    (root / "f").write_bytes(b"b\n" * 500)
+    for _ in range(2):
+        with pytest.raises(ToolError, match="Read the file again"):
+            await call(context, "write_file", path="f", content="c\n" * 500)
+
+
+async def test_without_the_old_content_a_changed_file_must_be_read(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"b\n")
+    context.seen[str(root / "f")] = content_hash(b"a\n")
+    with pytest.raises(ToolError, match="has changed since you read it"):
+        await call(context, "write_file", path="f", content="c\n")
 
 
 async def test_places_that_cannot_be_written(context: ToolContext, root: Path) -> None:

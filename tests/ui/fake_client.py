@@ -34,6 +34,7 @@ SNAPSHOT = Snapshot(
     standing_in="",
     spent_today_usd=None,
     cached_share=None,
+    jobs=(),
     plan=(),
     turns=1,
     last_answer="",

@@ -35,6 +35,33 @@ def test_far_changes_are_separate_hunks() -> None:
     assert (diff.added, diff.removed, diff.text.count("@@ -")) == (1, 6, 2)
 
 
+@given(_LINES, _LINES, st.integers(0, 9), st.integers(0, 9), st.sampled_from(["", "last"]))
+def test_equal_lines_around_move_the_numbers_only(old: str, new: str, above: int, below: int, tail: str) -> None:
+    head, foot = "head\n" * above, "foot\n" * below + tail
+    diff = unified_diff(f"{head}{old}{foot}", f"{head}{new}{foot}", "f")
+    lines = [line for line in diff.text.split("\n")[2:] if line and line[0] in "-+"]
+    assert (diff.removed, diff.added) == tuple(sum(line[0] == mark for line in lines) for mark in "-+")
+    applied = _applied(f"{head}{old}{foot}", diff.text)
+    assert applied == f"{head}{new}{foot}"
+
+
+def _applied(text: str, diff: str) -> str:
+    """The diff done by its numbers alone."""
+    import re
+
+    lines = text.split("\n")
+    shift = 0
+    for found in re.finditer(r"(?m)^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@\n((?:[ +\\-].*\n)*)", diff):
+        count = int(found.group(2) or 1)
+        body = [line for line in found.group(3).split("\n") if line and line[0] != "\\"]
+        at = int(found.group(1)) - (count > 0) + shift
+        assert lines[at : at + count] == [line[1:] for line in body if line[0] in " -"]
+        after = [line[1:] for line in body if line[0] in " +"]
+        lines[at : at + count] = after
+        shift += len(after) - count
+    return "\n".join(lines)
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_LINES, _LINES, st.sampled_from(["", "last"]))
 def test_patch_makes_the_new_text_of_the_old(tmp_path: Path, old: str, new: str, tail: str) -> None:

@@ -1,6 +1,7 @@
 """Files keep everything that was not changed: bytes, encoding, mark, line ends, mode, links."""
 
 import os
+import resource
 import socket
 import stat
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.workspace.encoding import decode
-from agent_cli.workspace.files import FileError, content_hash, read_bytes, read_text, stamp_of, write_atomic
+from agent_cli.workspace.files import FileError, content_hash, read_bytes, read_text, stamp_of
+from agent_cli.workspace.replace import write_atomic
 
 
 def put(path: Path, data: bytes) -> str:
@@ -143,17 +145,20 @@ def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
     assert Path(path).read_bytes() == b"2"
 
 
-def test_a_failing_write_leaves_the_old_content_and_no_temporary_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_failing_write_leaves_the_old_content_and_no_temporary_file(tmp_path: Path, linked: bool) -> None:
     path = put(tmp_path / "f", b"old")
-
-    def full(fd: int, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "write", full)
-        with pytest.raises(FileError, match="No space left"):
-            write_atomic(path, "f", b"new", stamp_of(path))
-    assert Path(path).read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
+    if linked:
+        os.link(path, tmp_path / "other")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(FileError, match="File too large"):
+            write_atomic(path, "f", b"new" * 1000, stamp_of(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert Path(path).read_bytes() == b"old"
+    assert sorted(os.listdir(tmp_path)) == (["f", "other"] if linked else ["f"])
 
 
 def test_the_hash_names_the_content() -> None:

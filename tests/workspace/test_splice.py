@@ -27,7 +27,7 @@ def test_bytes_outside_the_span_stay(text: str, tail: str, new: str, codec: Code
     view = LineView(original)
     start = data.draw(st.integers(0, len(view.text)))
     end = data.draw(st.integers(start, len(view.text)))
-    after = view.replaced([(start, end)], view.normal(new))
+    after = view.replaced([(start, end, view.normal(new))])
     found = decode(codec.encode(original))
     assert found == (original, codec)
     before_bytes, after_bytes = codec.encode(original), codec.encode(after)
@@ -43,33 +43,34 @@ def test_replacing_a_span_by_itself_changes_nothing(text: str, data: st.DataObje
     view = LineView(text)
     start = data.draw(st.integers(0, len(view.text)))
     end = data.draw(st.integers(start, len(view.text)))
-    assert view.replaced([(start, end)], view.text[start:end]) == text
+    assert view.replaced([(start, end, view.text[start:end])]) == text
 
 
 @given(st.lists(_WORDS.map(lambda word: word.replace("\r", "")), min_size=2, max_size=9), _ENDS)
 def test_new_lines_take_the_line_end_of_a_uniform_file(words: list[str], end: str) -> None:
     view = LineView(end.join(words))
-    after = view.replaced([(0, len(words[0]))], "x\ny\nz")
+    after = view.replaced([(0, len(words[0]), "x\ny\nz")])
     assert after == end.join(["x", "y", "z", *words[1:]])
 
 
 def test_each_line_of_a_mixed_file_keeps_its_end() -> None:
     view = LineView("a\r\nb\nc\r\nd\n")
-    ((start, end),) = view.find("b\nc\nd", 2)
-    assert view.replaced([(start, end)], "b\nC\nd") == "a\r\nb\nC\r\nd\n"
-    assert view.replaced([(start, end)], "b\nc\nnew\nd") == "a\r\nb\nc\r\nnew\r\nd\n"
+    start = view.text.index("b\nc\nd")
+    end = start + 5
+    assert view.replaced([(start, end, "b\nC\nd")]) == "a\r\nb\nC\r\nd\n"
+    assert view.replaced([(start, end, "b\nc\nnew\nd")]) == "a\r\nb\nc\r\nnew\r\nd\n"
 
 
 def test_a_file_of_carriage_returns_keeps_them() -> None:
     view = LineView("a\rb\rc\r")
-    ((start, end),) = view.find("a\nb", 2)
-    assert view.replaced([(start, end)], "a\nx\nb") == "a\rx\rb\rc\r"
+    start = view.text.index("a\nb")
+    end = start + 3
+    assert view.replaced([(start, end, "a\nx\nb")]) == "a\rx\rb\rc\r"
 
 
 def test_several_spans_are_replaced_at_once() -> None:
     view = LineView("x\r\nxx\r\n")
-    spans = view.find("x", 10)
-    assert view.replaced(spans, "yy") == "yy\r\nyyyy\r\n"
+    assert view.replaced([(0, 1, "yy"), (2, 3, "yy"), (3, 4, "yy")]) == "yy\r\nyyyy\r\n"
 
 
 def test_the_prevailing_line_end() -> None:

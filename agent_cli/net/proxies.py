@@ -12,10 +12,12 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from .base import ModelError
-
 _SCHEMES = {"http": "http", "https": "https", "socks5": "socks5", "socks5h": "socks5h", "socks": "socks5"}
 _PORTS = {"http": 80, "https": 443}
+
+
+class BadProxy(ValueError):
+    """The settings for a proxy cannot be used; the text names the variable."""
 
 
 class Proxy(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
     `HTTPS_PROXY` or `HTTP_PROXY` by the scheme of the address, else `ALL_PROXY`; lower case wins.
 
     Raises:
-        ModelError: `unsupported`: the variable's value is no address of a proxy.
+        BadProxy: the variable's value is no address of a proxy.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
@@ -114,7 +116,7 @@ def _address(value: str, source: str) -> str:
     """A proxy's address as people write it, with or without a scheme.
 
     Raises:
-        ModelError: it is none. The text leaves out the value, which may hold a password.
+        BadProxy: it is none. The text leaves out the value, which may hold a password.
     """
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")
@@ -123,8 +125,7 @@ def _address(value: str, source: str) -> str:
     except ValueError:
         scheme, host = "", ""
     if not scheme or not host:
-        raise ModelError(
-            "unsupported",
+        raise BadProxy(
             f"the proxy settings cannot be used: {source} is no address such as http://HOST:PORT "
             f"(known: {', '.join(_SCHEMES)})",
         )

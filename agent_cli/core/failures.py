@@ -1,0 +1,43 @@
+"""What failed, in words for the user, and the reason a turn stops for it."""
+
+from ..model.base import ModelError
+from ..model.errors import explain
+from ..protocol.events import ErrorInfo
+from ..protocol.stop import StopReason
+from ..store.session_file import StoreError
+from .checkpointing import NothingToRestore
+from .spending import OverBudget
+
+
+class NotDone(Exception):
+    """An operation had nothing to do; the text says why."""
+
+
+def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
+    """The stop reason and the words for a failure; `model` is the one it happened with."""
+    if isinstance(error, ModelError):
+        return stop_reason_of(error), explain(error, model)
+    if isinstance(error, StoreError | NothingToRestore | NotDone | OverBudget):
+        return "internal_error", ErrorInfo(kind="not_done", message=str(error))
+    return "internal_error", ErrorInfo(
+        kind="internal_error",
+        message=f"{type(error).__name__}: {error}",
+        hint="This is a fault of agent-cli. The session is saved; run again with --debug for a log.",
+    )
+
+
+def stop_reason_of(error: BaseException) -> StopReason:
+    """Why a turn stops that failed with this."""
+    return _BY_KIND.get(error.kind, "provider_error") if isinstance(error, ModelError) else "internal_error"
+
+
+_BY_KIND: dict[str, StopReason] = {
+    "auth": "auth_error",
+    "permission": "auth_error",
+    "not_found": "bad_model",
+    "context_overflow": "context_limit",
+    "too_large": "context_limit",
+    "content_filter": "content_filter",
+    "bad_request": "internal_error",
+    "unsupported": "bad_model",
+}

@@ -1,0 +1,63 @@
+"""What the model is reminded of between two steps: a plan it has stopped keeping, a plan it leaves open, and
+background commands that have ended meanwhile."""
+
+from ..protocol.messages import AssistantMessage, ToolResult
+from ..tools.job_table import Job, Jobs
+from . import history
+from .session import Session
+
+STALE_AFTER = 10
+"""Steps with calls since the plan was written last; the reminder comes again after as many more."""
+MAX_UNFINISHED = 2
+
+
+class Reminders:
+    """Decides what to say to the model of one turn."""
+
+    def __init__(self, session: Session, jobs: Jobs, *, finish_plan: bool) -> None:
+        self._session = session
+        self._jobs = jobs
+        self._unfinished_left = MAX_UNFINISHED if finish_plan else 0
+        self._said_at = 0
+
+    def due(self) -> str:
+        """What to say before the next step; empty when there is nothing."""
+        return "\n".join(filter(None, (_ended(self._jobs.take_ended()), self._stale_plan())))
+
+    def unfinished(self) -> str:
+        """What to say to a model that stops while its plan has open items, a bounded number of times."""
+        left = self._open_items()
+        if not left or self._unfinished_left == 0:
+            return ""
+        self._unfinished_left -= 1
+        more = f" and {len(left) - 4} more" if len(left) > 4 else ""
+        return _UNFINISHED.format(items="; ".join(left[:4]) + more)
+
+    def _open_items(self) -> list[str]:
+        return [item.text for item in history.current_plan(self._session.records) if item.status != "done"]
+
+    def _stale_plan(self) -> str:
+        steps = 0
+        for message in reversed(self._session.visible()):
+            if isinstance(message, ToolResult) and message.plan is not None:
+                break
+            steps += isinstance(message, AssistantMessage) and bool(message.calls)
+        else:
+            return ""
+        if steps < STALE_AFTER or steps % STALE_AFTER or steps == self._said_at or not self._open_items():
+            return ""
+        self._said_at = steps
+        return _STALE.format(steps=steps, items="; ".join(self._open_items()[:4]))
+
+
+def _ended(jobs: list[Job]) -> str:
+    return "\n".join(f"Job {job.id} (`{job.command}`) has ended: {job.state}. See jobs." for job in jobs)
+
+
+_STALE = (
+    "The plan has not been updated for {steps} steps; open in it: {items}. Mark what is done, or change it; an "
+    "empty plan is fine when it no longer applies."
+)
+_UNFINISHED = (
+    "Your plan still has open items: {items}. Go on with them, or update the plan and say why they are dropped."
+)

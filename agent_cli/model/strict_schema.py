@@ -1,0 +1,43 @@
+"""Tool parameters in the form in which a provider can hold the model to them: every property is required, and
+what may be left out may be null instead. The registry reads a null as left out.
+
+Source: OpenAI, "Structured model outputs", the subset of JSON Schema for strict functions.
+"""
+
+from typing import Any
+
+_KNOWN = frozenset(
+    {
+        "type", "properties", "required", "additionalProperties", "items", "description", "enum", "minimum",
+        "maximum", "minItems", "maxItems",
+    }
+)  # fmt: skip
+
+
+def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The strict form of an object's schema; None when it has words that such a provider may not know, or
+    properties that are not listed."""
+    if not schema.keys() <= _KNOWN:
+        return None
+    if schema.get("type") == "array" and isinstance(schema.get("items"), dict):
+        items = strict_schema(schema["items"])
+        return None if items is None else {**schema, "items": items}
+    if schema.get("type") != "object":
+        return schema if isinstance(schema.get("type"), str) else None
+    if schema.get("additionalProperties") is not False:
+        return None
+    required = frozenset(schema.get("required", ()))
+    properties: dict[str, Any] = {}
+    for name, part in schema.get("properties", {}).items():
+        strict = strict_schema(part)
+        if strict is None:
+            return None
+        properties[name] = strict if name in required else _or_null(strict)
+    return {**schema, "properties": properties, "required": list(properties)}
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    nullable = {**schema, "type": [schema["type"], "null"]}
+    if "enum" in schema:
+        nullable["enum"] = [*schema["enum"], None]
+    return nullable

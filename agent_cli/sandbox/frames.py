@@ -1,0 +1,97 @@
+"""Messages between the agent and its reaper: tuples, in frames on a Unix socket, with open descriptors
+beside them.
+
+Both ends are the same interpreter, so `marshal` will do; it is loaded already, unlike `json` and `struct`.
+From the agent to the supervisor of a command:
+
+    ("start", argv, env, cwd)     with the descriptors for stdin, stdout and stderr
+    ("stop",)
+    ("keep",)                     with the reading end of its output, if that is open, and a log
+
+and back:
+
+    ("hello", pid)                of the supervisor, which has read the request and begins
+    ("started", pid)              of the command
+    ("failed", step, errno, text) step is "folder", "program" or "start"
+    ("ended", exit code, alone)   of the main process; whether no child is left behind
+    ("empty",)                    the last child left behind has ended; not sent after "ended" with `alone`
+
+After "failed", "empty" and "ended" with `alone` the supervisor waits for the next "start".
+"""
+
+import marshal
+import os
+import sys
+from _collections_abc import Iterator
+from _socket import SCM_RIGHTS, SOL_SOCKET
+from _socket import socket as Socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LENGTH = 4
+_FD = 4
+_MOST_FDS = 4
+
+
+def pack(*message: "Any") -> bytes:
+    """A frame."""
+    payload = marshal.dumps(message)
+    return len(payload).to_bytes(_LENGTH, "big") + payload
+
+
+def send_with_fds(socket: Socket, data: bytes, fds: tuple[int, ...]) -> int:
+    """Send a first piece, the descriptors with it; returns how many bytes went.
+
+    Raises:
+        BlockingIOError: the socket is full; nothing went.
+    """
+    packed = b"".join(fd.to_bytes(_FD, sys.byteorder) for fd in fds)
+    return socket.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, packed)] if fds else [])
+
+
+class Inbox:
+    """What has come in on a socket and was not taken yet."""
+
+    def __init__(self) -> None:
+        self.fds: list[int] = []
+        """Descriptors, in the order they came; whoever takes them closes them."""
+        self._data = bytearray()
+
+    def receive(self, socket: Socket, size: int = 65536) -> bool:
+        """Read once; False at the end of the stream.
+
+        Raises:
+            BlockingIOError: nothing has come.
+        """
+        try:
+            data, extra, _, _ = socket.recvmsg(size, _MOST_FDS * _FD + 32)
+        except ConnectionError:
+            return False
+        for level, kind, packed in extra:
+            if (level, kind) == (SOL_SOCKET, SCM_RIGHTS):
+                self._take_fds(packed)
+        self._data += data
+        return bool(data)
+
+    def messages(self) -> "Iterator[tuple[Any, ...]]":
+        """The whole frames, each once. The types of the fields are those above."""
+        while len(self._data) >= _LENGTH:
+            end = _LENGTH + int.from_bytes(self._data[:_LENGTH], "big")
+            if len(self._data) < end:
+                return
+            payload = bytes(self._data[_LENGTH:end])
+            del self._data[:end]
+            yield marshal.loads(payload)
+
+    def take_fds(self, count: int) -> list[int]:
+        """The oldest `count` descriptors."""
+        taken, self.fds = self.fds[:count], self.fds[count:]
+        return taken
+
+    def _take_fds(self, packed: bytes) -> None:
+        for start in range(0, len(packed) - _FD + 1, _FD):
+            fd = int.from_bytes(packed[start : start + _FD], sys.byteorder)
+            os.set_inheritable(fd, False)
+            self.fds.append(fd)

@@ -1,0 +1,112 @@
+"""The access list of a workspace: `.agentignore` files, in the root and in any folder below, name what the
+agent may neither read nor write nor show. Their syntax and rules are those of `.gitignore`: a later line wins
+over an earlier one, a deeper file over those above it, `!` opens again, and nothing below a closed folder can
+be opened. Unlike ignore files for searching, these say what is permitted, so whatever is wrong with one of
+them closes everything below its folder.
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+
+import msgspec
+
+from .gitignore import Pattern, deciding, parse
+
+NAME = ".agentignore"
+_MAX_BYTES = 1_000_000
+_MAX_CACHED = 20_000
+_MAX_DEPTH = 256
+
+
+class _List(msgspec.Struct, frozen=True):
+    """One file, ready to be asked."""
+
+    path: str
+    stamp: tuple[int, int, int]
+    patterns: tuple[Pattern, ...] | None
+    """None for a file that closes everything."""
+    problem: str = ""
+    """The line and what is wrong with it: ` (line 3 is not a pattern)`."""
+
+
+class AgentIgnore:
+    """The lists of some folders. Files are read when a path below them is asked about, and again when they
+    change; nothing is walked."""
+
+    def __init__(self, roots: Iterable[str | os.PathLike[str]]) -> None:
+        """`roots` are real paths; nothing outside them is closed."""
+        self._roots = sorted({os.fspath(root).rstrip(os.sep) for root in roots}, key=len)
+        self._lists: dict[str, _List | None] = {}
+
+    def verdict(self, real: str) -> str | None:
+        """The `FILE:LINE` that closes a real path, which need not exist; None for an open one."""
+        root = next((root for root in self._roots if real.startswith(f"{root}{os.sep}")), None)
+        if root is None:
+            return None
+        names = real[len(root) + 1 :].rstrip(os.sep).split(os.sep)
+        lists: list[tuple[_List, int]] = []
+        folder = root
+        for depth, name in enumerate(names):
+            if found := self._list(folder):
+                if found.patterns is None:
+                    return f"{found.path}{found.problem}"
+                if len(names) > _MAX_DEPTH:
+                    return f"{found.path} (the path has more than {_MAX_DEPTH} folders)"
+                lists.insert(0, (found, depth))
+            folder = f"{folder}{os.sep}{name}"
+            if lists and (place := _decided(lists, names[: depth + 1], folder, depth + 1 < len(names))):
+                return place
+        return None
+
+    def list_of(self, folder: str) -> str | None:
+        """The path of the list in exactly this folder, where there is one that can be understood."""
+        found = self._list(folder.rstrip(os.sep))
+        return found.path if found and found.patterns is not None else None
+
+    def _list(self, folder: str) -> _List | None:
+        path = f"{folder}{os.sep}{NAME}"
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            # The folder itself may be gone or never have been; then there is nothing to keep.
+            self._lists.pop(folder, None)
+            return None
+        except OSError as error:
+            return _List(path, (0, 0, 0), None, f" (cannot be read: {error.strerror or error})")
+        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        known = self._lists.get(folder)
+        if known is None or known.stamp != stamp:
+            if len(self._lists) >= _MAX_CACHED:
+                self._lists.clear()
+            known = self._lists[folder] = _loaded(path, status.st_mode, stamp)
+        return known
+
+
+def _decided(lists: list[tuple[_List, int]], names: list[str], real: str, below: bool) -> str | None:
+    """The line that closes a path; the nearest list that has a word on it decides."""
+    is_folder = below or os.path.isdir(real)
+    for each, depth in lists:
+        if each.patterns is None:
+            continue
+        if found := deciding(each.patterns, names[depth:], is_folder):
+            return None if found.opens else f"{each.path}:{found.line}"
+    return None
+
+
+def _loaded(path: str, mode: int, stamp: tuple[int, int, int]) -> _List:
+    if not stat.S_ISREG(mode):
+        return _List(path, stamp, None, " (not a regular file)")
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            return _List(path, stamp, None, " (larger than 1 MB)")
+        return _List(path, stamp, parse(data.decode("utf-8-sig")))
+    except OSError as error:
+        return _List(path, stamp, None, f" (cannot be read: {error.strerror or error})")
+    except UnicodeDecodeError:
+        return _List(path, stamp, None, " (not UTF-8)")
+    except ValueError as error:
+        return _List(path, stamp, None, f" ({error})")

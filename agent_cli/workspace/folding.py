@@ -1,0 +1,115 @@
+"""Texts made comparable: blanks at line ends, typography and escapes folded away, with the way back to every
+offset of the original. Apart, so that matching can be a plain search in a folded text."""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable
+
+import msgspec
+
+Segment = tuple[int, int, int, int]
+"""A folded piece: its start and end in the folded text, then in the original."""
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """A folded text and what was folded. Everything between the segments is as in the original."""
+
+    text: str
+    segments: tuple[Segment, ...] = ()
+
+    def start(self, offset: int) -> int | None:
+        """The offset in the original for the start of a span; what was dropped just before it stays out.
+
+        None inside a folded piece.
+        """
+        return self._original(offset, after_dropped=True)
+
+    def end(self, offset: int) -> int | None:
+        """The same for the end of a span; what was dropped just behind it stays out."""
+        return self._original(offset, after_dropped=False)
+
+    def folded(self, offset: int) -> int | None:
+        """The folded offset of one of the original; None inside a folded piece."""
+        at = bisect_right(self.segments, offset, key=lambda segment: segment[2])
+        if not at:
+            return offset
+        folded_start, folded_end, start, end = self.segments[at - 1]
+        if offset >= end:
+            return folded_end + offset - end
+        return folded_start if offset == start or folded_start == folded_end else None
+
+    def _original(self, offset: int, *, after_dropped: bool) -> int | None:
+        at = bisect_right(self.segments, offset, key=lambda segment: segment[0])
+        if not after_dropped:
+            while at and self.segments[at - 1][:2] == (offset, offset):
+                at -= 1
+        if not at:
+            return offset
+        _, folded_end, _, original_end = self.segments[at - 1]
+        if offset < folded_end:
+            inside = self.segments[at - 1]
+            return inside[2] if offset == inside[0] else None
+        return original_end + offset - folded_end
+
+
+Fold = Callable[[str], Folded]
+
+_LINE_END_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)")
+
+_TWINS = {
+    **dict.fromkeys("‘’‚‛′´", "'"),
+    **dict.fromkeys("“”„‟″", '"'),
+    **dict.fromkeys("‐‑‒–—―−", "-"),
+    **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u202f\u3000", " "),
+    **dict.fromkeys("\u200b\ufeff\u00ad\u2060", ""),
+    "…": "...",
+}
+"""Characters that models take for their plain twins, and the other way round."""
+TYPOGRAPHIC = frozenset(char for char, plain in _TWINS.items() if plain)
+_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f\u093c\u3099\u309a"
+_LOOSE = re.compile(
+    rf"[\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?|.[{_MARKS}]+|[\u2126\u212a\u212b\uf900-\ufaff]"
+    rf"|[{''.join(map(re.escape, _TWINS))}]|(?<![ \t])[ \t]++(?=\n|\Z)"
+)
+_ESCAPES = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\'": "'", "\\\\": "\\", "\\`": "`"}
+_ESCAPED = re.compile(r"""\\[nt"'`\\]|(?<![ \t])[ \t]++(?=\n|\Z)""")
+
+
+def line_end_blanks(text: str) -> Folded:
+    """Without blanks before line ends and at the end."""
+    return _folded(text, _LINE_END_BLANKS, lambda found: "")
+
+
+def typography(text: str) -> Folded:
+    """Also with plain quotes, dashes and spaces, and composed characters (NFC)."""
+    return _folded(text, _LINE_END_BLANKS if text.isascii() else _LOOSE, _plain)
+
+
+def escapes(text: str) -> Folded:
+    """Without blanks before line ends, and with backslash sequences read once."""
+    return _folded(text, _ESCAPED, lambda found: _ESCAPES.get(found, ""))
+
+
+def _plain(found: str) -> str:
+    if found[0] in " \t" and not found.strip(" \t"):
+        return ""
+    composed = unicodedata.normalize("NFC", found)
+    return "".join(_TWINS.get(char, char) for char in composed)
+
+
+def _folded(text: str, pattern: re.Pattern[str], fold: Callable[[str], str]) -> Folded:
+    pieces: list[str] = []
+    segments: list[Segment] = []
+    done = length = 0
+    for found in pattern.finditer(text):
+        start, end = found.span()
+        plain = fold(found.group())
+        pieces += (text[done:start], plain)
+        length += start - done
+        segments.append((length, length + len(plain), start, end))
+        length += len(plain)
+        done = end
+    if not segments:
+        return Folded(text)
+    return Folded("".join([*pieces, text[done:]]), tuple(segments))

@@ -1,0 +1,177 @@
+"""The patterns of ignore files, as git reads them, matched in time linear in the path whatever the pattern:
+the files come with a repository, and regular expressions made from them could be built to take for ever."""
+
+import re
+
+import msgspec
+
+_CLASSES = {
+    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \\t", "digit": "0-9", "lower": "a-z",
+    "punct": "!-/:-@\\[-`{-~", "space": "\\s", "upper": "A-Z", "xdigit": "0-9a-fA-F",
+}  # fmt: skip
+_STAR = "*"
+
+_Token = str | re.Pattern[str] | None
+"""A character or `*` marked by its pair form, a set, or None for any one character."""
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """What one name between slashes must look like."""
+
+    plain: str | None
+    """The name itself, for a segment without wildcards."""
+    tokens: tuple[tuple[bool, _Token], ...] = ()
+    """(is it `*`, else what one character must be)."""
+
+    def matches(self, name: str) -> bool:
+        """Whether a name fits. Goes back to the last `*` only, which is enough."""
+        if self.plain is not None:
+            return name == self.plain
+        at, token, star, resume = 0, 0, -1, 0
+        while at < len(name):
+            if token < len(self.tokens) and self.tokens[token][0]:
+                star, resume, token = token, at, token + 1
+            elif token < len(self.tokens) and _fits(self.tokens[token][1], name[at]):
+                at, token = at + 1, token + 1
+            elif star >= 0:
+                resume += 1
+                at, token = resume, star + 1
+            else:
+                return False
+        return all(is_star for is_star, _ in self.tokens[token:])
+
+
+def _fits(token: _Token, char: str) -> bool:
+    if token is None or isinstance(token, str):
+        return token is None or token == char
+    return token.match(char) is not None
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """One line of an ignore file."""
+
+    line: int
+    """Its number, from 1."""
+    opens: bool
+    """It began with `!`."""
+    folders_only: bool
+    anchored: bool
+    """It speaks of the whole path below the file's folder, else of the last name."""
+    segments: tuple[Segment | None, ...]
+    """None for `**`."""
+
+    def matches(self, names: list[str], is_folder: bool) -> bool:
+        """Whether it speaks of exactly this path, given as names below the file's folder."""
+        if self.folders_only and not is_folder:
+            return False
+        if not self.anchored:
+            segment = self.segments[0]
+            return segment is None or segment.matches(names[-1])
+        states = self._closed({0})
+        for name in names:
+            states = self._closed({later for state in states for later in self._after(state, name)})
+        return len(self.segments) in states
+
+    def _after(self, state: int, name: str) -> tuple[int, ...]:
+        if state >= len(self.segments):
+            return ()
+        segment = self.segments[state]
+        if segment is None:
+            return (state, state + 1) if state + 1 == len(self.segments) else (state,)
+        return (state + 1,) if segment.matches(name) else ()
+
+    def _closed(self, states: set[int]) -> set[int]:
+        """With the states reached by `**` standing for no folder at all, which it cannot at the end."""
+        for state in sorted(states):
+            while state + 1 < len(self.segments) and self.segments[state] is None:
+                state += 1
+                states.add(state)
+        return states
+
+
+def parse(text: str) -> tuple[Pattern, ...]:
+    """The patterns of a file, in order.
+
+    Raises:
+        ValueError: a line is no pattern; the text has its number.
+    """
+    found = (_pattern(line, number) for number, line in enumerate(text.splitlines(), 1))
+    return tuple(pattern for pattern in found if pattern is not None)
+
+
+def deciding(patterns: tuple[Pattern, ...], names: list[str], is_folder: bool) -> Pattern | None:
+    """The last pattern that speaks of a path."""
+    return next((each for each in reversed(patterns) if each.matches(names, is_folder)), None)
+
+
+def _pattern(line: str, number: int) -> Pattern | None:
+    text = re.sub(r"(?<!\\)((?:\\\\)*) +$", r"\1", line)
+    if not text or text.startswith("#"):
+        return None
+    opens = text.startswith("!")
+    text = text[1:] if opens else text
+    folders_only = text.endswith("/")
+    text = text.removesuffix("/")
+    anchored = "/" in text
+    text = text.removeprefix("/")
+    if not text:
+        raise ValueError(f"line {number} is not a pattern")
+    try:
+        parts = text.split("/")
+        segments = tuple(None if part == "**" and anchored else _segment(part) for part in parts)
+    except (ValueError, re.error) as error:
+        raise ValueError(f"line {number} is not a pattern") from error
+    return Pattern(number, opens, folders_only, anchored, segments)
+
+
+def _segment(text: str) -> Segment:
+    if not any(char in text for char in "*?[\\"):
+        return Segment(text)
+    tokens: list[tuple[bool, _Token]] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == _STAR:
+            if not (tokens and tokens[-1][0]):
+                tokens.append((True, None))
+        elif char == "?":
+            tokens.append((False, None))
+        elif char == "[":
+            at = _set(text, at, tokens)
+        elif char == "\\":
+            at += 1
+            tokens.append((False, _escaped(text, at)))
+        else:
+            tokens.append((False, char))
+        at += 1
+    return Segment(None, tuple(tokens))
+
+
+def _escaped(text: str, at: int) -> str:
+    if at >= len(text):
+        raise ValueError("a backslash ends it")
+    return text[at]
+
+
+def _set(text: str, start: int, tokens: list[tuple[bool, _Token]]) -> int:
+    """Read `[…]`, which begins at `start`; gives the place of its end."""
+    at = start + 1
+    inverted = text[at : at + 1] in ("!", "^")
+    at += inverted
+    body, first = "", True
+    while first or text[at : at + 1] != "]":
+        first = False
+        if at >= len(text):
+            raise ValueError("a bracket is not closed")
+        if named := re.compile(r"\[:([a-z]+):\]").match(text, at):
+            body += _CLASSES.get(named.group(1), "")
+            at = named.end()
+            continue
+        if text[at] == "-" and body and text[at + 1 : at + 2] not in ("]", ""):
+            body += "-"
+        else:
+            at += text[at] == "\\"
+            body += re.escape(_escaped(text, at))
+        at += 1
+    tokens.append((False, re.compile(f"[{'^' if inverted else ''}{body}]", re.DOTALL)))
+    return at

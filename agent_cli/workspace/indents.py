@@ -1,0 +1,114 @@
+"""Which indentation in a file answers to which indentation in a passage somebody wrote from memory: tabs for
+spaces, other widths, other depths. What cannot be said for sure is None."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+
+_INDENT = re.compile(r"[ \t]*")
+
+
+def indent_of(line: str) -> str:
+    """The blanks a line begins with."""
+    found = _INDENT.match(line)
+    return found.group() if found else ""
+
+
+def unit_of(lines: Iterable[str]) -> str:
+    """One level of indentation as most of the lines have it: a tab, or some spaces (four where none is)."""
+    tabs = spaces = last = 0
+    steps: Counter[int] = Counter()
+    for line in lines:
+        if not line.strip():
+            continue
+        indent = indent_of(line)
+        tabs += indent.startswith("\t")
+        spaces += indent.startswith("  ")
+        if 2 <= len(indent) - last <= 8:
+            steps[len(indent) - last] += 1
+        last = len(indent)
+    if tabs > spaces:
+        return "\t"
+    return " " * (steps.most_common(1)[0][0] if steps else 4)
+
+
+class IndentMap:
+    """Maps indentations of a passage to those of a file, from lines known to be the same."""
+
+    def __init__(self, pairs: list[tuple[str, str]], others: Iterable[str], unit: str) -> None:
+        """`pairs` are (in the passage, in the file) of lines that are not blank, `others` further
+        indentations in the passage, `unit` one level in the file."""
+        seen: dict[str, set[str]] = {}
+        for mine, real in pairs:
+            seen.setdefault(mine, set()).add(real)
+        self._known = {mine: next(iter(reals)) for mine, reals in seen.items() if len(reals) == 1}
+        self._unsure = {mine for mine, reals in seen.items() if len(reals) > 1}
+        self._unit = "\t" if any("\t" in real for _, real in pairs) else unit
+        passage = [*seen, *others]
+        self._mixed = len(set("".join(passage))) > 1
+        widths = {len(indent) for indent in passage}
+        self._step = math.gcd(*(abs(one - two) for one in widths for two in widths)) or max(widths)
+
+    @property
+    def sound(self) -> bool:
+        """Whether deeper lines of the passage are deeper in the file."""
+        if self._unsure:
+            return False
+        reals = [_width(self._known[mine]) for mine in sorted(self._known, key=_width)]
+        return all(above < below for above, below in zip(reals, reals[1:], strict=False))
+
+    def real(self, mine: str) -> str | None:
+        """The file's indentation for one of the passage."""
+        if mine in self._known or mine in self._unsure:
+            return self._known.get(mine)
+        above = [known for known in self._known if mine.startswith(known)]
+        below = [known for known in self._known if known.startswith(mine)]
+        if above:
+            nearest = max(above, key=len)
+            more = self._blanks(mine[len(nearest) :])
+            return None if more is None else self._known[nearest] + more
+        if below:
+            nearest = min(below, key=len)
+            less = self._blanks(nearest[len(mine) :])
+            real = self._known[nearest]
+            return real.removesuffix(less) if less and real.endswith(less) else None
+        return None
+
+    def _blanks(self, extra: str) -> str | None:
+        """Further indentation of the passage as the file would have it."""
+        if self._shifted(extra):
+            return extra
+        if self._mixed:
+            return None
+        guesses = self._levels(len(extra))
+        sure = [int(levels) for levels in guesses if levels == int(levels) and levels > 0]
+        return self._unit * min(sure) if sure else None
+
+    def _shifted(self, extra: str) -> bool:
+        """Whether the file has the passage's own indentation, but for the depth of the whole."""
+        depths = {len(real) - len(mine) for mine, real in self._known.items()}
+        alike = all(mine.endswith(real) or real.endswith(mine) for mine, real in self._known.items())
+        return (
+            len(depths) == 1
+            and alike
+            and set(extra) == set(self._unit)
+            and (len(self._known) > 1 or depths == {0})
+        )
+
+    def _levels(self, width: int) -> list[Fraction]:
+        """How many levels further blanks may be: what known lines say; else a level for each step of the
+        passage or each tab, or the proportion of the one depth that is known. The fewest levels are likeliest."""
+        known = sorted((len(mine), Fraction(len(real), len(self._unit))) for mine, real in self._known.items())
+        if len(known) > 1:
+            slopes = {(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(known, known[1:], strict=False) if b[0] > a[0]}
+            return [slope * width for slope in slopes] if len(slopes) == 1 else []
+        guesses = [Fraction(width, self._step)] if self._step else []
+        if known and known[0][0] and known[0][1]:
+            guesses.append(known[0][1] / known[0][0] * width)
+        return guesses
+
+
+def _width(indent: str) -> int:
+    return len(indent.expandtabs(8))

@@ -1,0 +1,73 @@
+"""The contents the model knows, kept by their hash: what a merge takes as its base when somebody else has
+changed a file meanwhile. In memory only and bounded, so a forgotten content is an ordinary case."""
+
+import threading
+
+_COMPRESSED_FROM = 4096
+
+
+class KnownTexts:
+    """File contents by content hash; the least recently used go when they take too much room.
+
+    Contents are kept compressed. One per session; safe to use from several threads.
+    """
+
+    def __init__(self, max_bytes: int = 32_000_000, max_one_bytes: int = 8_000_000) -> None:
+        """`max_bytes` bounds the compressed total; a single content above `max_one_bytes` is not kept."""
+        self._max_bytes = max_bytes
+        self._max_one_bytes = max_one_bytes
+        self._held: dict[str, tuple[bool, bytes]] = {}
+        self._size_bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def size_bytes(self) -> int:
+        """What is held, compressed."""
+        return self._size_bytes
+
+    def keep(self, hash: str, data: bytes) -> None:
+        """Remember `data` under its `content_hash`; too large a content is silently left out."""
+        if len(data) > self._max_one_bytes:
+            return
+        with self._lock:
+            held = self._held.pop(hash, None)
+            if held is not None:
+                self._held[hash] = held
+                return
+        entry = _packed(data)
+        with self._lock:
+            if hash not in self._held:
+                self._held[hash] = entry
+                self._size_bytes += len(entry[1])
+            self._drop_oldest()
+
+    def get(self, hash: str) -> bytes | None:
+        """The content of this hash; None when it was never kept or had to go."""
+        with self._lock:
+            held = self._held.pop(hash, None)
+            if held is None:
+                return None
+            self._held[hash] = held
+        return _unpacked(held)
+
+    def _drop_oldest(self) -> None:
+        while self._size_bytes > self._max_bytes:
+            oldest = next(iter(self._held))
+            self._size_bytes -= len(self._held.pop(oldest)[1])
+
+
+def _packed(data: bytes) -> tuple[bool, bytes]:
+    if len(data) < _COMPRESSED_FROM:
+        return False, data
+    import zlib
+
+    return True, zlib.compress(data, 1)
+
+
+def _unpacked(held: tuple[bool, bytes]) -> bytes:
+    compressed, data = held
+    if not compressed:
+        return data
+    import zlib
+
+    return zlib.decompress(data)

@@ -1,0 +1,66 @@
+"""What earlier commands of a session have changed counts when the next one is judged."""
+
+import msgspec
+import pytest
+
+from agent_cli.policy.authorize import authorize
+from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, ReadPath, RunCommand, SendInput, WritePath
+
+from .test_authorize import ROOT, kind, policy
+
+
+def command(text: str, *, altered: tuple[str, ...] = (), shadowed: tuple[str, ...] = ()) -> RunCommand:
+    return RunCommand(text, ROOT, altered, shadowed)
+
+
+@pytest.mark.parametrize("text", ["cat a.txt", "git status", "grep x a.txt | cat", "env cat a.txt", "xargs cat"])
+def test_a_reader_that_may_be_another_program_by_now_asks(text: str) -> None:
+    plain = authorize(command(text), policy())
+    assert isinstance(authorize(command(text, shadowed=("cat", "git", "xargs")), policy()), Ask)
+    assert isinstance(authorize(command(text, shadowed=("*",)), policy()), Ask)
+    assert kind(authorize(command(text, shadowed=("python",)), policy())) == kind(plain)
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "GIT_EXTERNAL_DIFF", "BASH_ENV", "PAGER", "IFS", "HOME"])
+def test_a_variable_that_makes_readers_run_others_asks(name: str) -> None:
+    assert isinstance(authorize(command("git diff"), policy()), Allow)
+    assert isinstance(authorize(command("git diff", altered=(name,)), policy()), Ask)
+    assert isinstance(authorize(command("git diff", altered=(name,)), policy(mode="plan")), Deny)
+
+
+def test_other_variables_and_an_own_rule_change_nothing() -> None:
+    assert isinstance(authorize(command("git diff", altered=("VIRTUAL_ENV", "PATH", "A")), policy()), Allow)
+    allowed = policy("allow shell(python *)")
+    assert isinstance(authorize(command("python a.py", shadowed=("python",)), allowed), Allow)
+    assert isinstance(authorize(command("rm -rf /", shadowed=("rm",)), policy(mode="yolo")), Ask)
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted"), [("plan", "deny"), ("ask", "ask"), ("auto-edit", "ask"), ("yolo", "allow")]
+)
+def test_input_for_a_running_command_is_never_known_to_read(mode: Mode, wanted: str) -> None:
+    assert kind(authorize(SendInput("bash", "ls\n"), policy(mode=mode))) == wanted
+    assert kind(authorize(SendInput("bash", "ls\n"), policy("allow shell(ls)", mode=mode))) == wanted
+
+
+def test_rules_and_destruction_hold_for_input_too() -> None:
+    assert isinstance(authorize(SendInput("bash", "cd /\nrm -rf /\n"), policy(mode="yolo")), Ask)
+    denied = authorize(SendInput("bash", "true\ngit push\n"), policy("deny shell(git push *)", mode="yolo"))
+    assert isinstance(denied, Deny) and "git push" in denied.rule
+    assert isinstance(authorize(SendInput("bash", "git push"), policy("ask shell(git *)", mode="yolo")), Ask)
+
+
+@pytest.mark.parametrize("mode", ["ask", "yolo"])
+def test_a_closed_path_is_denied_to_every_tool(mode: Mode) -> None:
+    closed = msgspec.structs.replace(
+        policy("allow read(**)", "allow write(**)", mode=mode),
+        hidden=lambda path, glob: ".agentignore:3" if path.startswith(f"{ROOT}/secret") else None,
+    )
+    path = f"{ROOT}/secret/key.txt"
+    for action in (
+        ReadPath(path, path), WritePath(path, path), command("cat secret/key.txt"), command("cp secret/key.txt b"),
+        command("echo x > secret/key.txt"), command("cd secret && cat key.txt"), command("python x.py secret/key.txt"),
+    ):  # fmt: skip
+        verdict = authorize(action, closed)
+        assert isinstance(verdict, Deny) and verdict.rule == ".agentignore:3", action
+    assert isinstance(authorize(ReadPath(f"{ROOT}/a", "a"), closed), Allow)

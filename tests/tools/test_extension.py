@@ -1,0 +1,129 @@
+"""Tools that others write."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent_cli.protocol.actions import CallExternal, ReadPath
+from agent_cli.tools.base import ToolContext, ToolError
+from agent_cli.tools.extension import Extension, ExtensionError, installed, of_project
+from agent_cli.tools.registry import default_registry
+
+GOOD = b'''
+import msgspec
+from agent_cli.tools.base import ToolOutcome
+
+class Params(msgspec.Struct):
+    word: str
+    times: int = 1
+
+class Shout:
+    """Shouts a word."""
+    name = "shout"
+    Params = Params
+    async def run(self, params, context):
+        return ToolOutcome(text=params.word.upper() * params.times)
+
+class Plain:
+    """Says where it works."""
+    name = "where"
+    Params = type("Nothing", (msgspec.Struct,), {})
+    def run(self, params, context):
+        return context.workspace.root
+
+TOOLS = [Shout, Plain()]
+'''
+
+
+async def test_a_projects_tools_work_like_ours_and_always_ask(context: ToolContext) -> None:
+    tools, problems = of_project({".agent/tools/loud.py": GOOD})
+    assert not problems
+    registry = default_registry(extra=tools)
+    assert registry.names[-2:] == ("shout", "where")
+    declared = registry.specs()[-2]
+    assert declared.description == "Shouts a word." and declared.parameters["required"] == ["word"]
+    tool, params = registry.parse("shout", '{"word": "hi", "times": 2}')
+    assert tool.title(params) == "hi"
+    assert tool.actions(params, context) == (CallExternal("project", "shout"),)
+    assert (await tool.run(params, context)).text == "HIHI"
+    assert '"word"' in (await tool.preview(params, context)).text
+    tool, params = registry.parse("where", "")
+    assert (await tool.run(params, context)).text == str(context.workspace.root)
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (b"x = 1", "no list `TOOLS`"),
+        (b"1/0", "ZeroDivisionError"),
+        (b"def", "SyntaxError"),
+        (b"import msgspec\nclass T:\n name='Bad Name'\n Params=msgspec.Struct\n def run(s,p,c): ...\nTOOLS=[T]", "Bad Name"),
+        (b"class T:\n name='t'\n def run(s,p,c): ...\nTOOLS=[T]", "no `Params`"),
+        (b"import msgspec\nclass T:\n name='t'\n class Params(msgspec.Struct):\n  a: bytes\n def run(s,p,c): ...\nTOOLS=[T]", "no schema for"),
+        (b"import msgspec\nclass T:\n name='t'\n class Params(msgspec.Struct): ...\nTOOLS=[T]", "no `run"),
+        (b"raise SystemExit(3)", "SystemExit"),
+    ],
+)  # fmt: skip
+def test_a_tool_that_cannot_be_used_is_told_and_harms_no_other(source: bytes, why: str) -> None:
+    tools, problems = of_project({"bad.py": source, "good.py": GOOD})
+    assert [tool.name for tool in tools] == ["shout", "where"]
+    (problem,) = problems
+    assert problem.startswith("bad.py is not used: ") and why in problem
+
+
+def test_a_project_cannot_take_the_name_of_another_tool() -> None:
+    tools, _ = of_project({"a.py": GOOD.replace(b'"shout"', b'"read_file"')})
+    with pytest.raises(ToolError, match="two tools named 'read_file'"):
+        default_registry(extra=tools)
+
+
+class Looks:
+    """Looks at a file."""
+
+    name = "looks"
+
+    class Params(msgspec.Struct):
+        path: str
+
+    def actions(self, params: Any, context: ToolContext) -> tuple[ReadPath, ...]:
+        return (ReadPath(params.path, params.path),)
+
+    def run(self, params: Any, context: ToolContext) -> str:
+        raise ValueError("boom")
+
+
+async def test_an_installed_tool_may_say_itself_what_it_does(context: ToolContext) -> None:
+    tool = Extension(Looks(), "looker", asks=False)
+    params = tool.Params("/x")
+    assert tool.actions(params, context) == (ReadPath("/x", "/x"),)
+    assert Extension(Looks(), "project", asks=True).actions(params, context) == (CallExternal("project", "looks"),)
+    with pytest.raises(ValueError, match="boom"):
+        await tool.run(params, context)
+
+
+def test_an_unknown_plugin_is_told() -> None:
+    assert installed(["no-such"]) == ([], ["tools.plugins: no installed package has a tool 'no-such'"])
+
+
+def test_an_installed_package_brings_its_tools(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    (tmp_path / "loud.py").write_bytes(GOOD)
+    info = tmp_path / "loud-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[agent_cli.tools]\nloud = loud:TOOLS\n", encoding="utf-8")
+    code = "from agent_cli.tools.extension import installed; t, p = installed(['loud']); print([x.name for x in t], p)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"},
+        capture_output=True, text=True, timeout=60, cwd="/",
+    )  # fmt: skip
+    assert done.stdout.strip() == "['shout', 'where'] []", done.stderr
+
+
+def test_something_that_is_no_tool_is_refused() -> None:
+    with pytest.raises(ExtensionError, match="name"):
+        Extension(object(), "x", asks=True)

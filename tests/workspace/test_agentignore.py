@@ -1,0 +1,161 @@
+"""`.agentignore` closes files to the agent, with git's rules, and closes more rather than less when in doubt."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.workspace.agentignore import AgentIgnore
+
+
+def put(root: Path, files: dict[str, str]) -> AgentIgnore:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return AgentIgnore([root])
+
+
+def test_the_deciding_line_is_named(tmp_path: Path) -> None:
+    ignore = put(tmp_path, {".agentignore": "# keys\n*.key\n!public.key\n\nsecret/\n", "a/b.key": ""})
+    place = f"{tmp_path}/.agentignore"
+    assert ignore.verdict(f"{tmp_path}/a/b.key") == f"{place}:2"
+    assert ignore.verdict(f"{tmp_path}/a/public.key") is None
+    assert ignore.verdict(f"{tmp_path}/secret/deep/x") == f"{place}:5"
+    assert ignore.verdict(f"{tmp_path}/secret") is None, "a file of that name is not the folder"
+    assert ignore.verdict(f"{tmp_path}/a/b.py") is None
+    assert ignore.verdict(str(tmp_path)) is None
+
+
+def test_a_closed_folder_stays_closed_below(tmp_path: Path) -> None:
+    ignore = put(
+        tmp_path, {".agentignore": "secret/\n!secret/open\n", "secret/.agentignore": "!*\n", "secret/open": ""}
+    )
+    assert ignore.verdict(f"{tmp_path}/secret/open") == f"{tmp_path}/.agentignore:1"
+    ignore = put(tmp_path, {".agentignore": "secret/*\n!secret/open\n", "secret/.agentignore": ""})
+    assert ignore.verdict(f"{tmp_path}/secret/open") is None
+    assert ignore.verdict(f"{tmp_path}/secret/other") == f"{tmp_path}/.agentignore:1"
+
+
+def test_a_deeper_list_wins_and_is_relative_to_its_folder(tmp_path: Path) -> None:
+    ignore = put(tmp_path, {".agentignore": "*.env\n", "a/.agentignore": "!*.env\n/x\n", "a/b/x": "", "a/x": ""})
+    assert ignore.verdict(f"{tmp_path}/p.env") and ignore.verdict(f"{tmp_path}/a/p.env") is None
+    assert ignore.verdict(f"{tmp_path}/a/x") == f"{tmp_path}/a/.agentignore:2"
+    assert ignore.verdict(f"{tmp_path}/a/b/x") is None and ignore.verdict(f"{tmp_path}/x") is None
+
+
+def test_what_lies_outside_is_open_and_further_roots_count(tmp_path: Path) -> None:
+    put(tmp_path / "one", {".agentignore": "*"})
+    put(tmp_path / "two", {".agentignore": "x"})
+    ignore = AgentIgnore([tmp_path / "one", str(tmp_path / "two")])
+    assert ignore.verdict(f"{tmp_path}/one/f") and ignore.verdict(f"{tmp_path}/two/x")
+    assert ignore.verdict(f"{tmp_path}/two/y") is None and ignore.verdict(f"{tmp_path}/three/x") is None
+    assert ignore.verdict(f"{tmp_path}/oneself") is None
+
+
+def test_changes_count_at_once(tmp_path: Path) -> None:
+    ignore = put(tmp_path, {"f": ""})
+    assert ignore.verdict(f"{tmp_path}/f") is None
+    put(tmp_path, {".agentignore": "f"})
+    assert ignore.verdict(f"{tmp_path}/f")
+    put(tmp_path, {".agentignore": "g"})
+    os.utime(tmp_path / ".agentignore", ns=(1, 1))
+    assert ignore.verdict(f"{tmp_path}/f") is None
+    (tmp_path / ".agentignore").unlink()
+    assert ignore.verdict(f"{tmp_path}/g") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"a\n\xff\xfe\n", "not UTF-8"),
+        (b"a\n[z-a]\n", "(line 2 is not a pattern)"),
+        (b"a[b\n", "(line 1 is not a pattern)"),
+        (b"x\n" * 600_000, "larger than 1 MB"),
+    ],
+)
+def test_a_list_that_cannot_be_understood_closes_its_folder(tmp_path: Path, data: bytes, words: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".agentignore").write_bytes(data)
+    ignore = AgentIgnore([tmp_path])
+    for path in ("a/f", "a/b/c"):
+        assert words in (ignore.verdict(f"{tmp_path}/{path}") or "")
+    assert ignore.verdict(f"{tmp_path}/f") is None
+
+
+def test_a_list_that_cannot_be_read_closes_its_folder(tmp_path: Path) -> None:
+    (tmp_path / ".agentignore").mkdir()
+    assert "not a regular file" in (AgentIgnore([tmp_path]).verdict(f"{tmp_path}/f") or "")
+    (tmp_path / ".agentignore").rmdir()
+    os.mkfifo(tmp_path / ".agentignore")
+    assert "not a regular file" in (AgentIgnore([tmp_path]).verdict(f"{tmp_path}/f") or "")
+    (tmp_path / ".agentignore").unlink()
+    os.symlink(".agentignore", tmp_path / ".agentignore")
+    assert "cannot be read" in (AgentIgnore([tmp_path]).verdict(f"{tmp_path}/f") or "")
+
+
+def test_windows_line_ends_and_a_mark_do_not_matter(tmp_path: Path) -> None:
+    (tmp_path / ".agentignore").write_bytes("\ufeff*.key\r\nx\r\n".encode())
+    ignore = AgentIgnore([tmp_path])
+    assert ignore.verdict(f"{tmp_path}/a.key") and ignore.verdict(f"{tmp_path}/x")
+
+
+def test_a_pattern_made_to_be_slow_is_not(tmp_path: Path) -> None:
+    ignore = put(tmp_path, {".agentignore": f"{'*a' * 50}b\n{'**/a/' * 20}b\n"})
+    began = time.monotonic()
+    ignore.verdict(f"{tmp_path}/{'a' * 255}")
+    ignore.verdict(f"{tmp_path}/{'a/' * 200}c")
+    assert "more than 256 folders" in (ignore.verdict(f"{tmp_path}/{'a/' * 1000}c") or "")
+    assert time.monotonic() - began < 3
+
+
+def test_asking_is_cheap(tmp_path: Path) -> None:
+    ignore = put(tmp_path, {".agentignore": "*.key\nbuild/\n", "a/b/c/d/f.py": ""})
+    began = time.monotonic()
+    for _ in range(2000):
+        ignore.verdict(f"{tmp_path}/a/b/c/d/f.py")
+    assert time.monotonic() - began < 2
+
+
+LINES = [
+    "*.x",
+    "!*.x",
+    "a/",
+    "!a/",
+    "/b",
+    "a/b",
+    "!a/b",
+    "**/b",
+    "a/**",
+    "b*",
+    "# c",
+    "",
+    "!b",
+    "?",
+    "[ab]",
+    "c/d.x",
+]
+PATHS = ["a/b/c.x", "a/b/d", "b/a.x", "c/d.x", "c/a/b", "b.x", "a.x/e"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.sampled_from(LINES), max_size=5),
+    st.lists(st.sampled_from(LINES), max_size=3),
+    st.sampled_from("abc"),
+)
+def test_it_judges_as_git_does(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], deeper: list[str], folder: str
+) -> None:
+    root = tmp_path_factory.mktemp("git")
+    texts = {".agentignore": "\n".join(lines), f"{folder}/.agentignore": "\n".join(deeper)}
+    ignore = put(root, {**texts, **dict.fromkeys(PATHS, "")})
+    for name, text in texts.items():
+        (root / name.replace("agentignore", "gitignore")).write_text(text, encoding="utf-8")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    done = subprocess.run(["git", "check-ignore", *PATHS], cwd=root, capture_output=True, text=True, timeout=20)
+    closed = [path for path in PATHS if ignore.verdict(f"{root}/{path}")]
+    assert closed == done.stdout.splitlines()

@@ -1,0 +1,136 @@
+"""Writes are whole or not at all, keep what hangs on the file, and never undo somebody else's."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_cli.workspace.files import FileError, stamp_of
+from agent_cli.workspace.replace import LOCK_TIMEOUT_S, remove, write_atomic
+
+
+def put(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+def test_hard_links_stay_links(tmp_path: Path) -> None:
+    path = put(tmp_path / "f", b"old content")
+    os.link(path, tmp_path / "other")
+    made = write_atomic(path, "f", b"new", stamp_of(path))
+    assert (tmp_path / "other").read_bytes() == b"new" and os.path.samefile(path, tmp_path / "other")
+    assert made == stamp_of(path) and sorted(os.listdir(tmp_path)) == ["f", "other"]
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_two_writes_within_a_tick_can_be_told_apart(tmp_path: Path, linked: bool) -> None:
+    path = put(tmp_path / "f", b"0")
+    if linked:
+        os.link(path, tmp_path / "other")
+    for number in range(20):
+        before = stamp_of(path)
+        write_atomic(path, "f", b"%d" % (number % 10), before)
+        assert stamp_of(path) != before
+
+
+def test_attributes_survive(tmp_path: Path) -> None:
+    path = put(tmp_path / "f", b"old")
+    try:
+        os.setxattr(path, "user.origin", b"here")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    write_atomic(path, "f", b"new", stamp_of(path))
+    assert os.getxattr(path, "user.origin") == b"here"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_stays(tmp_path: Path) -> None:
+    path = put(tmp_path / "f", b"old")
+    os.chown(path, 1234, 4321)
+    write_atomic(path, "f", b"new", stamp_of(path))
+    assert (os.stat(path).st_uid, os.stat(path).st_gid) == (1234, 4321)
+
+
+def test_a_write_protected_file_is_left_alone(tmp_path: Path) -> None:
+    path = put(tmp_path / "f", b"old")
+    os.chmod(path, 0o444)
+    with pytest.raises(FileError, match="write-protected"):
+        write_atomic(path, "f", b"new", stamp_of(path))
+    assert Path(path).read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
+
+
+def test_a_new_file_takes_a_mode(tmp_path: Path) -> None:
+    write_atomic(str(tmp_path / "f"), "f", b"x", None, mode=0o755)
+    assert os.stat(tmp_path / "f").st_mode & 0o777 == 0o755
+
+
+def test_a_file_is_removed_only_as_it_was_known(tmp_path: Path) -> None:
+    path = put(tmp_path / "f", b"old")
+    known = stamp_of(path)
+    assert known is not None
+    put(tmp_path / "f", b"theirs")
+    with pytest.raises(FileError, match="changed by someone else"):
+        remove(path, "f", known)
+    now = stamp_of(path)
+    assert now is not None
+    remove(path, "f", now)
+    with pytest.raises(FileError, match="deleted meanwhile"):
+        remove(path, "f", now)
+
+
+def test_a_folder_locked_for_long_is_given_up(tmp_path: Path) -> None:
+    fd = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    began = time.monotonic()
+    with pytest.raises(FileError, match="keeps its folder locked"):
+        write_atomic(str(tmp_path / "f"), "f", b"x", None)
+    assert LOCK_TIMEOUT_S <= time.monotonic() - began < LOCK_TIMEOUT_S + 2 and os.listdir(tmp_path) == []
+    os.close(fd)
+    write_atomic(str(tmp_path / "f"), "f", b"x", None)
+
+
+_WRITER = """
+import sys
+from agent_cli.workspace.files import FileError, read_text
+from agent_cli.workspace.replace import write_atomic
+path, me, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+sys.stdin.readline()
+done = []
+for number in range(rounds):
+    for attempt in range(400):
+        before = read_text(path, "f")
+        lines = before.text.split("\\n")
+        lines[me] += f" {number}"
+        try:
+            write_atomic(path, "f", "\\n".join(lines).encode(), before.stamp)
+        except FileError:
+            continue
+        done.append(str(number))
+        break
+print(" ".join(done))
+"""
+
+
+def test_of_many_writers_none_loses_a_change(tmp_path: Path) -> None:
+    writers, rounds = 20, 4
+    path = put(tmp_path / "f", "\n".join(f"{number}:" for number in range(writers)).encode())
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, path, str(number), str(rounds)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+        )
+        for number in range(writers)
+    ]  # fmt: skip
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    said = [child.communicate(timeout=60)[0].strip() for child in children]
+    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    assert lines == [f"{number}: {done}".rstrip() for number, done in enumerate(said)]
+    assert sum(len(done.split()) for done in said) > writers
+    assert os.listdir(tmp_path) == ["f"]
