@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from agent_cli.protocol.events import ToolCallFinished
+from agent_cli.protocol.events import ToolCallFinished, TurnCompleted
+from agent_cli.protocol.operations import UserInput
 from agent_cli.sandbox.environment import child_env
 from agent_cli.sandbox.process import ProcessRunner
 from tests.core.harness import engine
@@ -33,7 +34,20 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
         ("shell call beyond the command, saved twice", (shell - median(plain)) * 1000, "ms", 5),
         ("read_file call, saved", read * 1000, "ms", 5),
         *await _processes(folder),
+        await _memory(folder / "memory"),
     ]
+
+
+async def _memory(base: Path) -> tuple[str, float, str, float]:
+    """What the engine keeps of many long outputs: the bounded results, which the session holds."""
+    base.mkdir()
+    flood = [call("shell", command=f"seq {n} 100000 | head -c 200000") for n in range(1, 201)]
+    async with engine(base, model=ScriptedModel(*[say(*flood)] * 5, say("done")), mode="yolo") as it:
+        before_mb = _own_mb(os.getpid())
+        await it.submit(UserInput("go"))
+        await it.until(lambda event: isinstance(event, TurnCompleted), timeout_s=300)
+        after_mb = _own_mb(os.getpid())
+    return ("memory added by 1,000 calls with 200 MB of output", after_mb - before_mb, "MB", 150)
 
 
 async def _processes(folder: Path) -> list[tuple[str, float, str, float]]:

@@ -134,6 +134,7 @@ def test_an_example_replays_in_a_fresh_copy_of_its_project(path: Path, tmp_path:
         if path.name in EXAMPLES:
             root.mkdir()
             for name, text in EXAMPLES[path.name].files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text, encoding="utf-8")
         else:
             shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))
@@ -187,3 +188,15 @@ def _answers(records: tuple[AnyRecord, ...]) -> list[str]:
 def _plain(text: str) -> str:
     """Words only: Markdown, wrapping and indentation are the screen's affair."""
     return " ".join(re.findall(r"\w+", text))
+
+
+def test_the_patched_example_keeps_its_folder_and_stops_what_it_started() -> None:
+    results = [
+        record for record in records_of(FOLDER / "patched-and-started.json") if isinstance(record, ToolResult)
+    ]
+    by_tool = {result.tool: result for result in results}
+    assert all(result.status == "ok" for result in results)
+    assert [change.path for change in by_tool["apply_patch"].changes] == ["shop/price.py", "shop/__init__.py"]
+    assert by_tool["jobs"].text.startswith("Stopped job 1")
+    assert by_tool["shell"].text.startswith("2\n") and "working directory: shop" in by_tool["shell"].text
+    assert by_tool["finish"].text.startswith("`total` rounds")

@@ -156,16 +156,17 @@ PIPE_PATIENCE_S = 5.0
 
 
 def _image(path: Path) -> Image:
-    import base64
-    import mimetypes
+    """The picture of a file, made fit for a model."""
+    from base64 import b64encode
 
-    kind = mimetypes.guess_type(path.name)[0] or ""
-    if not kind.startswith("image/"):
-        raise UsageError(f"--image {path}: not an image file")
+    from ..tools.pictures import PictureError, fit
+
     try:
-        return Image(kind, base64.b64encode(path.read_bytes()).decode("ascii"))
-    except OSError as error:
-        raise UsageError(f"--image {path}: {error.strerror}") from error
+        fitted = fit(path.read_bytes())
+        return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
+    except (OSError, PictureError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"--image {path}: {why}") from error
 
 
 def _structure(chosen: Chosen) -> Callable[[str], object] | None:

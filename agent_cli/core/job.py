@@ -76,3 +76,8 @@ def describe(error: Exception) -> str:
     if isinstance(error, ToolError):
         return str(error)
     return f"The tool failed unexpectedly: {type(error).__name__}: {error}"
+
+
+def shown_by(error: Exception) -> dict[str, str]:
+    """The files whose present state a failure has shown the model, with their hashes."""
+    return dict(error.seen) if isinstance(error, ToolError) else {}

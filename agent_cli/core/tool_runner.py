@@ -35,7 +35,7 @@ from .approvals import Abandoned, Approvals
 from .checkpointing import Checkpointing
 from .guards import RepetitionGuard
 from .history import UNKNOWN_OUTCOME, OpenCall
-from .job import LONGEST_REMAINS, Job, approval_item, describe, failure, refused_unattended, stopped
+from .job import LONGEST_REMAINS, Job, approval_item, describe, failure, refused_unattended, shown_by, stopped
 from .permissions import Permissions
 from .recall import within_bound
 from .session import Session
@@ -216,8 +216,7 @@ class ToolRunner:
         except Exception as error:  # a tool's own fault must answer its own call only
             if not first:
                 return False
-            seen = dict(error.seen) if isinstance(error, ToolError) else {}
-            job.result = msgspec.structs.replace(failure(job, "failed", describe(error)), seen=seen)
+            job.result = msgspec.structs.replace(failure(job, "failed", describe(error)), seen=shown_by(error))
         return True
 
     def _apply(self, job: Job, decision: Decision) -> None:
@@ -278,7 +277,7 @@ class ToolRunner:
             outcome = ToolOutcome(text="The user went on with something else instead of answering.", ok=False)
             raise
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
-            outcome = ToolOutcome(text=describe(error), ok=False)
+            outcome = ToolOutcome(text=describe(error), ok=False, seen=shown_by(error))
             status = "failed"
         finally:
             job.result = self._result(job, outcome or stopped(job), status, time.monotonic() - started)

@@ -123,8 +123,7 @@ def _notes(running: Running, said: Report | None, job: Job | None, took_s: float
         yield f"exit codes of the parts of the pipe: {', '.join(map(str, said.pipe))}"
     if job is not None:
         what = "it goes on" if running.exit_code is None else "a process it started goes on"
-        where = f"; its output is in {job.log.path}" if job.log.path else ""
-        yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs{where}"
+        yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
 
 
 def _place(said: Report | None, context: ToolContext) -> list[str]:

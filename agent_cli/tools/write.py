@@ -40,19 +40,12 @@ class WriteFile:
         return (WritePath(place.real, place.shown),)
 
     async def preview(self, params: WriteParams, context: ToolContext) -> Preview:
-        try:
-            change, _ = _planned(params, context)
-        except Stale as stale:
-            context.seen.update(stale.seen)
-            raise
+        change, _ = _planned(params, context)
         change.check()
         return Preview(change.diff.text or "No change.", kind="diff")
 
     async def run(self, params: WriteParams, context: ToolContext) -> ToolOutcome:
-        try:
-            change, note = _planned(params, context)
-        except Stale as stale:
-            return ToolOutcome(text=str(stale), ok=False, seen=stale.seen)
+        change, note = _planned(params, context)
         if change.before and change.before.text == change.after:
             text = f"{change.place.shown} has exactly this content already; nothing was written."
             return ToolOutcome(text=text, seen=change.seen(context))

@@ -122,10 +122,44 @@ SERVICE = Example(
     ),
 )
 
+_PATCH = """*** Begin Patch
+*** Update File: shop/price.py
+@@ def total(items):
+-    return sum(items)
++    return round(sum(items), 2)
+*** Add File: shop/__init__.py
++\"\"\"A shop.\"\"\"
+*** End Patch
+"""
+
+SHOP = Example(
+    "shop",
+    {
+        "shop/price.py": "def total(items):\n\treturn sum(items)\n",
+        "shop/serve.py": 'import time\n\nprint("ready", flush=True)\ntime.sleep(60)\n',
+    },
+    ("Round the totals, and see whether the server starts.",),
+    (
+        calls(
+            "I'll get an overview first.",
+            Call("repo_map", {}),
+            Call("read_file", {"path": "shop/price.py"}),
+            Call("update_plan", {"items": [{"text": "round totals", "status": "in_progress"}, {"text": "try the server"}]}),
+        ),
+        calls("", Call("apply_patch", {"patch": _PATCH})),
+        calls("", Call("shell", {"command": "cd shop && export RATE=2"})),
+        calls("", Call("shell", {"command": "python3 -u serve.py", "background": True})),
+        calls("", Call("jobs", {"action": "stop", "job": "1"}), Call("shell", {"command": "false | echo $RATE"})),
+        calls("", Call("finish", {"summary": "`total` rounds to cents now, and the server says it is ready."})),
+    ),
+    ("--mode", "yolo"),
+)  # fmt: skip
+
 EXAMPLES = {
     "refused-and-undone.json": GREETER,
     "compacted-log.json": LOGS,
     "held-back-and-tried-again.json": SERVICE,
+    "patched-and-started.json": SHOP,
 }
 
 
@@ -135,6 +169,7 @@ def record(home: Path, name: str, example: Example) -> None:
     root.mkdir(parents=True)
     try:
         for file, text in example.files.items():
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
             (root / file).write_text(text, encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder, World(Path(folder)) as world:
             world.script(*example.replies)

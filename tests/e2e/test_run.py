@@ -1,13 +1,16 @@
 """`agent run` as a script sees it: what is on standard output, exit codes, signals, sessions."""
 
+import base64
+import io
 import json
+import re
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from PIL import Image
 
 from tests.model.server import Call, Reply
 
@@ -303,9 +306,8 @@ def test_another_directory_has_its_own_sessions(world: World) -> None:
     assert world.run("run", "-c", "go on", "-C", "sub").code == 0
 
 
-def test_an_image_is_sent(world: World, tmp_path: Path) -> None:
-    image = bytes.fromhex("89504e470d0a1a0a") + b"picture"
-    (world.work / "ü.png").write_bytes(image)
+def test_an_image_is_sent_no_larger_than_models_see(world: World) -> None:
+    Image.new("RGB", (3000, 20), "red").save(world.work / "ü.png")
     world.script(Reply(text="a picture"))
     assert world.run("run", "what is this?", "-i", "ü.png").code == 0
     parts = [
@@ -314,7 +316,9 @@ def test_an_image_is_sent(world: World, tmp_path: Path) -> None:
         for part in message["content"]
         if message["role"] == "user"
     ]
-    assert "data:image/png;base64,iVBORw0KGgpwaWN0dXJl" in json.dumps(parts)
+    (sent,) = re.findall(r"data:image/png;base64,([^\"]+)", json.dumps(parts))
+    with Image.open(io.BytesIO(base64.b64decode(sent))) as picture:
+        assert picture.width == 1568
     assert "what is this?" in json.dumps(parts)
 
 

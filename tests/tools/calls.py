@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.tools.base import ToolContext, ToolOutcome
+from agent_cli.tools.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.registry import default_registry
 
 REGISTRY = default_registry()
@@ -19,6 +19,10 @@ async def call(context: ToolContext, name: str, /, **arguments: Any) -> ToolOutc
     tool, params = REGISTRY.parse(name, msgspec.json.encode(arguments).decode())
     tool.title(params)
     tool.actions(params, context)
-    outcome = await tool.run(params, context)
+    try:
+        outcome = await tool.run(params, context)
+    except ToolError as error:
+        context.seen.update(error.seen)
+        raise
     context.seen.update(outcome.seen)
     return outcome

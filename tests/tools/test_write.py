@@ -214,8 +214,9 @@ async def test_a_formatter_costs_one_more_try_at_most(context: ToolContext, root
     (root / "f").write_bytes(b"x=1\ny=2\n")
     await call(context, "read_file", path="f")
     (root / "f").write_bytes(b"x = 1\ny = 2\n")
-    outcome = await call(context, "write_file", path="f", content="x=1\ny=3\n")
-    assert not outcome.ok and "-x=1\n-y=2\n+x = 1\n+y = 2" in outcome.text and "need not read" in outcome.text
+    with pytest.raises(ToolError, match="need not read") as refused:
+        await call(context, "write_file", path="f", content="x=1\ny=3\n")
+    assert "-x=1\n-y=2\n+x = 1\n+y = 2" in str(refused.value)
     assert (root / "f").read_bytes() == b"x = 1\ny = 2\n"
     outcome = await call(context, "write_file", path="f", content="x = 1\ny = 3\n")
     assert outcome.ok and (root / "f").read_bytes() == b"x = 1\ny = 3\n"
@@ -226,8 +227,9 @@ async def test_a_refused_preview_shows_the_present_content_too(context: ToolCont
     await call(context, "read_file", path="f")
     (root / "f").write_bytes(b"b\n")
     tool, params = REGISTRY.parse("write_file", '{"path": "f", "content": "c\\n"}')
-    with pytest.raises(ToolError, match="changed by others"):
+    with pytest.raises(ToolError, match="changed by others") as refused:
         await tool.preview(params, context)
+    context.seen.update(refused.value.seen)
     assert (await tool.preview(params, context)).text.endswith("-b\n+c\n")
 
 
