@@ -6,8 +6,8 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """How much a model may be asked to think, rising."""
 REFUSABLE = frozenset(
     {
-        "tools", "effort", "tool_choice", "images", "cache_marks", "stream_options", "max_tokens", "reasoning",
-        "no_reasoning", "include", "summary", "prompt_cache_key", "phase",
+        "tools", "strict", "effort", "tool_choice", "images", "cache_marks", "stream_options", "max_tokens",
+        "reasoning", "no_reasoning", "include", "summary", "prompt_cache_key", "phase",
     }
 )  # fmt: skip
 """Parts of a request that may be remembered as refused: the names of every lasting `dialect.Repair`."""

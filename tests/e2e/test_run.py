@@ -115,7 +115,7 @@ CASES: dict[str, tuple[int, str, list[Reply], list[str]]] = {
     "turns": (5, "turn_limit", [shell("echo a"), Reply(text="closing")], ["--max-turns", "1"]),
     "cost": (5, "cost_limit", [DEAR], ["--max-cost", "3", "--set", PRICES]),
     "cost before the first": (5, "cost_limit", [], ["--max-cost", "0.1", "--set", PRICES]),
-    "time of a turn": (5, "time_limit", [Reply(hang="after_headers"), Reply(text="c")], ["--set", "limits.time_s=0.5"]),
+    "time of a turn": (5, "time_limit", [Reply(hang="after_headers"), Reply(text="c")], ["--set", "limits.time_s=1.5"]),
     "time of a run": (5, "time_limit", [Reply(hang="after_headers")], ["--timeout", "0.7"]),
     "time in a tool": (5, "time_limit", [shell("sleep 60")], ["--timeout", "0.7"]),
     "context": (5, "context_limit", [OVERFLOW], []),

@@ -60,7 +60,8 @@ def test_the_http_client_comes_without_its_command_line() -> None:
 def test_certificates_are_loaded_for_https_only() -> None:
     code = """
 from agent_cli.config.schema import Timeouts
-from agent_cli.model import certificates, http
+from agent_cli.model import http
+from agent_cli.net import certificates
 http.Connection("http://127.0.0.1:1/v1", {}, Timeouts())
 assert certificates.context_for.cache_info().currsize == 0
 http.Connection("https://api.invalid/v1", {}, Timeouts())
