@@ -15,7 +15,7 @@ from ..core.approvals import Approvals
 from ..core.bus import EventBus
 from ..core.checkpointing import Checkpointing, Snapshots
 from ..core.handlers import Handlers, Settings
-from ..core.history import known_files
+from ..core.history import known_files, last_job, working_directory
 from ..core.limits import Bounds
 from ..core.models import Models
 from ..core.permissions import Permissions
@@ -216,6 +216,7 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
         cache_dir=setup.project_state() / "cache",
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
     )
+    _take_up(session, context)
     registry, problems = _registry(setup, interactive)
     handlers = Handlers(
         session,
@@ -242,6 +243,14 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
     ]
     notes += [*problems, *draft.notes, *([f"log: {log}"] if log else [])]
     return Opened(Agent(handlers), permissions, processes, context.shell, tuple(notes))
+
+
+def _take_up(session: Session, context: ToolContext) -> None:
+    """A resumed session's commands go on where they left off, as far as that outlives a process."""
+    if left_off := working_directory(session.records):
+        context.shell.cwd = Path(left_off)
+    if number := last_job(session.records):
+        context.jobs.count_from(number)
 
 
 def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:

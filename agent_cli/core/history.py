@@ -218,6 +218,16 @@ def current_plan(records: Sequence[AnyRecord]) -> tuple[PlanItem, ...]:
     return plans[-1] if plans else ()
 
 
+def working_directory(records: Sequence[AnyRecord]) -> str:
+    """Where the last command of the session left off; empty when none has left the root."""
+    return next((each.cwd for each in reversed(records) if isinstance(each, ToolResult) and each.cwd), "")
+
+
+def last_job(records: Sequence[AnyRecord]) -> int:
+    """The number of the newest background job; 0 when there was none."""
+    return max((int(each.job) for each in records if isinstance(each, ToolResult) and each.job.isdigit()), default=0)
+
+
 def known_files(records: Sequence[AnyRecord]) -> dict[str, str]:
     """Absolute path → hash of the content the model knows, from every result that still counts."""
     seen: dict[str, str] = {}

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from ..protocol.actions import Allow, Ask, Verdict
 from ..protocol.events import ApprovalItem
 from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
@@ -28,11 +30,21 @@ class Job:
         self.printed = ""
         """The end of what it has shown so far."""
         self.reads_only = False
+        self.may_tell = True
+        """What stands in the files concerned may be read without a question."""
         self.verdict: Verdict = Allow("")
         self.preview: Preview | None = None
         self.approved = False
         self.edited = False
         self.result: ToolResult | None = None
+
+
+def cannot_work(job: Job, error: Exception) -> ToolResult:
+    """The result of a call whose preview failed, before anybody was asked: it may say no more of a file than
+    what may be read without a question."""
+    if not job.may_tell:
+        return failure(job, "failed", "It cannot be done as asked. To be told why, read the file first.")
+    return msgspec.structs.replace(failure(job, "failed", describe(error)), seen=shown_by(error))
 
 
 def stopped(job: Job) -> ToolOutcome:
@@ -52,11 +64,12 @@ def failure(job: Job, status: ToolStatus, text: str, rule: str = "") -> ToolResu
 
 def refused_unattended(job: Job, verdict: Ask) -> ToolResult:
     """The result of a call that needed a person where none is: what would allow it."""
-    way = f"the rule `{verdict.grant}` under permissions.allow, or " if verdict.grant else ""
+    ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
+    ways += ["another --mode"] if verdict.rule.startswith("mode ") else []
+    allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only a person can allow it. "
     text = (
-        f"Denied: {verdict.reason} and nobody is there to approve it (decided by {verdict.rule}). "
-        f"It would be allowed by {way}another --mode. Do not try to get round it; go on without, or say what "
-        "the user should allow."
+        f"Denied: {verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}"
+        "Do not try to get round it; go on without, or say what the user should allow."
     )
     return failure(job, "denied", text, verdict.rule)
 
@@ -66,7 +79,7 @@ def approval_item(job: Job) -> ApprovalItem:
     assert job.tool is not None and job.preview is not None and isinstance(job.verdict, Ask)
     return ApprovalItem(
         call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.preview.text,
-        preview_kind=job.preview.kind, reason=job.verdict.reason, rule=job.verdict.rule,
+        preview_kind=job.preview.kind, reason="; ".join(filter(None, (job.verdict.reason, job.preview.note))), rule=job.verdict.rule,
         grant=job.verdict.grant, arguments=job.call.arguments, editable=job.tool.editable,
     )  # fmt: skip
 

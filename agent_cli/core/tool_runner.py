@@ -12,7 +12,7 @@ from itertools import groupby
 
 import msgspec
 
-from ..policy.authorize import strictest
+from ..policy.authorize import together
 from ..policy.rules import RuleError
 from ..protocol.actions import Allow, Ask, Deny, ReadPath, RunCommand, WritePath
 from ..protocol.events import (
@@ -35,7 +35,7 @@ from .approvals import Abandoned, Approvals
 from .checkpointing import Checkpointing
 from .guards import RepetitionGuard
 from .history import UNKNOWN_OUTCOME, OpenCall
-from .job import LONGEST_REMAINS, Job, approval_item, describe, failure, refused_unattended, shown_by, stopped
+from .job import LONGEST_REMAINS, Job, approval_item, cannot_work, describe, failure, refused_unattended, shown_by, stopped
 from .permissions import Permissions
 from .recall import within_bound
 from .session import Session
@@ -122,11 +122,11 @@ class ToolRunner:
             job.tool, job.params = self._registry.parse(call.name, call.arguments)
             self._guard.saw_wellformed()
         except UnknownTool as error:
-            job.result = failure(job, "failed", f"{describe(error)}\nThe call was not run.")
+            job.result = failure(job, "failed", describe(error))
             return job
         except Exception as error:  # whatever is wrong with arguments is answered, never raised
             self._guard.saw_malformed(call.name)
-            job.result = failure(job, "failed", f"{describe(error)}\nThe call was not run.")
+            job.result = failure(job, "failed", describe(error))
             return job
         self._judge(job)
         return job
@@ -143,7 +143,13 @@ class ToolRunner:
         job.writes = tuple(action.path for action in actions if isinstance(action, WritePath))
         job.command = next((action.command for action in actions if isinstance(action, RunCommand)), "")
         job.reads_only = all(isinstance(action, ReadPath) for action in actions)
-        job.verdict = strictest(self._permissions.authorize(action) for action in actions)
+        verdicts = [self._permissions.authorize(action) for action in actions]
+        job.verdict = together(verdicts)
+        job.may_tell = all(
+            isinstance(verdict, Allow)
+            for action, verdict in zip(actions, verdicts, strict=True)
+            if isinstance(action, ReadPath)
+        )
 
     def _still_allowed(self, jobs: list[Job]) -> bool:
         """Judge readers again just before they run: an earlier call may have moved what a path means."""
@@ -216,7 +222,7 @@ class ToolRunner:
         except Exception as error:  # a tool's own fault must answer its own call only
             if not first:
                 return False
-            job.result = msgspec.structs.replace(failure(job, "failed", describe(error)), seen=shown_by(error))
+            job.result = cannot_work(job, error)
         return True
 
     def _apply(self, job: Job, decision: Decision) -> None:
@@ -312,6 +318,8 @@ class ToolRunner:
             exit_code=outcome.exit_code,
             seen=outcome.seen,
             plan=outcome.plan,
+            job=outcome.job,
+            cwd=outcome.cwd,
         )
 
     def _close(self, jobs: Sequence[Job], text: str) -> None:

@@ -22,10 +22,10 @@ from ..protocol.actions import (
     WritePath,
 )
 from .commands import input_verdict, run_verdict
-from .paths import Policy, read_verdict, strictest, write_verdict
+from .paths import Policy, read_verdict, strictest, together, write_verdict
 from .rules import Kind, matches_words
 
-__all__ = ["Policy", "authorize", "strictest"]
+__all__ = ["Policy", "authorize", "strictest", "together"]
 
 
 def authorize(action: Action, policy: Policy) -> Verdict:

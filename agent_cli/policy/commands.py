@@ -164,7 +164,7 @@ def _one(part: SimpleCommand, cwd: str, policy: Policy) -> Verdict:
         return Ask("destruction", f"{why}; undo cannot bring that back")
     if asked := _rule_on(texts, policy, "ask"):
         return Ask(str(asked), f"`{shown}` needs approval")
-    both = (files, _own(part, shown, read, policy))
+    both = (files, _own(part, shown, read, cwd, policy))
     asks = [verdict for verdict in both if isinstance(verdict, Ask)]
     return _weightiest(asks) if asks else both[1]
 
@@ -176,16 +176,19 @@ def _is_doubtful(part: SimpleCommand, policy: Policy) -> bool:
     return any(map(danger.changes_what_runs, policy.altered))
 
 
-def _own(part: SimpleCommand, shown: str, read: Reading | None, policy: Policy) -> Verdict:
+def _own(part: SimpleCommand, shown: str, read: Reading | None, cwd: str, policy: Policy) -> Verdict:
     if allowed := _allowing_rule(part, policy):
         return Allow(str(allowed))
-    if read is not None:
+    closed = policy.searched(cwd) if read is not None and read.opens else None
+    if read is not None and closed is None:
         return Allow("known to only read")
     if policy.mode == "yolo":
         return Allow("mode yolo")
     if policy.mode == "auto-edit" and policy.sandboxed:
         return Allow("mode auto-edit, in the sandbox")
     why = "there is no sandbox here" if policy.mode == "auto-edit" else f"`{shown}` may change things"
+    if closed is not None:
+        why = f"`{part.argv[0]}` may open files that {closed} closes"
     return Ask(f"mode {policy.mode}", why, grant_for(part))
 
 
@@ -236,8 +239,6 @@ def _files(part: SimpleCommand, read: Reading | None, cwd: str, policy: Policy) 
         verdicts.append(read_verdict(policy.resolve(word.text, cwd), _written(word.text, cwd), policy, word.glob))
     for word in read.judged if read else part.words[1:]:
         verdicts += _watched_word(word, cwd, policy, protected=read is None)
-    if read and read.opens and (place := policy.searched(cwd)):
-        verdicts.append(Ask(place, f"`{part.argv[0]}` may open files that are closed to the agent"))
     if read and read.opens and (rule := _opened_by(read, policy)):
         verdicts.append(Ask(str(rule), f"`{part.argv[0]}` may open files that this rule covers"))
     return strictest(verdicts)

@@ -48,6 +48,21 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     return worst or Allow("nothing to decide")
 
 
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on all actions of one call. Of several questions the weightiest is put, one of a rule before
+    one of the mode; a rule to keep is offered only when it would answer all of them."""
+    given = list(verdicts)
+    worst = strictest(given)
+    asks = [verdict for verdict in given if isinstance(verdict, Ask)]
+    if not isinstance(worst, Ask) or len(asks) < 2:
+        return worst
+    first = next((ask for ask in asks if not ask.rule.startswith("mode ")), asks[0])
+    reasons = tuple(dict.fromkeys(ask.reason for ask in asks))
+    more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    grant = first.grant if {ask.grant for ask in asks} == {first.grant} else ""
+    return Ask(first.rule, first.reason + more, grant)
+
+
 def _rank(verdict: Verdict) -> int:
     return 2 if isinstance(verdict, Deny) else 1 if isinstance(verdict, Ask) else 0
 

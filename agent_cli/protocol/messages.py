@@ -126,6 +126,10 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
     seen: dict[str, str] = {}
     """Absolute path → content hash of every file this call read or wrote."""
     plan: tuple[PlanItem, ...] | None = None
+    job: str = ""
+    """The number of the background job as which the command went on."""
+    cwd: str = ""
+    """Absolute path of the folder the next command starts in, where this call has changed it."""
     rule: str = ""
     """For a denied call: the rule that decided."""
 

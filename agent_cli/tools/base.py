@@ -42,6 +42,8 @@ class Preview(msgspec.Struct, frozen=True):
 
     text: str
     kind: Literal["command", "diff", "text"] = "text"
+    note: str = ""
+    """What else there is to know, such as where a command runs."""
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
@@ -61,6 +63,10 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     seen: dict[str, str] = {}
     """Absolute path → content hash of each file read or written."""
     plan: tuple[PlanItem, ...] | None = None
+    job: str = ""
+    """The number of the job as which the command goes on."""
+    cwd: str = ""
+    """Where the next command starts, once a command has gone elsewhere."""
 
 
 Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
@@ -166,16 +172,24 @@ class Tool(Protocol):
         ...
 
 
-def locate(context: ToolContext, path: str) -> Resolved:
+def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
     """The real place of a path the model wrote.
 
     Raises:
-        ToolError: it cannot be a path.
+        ToolError: it cannot be a path; or it should be `existing`, and is so only from where commands start.
     """
     try:
-        return context.workspace.resolve(path)
+        place = context.workspace.resolve(path)
+        if not existing or os.path.lexists(place.real) or context.shell.start == context.workspace.root:
+            return place
+        here = context.workspace.resolve(str(context.shell.start / path))
     except PathError as error:
         raise ToolError(str(error)) from error
+    if context.workspace.contains(here.real) and os.path.lexists(here.real):
+        raise ToolError(
+            f"{path} does not exist: file tools start at the workspace root. Did you mean {here.relative}?"
+        )
+    return place
 
 
 def describe(tool: Tool) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from ..protocol.actions import Action, WritePath
+from ..protocol.actions import Action, ReadPath, WritePath
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from .change import (
     PlannedChange,
@@ -41,8 +41,8 @@ class EditFile:
         return params.path
 
     def actions(self, params: EditParams, context: ToolContext) -> tuple[Action, ...]:
-        place = locate(context, params.path)
-        return (WritePath(place.real, place.shown),)
+        place = locate(context, params.path, existing=True)
+        return (WritePath(place.real, place.shown), ReadPath(place.real, place.shown))
 
     async def preview(self, params: EditParams, context: ToolContext) -> Preview:
         change, note, _ = _planned(params, context)
@@ -65,7 +65,7 @@ def _planned(params: EditParams, context: ToolContext) -> tuple[PlannedChange, s
     from .losses import refuse_elision
     from .replacing import with_edits
 
-    place = locate(context, params.path)
+    place = locate(context, params.path, existing=True)
     before = read_for_change(place)
     for number, edit in enumerate(params.edits, 1):
         refuse_unknown_encoding(before, place.shown, edit.old, edit.new)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from ..protocol.actions import Action, WritePath
+from ..protocol.actions import Action, ReadPath, WritePath
 from ..workspace.diff import unified_diff
 from ..workspace.files import TextFile, stamp_of
 from ..workspace.paths import Resolved
@@ -37,7 +37,8 @@ class WriteFile:
 
     def actions(self, params: WriteParams, context: ToolContext) -> tuple[Action, ...]:
         place = locate(context, params.path)
-        return (WritePath(place.real, place.shown),)
+        changed = WritePath(place.real, place.shown)
+        return (changed, ReadPath(place.real, place.shown)) if os.path.lexists(place.real) else (changed,)
 
     async def preview(self, params: WriteParams, context: ToolContext) -> Preview:
         change, _ = _planned(params, context)
