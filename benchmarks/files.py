@@ -8,7 +8,8 @@ from statistics import median
 
 from agent_cli.sandbox.process import ProcessRunner
 from agent_cli.tools.base import ToolContext, ToolError, ToolOutcome
-from agent_cli.tools.edit import Edit, EditFile, EditParams
+from agent_cli.tools.change import Edit
+from agent_cli.tools.edit import EditFile, EditParams
 from agent_cli.tools.read import ReadFile, ReadParams
 from agent_cli.workspace.files import MAX_TEXT_BYTES
 from agent_cli.workspace.paths import Workspace

@@ -81,6 +81,7 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
             f"--sandbox {wanted}: no sandbox can be had in this version. Leave the option out: commands that are "
             "not known to only read then ask first."
         )
+    registry, problems = _registry(setup, interactive)
     draft = _existing(setup)
     model_name = _model_name(setup, draft)
     env = dict(os.environ)
@@ -88,9 +89,10 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
         model_name = await choose_default(setup.config, env)
     model = await open_model(model_name, setup.config, env, setup.memory)
     if draft is None:
-        draft = _fresh(setup, model)
+        draft = _fresh(setup, model, registry.names)
     session = Session(draft.records, draft.file, saved=draft.saved)
-    return _assemble(setup, session, model, draft, interactive)
+    draft.notes = (*problems, *draft.notes)
+    return _assemble(setup, session, model, draft, registry, interactive)
 
 
 def session_to_open(setup: Setup) -> Path | None:
@@ -147,7 +149,7 @@ def _model_name(setup: Setup, draft: _Draft | None) -> str | None:
     return Session(draft.records, None, saved=True).settings()[0]
 
 
-def _fresh(setup: Setup, model: Model) -> _Draft:
+def _fresh(setup: Setup, model: Model, tools: Sequence[str]) -> _Draft:
     identifier, path = setup.sessions.new_path(setup.root)
     header = Header(
         id=new_id("session"),
@@ -160,14 +162,14 @@ def _fresh(setup: Setup, model: Model) -> _Draft:
         mode=setup.config.mode,
         effort=setup.config.effort or "",
         created_by=f"agent-cli {__version__}",
-        system=_system(setup),
+        system=_system(setup, tools),
     )
     if setup.chosen.flag("no_session"):
         return _Draft((header,), None, "", saved=False)
     return _Draft((header,), NewSessionFile(path), str(path), saved=False)
 
 
-def _system(setup: Setup) -> str:
+def _system(setup: Setup, tools: Sequence[str]) -> str:
     replacement = setup.chosen.text("system_prompt")
     append = setup.chosen.text("append_system_prompt") or ""
     if replacement:
@@ -180,11 +182,13 @@ def _system(setup: Setup) -> str:
     rules = "\n".join(f"- {rule}" for rule in setup.config.rules)
     parts = [part for part in (f"# Rules\n{rules}" if rules else "", append) if part]
     return system_prompt(
-        setup.workspace.root, found, extra_roots=setup.workspace.roots[1:], append="\n\n".join(parts)
+        setup.workspace.root, found, tools, extra_roots=setup.workspace.roots[1:], append="\n\n".join(parts)
     )
 
 
-def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, interactive: bool) -> Opened:
+def _assemble(
+    setup: Setup, session: Session, model: Model, draft: _Draft, registry: Registry, interactive: bool
+) -> Opened:
     config = setup.config
     log = setup.state / "logs" / f"{session.header.session_id}.jsonl" if setup.chosen.flag("debug") else None
     bus = EventBus(_logger(log) if log else None)
@@ -217,7 +221,6 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
     )
     _take_up(session, context)
-    registry, problems = _registry(setup, interactive)
     handlers = Handlers(
         session,
         Models(
@@ -241,7 +244,7 @@ def _assemble(setup: Setup, session: Session, model: Model, draft: _Draft, inter
     notes = [
         f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
     ]
-    notes += [*problems, *draft.notes, *([f"log: {log}"] if log else [])]
+    notes += [*draft.notes, *([f"log: {log}"] if log else [])]
     return Opened(Agent(handlers), permissions, processes, context.shell, tuple(notes))
 
 

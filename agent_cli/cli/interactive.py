@@ -166,9 +166,7 @@ def _ask_for_trust(setup: Setup) -> None:
 def _ask_for_tools(setup: Setup) -> None:
     if setup.tools_are_trusted():
         return
-    from ..protocol.sanitize import clean
-
-    files = [f"{clean(path)} ({len(source)} bytes)" for path, source in setup.tool_sources.items()]
+    files = [f"{path!a} ({len(source)} bytes)" for path, source in setup.tool_sources.items()]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(f"The project's own tools are left out, not being trusted: {', '.join(files)}", file=sys.stderr)
         return

@@ -14,6 +14,7 @@ from .layer import Layer
 from .schema import Config
 
 _MODES = ("plan", "ask", "auto-edit", "yolo")
+_PRESETS = ("core", "read-only", "full")
 _SANDBOXES = ("read-only", "workspace-write", "off")
 
 
@@ -78,7 +79,16 @@ def _same_providers(value: Any, before: Any) -> bool:
 
 
 def _fewer(value: Any, before: Any) -> bool:
-    return bool(value) and (not before or set(value) <= set(before))
+    """Whether a choice of tools offers nothing that was not offered before: plain names of those that were, or
+    names to leave out where everything was. What presets hold is not known here."""
+    if not value or any(name in _PRESETS for name in (*value, *before)):
+        return False
+    without = {name for name in before if name.startswith("-")}
+    offered = set(before) - without
+    if all(name.startswith("-") for name in value):
+        return not before
+    plain = not any(name.startswith("-") for name in value)
+    return plain and (not offered or set(value) <= offered) and not {f"-{name}" for name in value} & without
 
 
 def _plain_names(value: Any, before: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,8 @@ from .load import PROJECT_FILE
 from .yaml_file import parse
 
 TOOLS_FOLDER = Path(".agent") / "tools"
+_MAX_TOOL_FILES = 50
+_MAX_TOOL_BYTES = 1_000_000
 
 
 class Trust:
@@ -77,13 +80,26 @@ class Trust:
 
 
 def tool_sources(root: Path) -> dict[str, bytes]:
-    """The project's own tools, `.agent/tools/*.py`, by their path from the root; `_*.py` are not tools.
-
-    Raises:
-        ConfigError: one cannot be read.
-    """
+    """The project's own tools, `.agent/tools/*.py`, by their path from the root; `_*.py` are not tools. What is
+    no small regular file is left out, since a repository must not be able to keep the program from starting."""
     files = sorted(file for file in (root / TOOLS_FOLDER).glob("*.py") if not file.name.startswith("_"))
-    return {str(file.relative_to(root)): _read(file) for file in files}
+    found = {str(file.relative_to(root)): _small_file(file) for file in files[:_MAX_TOOL_FILES]}
+    return {path: source for path, source in found.items() if source is not None}
+
+
+def _small_file(file: Path) -> bytes | None:
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        try:
+            data = opened.read(_MAX_TOOL_BYTES + 1)
+        except OSError:
+            return None
+    return data if len(data) <= _MAX_TOOL_BYTES else None
 
 
 def _read(file: Path) -> bytes:

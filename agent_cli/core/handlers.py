@@ -99,6 +99,7 @@ class Handlers:
         self._compactor = Compactor(
             session, self._meter, self._caller, self._request, bus.emit, compact_at=settings.compact_at
         )
+        self._reminders = Reminders(session, context.jobs, finish_plan=settings.finish_plan)
         self._turn: Turn | None = None
         self._leftover: list[str] = []
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
@@ -219,7 +220,7 @@ class Handlers:
             learn_window=self._meter.learn_window,
             spending=self._spending,
             person=Person(self.approvals, self.bus.emit, submission_id),
-            reminders=Reminders(self.session, self._context.jobs, finish_plan=self._settings.finish_plan),
+            reminders=self._reminders,
         )
 
     async def _end_turn(
@@ -351,7 +352,7 @@ class Handlers:
         if not job.is_running:
             raise NotDone(f"Job {job.id} has ended: {job.state}.")
         if change.action == "stop":
-            await job.running.stop()
+            await job.stop()
             return f"Job {job.id} is stopped."
         try:
             return f"Job {job.id} goes on after the session; its output is in {job.keep()}"
@@ -366,7 +367,10 @@ class Handlers:
         """Kill what still runs, close connections, let go of the file."""
         with contextlib.suppress(Exception):
             await self.settle()
+        for words in self._context.jobs.last_words():
+            self.bus.emit(Notice(level="info", text=words))
         await self._context.processes.aclose()
+        self._context.shell.close()
         await self._models.aclose()
         self.session.close()
 

@@ -225,7 +225,8 @@ def working_directory(records: Sequence[AnyRecord]) -> str:
 
 def last_job(records: Sequence[AnyRecord]) -> int:
     """The number of the newest background job; 0 when there was none."""
-    return max((int(each.job) for each in records if isinstance(each, ToolResult) and each.job.isdigit()), default=0)
+    numbers = (each.job for each in records if isinstance(each, ToolResult))
+    return max((int(number) for number in numbers if number.isdigit()), default=0)
 
 
 def known_files(records: Sequence[AnyRecord]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from ..protocol.actions import Allow, Ask, Verdict
+from ..protocol.actions import Action, Allow, Ask, Verdict
 from ..protocol.events import ApprovalItem
 from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..tools.base import Preview, Tool, ToolError, ToolOutcome
@@ -30,6 +30,8 @@ class Job:
         self.printed = ""
         """The end of what it has shown so far."""
         self.reads_only = False
+        self.actions: tuple[Action, ...] = ()
+        """What it would do, as it was judged last."""
         self.may_tell = True
         """What stands in the files concerned may be read without a question."""
         self.verdict: Verdict = Allow("")
@@ -77,9 +79,10 @@ def refused_unattended(job: Job, verdict: Ask) -> ToolResult:
 def approval_item(job: Job) -> ApprovalItem:
     """What the person is shown."""
     assert job.tool is not None and job.preview is not None and isinstance(job.verdict, Ask)
+    reason = "; ".join(filter(None, (job.verdict.reason, job.preview.note)))
     return ApprovalItem(
         call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.preview.text,
-        preview_kind=job.preview.kind, reason="; ".join(filter(None, (job.verdict.reason, job.preview.note))), rule=job.verdict.rule,
+        preview_kind=job.preview.kind, reason=reason, rule=job.verdict.rule,
         grant=job.verdict.grant, arguments=job.call.arguments, editable=job.tool.editable,
     )  # fmt: skip
 

@@ -2,8 +2,9 @@
 that travel with the newest user message so that everything before it stays the same to the byte."""
 
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ..protocol.messages import UserMessage
@@ -12,11 +13,17 @@ _PROMPTS = Path(__file__).parent / "prompts"
 
 
 def system_prompt(
-    root: Path, instructions: Sequence[tuple[str, str]], *, extra_roots: Sequence[Path] = (), append: str = ""
+    root: Path,
+    instructions: Sequence[tuple[str, str]],
+    tools: Collection[str],
+    *,
+    extra_roots: Sequence[Path] = (),
+    append: str = "",
 ) -> str:
-    """The system prompt of a new session. `instructions` are (path, text) of the project's own files."""
+    """The system prompt of a new session. `instructions` are (path, text) of the project's own files; advice on
+    tools that are not among `tools` is left out."""
     parts = [
-        (_PROMPTS / "system.md").read_text(encoding="utf-8").strip(),
+        _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
         _environment(root, extra_roots),
     ]
     for path, text in instructions:
@@ -24,6 +31,18 @@ def system_prompt(
     if append:
         parts.append(append.strip())
     return "\n\n".join(parts)
+
+
+def _for_tools(text: str, tools: Collection[str]) -> str:
+    """`text` without the lines `- [TOOL] …` of tools that are not offered; the others lose their mark."""
+    kept = []
+    for line in text.splitlines():
+        marked = re.match(r"- \[(\w+)\] ", line)
+        if marked is None:
+            kept.append(line)
+        elif marked.group(1) in tools:
+            kept.append(f"- {line[marked.end() :]}")
+    return "\n".join(kept)
 
 
 def _environment(root: Path, extra_roots: Sequence[Path]) -> str:

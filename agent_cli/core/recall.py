@@ -7,11 +7,12 @@ from pathlib import Path
 from ..protocol.messages import AssistantMessage, Message, ToolResult
 from ..protocol.records import AnyRecord
 from ..tools.base import ToolContext
-from ..tools.output import bounded, keep_whole, result_tokens, spill_path
+from ..tools.output import bounded, keep_whole, result_tokens, spill_path, was_cut
 
 _MAX_LISTED = 30
 _LEAST_CHARS = 400
 """Shorter results are not worth a line in a summary."""
+_NOT_WHOLE = "[The whole of this result is no longer kept with this session; what was shown of it follows]"
 
 
 def within_bound(text: str, context: ToolContext, call_id: str) -> str:
@@ -24,14 +25,15 @@ def within_bound(text: str, context: ToolContext, call_id: str) -> str:
 
 
 def recalled(records: Sequence[AnyRecord], spill_dir: Path, call_id: str) -> str | None:
-    """The whole text of a call's result; None when there is no such call."""
+    """The whole text of a call's result, or what is left of it, which then says so; None when there is no such
+    call."""
     result = next((each for each in records if isinstance(each, ToolResult) and each.call_id == call_id), None)
     if result is None:
         return None
     try:
         return spill_path(spill_dir, call_id).read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return result.text
+        return f"{_NOT_WHOLE}\n{result.text}" if was_cut(result.text) else result.text
 
 
 def recallable(messages: Sequence[Message]) -> list[str]:

@@ -2,7 +2,7 @@
 background commands that have ended meanwhile."""
 
 from ..protocol.messages import AssistantMessage, ToolResult
-from ..tools.job_table import Job, Jobs
+from ..tools.job_table import Jobs
 from . import history
 from .session import Session
 
@@ -12,17 +12,22 @@ MAX_UNFINISHED = 2
 
 
 class Reminders:
-    """Decides what to say to the model of one turn."""
+    """Decides what to say to the model of one session."""
 
     def __init__(self, session: Session, jobs: Jobs, *, finish_plan: bool) -> None:
         self._session = session
         self._jobs = jobs
-        self._unfinished_left = MAX_UNFINISHED if finish_plan else 0
+        self._finish_plan = finish_plan
+        self._unfinished_left = 0
         self._said_at = 0
+
+    def begin_turn(self) -> None:
+        """A new input: its model may be sent back to its plan again."""
+        self._unfinished_left = MAX_UNFINISHED if self._finish_plan else 0
 
     def due(self) -> str:
         """What to say before the next step; empty when there is nothing."""
-        return "\n".join(filter(None, (_ended(self._jobs.take_ended()), self._stale_plan())))
+        return "\n".join([*self._jobs.take_news(), *self._stale_plan()])
 
     def unfinished(self) -> str:
         """What to say to a model that stops while its plan has open items, a bounded number of times."""
@@ -36,22 +41,18 @@ class Reminders:
     def _open_items(self) -> list[str]:
         return [item.text for item in history.current_plan(self._session.records) if item.status != "done"]
 
-    def _stale_plan(self) -> str:
+    def _stale_plan(self) -> list[str]:
         steps = 0
         for message in reversed(self._session.visible()):
             if isinstance(message, ToolResult) and message.plan is not None:
                 break
             steps += isinstance(message, AssistantMessage) and bool(message.calls)
         else:
-            return ""
+            return []
         if steps < STALE_AFTER or steps % STALE_AFTER or steps == self._said_at or not self._open_items():
-            return ""
+            return []
         self._said_at = steps
-        return _STALE.format(steps=steps, items="; ".join(self._open_items()[:4]))
-
-
-def _ended(jobs: list[Job]) -> str:
-    return "\n".join(f"Job {job.id} (`{job.command}`) has ended: {job.state}. See jobs." for job in jobs)
+        return [_STALE.format(steps=steps, items="; ".join(self._open_items()[:4]))]
 
 
 _STALE = (

@@ -35,7 +35,17 @@ from .approvals import Abandoned, Approvals
 from .checkpointing import Checkpointing
 from .guards import RepetitionGuard
 from .history import UNKNOWN_OUTCOME, OpenCall
-from .job import LONGEST_REMAINS, Job, approval_item, cannot_work, describe, failure, refused_unattended, shown_by, stopped
+from .job import (
+    LONGEST_REMAINS,
+    Job,
+    approval_item,
+    cannot_work,
+    describe,
+    failure,
+    refused_unattended,
+    shown_by,
+    stopped,
+)
 from .permissions import Permissions
 from .recall import within_bound
 from .session import Session
@@ -144,6 +154,7 @@ class ToolRunner:
         job.command = next((action.command for action in actions if isinstance(action, RunCommand)), "")
         job.reads_only = all(isinstance(action, ReadPath) for action in actions)
         verdicts = [self._permissions.authorize(action) for action in actions]
+        job.actions = actions
         job.verdict = together(verdicts)
         job.may_tell = all(
             isinstance(verdict, Allow)
@@ -236,6 +247,15 @@ class ToolRunner:
             self._keep(decision)
         job.approved = True
 
+    async def _is_as_approved(self, job: Job) -> bool:
+        """Whether a call still means what the person has seen: the same places, the same change."""
+        assert job.tool is not None
+        if tuple(job.tool.actions(job.params, self._context)) != job.actions:
+            return False
+        if not job.approved or job.edited or job.preview is None:
+            return True
+        return (await job.tool.preview(job.params, self._context)).text == job.preview.text
+
     def _replace(self, job: Job, arguments: str) -> None:
         """The user edited the call: judge what will really run; deny rules still hold."""
         try:
@@ -264,6 +284,8 @@ class ToolRunner:
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None
         try:
+            if not job.reads_only and not await self._is_as_approved(job):
+                raise ToolError("What it concerns has changed since it was allowed; nothing was done. Look again.")
             if not job.reads_only:
                 await self._checkpointing.before_effect(self._turn_id, job.writes, self._submission_id)
                 self._session.append(CallStarted(id=new_id("start"), call_id=job.call.id, turn_id=self._turn_id))

@@ -78,6 +78,7 @@ class Turn:
         self._spending = spending
         self._person = person
         self._reminders = reminders
+        reminders.begin_turn()
         self.turn_id = turn_id
         self.submission_id = submission_id
         self.steers: list[str] = []

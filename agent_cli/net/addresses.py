@@ -16,7 +16,15 @@ _LOCAL_NAMES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".oni
 _ODD_NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*", re.IGNORECASE)
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that is given out to the open network (RFC 4291 §2.4, the registry of IANA)."""
+_EXAMPLES = ipaddress.ip_network("3fff::/20")
+_METADATA = tuple(map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32", "100.100.100.200")))
+"""Where clouds hand out credentials to whoever asks."""
 _PORTS = {"http": 80, "https": 443}
+
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Refused(ValueError):
@@ -49,8 +57,7 @@ def target_of(url: str) -> Target:
         raise Refused("the address has characters that an address cannot have, or is too long")
     try:
         parts = urlsplit(url)
-        host, port = (parts.hostname or "").rstrip("."), parts.port
-        host = host if host.isascii() else host.encode("idna").decode("ascii")
+        host, port = (parts.hostname or "").encode("idna").decode("ascii").rstrip("."), parts.port
     except ValueError as error:  # UnicodeError is one
         raise Refused(f"{url} is no usable address: {error}") from error
     if parts.scheme not in _PORTS:
@@ -69,54 +76,83 @@ async def reachable(target: Target, resolve: Resolver, allowed: Sequence[str] = 
         Refused: it is on this machine or a private network, or some of its addresses are.
         OSError: the name cannot be resolved.
     """
-    free = any(entry.lower() in ("*", target.host, f"{target.host}:{target.port}") for entry in allowed)
-    if not free:
-        _refuse_local_name(target.host)
-    try:
-        found: Sequence[str] = [str(ipaddress.ip_address(target.host))]
-    except ValueError:
-        found = await resolve(target.host, target.port)
-    for address in () if free else found:
-        if not is_public(address):
-            raise Refused(f"{target.host} is the private address {address}.{_HOW}")
+    refuse_private(target, allowed)
+    if (literal := _literal(target.host)) is not None:
+        return (str(literal),)
+    found = await resolve(target.host, target.port)
+    if not _is_free(target, allowed):
+        _refuse_private_addresses(target.host, found)
     return tuple(dict.fromkeys(found))
+
+
+def refuse_private(target: Target, allowed: Sequence[str] = ()) -> None:
+    """Judge a place by its letters alone, before anything is resolved.
+
+    Raises:
+        Refused: its name is one of this machine or a private network, or it is an address of one.
+    """
+    if _is_free(target, allowed):
+        return
+    _refuse_local_name(target.host)
+    if _literal(target.host) is not None:
+        _refuse_private_addresses(target.host, [target.host])
+
+
+def _is_free(target: Target, allowed: Sequence[str]) -> bool:
+    return any(entry.lower() in ("*", target.host, f"{target.host}:{target.port}") for entry in allowed)
+
+
+def _literal(host: str) -> _Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _refuse_private_addresses(host: str, addresses: Sequence[str]) -> None:
+    for address in addresses:
+        if not is_public(address):
+            raise Refused(f"{host} is the private address {address}{_how_to_allow(host, address)}")
 
 
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the open network, whatever it is wrapped in."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    return all(
-        each.is_global and not each.is_multicast and not (each.version == 4 and each in _SHARED)
-        for each in _meanings(ip)
-    )
+    return all(map(_is_open, _meanings(_plain_address(address))))
 
 
-def _meanings(
-    ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
-) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+def _plain_address(address: str) -> _Address:
+    return ipaddress.ip_address(address.partition("%")[0])
+
+
+def _is_open(ip: _Address) -> bool:
+    if ip.version == 4:
+        return ip.is_global and not ip.is_multicast and ip not in _SHARED
+    return ip in _UNICAST and ip.is_global and ip not in _EXAMPLES
+
+
+def _meanings(ip: _Address) -> list[_Address]:
     """The address, and the IPv4 address within it: what is mapped, tunnelled or translated."""
     if isinstance(ip, ipaddress.IPv4Address):
         return [ip]
     if ip.ipv4_mapped is not None:
         return [ip.ipv4_mapped]
-    inside = [ip.sixtofour, (ip.teredo or (None, None))[1]]
     if ip in _NAT64:
         return [ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)]
+    inside = (ip.sixtofour, (ip.teredo or (None, None))[1])
     return [ip, *(each for each in inside if each is not None)]
 
 
 def _refuse_local_name(host: str) -> None:
     if host == "localhost" or host.endswith(_LOCAL_NAMES) or ("." not in host and ":" not in host):
-        raise Refused(f"{host} is on this machine or a private network.{_HOW}")
-    if _ODD_NUMBER.fullmatch(host) and not _is_plain(host):
+        raise Refused(f"{host} is on this machine or a private network{_how_to_allow(host)}")
+    if _ODD_NUMBER.fullmatch(host) and str(_literal(host)) != host:
         raise Refused(f"{host} is an address in an odd form")
 
 
-def _is_plain(host: str) -> bool:
-    try:
-        return str(ipaddress.ip_address(host)) == host
-    except ValueError:
-        return False
-
-
-_HOW = " The user can allow it by name under tools.web.private_hosts; shell with curl asks them as well."
+def _how_to_allow(host: str, address: str = "") -> str:
+    """What the user can do about it: nothing is said where credentials are to be had."""
+    if host.startswith(("metadata.", "instance-data")):
+        return ""
+    if address and any(_plain_address(address) in network for network in _METADATA):
+        return ""
+    return "; the user can allow it by name under tools.web.private_hosts"

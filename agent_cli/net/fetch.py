@@ -6,9 +6,10 @@ import contextlib
 import os
 import socket
 import sys
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import msgspec
 
@@ -24,7 +25,12 @@ MAX_BYTES = 5_000_000
 LIMIT_S = 30.0
 _CONNECT_S = 10.0
 _MAX_REDIRECTS = 5
-_AGENT = "agent-cli (a developer's assistant; fetches one page at a user's request)"
+_GZIP = 16 + zlib.MAX_WBITS
+_HEADERS = {
+    "user-agent": "agent-cli (a developer's assistant; fetches one page at a user's request)",
+    "accept": "*/*",
+    "accept-encoding": "gzip",
+}
 
 
 class FetchError(Exception):
@@ -44,7 +50,7 @@ class Document(msgspec.Struct, frozen=True):
     cut: bool = False
     """There was more than the bound."""
     elsewhere: str = ""
-    """The address on another host that it redirects to; nothing was fetched from there."""
+    """Where it redirects to, as the server wrote it, when that was not followed."""
 
 
 async def fetch(
@@ -56,7 +62,9 @@ async def fetch(
     max_bytes: int = MAX_BYTES,
     limit_s: float = LIMIT_S,
 ) -> Document:
-    """GET a document, or POST `content`. `allowed` are hosts that may be on a private network.
+    """GET a document, or POST `content`. `allowed` are hosts that may be on a private network. A redirect is
+    followed within the host and port alone, and only by a request without `headers` and `content`, which are
+    meant for nobody else.
 
     Raises:
         Refused: an address that is not to be fetched from.
@@ -65,15 +73,24 @@ async def fetch(
     try:
         async with asyncio.timeout(limit_s):
             for _ in range(_MAX_REDIRECTS + 1):
-                found = await _one(target_of(url), allowed, headers or {}, content, max_bytes)
-                if not found.elsewhere:
-                    return found
-                if _host(found.elsewhere) != _host(url) or content is not None:
+                target = target_of(url)
+                found = await _one(target, allowed, headers or {}, content, max_bytes)
+                if headers or content is not None or not _leads_on(target, found.elsewhere):
                     return found
                 url = found.elsewhere
     except TimeoutError:
         raise FetchError(f"{url} gave no whole answer within {limit_s:g} s") from None
     raise FetchError(f"{url} redirects more than {_MAX_REDIRECTS} times")
+
+
+def _leads_on(target: Target, elsewhere: str) -> bool:
+    """Whether a redirect stays with the same server; from http to https, on their usual ports, counts."""
+    try:
+        there = target_of(elsewhere)
+    except Refused:
+        return False
+    way, onward = (target.scheme, target.port), (there.scheme, there.port)
+    return there.host == target.host and (onward == way or (way, onward) == (("http", 80), ("https", 443)))
 
 
 async def _one(
@@ -87,9 +104,12 @@ async def _one(
         raise FetchError(str(error)) from error
     except OSError as error:
         raise FetchError(f"{target.host} cannot be resolved: {error.strerror or error}") from error
-    places = [httpx.URL(target.url)]
-    if via is None:
-        places = [places[0].copy_with(host=address) for address in addresses]
+    try:
+        place = httpx.URL(target.url)
+    except httpx.InvalidURL as error:
+        raise FetchError(f"{target.url} is no usable address: {error}") from error
+    # A proxy gets the very name that was judged: the library reads some names another way.
+    places = [place.copy_with(host=host) for host in (addresses if via is None else (target.host,))]
     async with httpx.AsyncClient(
         verify=tls_context() if target.scheme == "https" else False,
         proxy=via.url if via is not None else None,
@@ -100,7 +120,7 @@ async def _one(
             client.build_request(
                 "GET" if content is None else "POST",
                 place,
-                headers={"user-agent": _AGENT, "accept": "*/*", **headers, "host": target.authority},
+                headers={**_HEADERS, **headers, "host": target.authority},
                 content=content,
                 extensions={"sni_hostname": target.host},
             )
@@ -124,21 +144,47 @@ async def _first_that_connects(client: httpx.AsyncClient, requests: Sequence[htt
 async def _document(response: httpx.Response, target: Target, max_bytes: int) -> Document:
     location = response.headers.get("location", "")
     if response.is_redirect and location:
-        return Document(target.url, response.status_code, "", "", b"", elsewhere=urljoin(target.url, location))
-    data = bytearray()
-    async for chunk in response.aiter_bytes():
-        data += chunk
-        if len(data) > max_bytes:
-            break
+        return Document(target.url, response.status_code, "", "", b"", elsewhere=_joined(target.url, location))
+    data = await _body(response, target, max_bytes)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     return Document(
         target.url,
         response.status_code,
         kind,
         response.charset_encoding or "",
-        bytes(data[:max_bytes]),
+        data[:max_bytes],
         cut=len(data) > max_bytes,
     )
+
+
+def _joined(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return location
+
+
+async def _body(response: httpx.Response, target: Target, max_bytes: int) -> bytes:
+    """The body without its compression; of one larger than `max_bytes` a byte more than that.
+
+    Raises:
+        FetchError: it is compressed in a way that was not asked for, or damaged.
+    """
+    coding = response.headers.get("content-encoding", "").strip().lower()
+    if coding not in ("", "identity", "gzip", "x-gzip"):
+        raise FetchError(f"{target.url} is encoded as {coding[:40]!r}, which was not asked for")
+    unpacker = zlib.decompressobj(_GZIP) if "gzip" in coding else None
+    data = bytearray()
+    async for chunk in response.aiter_raw():
+        room = max_bytes + 1 - len(data)
+        try:
+            # Bounded, so that a small chunk cannot become a large one.
+            data += unpacker.decompress(chunk, room) if unpacker else chunk[:room]
+        except zlib.error as error:
+            raise FetchError(f"{target.url} is damaged: {error}") from error
+        if len(data) > max_bytes or (unpacker and unpacker.eof):
+            break
+    return bytes(data)
 
 
 async def _resolved(host: str, port: int) -> Sequence[str]:
@@ -153,10 +199,3 @@ async def _resolved_by_the_proxy(host: str, port: int) -> Sequence[str]:
         return await _resolved(host, port)
     except OSError:
         return []
-
-
-def _host(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").removeprefix("www.")
-    except ValueError as error:
-        raise Refused(f"{url} is no usable address") from error

@@ -18,6 +18,7 @@ from ..protocol.actions import (
     ReadPath,
     RunCommand,
     SendInput,
+    StopCommand,
     Verdict,
     WritePath,
 )
@@ -35,11 +36,15 @@ def authorize(action: Action, policy: Policy) -> Verdict:
             return read_verdict(path, shown, policy)
         case WritePath(path=path, shown=shown):
             return write_verdict(path, shown, policy)
-        case RunCommand(altered=altered, shadowed=shadowed):
-            facts = msgspec.structs.replace(policy, altered=altered, shadowed=frozenset(shadowed))
+        case RunCommand(altered=altered, shadowed=shadowed, functions=functions):
+            facts = msgspec.structs.replace(
+                policy, altered=altered, shadowed=frozenset(shadowed), functions=frozenset(functions)
+            )
             return run_verdict(action.command, action.cwd, facts)
         case SendInput(command=command, text=text):
             return input_verdict(command, text, policy)
+        case StopCommand():
+            return Allow("what the agent has started itself")
         case Fetch(host=host, url=url):
             return _outside(policy, "fetch", host, f"it contacts {host} ({url})", f"fetch({host})")
         case CallExternal(server=server, tool=tool):

@@ -170,8 +170,16 @@ def _one(part: SimpleCommand, cwd: str, policy: Policy) -> Verdict:
 
 
 def _is_doubtful(part: SimpleCommand, policy: Policy) -> bool:
-    """Whether earlier commands of the session may have changed what this one runs."""
+    """Whether earlier commands of the session may have changed what this one runs, so that no table knows it."""
     if policy.shadowed and ("*" in policy.shadowed or program(part) in policy.shadowed):
+        return True
+    return _is_redefined(part, policy) or any(map(danger.may_change_what_runs, policy.altered))
+
+
+def _is_redefined(part: SimpleCommand, policy: Policy) -> bool:
+    """Whether a rule of the user's would not cover it any more: the name is a function by now, or programs are
+    made to load something. A changed PATH alone, as in a virtual environment, leaves rules in force."""
+    if policy.functions and ("*" in policy.functions or program(part) in policy.functions):
         return True
     return any(map(danger.changes_what_runs, policy.altered))
 
@@ -186,6 +194,8 @@ def _own(part: SimpleCommand, shown: str, read: Reading | None, cwd: str, policy
         return Allow("mode yolo")
     if policy.mode == "auto-edit" and policy.sandboxed:
         return Allow("mode auto-edit, in the sandbox")
+    if closed is not None and policy.mode == "plan":
+        return Deny("mode plan", f"`{shown}` may open files that {closed} closes")
     why = "there is no sandbox here" if policy.mode == "auto-edit" else f"`{shown}` may change things"
     if closed is not None:
         why = f"`{part.argv[0]}` may open files that {closed} closes"
@@ -218,7 +228,7 @@ def _rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect) -> Rule | N
 def _allowing_rule(part: SimpleCommand, policy: Policy) -> Rule | None:
     """The rule that allows a command. A prefix does not cover options of git that write files or run programs."""
     text = " ".join(part.argv)
-    for rule in () if part.assigns else policy.rules:
+    for rule in () if part.assigns or _is_redefined(part, policy) else policy.rules:
         if rule.effect != "allow" or rule.kind != "shell" or not matches_words(rule, text):
             continue
         if "*" not in rule.pattern or program(part) != "git" or git_extras_are_known(part.argv, rule.pattern):

@@ -31,9 +31,23 @@ _RUNS_LATER = (
 )
 
 
+_HEEDED = (
+    r"\w*(?:PATH|CONFIG\w*|RC|OPTIONS?|OPTS|FLAGS|HOME|HOOKS?|COMMANDS?|EXEC\w*|PRELOAD|LOADER|WRAPPER|TOOLCHAIN|STARTUP"
+    r"|INIT\w*|EDITOR|PAGER|VIEWER|BROWSER|SHELL|DIRS?|PLUGINS?)"
+    r"|(?:XDG|PYTHON|PIP|RIPGREP|JDK|JAVA|_JAVA|RUSTUP|CARGO|GO|NPM|YARN|COREPACK|LESS|MAN|PERL|RUBY|GEM|BUNDLE|DOCKER"
+    r"|DOTNET|TERMINFO|OPENSSL|CURL|WGET|ASDF|MISE|PYENV|NVM|GREP|HG|SVN|LOC|NLS|GCONV|TMP)_?\w*|NODE_(?!ENV$)\w+"
+)
+"""Names by which programs are told to load, run or read something, and the families of some of them."""
+
+
 def changes_what_runs(variable: str) -> bool:
     """Whether a variable of this name can make harmless programs run others; the PATH is seen to apart."""
     return variable != "PATH" and re.fullmatch(_RUNS_LATER, variable) is not None
+
+
+def may_change_what_runs(variable: str) -> bool:
+    """Whether programs that only read might run others, or read other settings, for a variable of this name."""
+    return variable != "PATH" and re.fullmatch(f"(?i:{_HEEDED})|{_RUNS_LATER}", variable) is not None
 
 
 class Danger(msgspec.Struct, frozen=True):

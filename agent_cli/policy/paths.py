@@ -30,9 +30,11 @@ class Policy(msgspec.Struct, frozen=True):
     searched: Callable[[str], str | None] = lambda folder: None
     """An access list that closes something a search of a folder may open."""
     altered: tuple[str, ...] = ()
-    """Exported variables that earlier commands have changed."""
+    """Variables that earlier commands have changed."""
     shadowed: frozenset[str] = frozenset()
-    """Programs whose names may mean something else since then; `*` stands for all."""
+    """Programs whose names may mean others since the PATH was changed; `*` stands for all."""
+    functions: frozenset[str] = frozenset()
+    """Names that earlier commands have made functions of; `*` stands for all."""
 
     @property
     def root(self) -> str:
@@ -70,13 +72,26 @@ def _rank(verdict: Verdict) -> int:
 def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict | None:
     """What a deny or ask rule for reading says to a path, by its real and by its written form; None when
     none covers it. A glob that may match a denied file asks."""
-    if place := policy.hidden(path, glob):
+    if place := _closing(policy, path, shown, glob):
         return Deny(place, f"{shown} is closed to the agent")
     if rule := _path_rule(policy, "deny", "read", path, shown, glob):
         return _may_open(rule, shown) if glob else Deny(str(rule), f"reading {shown} is denied")
     if rule := _path_rule(policy, "ask", "read", path, shown, glob):
         return _may_open(rule, shown) if glob else Ask(str(rule), f"reading {shown} needs approval")
     return None
+
+
+def _closing(policy: Policy, path: str, shown: str, glob: bool) -> str | None:
+    """What closes a path, by its real form or by the name of the link that was written."""
+    if place := policy.hidden(path, glob):
+        return place
+    written = _written(policy, shown)
+    is_same = written != path and policy.resolve(shown, policy.root) == path
+    return policy.hidden(written, glob) if is_same else None
+
+
+def _written(policy: Policy, shown: str) -> str:
+    return os.path.normpath(os.path.join(policy.root, os.path.expanduser(shown)))
 
 
 def _may_open(rule: Rule, shown: str) -> Ask:
@@ -86,7 +101,7 @@ def _may_open(rule: Rule, shown: str) -> Ask:
 def _path_rule(
     policy: Policy, effect: Effect, kind: Kind, path: str, shown: str, glob: bool = False
 ) -> Rule | None:
-    written = os.path.normpath(os.path.join(policy.root, os.path.expanduser(shown)))
+    written = _written(policy, shown)
     covers = may_match_path if glob else matches_path
     for rule in policy.rules:
         if rule.effect == effect and rule.kind == kind:
@@ -133,7 +148,7 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
 
 def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
     """What the policy says to creating, changing or deleting a file."""
-    if place := policy.hidden(path, False):
+    if place := _closing(policy, path, shown, False):
         return Deny(place, f"{shown} is closed to the agent")
     if rule := _path_rule(policy, "deny", "write", path, shown):
         return Deny(str(rule), f"changing {shown} is denied")

@@ -35,9 +35,11 @@ class RunCommand(msgspec.Struct, frozen=True):
     cwd: str
     """Absolute real path."""
     altered: tuple[str, ...] = ()
-    """Exported variables that earlier commands of the session have changed."""
+    """Variables that earlier commands of the session have changed and that programs or the shell heed."""
     shadowed: tuple[str, ...] = ()
-    """Programs whose names may mean something else since then; `*` stands for all."""
+    """Programs whose names may mean others since the PATH was changed; `*` stands for all."""
+    functions: tuple[str, ...] = ()
+    """Names that earlier commands have made functions of; `*` stands for all."""
 
 
 class SendInput(msgspec.Struct, frozen=True):
@@ -45,6 +47,12 @@ class SendInput(msgspec.Struct, frozen=True):
 
     command: str
     text: str
+
+
+class StopCommand(msgspec.Struct, frozen=True):
+    """End a command that the agent itself has started."""
+
+    command: str
 
 
 class Fetch(msgspec.Struct, frozen=True):
@@ -61,7 +69,7 @@ class CallExternal(msgspec.Struct, frozen=True):
     tool: str
 
 
-Action = ReadPath | WritePath | RunCommand | SendInput | Fetch | CallExternal
+Action = ReadPath | WritePath | RunCommand | SendInput | StopCommand | Fetch | CallExternal
 
 
 class Allow(msgspec.Struct, frozen=True):

@@ -27,6 +27,8 @@ class JobState(msgspec.Struct, frozen=True):
     state: str
     """`running`, `kept` (it outlives the agent), `stopped` or `exit code 1`."""
     runtime_s: float
+    log: str = ""
+    """The file with its output; empty when it has none."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):

@@ -1,7 +1,9 @@
 """What writing, editing and patching share: a change that was worked out but not made yet, what the model will
 know once it is made, and its diff."""
 
+import asyncio
 from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -13,6 +15,7 @@ from ..workspace.paths import Resolved
 from .base import ToolContext, ToolError, ToolOutcome
 from .output import counted
 
+T = TypeVar("T")
 _MAX_SHOWN_LINES = 40
 UNKNOWN = ""
 """In `seen`: the model knows of the file, but not what stands in it now."""
@@ -24,6 +27,32 @@ class Stale(ToolError):
     def __init__(self, text: str, seen: dict[str, str]) -> None:
         super().__init__(text)
         self.seen = seen
+
+
+class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One replacement."""
+
+    old: Annotated[str, msgspec.Meta(description="Exact text, with indentation and enough context to be unique")]
+    new: Annotated[str, msgspec.Meta(description="Text in its place")]
+    replace_all: bool = False
+
+
+def edit_label(number: int, count: int) -> str:
+    """How one of several edits is called."""
+    return f"edit {number} of {count}" if count > 1 else "the edit"
+
+
+async def aside(work: Callable[[], T]) -> T:
+    """The result of work done in a thread, so that a long one holds up nothing else. Who is cancelled waits for
+    its end: a write that has begun is finished."""
+    doing = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        if not doing.done():
+            await asyncio.wait([doing])
+        doing.exception()  # nobody will ask for it any more
+        raise
 
 
 class PlannedChange(msgspec.Struct, frozen=True):
@@ -118,12 +147,22 @@ def read_for_change(place: Resolved) -> TextFile:
     """The file as it is.
 
     Raises:
-        ToolError: it cannot be read, or is not text.
+        ToolError: it cannot be read, is not text or is damaged, or a write to it was cut short.
     """
+    from ..workspace.replace import cut_short
+
+    if left := cut_short(place.real):
+        raise ToolError(left.format(shown=place.shown))
     try:
-        return read_text(place.real, place.shown)
+        file = read_text(place.real, place.shown)
     except FileError as error:
         raise ToolError(str(error)) from error
+    if file.codec.damage:
+        raise ToolError(
+            f"{place.shown} is UTF-8 but for {file.codec.damage}, so that it cannot be written back as it is."
+            " Nothing was changed. Mend or remove that byte with a command first"
+        )
+    return file
 
 
 def with_knowledge(
@@ -148,9 +187,7 @@ def with_knowledge(
         shown = "\n".join(theirs)
         note = f" Others had changed the file since you last read it; their changes are kept:\n{shown}"
         return msgspec.structs.replace(change, knows=change.after), note
-    note = (
-        " The file had changed since you last read it, in places other than these; read it again if that matters."
-    )
+    note = " The file had changed since you last read it; read it again if that matters."
     if base is None:
         return change, note
     try:

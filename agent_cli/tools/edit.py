@@ -1,5 +1,6 @@
 """`edit_file`: replacements in one file, all or none. No character outside the replaced spans changes."""
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -7,20 +8,15 @@ import msgspec
 from ..protocol.actions import Action, ReadPath, WritePath
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from .change import (
+    Edit,
     PlannedChange,
+    aside,
+    edit_label,
     read_for_change,
     refuse_unknown_encoding,
     short_diff,
     with_knowledge,
 )
-
-
-class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One replacement."""
-
-    old: Annotated[str, msgspec.Meta(description="Exact text, with indentation and enough context to be unique")]
-    new: Annotated[str, msgspec.Meta(description="Text in its place")]
-    replace_all: bool = False
 
 
 class EditParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,20 +41,26 @@ class EditFile:
         return (WritePath(place.real, place.shown), ReadPath(place.real, place.shown))
 
     async def preview(self, params: EditParams, context: ToolContext) -> Preview:
-        change, note, _ = _planned(params, context)
-        change.check()
-        return Preview(change.diff.text or note.strip(), kind="diff")
+        return await aside(partial(_shown, params, context))
 
     async def run(self, params: EditParams, context: ToolContext) -> ToolOutcome:
-        change, note, near = _planned(params, context)
-        if change.before and change.after == change.before.text:
-            return ToolOutcome(text=f"Nothing was changed in {params.path}.{note}")
-        outcome = change.make(context, note)
-        if not near:
-            return outcome
-        return msgspec.structs.replace(
-            outcome, text=f"{outcome.text} What came of it:\n{short_diff(outcome.display)}"
-        )
+        return await aside(partial(_made, params, context))
+
+
+def _shown(params: EditParams, context: ToolContext) -> Preview:
+    change, note, _ = _planned(params, context)
+    change.check()
+    return Preview(change.diff.text or note.strip(), kind="diff")
+
+
+def _made(params: EditParams, context: ToolContext) -> ToolOutcome:
+    change, note, near = _planned(params, context)
+    if change.before and change.after == change.before.text:
+        return ToolOutcome(text=f"Nothing was changed in {params.path}.{note}")
+    outcome = change.make(context, note)
+    if not near:
+        return outcome
+    return msgspec.structs.replace(outcome, text=f"{outcome.text} What came of it:\n{short_diff(outcome.display)}")
 
 
 def _planned(params: EditParams, context: ToolContext) -> tuple[PlannedChange, str, bool]:
@@ -69,7 +71,7 @@ def _planned(params: EditParams, context: ToolContext) -> tuple[PlannedChange, s
     before = read_for_change(place)
     for number, edit in enumerate(params.edits, 1):
         refuse_unknown_encoding(before, place.shown, edit.old, edit.new)
-        refuse_elision(edit.new, edit.old, f"The new text of {edit_label(number, len(params.edits))}")
+        refuse_elision(edit.new, edit.old, f"The new text of {edit_label(number, len(params.edits))}", place.shown)
     edited = with_edits(before.text, params.edits, place.shown)
     if edited.text == before.text and not edited.note:
         raise ToolError(f"Together the edits leave {place.shown} as it is. Nothing was changed.")
@@ -77,8 +79,3 @@ def _planned(params: EditParams, context: ToolContext) -> tuple[PlannedChange, s
         PlannedChange(place, before, edited.text), context, lambda base: with_edits(base, params.edits, "").text
     )
     return change, edited.note + changed_note, edited.near
-
-
-def edit_label(number: int, count: int) -> str:
-    """How one of several edits is called."""
-    return f"edit {number} of {count}" if count > 1 else "the edit"

@@ -5,9 +5,11 @@ project always asks before a call, whatever it says of itself, since the reposit
 """
 
 import asyncio
+import contextlib
 import inspect
 import re
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,6 +19,7 @@ import msgspec
 
 from ..protocol.actions import Action, CallExternal
 from .base import Preview, Tool, ToolContext, ToolOutcome
+from .registry import built_in
 from .schema import object_schema
 
 GROUP = "agent_cli.tools"
@@ -46,13 +49,10 @@ class Extension:
         self.name: str = getattr(tool, "name", "")
         self.Params: type[msgspec.Struct] = getattr(tool, "Params", None)  # type: ignore[assignment]
         self._check()
-        self._is_async = inspect.iscoroutinefunction(tool.run)
-
-    @property
-    def description(self) -> str:
+        own = getattr(tool, "description", None)
+        self.description = inspect.cleandoc(own if isinstance(own, str) else type(tool).__doc__ or self.name)
         """What the model is told."""
-        own = getattr(self._tool, "description", None)
-        return inspect.cleandoc(own if isinstance(own, str) else type(self._tool).__doc__ or self.name)
+        self._is_async = inspect.iscoroutinefunction(tool.run)
 
     def title(self, params: Any) -> str:
         if own := getattr(self._tool, "title", None):
@@ -72,7 +72,7 @@ class Extension:
         if self._is_async:
             said = await self._tool.run(params, context)
         else:
-            said = await asyncio.to_thread(self._tool.run, params, context)
+            said = await _in_a_thread(lambda: self._tool.run(params, context))
         return said if isinstance(said, ToolOutcome) else ToolOutcome(text="" if said is None else str(said))
 
     def _check(self) -> None:
@@ -86,6 +86,30 @@ class Extension:
             object_schema(self.Params)
         except TypeError as error:
             raise ExtensionError(f"{self.name}: a parameter has {error}") from error
+
+
+async def _in_a_thread(work: Callable[[], Any]) -> Any:
+    """Like `asyncio.to_thread`, but in a thread that nobody waits for at the end: work that never ends must not
+    keep the program from ending."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Any] = loop.create_future()
+
+    def told(settle: Callable[[Any], None], value: Any) -> None:
+        if not outcome.done():
+            settle(value)
+
+    def run() -> None:
+        try:
+            value = work()
+        except BaseException as error:  # it belongs to whoever awaits the tool
+            settled: tuple[Callable[[Any], None], Any] = (outcome.set_exception, error)
+        else:
+            settled = (outcome.set_result, value)
+        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+            loop.call_soon_threadsafe(told, *settled)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await outcome
 
 
 def installed(names: Iterable[str]) -> tuple[list[Tool], list[str]]:
@@ -126,7 +150,10 @@ def _gather(
     try:
         offered = load()
         for each in offered if isinstance(offered, list | tuple) else [offered]:
-            tools.append(Extension(each() if isinstance(each, type) else each, source, asks=asks))
+            tool = Extension(each() if isinstance(each, type) else each, source, asks=asks)
+            if tool.name in {other.name for other in (*built_in(), *tools)}:
+                raise ExtensionError(f"there is another tool named {tool.name}")
+            tools.append(tool)
     except ExtensionError as error:
         problems.append(f"{where} is not used: {error}")
     except (Exception, SystemExit) as error:  # an author's module may raise anything

@@ -6,7 +6,7 @@ import re
 from ..workspace.matching import Found, Match, Missing, find
 from ..workspace.splice import LineView
 from .base import ToolError
-from .edit import Edit
+from .change import Edit
 from .patch_format import Hunk
 from .replacing import Edited, Seek, Wording, with_edit
 

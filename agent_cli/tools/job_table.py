@@ -1,6 +1,7 @@
 """The commands that go on while the conversation does: servers, watchers, and whatever took longer than its
 call was given."""
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,19 +17,18 @@ _LOOK_EVERY_S = 1.0
 class Job:
     """A command that runs on, or ran on, behind the call that started it."""
 
-    def __init__(self, identifier: str, command: str, running: Running, log: OutputLog) -> None:
+    def __init__(self, identifier: str, command: str, running: Running, log: OutputLog, begun: float) -> None:
+        """`begun` is when it was started, on the monotonic clock."""
         self.id = identifier
         self.command = command
         self.running = running
         self.log = log
-        self.kept = False
-        """It outlives the agent."""
         self.told = False
         """The model knows that it has ended."""
-        self._begun = time.monotonic()
+        self._begun = begun
         self._ended: float | None = None
+        self._stopped = False
         self._looked: tuple[float, bool] = (0.0, True)
-        running.ended.add_done_callback(lambda _: self._end())
 
     @property
     def is_running(self) -> bool:
@@ -38,30 +38,52 @@ class Job:
         at, ran = self._looked
         if ran and time.monotonic() - at > _LOOK_EVERY_S:
             self._looked = (time.monotonic(), self.running.background)
+            if not self._looked[1]:
+                self._ended = time.monotonic()
         return self._looked[1]
 
     @property
+    def is_kept(self) -> bool:
+        """Whether it outlives the agent."""
+        return self.running.kept
+
+    @property
     def runtime_s(self) -> float:
-        """Seconds from its call's return to now or to its end."""
+        """Seconds from its start to now or to its end."""
         return (self._ended or time.monotonic()) - self._begun
 
     @property
     def state(self) -> str:
         """`running`, `kept`, `stopped` or `exit code 1`."""
         if self.is_running:
-            return "kept" if self.kept else "running"
+            return "kept" if self.is_kept else "running"
         code = self.running.exit_code
-        return "stopped" if code is None else f"exit code {code}"
+        return "stopped" if self._stopped or code is None else f"exit code {code}"
 
-    def keep(self) -> Path | None:
-        """Let it outlive the agent; gives the file its output goes on in, None when there is none."""
-        if self.log.path is not None and not self.kept:
+    @property
+    def shown(self) -> str:
+        """Its command on one short line."""
+        line = " ".join(self.command.split())
+        return f"{line[:79]}…" if len(line) > 80 else line
+
+    async def stop(self) -> None:
+        """End it with all it has started."""
+        await self.running.stop()
+        self._stopped, self.told = True, True
+        self._ended = self._ended or time.monotonic()
+        self._looked = (time.monotonic(), False)
+
+    def keep(self) -> Path:
+        """Let it outlive the agent; gives the file its output goes on in.
+
+        Raises:
+            OSError: its output cannot be kept.
+        """
+        if self.log.path is None:
+            raise OSError("its output has no file")
+        if not self.is_kept:
             self.running.keep(self.log.path)
-            self.kept = True
         return self.log.path
-
-    def _end(self) -> None:
-        self._ended = time.monotonic()
 
 
 class Jobs:
@@ -69,6 +91,8 @@ class Jobs:
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
+        self._last = 0
+        self._gone = False
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
@@ -78,24 +102,48 @@ class Jobs:
         """Whether no further command may go on in the background."""
         return sum(job.is_running for job in self) >= MAX_RUNNING
 
-    def add(self, command: str, running: Running, log: OutputLog) -> Job:
+    def count_from(self, last: int) -> None:
+        """A resumed session has had jobs up to this number; they are gone."""
+        self._last, self._gone = last, True
+
+    def add(self, command: str, running: Running, log: OutputLog, begun: float) -> Job:
         """A command whose call returns while it runs."""
         log.goes_on()
-        job = Job(str(len(self._jobs) + 1), command, running, log)
+        self._last += 1
+        job = Job(str(self._last), command, running, log, begun)
         self._jobs[job.id] = job
         return job
 
     def get(self, identifier: str) -> Job | None:
         """The job of this number, however it is written: `3`, `#3`, `job 3`."""
-        return self._jobs.get(identifier.lower().removeprefix("job").strip(" #-_"))
+        found = re.fullmatch(r"\s*(?:job)?[\s#]*(\d+)\s*", identifier, re.IGNORECASE)
+        return self._jobs.get(found.group(1)) if found else None
 
-    def take_ended(self) -> list[Job]:
-        """Jobs that have ended since this was last asked and that nobody has told the model of."""
-        ended = [job for job in self if not job.told and not job.is_running]
-        for job in ended:
-            job.told = True
-        return ended
+    def take_news(self) -> list[str]:
+        """What the model has not been told yet: jobs of an earlier run of the program, jobs that have ended."""
+        news = [f"Jobs up to {self._last} ended with the last run of the program."] if self._gone else []
+        self._gone = False
+        for job in self:
+            if not job.told and not job.is_running:
+                job.told = True
+                news.append(f"Job {job.id} (`{job.shown}`) has ended: {job.state}. See jobs.")
+        return news
+
+    def last_words(self) -> list[str]:
+        """What a user who leaves should know: the jobs that end now, and those that go on."""
+        running = [job for job in self if job.is_running]
+        ended = [f"job {job.id} (`{job.shown}`)" for job in running if not job.is_kept]
+        said = [f"Ended with the session: {', '.join(ended)}."] if ended else []
+        return said + [
+            f"Job {job.id} (`{job.shown}`) goes on as process {job.running.pid}; its output is in {job.log.path};"
+            f" kill -- -{job.running.pid} ends it."
+            for job in running
+            if job.is_kept
+        ]
 
     def states(self) -> tuple[JobState, ...]:
         """What a front end shows."""
-        return tuple(JobState(job.id, job.command, job.state, round(job.runtime_s, 1)) for job in self)
+        return tuple(
+            JobState(job.id, job.command, job.state, round(job.runtime_s, 1), str(job.log.path or ""))
+            for job in self
+        )

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ..protocol.actions import Action, SendInput
+from ..protocol.actions import Action, SendInput, StopCommand
 from ..sandbox.process import ProcessError
 from .base import Preview, ToolContext, ToolError, ToolOutcome
 from .job_table import Job
@@ -34,9 +34,13 @@ class JobsTool:
         return f"{params.action} {params.job}".strip()
 
     def actions(self, params: JobsParams, context: ToolContext) -> tuple[Action, ...]:
-        if params.action != "send":
-            return ()
-        return (SendInput(_found(params, context).command, params.text),)
+        match params.action:
+            case "send":
+                return (SendInput(_found(params, context).command, params.text),)
+            case "stop":
+                return (StopCommand(_found(params, context).command),)
+            case _:
+                return ()
 
     async def preview(self, params: JobsParams, context: ToolContext) -> Preview:
         return Preview(params.text or self.title(params), kind="command" if params.text else "text")
@@ -93,7 +97,6 @@ async def _send(job: Job, text: str) -> ToolOutcome:
 async def _stop(job: Job) -> ToolOutcome:
     if not job.is_running:
         return ToolOutcome(text=f"Job {job.id} had ended already: {job.state}.")
-    await job.running.stop()
-    job.told = True
+    await job.stop()
     rest = job.log.unread().rstrip()
     return ToolOutcome(text=f"Stopped job {job.id} with all it had started." + (f"\n{rest}" if rest else ""))

@@ -43,8 +43,6 @@ class Rendered(msgspec.Struct, frozen=True):
 
     text: str
     total: int
-    complete: bool
-    """Every cell's source is there as a whole."""
 
 
 def parse(data: bytes) -> Notebook | None:
@@ -59,14 +57,13 @@ def render(notebook: Notebook, place: Resolved, first: int, limit: int, page_byt
     """Cells `first` to `first + limit - 1`, or as many as fit a page."""
     total, room = len(notebook.cells), page_bytes
     parts: list[str] = []
-    cut = False
     for number, cell in enumerate(notebook.cells[first - 1 : first - 1 + limit], first):
         text = _cell(cell, number)
         size = len(text.encode("utf-8", "replace"))
         if parts and size > room:
             break
         if size > room:
-            text, cut = f"{text[: room // 4]}\n[… the rest of this cell is left out: see it with grep]", True
+            text = f"{text[: room // 4]}\n[… the rest of this cell is left out: see it with grep]"
         parts.append(text)
         room -= size
     last = first + len(parts) - 1
@@ -74,9 +71,10 @@ def render(notebook: Notebook, place: Resolved, first: int, limit: int, page_byt
         call = msgspec.json.encode({"path": place.shown, "offset": last + 1}).decode()
         parts.append(f"[Cells {first}-{last} of {total} shown. To go on: read_file {call}]")
     parts.append(
-        f"[A notebook of {counted(total, 'cell')}. edit_file changes its JSON: grep shows the exact lines]"
+        f"[A notebook of {counted(total, 'cell')}, without its metadata: edit_file changes its JSON, of which grep"
+        " shows the exact lines; to write it anew is refused]"
     )
-    return Rendered("\n".join(parts), total, first == 1 and last >= total and not cut)
+    return Rendered("\n".join(parts), total)
 
 
 def _cell(cell: _Cell, number: int) -> str:

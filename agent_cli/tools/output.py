@@ -65,10 +65,26 @@ def bounded(text: str, max_tokens: int, where: str) -> str:
     return _joined(_head(text, int(room * _HEAD_SHARE)), tail, len(text), text.count("\n"), where)
 
 
+def file_stem(call_id: str) -> str:
+    """A file name for a call, another one for every id: the id itself where it is plain, else what can be told
+    of it and a hash. At most 80 ASCII characters; it begins with no dot."""
+    if re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", call_id):
+        return call_id
+    import hashlib
+
+    digest = hashlib.blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    # No plain id has a tilde in it.
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', call_id)[:40]}~{digest}"
+
+
 def spill_path(folder: Path, name: str) -> Path:
     """Where the whole output of the call `name` is kept."""
-    plain = re.sub(r"[^\w.-]", "_", name)[:80].lstrip(".")
-    return folder / f"{plain or 'output'}.txt"
+    return folder / f"{file_stem(name)}.txt"
+
+
+def was_cut(text: str) -> bool:
+    """Whether a result is no longer whole: its middle was left out."""
+    return re.search(r"^\[… .{1,80} left out here.* …\]$", text, re.MULTILINE) is not None
 
 
 def keep_whole(folder: Path, name: str, text: str) -> Path | None:
@@ -107,6 +123,8 @@ class OutputLog:
         self._spilled_bytes = 0
         self._read_bytes = 0
         """How much of the file the model has been given, or told of."""
+        self._unread_chars = 0
+        """How much has come since the model was last given something."""
         self._closed = False
         self.path: Path | None = None
         """The file with the whole output, once there is one."""
@@ -123,6 +141,7 @@ class OutputLog:
         self.last_at = time.monotonic()
         if self._closed:
             self._tail = (self._tail + text)[-4 * self._budget :]
+            self._unread_chars += len(text)
             self._write(text)
             return
         self._live.show(text)
@@ -156,13 +175,12 @@ class OutputLog:
         """The call returns and its command runs on: what comes from now on is for `unread`."""
         self.close(goes_on=True)
         self._read_bytes = self._spilled_bytes
-        self._tail = ""
+        self._tail, self._unread_chars = "", 0
 
     def unread(self) -> str:
         """What has come since the model was last given something, bounded; it counts as given then."""
         if self.path is None or self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
-            text, self._tail = self._tail, ""
-            return bounded(text, self._budget // _BYTES_PER_TOKEN, "")
+            return self._unread_end()
         try:
             with self.path.open("rb") as file:
                 file.seek(self._read_bytes)
@@ -170,8 +188,16 @@ class OutputLog:
         except OSError as error:
             return f"[its output cannot be read: {error.strerror or error}]"
         self._read_bytes += len(data)
-        self._tail = ""
+        self._tail, self._unread_chars = "", 0
         return bounded(data.decode("utf-8", "replace"), self._budget // _BYTES_PER_TOKEN, str(self.path))
+
+    def _unread_end(self) -> str:
+        """The end of what has come, where the file does not hold it; says how much there was before."""
+        text, lost = self._tail, self._unread_chars - len(self._tail)
+        self._tail, self._unread_chars = "", 0
+        end = bounded(text, self._budget // _BYTES_PER_TOKEN, "")
+        where = self.error or f"{self.path} holds the first {_MAX_SPILL_BYTES // 1_000_000} MB only"
+        return f"[… {counted(lost, 'character')} before this left out; {where} …]\n{end}" if lost else end
 
     def _keep(self, text: str) -> None:
         was_short = self._chars <= self._budget

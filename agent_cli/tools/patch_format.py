@@ -11,8 +11,12 @@ from .base import ToolError
 
 NO_FILE = "/dev/null"
 _UNIFIED_RANGE = re.compile(r"^@@+ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_HEADERS = ("index ", "similarity index", "dissimilarity index", "old mode", "new mode", "copy from", "copy to")
-_FENCE = re.compile(r"^\s*```")
+_HEADERS = ("index ", "similarity index", "dissimilarity index", "old mode", "new mode", "rename ", "new file", "deleted file")
+_NOTED = ("rename from", "rename to", "old mode", "new mode", "new file mode", "deleted file mode")
+_BEFORE = re.compile(r"@@|--- \S|\+\+\+ \S|diff --git ")
+"""What begins a change where a patch in an envelope has not begun."""
+_BEHIND = re.compile(r"[ +-].*\S|@@|\*\*\* |diff --git ")
+"""What belongs to a change where a patch has ended."""
 
 
 class Hunk(msgspec.Struct, frozen=True):
@@ -58,6 +62,8 @@ class FilePatch(msgspec.Struct, frozen=True):
     hunks: tuple[Hunk, ...] = ()
     prefixed: bool = False
     """Whether `a/` and `b/` were taken off the paths."""
+    executable: bool | None = None
+    """Whether it may be run from then on; None where that stays as it is."""
 
 
 def parse(text: str) -> tuple[FilePatch, ...]:
@@ -91,7 +97,8 @@ def _together(files: list[FilePatch]) -> list[FilePatch]:
             "",
             "",
         ):
-            joined = msgspec.structs.replace(first, hunks=(*first.hunks, *file.hunks))
+            executable = first.executable if file.executable is None else file.executable
+            joined = msgspec.structs.replace(first, hunks=(*first.hunks, *file.hunks), executable=executable)
             out[out.index(first)] = found[file.path] = joined
         else:
             found[file.path] = file
@@ -130,15 +137,21 @@ class _Cursor:
 
 
 def _enveloped(lines: _Cursor) -> list[FilePatch]:
-    begin = next((at for at, line in enumerate(lines.all) if line.startswith("*** ")), 0)
-    lines.at = begin + lines.all[begin].startswith("*** Begin Patch")
+    while not (lines.line or "").startswith("*** "):
+        if _BEFORE.match(lines.line or ""):
+            raise lines.wrong("nothing but the patch; put all changes into one form")
+        lines.at += 1
+    if (lines.line or "").startswith("*** Begin Patch"):
+        lines.at += 1
     files: list[FilePatch] = []
     while True:
         line = lines.line
         if line is not None and not line.strip():
             lines.at += 1
         elif line is not None and line.startswith("*** End Patch"):
-            return files
+            lines.at += 1
+            if not _goes_on(lines):
+                return files
         elif line is not None and (reader := _reader(line)):
             start, lines.at = lines.number, lines.at + 1
             files.append(reader(lines, line.partition(":")[2].strip(), start))
@@ -148,6 +161,30 @@ def _enveloped(lines: _Cursor) -> list[FilePatch]:
             raise lines.wrong(
                 "`*** Update File: PATH`, `*** Add File: PATH`, `*** Delete File: PATH` or `*** End Patch`"
             )
+
+
+def _goes_on(lines: _Cursor) -> bool:
+    """Whether another envelope follows, whose first line is then behind the cursor.
+
+    Raises:
+        ToolError: lines of a change follow that belong to none.
+    """
+    while (line := lines.line) is not None:
+        if not line.startswith("*** Begin Patch"):
+            _refuse_loose(lines)
+        lines.at += 1
+        if line.startswith("*** Begin Patch"):
+            return True
+    return False
+
+
+def _refuse_loose(lines: _Cursor) -> None:
+    """Refuse a line of a change behind all that was read, which would otherwise be lost without a word."""
+    line = lines.line or ""
+    if line == "-- " or line.startswith("*** End Patch"):  # what begins a mail's signature; an end said twice
+        return
+    if _BEHIND.match(line):
+        raise lines.wrong("nothing more: it belongs to no change that was begun")
 
 
 def _reader(line: str) -> Callable[[_Cursor, str, int], FilePatch] | None:
@@ -221,6 +258,8 @@ def _unified(lines: _Cursor) -> list[FilePatch]:
         elif line.startswith("@@"):
             raise lines.wrong("`--- a/PATH` and `+++ b/PATH` before the first `@@`")
         else:
+            if files:
+                _refuse_loose(lines)
             lines.at += 1
     return files
 
@@ -233,21 +272,38 @@ def _git_file(lines: _Cursor) -> FilePatch:
     while (line := lines.line) is not None and not line.startswith(("--- ", "diff --git ")):
         if line.startswith(("GIT binary patch", "Binary files")):
             raise lines.wrong("text (a binary change cannot be applied)")
-        for name in ("rename from", "rename to", "new file mode", "deleted file mode"):
+        if line.startswith("copy "):
+            raise lines.wrong("a change of one file (a copy cannot be applied: add the new file instead)")
+        if line.endswith(("mode 120000", "mode 160000")):
+            raise lines.wrong("an ordinary file (links and submodules cannot be made or changed)")
+        for name in _NOTED:
             if line.startswith(f"{name} "):
                 headers[name] = _unquoted(line[len(name) + 1 :])
-        if line and not line.startswith((*_HEADERS, "rename ", "new file", "deleted file")):
+        if line and not line.startswith(_HEADERS):
             break
         lines.at += 1
     if lines.line is not None and lines.line.startswith("--- ") and lines.peek().startswith("+++ "):
         return _plain_file(lines, headers)
+    executable = _executable(headers)
     if "rename from" in headers:
-        return FilePatch("update", headers["rename from"], start, headers.get("rename to", ""))
+        return FilePatch(
+            "update", headers["rename from"], start, headers.get("rename to", ""), executable=executable
+        )
     if "new file mode" in headers:
-        return FilePatch("add", names, start)
+        return FilePatch("add", names, start, executable=executable)
     if "deleted file mode" in headers:
         return FilePatch("delete", names, start)
+    if executable is not None:
+        return FilePatch("update", names, start, executable=executable)
     raise lines.wrong("`--- a/PATH` and `+++ b/PATH`")
+
+
+def _executable(headers: dict[str, str]) -> bool | None:
+    """What the modes git names say of running the file."""
+    new = headers.get("new mode", headers.get("new file mode", ""))
+    if not new or ("new mode" in headers and new == headers.get("old mode")):
+        return None
+    return True if new.endswith("755") else False if "new mode" in headers else None
 
 
 def _git_names(text: str) -> str:
@@ -270,11 +326,13 @@ def _plain_file(lines: _Cursor, headers: dict[str, str]) -> FilePatch:
     if not hunks and "rename from" not in headers:
         raise lines.wrong("`@@ -LINE,COUNT +LINE,COUNT @@`")
     if old == NO_FILE or "new file mode" in headers:
-        return FilePatch("add", new, start, hunks=tuple(hunks), prefixed=prefixed)
+        return FilePatch(
+            "add", new, start, hunks=tuple(hunks), prefixed=prefixed, executable=_executable(headers)
+        )
     if new == NO_FILE or "deleted file mode" in headers:
         return FilePatch("delete", old, start, hunks=tuple(hunks), prefixed=prefixed)
     target = "" if old == new or new == f"{old}.orig" else new
-    return FilePatch("update", old, start, target, tuple(hunks), prefixed)
+    return FilePatch("update", old, start, target, tuple(hunks), prefixed, _executable(headers))
 
 
 def _name(text: str) -> str:
@@ -325,7 +383,7 @@ def _size(body: list[tuple[str, str]]) -> list[int]:
 
 def _ends_hunk(lines: _Cursor, body: list[tuple[str, str]], counts: list[int] | None) -> bool:
     line = lines.line or ""
-    if line.startswith(("@@ ", "diff --git ")) or line == "@@" or _FENCE.match(line):
+    if line.startswith(("@@ ", "diff --git ")) or line == "@@" or line.startswith("```"):
         return True
     complete = counts is not None and _size(body) == counts
     if (

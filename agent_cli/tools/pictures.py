@@ -4,6 +4,7 @@ themselves, in a format all of them read. What fits already is passed on byte fo
 Pillow is loaded when the first picture comes, and everything here is meant for a thread.
 """
 
+import functools
 import io
 from typing import TYPE_CHECKING
 
@@ -64,12 +65,9 @@ def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTE
     Raises:
         PictureError: damaged, cut off, or with more pixels than can be opened safely.
     """
-    import warnings
-
     from PIL import Image, UnidentifiedImageError
 
-    # Pillow's warnings would be printed into the terminal.
-    warnings.filterwarnings("ignore", module=r"PIL\.")
+    _silence_pillow()
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
             return _fitted(picture, data, longest_side, max_bytes)
@@ -82,6 +80,14 @@ def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTE
     # Decoders raise whatever a damaged file makes them trip over.
     except (OSError, ValueError, SyntaxError, EOFError, TypeError, LookupError, ArithmeticError) as error:
         raise PictureError(f"it is damaged or cut off: {error}") from error
+
+
+@functools.cache
+def _silence_pillow() -> None:
+    """Its warnings would be printed into the terminal. Once, since all threads share the filters."""
+    import warnings
+
+    warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 def _fitted(picture: "Picture", data: bytes, longest_side: int, max_bytes: int) -> Fitted:
@@ -106,10 +112,20 @@ def _fitted(picture: "Picture", data: bytes, longest_side: int, max_bytes: int) 
         and not turned
         and frames == 1
         and kind in _PASSED_ON
+        and _is_whole(data, kind)
         and picture.mode in ("1", "L", "LA", "P", "RGB", "RGBA")
     ):
         return Fitted(_PASSED_ON[kind], data, f"{told}; sent as it is, {_size(len(data))}")
     return _made(_upright(picture), kind, told, longest_side, max_bytes)
+
+
+def _is_whole(data: bytes, kind: str) -> bool:
+    """Whether a file ends as its format wants. Pillow forgives a missing end, providers do not."""
+    if kind == "PNG":
+        return data.endswith(b"IEND\xaeB`\x82")
+    if kind == "GIF":
+        return data.endswith(b";")
+    return kind != "WEBP" or len(data) >= 8 + int.from_bytes(data[4:8], "little")
 
 
 def _upright(picture: "Picture") -> "Picture":

@@ -1,6 +1,7 @@
 """`read_file`: a page of a text file with line numbers, a picture, or a document made readable."""
 
 import asyncio
+import contextlib
 import os
 from typing import Annotated
 
@@ -74,6 +75,8 @@ class ReadFile:
             return await self._text(context, place, size_bytes, first, limit)
         except FileError as error:
             raise ToolError(str(error)) from error
+        except OSError as error:
+            raise ToolError(f"{place.shown} cannot be read: {error.strerror or error}") from error
 
     def _page(self, context: ToolContext) -> int:
         """Bytes of a page: a small window gets small ones, so that none is cut afterwards."""
@@ -88,13 +91,8 @@ class ReadFile:
         if first > max(1, page.total or first):
             raise ToolError(f"{place.shown} has {page.total} lines; there is no line {first}")
         complete = self._coverage.page(place.real, page)
-        if page.data is not None and page.hash and len(page.lines) == page.total and not page.shortened:
-            context.known.keep(page.hash, page.data)
-        return ToolOutcome(
-            text=_numbered(page, place),
-            display=_summary(page),
-            seen={place.real: page.hash} if complete and page.hash else {},
-        )
+        seen = await _seen(context, place, page.hash if complete else None, page.data)
+        return ToolOutcome(text=_numbered(page, place), display=_summary(page), seen=seen)
 
     async def _part(
         self, context: ToolContext, place: Resolved, size_bytes: int, line: int, column: int
@@ -107,7 +105,7 @@ class ReadFile:
                 f"Line {line} of {place.shown} has {counted(part.length, 'character')}; there is none at {column}"
             )
         complete = self._coverage.part(place.real, part)
-        seen = {place.real: part.hash} if complete and part.hash else {}
+        seen = await _seen(context, place, part.hash if complete else None, None)
         return ToolOutcome(text=_part_text(part, place), display=f"a part of line {line}", seen=seen)
 
     async def _notebook(self, context: ToolContext, place: Resolved, first: int, limit: int) -> ToolOutcome | None:
@@ -121,8 +119,21 @@ class ReadFile:
         if first > max(1, len(found.cells)):
             raise ToolError(f"{place.shown} has {counted(len(found.cells), 'cell')}; there is no cell {first}")
         shown = notebook.render(found, place, first, limit, self._page(context))
-        seen = {place.real: content_hash(data)} if shown.complete else {}
-        return ToolOutcome(text=shown.text, display=counted(shown.total, "cell"), seen=seen)
+        # Never known as a whole: outputs, pictures and metadata would be lost by writing it anew.
+        return ToolOutcome(text=shown.text, display=counted(shown.total, "cell"))
+
+
+async def _seen(context: ToolContext, place: Resolved, hash: str | None, data: bytes | None) -> dict[str, str]:
+    """What the model knows once all of a file was shown, by its last page or part; `hash` is None before that.
+    The content is kept for a merge with what others change."""
+    if hash is None:
+        return {}
+    if data is None:
+        with contextlib.suppress(FileError):
+            data, _ = await asyncio.to_thread(read_bytes, place.real, place.shown)
+    if data is not None and content_hash(data) == hash:
+        context.known.keep(hash, data)
+    return {place.real: hash}
 
 
 def _looked_at(place: Resolved) -> tuple[str, int]:

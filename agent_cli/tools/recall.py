@@ -6,8 +6,10 @@ import msgspec
 
 from ..protocol.actions import Action
 from .base import Preview, ToolContext, ToolError, ToolOutcome
+from .output import counted
 
-_MAX_CHARS = 30_000
+_BYTES_PER_TOKEN = 3.6
+"""A little less than the bound counts with, which leaves room for the note."""
 
 
 class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -15,10 +17,13 @@ class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: Annotated[str, msgspec.Meta(description="Of the call, as the note in the text gives it")]
     offset: Annotated[int, msgspec.Meta(description="First line, from 1")] = 1
+    column: Annotated[
+        int, msgspec.Meta(description="Show only the line `offset`, from this character (from 1)")
+    ] = 0
 
 
 class Recall:
-    """Pages through what was said earlier."""
+    """Pages through what was said earlier. Who follows the notes sees every character once."""
 
     name = "recall"
     Params = RecallParams
@@ -37,28 +42,54 @@ class Recall:
         text = context.recall(params.id.strip())
         if text is None:
             raise ToolError(f"There is no earlier call with the id {params.id!r} in this session.")
-        lines = text.splitlines()
-        first = max(1, params.offset)
-        if first > max(1, len(lines)):
-            raise ToolError(f"The result has {len(lines)} lines; there is no line {first}.")
-        shown = _page(lines[first - 1 :])
-        last = first + len(shown) - 1
-        note = f"[Lines {first}-{last} of {len(lines)}"
-        if last < len(lines):
-            note += f". To go on: recall {msgspec.json.encode({'id': params.id, 'offset': last + 1}).decode()}"
-        return ToolOutcome(text="\n".join([*shown, f"{note}]"]))
+        lines = text.removesuffix("\n").split("\n")
+        first, column = max(1, params.offset), max(0, params.column)
+        if first > len(lines):
+            raise ToolError(f"The result has {counted(len(lines), 'line')}; there is no line {first}.")
+        room = int(_BYTES_PER_TOKEN * context.max_tokens())
+        page = [] if column else _page(lines[first - 1 :], room)
+        if page:
+            return ToolOutcome(text="\n".join([*page, _page_note(params.id, first, len(page), len(lines))]))
+        return ToolOutcome(text=_part(params.id, lines, first, max(1, column), room))
 
 
-def _page(lines: list[str]) -> list[str]:
-    """As many lines as fit a page, one at least; of a line longer than that, its head and tail."""
-    page: list[str] = []
-    room = _MAX_CHARS
-    for line in lines:
-        if len(line) > _MAX_CHARS:
-            half = _MAX_CHARS // 4
-            line = f"{line[:half]} […{len(line) - 2 * half} characters left out…] {line[-half:]}"
-        room -= len(line) + 1
-        if page and room < 0:
-            break
-        page.append(line)
-    return page
+def _page(lines: list[str], room: int) -> list[str]:
+    """As many lines as fit `room` bytes; none when the first is too long."""
+    for at, line in enumerate(lines):
+        room -= _size(line) + 1
+        if room < 0:
+            return lines[:at]
+    return lines
+
+
+def _page_note(call_id: str, first: int, count: int, total: int) -> str:
+    last = first + count - 1
+    note = f"Lines {first}-{last} of {total}"
+    return f"[{note}{_to_go_on(call_id, offset=last + 1)}]" if last < total else f"[{note}]"
+
+
+def _part(call_id: str, lines: list[str], number: int, column: int, room: int) -> str:
+    """A piece of one line, from `column` on.
+
+    Raises:
+        ToolError: the line is shorter.
+    """
+    line = lines[number - 1]
+    if column > max(1, len(line)):
+        raise ToolError(f"Line {number} has {counted(len(line), 'character')}; there is none at {column}.")
+    part = line[column - 1 :][:room].encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    last = column + len(part) - 1
+    note = f"Line {number} of {len(lines)}, characters {column}-{last} of {len(line)}"
+    if last < len(line):
+        note += _to_go_on(call_id, offset=number, column=last + 1)
+    elif number < len(lines):
+        note += _to_go_on(call_id, offset=number + 1)
+    return f"{part}\n[{note}]"
+
+
+def _to_go_on(call_id: str, **place: int) -> str:
+    return f". To go on: recall {msgspec.json.encode({'id': call_id, **place}).decode()}"
+
+
+def _size(line: str) -> int:
+    return len(line) if line.isascii() else len(line.encode("utf-8", "replace"))

@@ -151,7 +151,9 @@ def built_in(private_hosts: tuple[str, ...] = ()) -> tuple[Tool, ...]:
 
 
 PRESETS: dict[str, tuple[str, ...]] = {
-    "core": ("read_file", "list_dir", "glob", "grep", "edit_file", "write_file", "shell", "jobs", "ask_user"),
+    "core": (
+        "read_file", "list_dir", "glob", "grep", "edit_file", "write_file", "shell", "jobs", "recall", "ask_user",
+    ),
     "read-only": (
         "read_file", "list_dir", "glob", "grep", "repo_map", "recall", "update_plan", "ask_user", "finish",
     ),
@@ -170,16 +172,12 @@ def default_registry(
     may be fetched from although they are not of the open network.
 
     Raises:
-        ToolError: `enabled` names a tool that does not exist, or an extra tool bears the name of another.
+        ToolError: `enabled` names a tool that does not exist.
     """
-    tools = built_in(private_hosts)
-    names = {tool.name for tool in tools}
-    for tool in extra:
-        if tool.name in names:
-            raise ToolError(f"There are two tools named {tool.name!r}; leave one out or rename it.")
-        names.add(tool.name)
-        tools = (*tools, tool)
+    tools = (*built_in(private_hosts), *extra)
     wanted = chosen(enabled, Registry(tools))
+    if Shell.name not in wanted:
+        wanted -= {JobsTool.name}
     return Registry(tool for tool in tools if tool.name in wanted and (interactive or tool.name != AskUser.name))
 
 

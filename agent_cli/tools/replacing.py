@@ -13,7 +13,7 @@ from ..workspace.merge import merged
 from ..workspace.splice import LineView
 from ..workspace.transfer import changes
 from .base import ToolError
-from .edit import Edit, edit_label
+from .change import Edit, edit_label
 from .nearest import nearest_region
 
 _MAX_COMPARED = 2000

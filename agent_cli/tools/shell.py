@@ -11,8 +11,7 @@ from ..protocol.actions import Action, RunCommand
 from ..sandbox.process import ProcessError, Running, shell_program
 from .base import Preview, ToolContext, ToolError, ToolOutcome
 from .job_table import MAX_RUNNING, Job
-from .output import OutputLog
-from .shell_session import Report
+from .output import OutputLog, spill_path
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -25,7 +24,7 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: str
     timeout_s: float | None = None
     background: Annotated[bool, msgspec.Meta(description="For servers and watchers: return at once")] = False
-    description: Annotated[str, msgspec.Meta(description="What it does, in 5 words")] = ""
+    description: Annotated[str, msgspec.Meta(description="For the user: what it does, in 5 words")] = ""
 
 
 class Shell:
@@ -44,61 +43,88 @@ class Shell:
             raise ToolError("The command is empty.")
         if "\0" in params.command:
             raise ToolError("The command contains a NUL character.")
-        cwd = str(context.shell.start.resolve())
-        return (RunCommand(params.command, cwd, context.shell.altered, context.shell.shadowed()),)
+        shell = context.shell
+        cwd = str(shell.start.resolve())
+        return (RunCommand(params.command, cwd, shell.altered, shell.shadowed(), shell.functions),)
 
     async def preview(self, params: ShellParams, context: ToolContext) -> Preview:
-        return Preview(params.command, kind="command")
+        return Preview(params.command, kind="command", note=", ".join(_circumstances(params, context)))
 
     async def run(self, params: ShellParams, context: ToolContext) -> ToolOutcome:
         if params.background and context.jobs.are_too_many:
             raise ToolError(f"{MAX_RUNNING} jobs are running already; stop one before you start another.")
-        wanted_s = context.shell_timeout_s if params.timeout_s is None else params.timeout_s
-        timeout_s = min(max(wanted_s, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
         moved = [] if context.shell.enter() else ["the working directory was gone: back in the workspace root"]
+        came_from = context.shell.cwd
         log = OutputLog(context.spill_dir, context.call_id, context.emit)
         begun = time.monotonic()
         try:
             running, report = await _started(params, context, log)
-            if params.background:
-                ended = await running.ended_within(_SETTLE_S)
-            else:
-                ended = await _ended_within(running, timeout_s, log, context)
-            job = None if ended and not running.background else context.jobs.add(params.command, running, log)
+            ended = await _watched(running, params, log, context)
+            goes_on = not ended or running.background
+            job = await _job(params.command, running, log, begun, context) if goes_on else None
         except (ProcessError, OSError) as error:
             raise ToolError(f"The command could not be run: {error}") from error
         finally:
             log.close()
-        said = context.shell.adopt(report) if ended else None
-        notes = [*moved, *_notes(running, said, job, time.monotonic() - begun)]
-        if ended:
-            notes += _place(said, context)
-        elif not params.background:
-            notes += _waiting(log, min(context.silent_after_s, timeout_s * 0.9))
+        lost = context.shell.adopt(report) if ended and report != _NO_REPORT else ""
+        person = [*moved, *_end(running, job, time.monotonic() - begun), *_news(job, ended, context)]
+        if job is not None and not ended and not params.background:
+            person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
+        model = [*person, *_place(context, lost, ended)]
+        output = log.text().rstrip("\n") or "(no output)"
         return ToolOutcome(
-            text="\n".join([log.text().rstrip("\n") or "(no output)", *(f"[{note}]" for note in notes)]),
-            ok=running.exit_code == 0 if ended else params.background,
+            text="\n".join([output, *(f"[{note}]" for note in model)]),
+            display="\n".join([output, *(f"[{note}]" for note in person[len(moved) + 1 :])]),
+            ok=running.exit_code == 0 or job is not None,
             command=params.command,
             exit_code=running.exit_code,
+            job=job.id if job is not None else "",
+            cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
         )
 
 
+def _circumstances(params: ShellParams, context: ToolContext) -> Iterator[str]:
+    """What a person should know of a command besides its text."""
+    if said := " ".join(params.description.split())[:80]:
+        yield f"“{said}”"
+    if context.shell.start != context.workspace.root:
+        yield f"in {context.workspace.relative(str(context.shell.start))}"
+    if params.background:
+        yield "goes on in the background"
+    elif params.timeout_s is not None and params.timeout_s > context.shell_timeout_s:
+        yield f"for up to {_timeout(params, context):.0f} s"
+
+
+def _timeout(params: ShellParams, context: ToolContext) -> float:
+    wanted_s = context.shell_timeout_s if params.timeout_s is None else params.timeout_s
+    return min(max(wanted_s, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
+
+
+_NO_REPORT = Path()
+"""A shell other than bash does not report."""
+
+
 async def _started(params: ShellParams, context: ToolContext, log: OutputLog) -> tuple[Running, Path | None]:
-    script, report = context.shell.script(params.command, context.call_id)
     program = shell_program(context.shell.env.get("PATH", ""))
+    env = context.shell.env
+    report: Path | None = _NO_REPORT
+    if program.endswith("bash"):
+        env, report = context.shell.prepare(spill_path(context.spill_dir, context.call_id).stem)
     running = await context.processes.start(
-        [program, "-c", "--", script if program.endswith("bash") else params.command],
+        [program, "-c", "--", params.command],
         cwd=context.shell.cwd,
-        env=context.shell.env,
+        env=env,
         on_output=log.feed,
         takes_input=params.background,
     )
     return running, report
 
 
-async def _ended_within(running: Running, timeout_s: float, log: OutputLog, context: ToolContext) -> bool:
-    """Wait for the end, and tell of silence: after 15 s, 30 s, 60 s and so on."""
-    end = time.monotonic() + timeout_s
+async def _watched(running: Running, params: ShellParams, log: OutputLog, context: ToolContext) -> bool:
+    """Wait for the end as long as the call may; tell of silence after 15 s, 30 s, 60 s and so on."""
+    if params.background:
+        return await running.ended_within(_SETTLE_S)
+    end = time.monotonic() + _timeout(params, context)
     told_s = 0.0
     while (left := end - time.monotonic()) > 0:
         silent_s = time.monotonic() - log.last_at
@@ -111,37 +137,48 @@ async def _ended_within(running: Running, timeout_s: float, log: OutputLog, cont
     return False
 
 
-def _notes(running: Running, said: Report | None, job: Job | None, took_s: float) -> Iterator[str]:
-    """How it ended, for the model."""
+async def _job(command: str, running: Running, log: OutputLog, begun: float, context: ToolContext) -> Job | None:
+    """Let a command go on; where too many do already, it ends here."""
+    if not context.jobs.are_too_many:
+        return context.jobs.add(command, running, log, begun)
+    await running.stop()
+    return None
+
+
+def _end(running: Running, job: Job | None, took_s: float) -> Iterator[str]:
+    """How it ended."""
     if running.lost:
         yield "it was killed together with what watches over commands: its exit code is unknown"
-    elif running.exit_code is None:
-        yield f"still running after {took_s:.1f} s"
-    else:
+    elif running.exit_code is not None:
         yield f"exit code {running.exit_code}, {took_s:.1f} s"
-    if said and len(said.pipe) > 1 and any(said.pipe):
-        yield f"exit codes of the parts of the pipe: {', '.join(map(str, said.pipe))}"
+    elif job is None:
+        yield f"stopped after {took_s:.1f} s: {MAX_RUNNING} jobs are running already"
+    else:
+        yield f"still running after {took_s:.1f} s"
+
+
+def _news(job: Job | None, ended: bool, context: ToolContext) -> Iterator[str]:
+    """What is not plain from the output and the exit code."""
+    if ended and len(context.shell.pipe) > 1 and any(context.shell.pipe):
+        yield f"exit codes of the parts of the pipe: {', '.join(map(str, context.shell.pipe))}"
     if job is not None:
-        what = "it goes on" if running.exit_code is None else "a process it started goes on"
+        what = "a process it started goes on" if ended else "it goes on"
         yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
 
 
-def _place(said: Report | None, context: ToolContext) -> list[str]:
-    """Where the next command starts, unless that is plain."""
-    shell = context.shell
-    notes = []
-    if shell.cwd != context.workspace.root:
-        notes.append(f"working directory: {context.workspace.relative(str(shell.cwd))}")
-    if said is None:
-        notes.append("it replaced or killed its shell: cd and export in it do not last")
-    return notes
+def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:
+    if (silent_s := time.monotonic() - log.last_at) >= suspicious_s:
+        yield (
+            f"no output for the last {silent_s:.0f} s: it may wait for input, which it cannot get here. If so,"
+            " stop the job and use flags that answer for it (--yes, -m, --no-pager, BatchMode, --watch=false)"
+        )
 
 
-def _waiting(log: OutputLog, suspicious_s: float) -> list[str]:
-    silent_s = time.monotonic() - log.last_at
-    if silent_s < suspicious_s:
-        return []
-    return [
-        f"no output for the last {silent_s:.0f} s: it may wait for input, which it cannot get here. If so, stop"
-        " the job and use flags that answer for it (--yes, -m, --no-pager, BatchMode, --watch=false)"
-    ]
+def _place(context: ToolContext, lost: str, ended: bool) -> Iterator[str]:
+    """Where the next command starts, unless that is plain, and what of this one does not last."""
+    if context.shell.cwd != context.workspace.root:
+        yield f"working directory: {context.workspace.relative(str(context.shell.cwd))}"
+    if lost:
+        yield lost
+    if not ended:
+        yield "cd and export in it do not count for the next command"

@@ -7,20 +7,22 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
 _REPORT = (
-    '{ builtin printf "%s\\n" "$? ${PIPESTATUS[*]}"; builtin pwd -P; builtin printf "\\0"; builtin declare -p;'
-    ' builtin printf "\\0"; builtin declare -f; builtin printf "\\0"; }'
+    '{ builtin printf "%s " $? "${PIPESTATUS[@]}"; builtin printf "\\n"; builtin pwd -P; builtin printf "\\0";'
+    ' builtin declare -p; builtin printf "\\0"; builtin declare -f; builtin printf "\\0"; }'
 )
 """Built-ins only: it starts no process, and no changed PATH misleads it."""
 _DECLARED = re.compile(
     rb"declare -(\S+) (\w+)(?:=(?:\"((?:[^\"\\]|\\.)*)\"|\$'((?:[^'\\]|\\.)*)'"
-    rb"|(\((?:[^\"'()]|\"(?:[^\"\\]|\\.)*\"|\$?'(?:[^'\\]|\\.)*')*\))))?\n",
+    rb"|(\((?:[^\"'()$]|\$(?!')|\"(?:[^\"\\]|\\.)*\"|\$?'(?:[^'\\]|\\.)*')*\))))?\n",
     re.DOTALL,
 )
-_FUNCTION = re.compile(rb"^(\S+) \(\) ?$", re.MULTILINE)
+_FUNCTION = re.compile(rb"([^\s;&|(){}]+)\s*\(\)|\bfunction\s+([^\s;&|(){}]+)")
+"""What may define a function; more than does is found, never less."""
 _OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "AGENT_CALL", "SHELLOPTS"})
 """Set anew by each shell or each call."""
 _OWN_LOCAL = frozenset(
@@ -31,7 +33,13 @@ _OWN_LOCAL = frozenset(
     }
 )  # fmt: skip
 """As long as they are not exported."""
-_MAX_STATE_BYTES = 400_000
+_MAX_REPORT_BYTES = 1_000_000
+"""Reading a longer one would hold up the rest."""
+_MAX_VALUE_BYTES = 100_000
+_MAX_ENV_BYTES = 500_000
+"""With more, no program could be started any more: the system bounds both."""
+_STEERING = frozenset({"CDPATH", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT"})
+"""Variables that change what the shell itself does, exported or not."""
 _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -41,6 +49,7 @@ class Report(msgspec.Struct, frozen=True):
     pipe: tuple[int, ...]
     """Exit codes of the parts of the last pipeline."""
     cwd: str
+    """Empty when it was gone."""
     env: dict[str, str]
     """Exported variables."""
     local: dict[str, bytes]
@@ -62,25 +71,35 @@ class ShellSession:
         self._local: dict[str, bytes] = {}
         self.cwd = root
         self.env = dict(env)
+        self.pipe: tuple[int, ...] = ()
+        """Exit codes of the parts of the last pipeline, as last reported."""
 
     @property
     def altered(self) -> tuple[str, ...]:
-        """Variables that earlier commands have set, changed or removed."""
+        """Variables that earlier commands have set, changed or removed and that programs or the shell heed."""
         names = self.env.keys() | self._launch.keys()
         changed = {name for name in names if self.env.get(name) != self._launch.get(name)}
-        return tuple(sorted(changed | self._local.keys()))
+        return tuple(sorted(changed | (self._local.keys() & _STEERING)))
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names that earlier commands have made functions of."""
+        found = {os.fsdecode(first or second) for first, second in _FUNCTION.findall(self._functions)}
+        return ("*",) if "command_not_found_handle" in found else tuple(sorted(found))
 
     def shadowed(self) -> tuple[str, ...]:
-        """Names that now may mean another program than at the start: functions, and what lies in folders that
-        earlier commands have put on the PATH."""
-        names = {os.fsdecode(name) for name in _FUNCTION.findall(self._functions)}
+        """Programs in folders that earlier commands have put on the PATH; `*` when it may be any."""
         before = self._launch.get("PATH", "").split(os.pathsep)
         now = self.env.get("PATH", "").split(os.pathsep)
-        for folder in () if now == before else now:
+        if now == before:
+            return ()
+        if [folder for folder in now if folder in before] != before:
+            return ("*",)
+        names: set[str] = set()
+        for folder in now:
             if folder not in before:
-                names.update(_names_in(self.cwd / folder))
-        reordered = [folder for folder in now if folder in before] != before
-        return (*sorted(names), *(("*",) if reordered else ()))
+                names.update(_names_in(Path(folder)) if os.path.isabs(folder) else ["*"])
+        return tuple(sorted(names))
 
     @property
     def start(self) -> Path:
@@ -92,44 +111,76 @@ class ShellSession:
         was_there, self.cwd = self.start == self.cwd, self.start
         return was_there
 
-    def script(self, command: str, name: str) -> tuple[str, Path | None]:
-        """What bash is to run for `command`, and the file its report comes in; `name` tells calls apart. Where
+    def prepare(self, name: str) -> tuple[dict[str, str], Path | None]:
+        """The environment for the next shell, and the file its report comes in; `name` tells calls apart. Where
         nothing can be written there is no report, and nothing lasts."""
+        report = self._folder / f"{name}.report"
         try:
-            return self._script(command, name)
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            report.unlink(missing_ok=True)
+            report.with_suffix(".begin").write_bytes(self._beginning(report))
         except OSError:
-            return command, None
+            return self.env, None
+        return {**self.env, "BASH_ENV": str(report.with_suffix(".begin"))}, report
 
-    def _script(self, command: str, name: str) -> tuple[str, Path]:
-        for folder in (self._folder.parent, self._folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        report = self._folder / f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:60] or 'call'}.report"
-        report.unlink(missing_ok=True)
-        begin = f"trap '{_REPORT} 2>/dev/null >|{_quoted_twice(str(report))}' EXIT; "
-        if state := b"".join(self._local.values()) + self._functions:
-            file = report.with_suffix(".state")
-            file.write_bytes(state)
-            begin = f". {_quoted(str(file))}; {begin}"
-        return begin + command, report
+    def _beginning(self, report: Path) -> bytes:
+        """What bash reads before the command: the user's own BASH_ENV, what earlier commands have left, and the
+        order to report. The command itself is passed as it is, so that errors quote nothing else."""
+        own = self.env.get("BASH_ENV", "")
+        first = f"export BASH_ENV={quote(own)}; [ -r {quote(own)} ] && . {quote(own)}" if own else "unset BASH_ENV"
+        trap = quote(f"{_REPORT} 2>/dev/null >|{quote(str(report))}")
+        left = b"".join(self._local.values()) + self._functions
+        return os.fsencode(f"{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
 
-    def adopt(self, file: Path | None) -> Report | None:
-        """Take over what the shell reported; None, and nothing is changed, when there is no whole report."""
+    def adopt(self, file: Path | None) -> str:
+        """Take over what the shell reported; what of it does not last, in words, empty when all does. The exit
+        codes of the last pipeline are in `pipe` then."""
+        self.pipe = ()
         if file is None:
-            return None
-        file.with_suffix(".state").unlink(missing_ok=True)
+            return "nothing can be written to the state folder: cd and export do not last"
+        file.with_suffix(".begin").unlink(missing_ok=True)
         try:
-            data = file.read_bytes()
+            with file.open("rb") as opened:
+                data = opened.read(_MAX_REPORT_BYTES + 1)
             file.unlink()
         except OSError:
-            return None
+            return "its shell ended without a report: cd and export in it do not last"
+        if len(data) > _MAX_REPORT_BYTES:
+            self._move(data)
+            return "the variables and functions of the shell are too large to last"
         report = read_report(data)
-        if report is not None:
-            self.cwd = Path(report.cwd)
-            kept = {name: value for name, value in self.env.items() if not _is_the_users(name)}
-            self.env = {**kept, **{name: value for name, value in report.env.items() if _is_the_users(name)}}
-            small = len(report.functions) + sum(map(len, report.local.values())) <= _MAX_STATE_BYTES
-            self._functions, self._local = (report.functions, report.local) if small else (b"", {})
-        return report
+        if report is None:
+            return "its shell's report cannot be read: cd and export in it do not last"
+        self.pipe = report.pipe
+        self.cwd = Path(report.cwd) if report.cwd else self.cwd
+        self._local, self._functions = report.local, report.functions
+        return self._take_env(report.env)
+
+    def close(self) -> None:
+        """Remove the reports of commands that never ended."""
+        import shutil
+
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _move(self, data: bytes) -> None:
+        if (first := data.partition(b"\0")[0].partition(b"\n")[2]).startswith(b"/"):
+            self.cwd = Path(os.fsdecode(first.removesuffix(b"\n")))
+
+    def _take_env(self, env: dict[str, str]) -> str:
+        kept = {name: value for name, value in self.env.items() if not _is_the_users(name)}
+        left_out = []
+        room = _MAX_ENV_BYTES
+        for name, value in sorted(env.items(), key=lambda item: len(item[1])):
+            if not _is_the_users(name):
+                continue
+            room -= len(name) + len(value)
+            if room < 0 or len(value) > _MAX_VALUE_BYTES:
+                left_out.append(name)
+            else:
+                kept[name] = value
+        self.env = kept
+        return f"too large to last: {', '.join(sorted(left_out))}" if left_out else ""
 
 
 def _is_the_users(name: str) -> bool:
@@ -144,7 +195,7 @@ def read_report(data: bytes) -> Report | None:
         return None
     codes, _, cwd = parts[0].partition(b"\n")
     numbers = codes.split()
-    if not numbers or not all(number.isdigit() for number in numbers) or not cwd.startswith(b"/"):
+    if not numbers or not all(number.isdigit() for number in numbers) or (cwd and not cwd.startswith(b"/")):
         return None
     if (variables := _variables(parts[1])) is None:
         return None
@@ -198,12 +249,3 @@ def _names_in(folder: Path) -> list[str]:
         return []
     except OSError:
         return ["*"]
-
-
-def _quoted(path: str) -> str:
-    return "'" + path.replace("'", "'\\''") + "'"
-
-
-def _quoted_twice(path: str) -> str:
-    """A path as one word of a script that itself stands between single quotes."""
-    return _quoted(path).replace("'", "'\\''")

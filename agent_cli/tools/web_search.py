@@ -12,6 +12,7 @@ from urllib.parse import quote_plus, urlsplit
 import msgspec
 
 from ..protocol.actions import Action, Fetch
+from ..protocol.sanitize import clean
 from .base import Preview, ToolContext, ToolError, ToolOutcome
 
 _MAX_RESULTS = 10
@@ -111,17 +112,21 @@ class WebSearch:
         try:
             found = await fetch(wanted.url, headers=wanted.headers, content=content, allowed=self._private_hosts)
         except (Refused, FetchError) as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(clean(str(error))) from error
+        if found.elsewhere:
+            raise ToolError(
+                f"{self._base_url} redirects to {clean(found.elsewhere[:200])}; its key is not sent there."
+            )
         if found.status != 200:
             raise ToolError(f"{self._base_url} answered with status {found.status}: {self._said(found.data)}")
         results = _results(found.data, self._engine)[: params.count]
         return ToolOutcome(
-            text="\n\n".join(results) or "No results.", display=f"{len(results)} results from {found.url}"
+            text=clean("\n\n".join(results)) or "No results.", display=f"{len(results)} results from {found.url}"
         )
 
     def _said(self, data: bytes) -> str:
         text = data[:500].decode("utf-8", "replace")
-        return text.replace(self._key, "…") if self._key else text
+        return clean(text.replace(self._key, "…") if self._key else text)
 
 
 def search_tool(

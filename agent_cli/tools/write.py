@@ -2,17 +2,19 @@
 meanwhile is merged, or shown."""
 
 import os
+from functools import partial
 from typing import Annotated
 
 import msgspec
 
 from ..protocol.actions import Action, ReadPath, WritePath
 from ..workspace.diff import unified_diff
+from ..workspace.encoding import codec_for_new
 from ..workspace.files import TextFile, stamp_of
 from ..workspace.paths import Resolved
 from ..workspace.splice import line_end_of
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
-from .change import PlannedChange, Stale, known_text, read_for_change, refuse_unknown_encoding
+from .change import PlannedChange, Stale, aside, known_text, read_for_change, refuse_unknown_encoding
 
 _MAX_SHOWN_LINES = 120
 
@@ -41,16 +43,24 @@ class WriteFile:
         return (changed, ReadPath(place.real, place.shown)) if os.path.lexists(place.real) else (changed,)
 
     async def preview(self, params: WriteParams, context: ToolContext) -> Preview:
-        change, _ = _planned(params, context)
-        change.check()
-        return Preview(change.diff.text or "No change.", kind="diff")
+        return await aside(partial(_shown, params, context))
 
     async def run(self, params: WriteParams, context: ToolContext) -> ToolOutcome:
-        change, note = _planned(params, context)
-        if change.before and change.before.text == change.after:
-            text = f"{change.place.shown} has exactly this content already; nothing was written."
-            return ToolOutcome(text=text, seen=change.seen(context))
-        return change.make(context, note)
+        return await aside(partial(_made, params, context))
+
+
+def _shown(params: WriteParams, context: ToolContext) -> Preview:
+    change, _ = _planned(params, context)
+    change.check()
+    return Preview(change.diff.text or ("No change." if change.before else "A new, empty file."), kind="diff")
+
+
+def _made(params: WriteParams, context: ToolContext) -> ToolOutcome:
+    change, note = _planned(params, context)
+    if change.before and change.before.text == change.after:
+        text = f"{change.place.shown} has exactly this content already; nothing was written."
+        return ToolOutcome(text=text, seen=change.seen(context))
+    return change.make(context, note)
 
 
 def _planned(params: WriteParams, context: ToolContext) -> tuple[PlannedChange, str]:
@@ -60,7 +70,7 @@ def _planned(params: WriteParams, context: ToolContext) -> tuple[PlannedChange, 
     if params.path.endswith(os.sep) or os.path.isdir(place.real):
         raise ToolError(f"{place.shown} is a directory")
     if stamp_of(place.real) is None:
-        return PlannedChange(place, None, params.content, params.content), ""
+        return PlannedChange(place, None, params.content, params.content, codec_for_new(params.content)), ""
     try:
         before = read_for_change(place)
     except ToolError as error:
@@ -68,7 +78,7 @@ def _planned(params: WriteParams, context: ToolContext) -> tuple[PlannedChange, 
     base = _base(place, before, context)
     content = _like(base, params.content.removeprefix("\ufeff") if before.codec.bom else params.content)
     refuse_unknown_encoding(before, place.shown, content)
-    refuse_elision(content, base, "The content")
+    refuse_elision(content, base, "The content", place.shown)
     if not params.may_shrink:
         refuse_shrinking(base, content, place.shown)
     if base == before.text:

@@ -13,12 +13,15 @@ import msgspec
 from ..protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
 from ..protocol.operations import ApprovalAnswer, Decision, GrantScope, Operation, QuestionAnswer
 from ..protocol.sanitize import visible
-from . import lines
+from . import commands, lines
 from .theme import Theme
 
 GUARD_S = 0.5
 """Keys this soon after a dialog has appeared are meant for something else."""
 _QUIET_S = 0.3
+
+ANSWER_FIRST = "Answer first (Esc stops the turn); commands wait until then."
+"""What a slash command gets in place of an answer."""
 
 _SCOPES: dict[str, GrantScope] = {"s": "session", "p": "project", "u": "user"}
 
@@ -33,6 +36,14 @@ class Entry(msgspec.Struct, frozen=True):
     """Whether $EDITOR, where there is one, is the better place."""
 
 
+def _reason(item: ApprovalItem, width: int) -> list[str]:
+    """Why it asks and the rule that asks, each to be seen however long the other is."""
+    whole = lines.boxed(f"{item.reason} [{item.rule}]", width, 5)
+    if len(whole) < 5:
+        return whole
+    return lines.boxed(item.reason, width, 3) + lines.boxed(f"[{item.rule}]", width, 2)
+
+
 class Dialog(Protocol):
     """What the screen needs of any dialog."""
 
@@ -43,7 +54,7 @@ class Dialog(Protocol):
     """Set when all is decided."""
 
     def appear(self, now: float) -> None: ...
-    def draw(self, theme: Theme) -> list[str]: ...
+    def draw(self, theme: Theme, width: int, rows: int) -> list[str]: ...
     def press(self, key: str, now: float) -> str: ...
     def entered(self, text: str) -> str: ...
     def back(self) -> bool: ...
@@ -84,40 +95,51 @@ class ApprovalDialog:
         """The dialog is shown from now on, which is when its guard begins."""
         self._guard = _Guard(now)
 
-    def draw(self, theme: Theme) -> list[str]:
-        """The question, the reason, the rule that asks, and the keys."""
+    def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
+        """The question, the reason, the rule that asks, and the keys, all within `width` columns. Of a batch
+        as many calls are listed as `rows` leave room for."""
         item = self._items[self._at]
-        many = len(self._items) > 1
-        out = [self._row(at, theme) for at in self._window()] if many else []
-        out.append(f"{theme.paint('warning', '?')} {theme.paint('strong', self._question(item))}")
-        out.append(
-            theme.paint("muted", f"  {lines.one_line(item.reason, 300)} [{lines.one_line(item.rule, 120)}]")
-        )
-        if self._rule is not None:
-            out.append(f"  Always allow {theme.paint('strong', lines.one_line(self._rule))}")
-            out.append("  s this session · p this project · u everywhere · e edit the rule · Esc back")
-        elif self.entry is None:
-            keys = ["y once"]
-            keys += ["a always"] if item.grant else []
-            keys += ["e edit"] if self._editable(item) is not None else []
-            keys += ["n no", "or type what to do instead"]
-            keys += ["A/N all"] if many else []
-            out.append("  " + " · ".join(keys))
+        head, *rest = lines.boxed(self._question(item), width - 2, 2)
+        out = [f"{theme.paint('warning', '?')} {theme.paint('strong', head)}"]
+        out += [theme.paint("strong", f"  {row}") for row in rest]
+        out += [theme.paint("muted", f"  {row}") for row in _reason(item, width - 2)]
+        out += [f"  {row}" for row in self._choice(item, width - 2)]
+        if len(self._items) > 1:
+            out = [self._row(at, theme, width) for at in self._window(rows - len(out))] + out
         return out
 
+    def _choice(self, item: ApprovalItem, width: int) -> list[str]:
+        """The keys that mean something now."""
+        if self._rule is not None:
+            keys = ["s this session", "p this project", "u everywhere", "e edit the rule", "Esc back"]
+            return [*lines.boxed(f"Always allow {self._rule}", width, 5), *lines.listed(keys, width)]
+        if self.entry is not None:
+            return []
+        keys = ["y once"]
+        keys += ["a always"] if item.grant else []
+        keys += ["e edit"] if self._editable(item) is not None else []
+        keys += ["n no", "or type what to do instead"]
+        keys += ["A/N all"] if len(self._items) > 1 else []
+        return lines.listed(keys, width)
+
     def _question(self, item: ApprovalItem) -> str:
+        """What is asked; a command stands in full above, and a call of a batch in its row."""
         edited = " (edited)" if self._at in self._edited else ""
-        return f"Allow {lines.one_line(item.tool, 40)}{edited}? {lines.one_line(item.title, 120)}"
+        alone = len(self._items) == 1 and item.preview_kind != "command"
+        title = lines.named(item.tool, item.title, 200) if alone else ""
+        return f"Allow {lines.one_line(item.tool, 40)}{edited}? {title}".rstrip()
 
-    def _window(self) -> range:
-        first = max(0, min(self._at - 3, len(self._items) - 7))
-        return range(first, min(len(self._items), first + 7))
+    def _window(self, rows: int) -> range:
+        shown = max(1, min(7, rows, len(self._items)))
+        first = max(0, min(self._at - shown // 2, len(self._items) - shown))
+        return range(first, first + shown)
 
-    def _row(self, at: int, theme: Theme) -> str:
-        decision = self._decisions.get(at)
+    def _row(self, at: int, theme: Theme, width: int) -> str:
+        decision, item = self._decisions.get(at), self._items[at]
         mark = " " if decision is None else ("✓" if decision.allow else "✗")
         row = f"{'❯' if at == self._at else ' '} {mark} {at + 1}/{len(self._items)} "
-        return theme.paint("strong" if at == self._at else "muted", row) + lines.one_line(self._items[at].title)
+        call = f"{item.tool} {item.title}" if item.title != item.tool else item.tool
+        return theme.paint("strong" if at == self._at else "muted", row) + lines.one_line(call, width - len(row))
 
     def press(self, key: str, now: float) -> str:
         """A key or a paste; returns text to print for good, if any."""
@@ -176,6 +198,8 @@ class ApprovalDialog:
 
     def entered(self, text: str) -> str:
         """The entered text; returns text to print for good, if any."""
+        if self.entry is not None and self.entry.purpose == "feedback" and commands.is_command(text):
+            return ANSWER_FIRST
         entry, self.entry = self.entry, None
         if entry is None:
             return ""
@@ -238,15 +262,18 @@ class QuestionDialog:
         """The dialog is shown from now on, which is when its guard begins."""
         self._guard = _Guard(now)
 
-    def draw(self, theme: Theme) -> list[str]:
-        """The question and its options."""
-        out = [
-            f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(self._request.question, 500))}"
-        ]
-        out += [f"  {at}  {lines.one_line(option, 300)}" for at, option in enumerate(self._request.options, 1)]
+    def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
+        """The options, each in a few rows of `width` columns; the question itself stands in full above."""
+        each = max(1, min(4, (rows - 2) // max(1, len(self._request.options))))
+        out: list[str] = []
+        for at, option in enumerate(self._request.options, 1):
+            first, *rest = lines.boxed(option, width - 5, each)
+            out += [f"  {at}  {first}", *(f"     {row}" for row in rest)]
         if self.entry is None:
             some = "a number, or " if self._request.options else ""
-            out.append(theme.paint("muted", f"  {some}type your answer; Enter sends it"))
+            first, *rest = lines.boxed(f"{some}type your answer; Enter sends it", width - 2, 2)
+            out.append(f"{theme.paint('warning', '?')} {theme.paint('muted', first)}")
+            out += [theme.paint("muted", f"  {row}") for row in rest]
         return out
 
     def press(self, key: str, now: float) -> str:
@@ -262,6 +289,8 @@ class QuestionDialog:
 
     def entered(self, text: str) -> str:
         """The answer; a bare number still means the option."""
+        if commands.is_command(text):
+            return ANSWER_FIRST
         self.entry = None
         options = self._request.options
         if text.strip().isdecimal() and 1 <= int(text) <= len(options):

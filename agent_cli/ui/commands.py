@@ -42,8 +42,8 @@ class Desk(Protocol):
     host: Host
     theme: Theme
 
-    def say(self, text: str) -> None:
-        """Print lines that are safe already."""
+    def say(self, text: str, wrap: bool = True) -> None:
+        """Print lines that are safe already; without `wrap` they are not broken between words."""
         ...
 
     def leave(self, leaving: Leaving) -> None:
@@ -68,6 +68,12 @@ def parse(text: str) -> tuple[str, str] | None:
     """Name and argument of a command line, or None for anything else."""
     found = _COMMAND.match(text.strip())
     return (found.group(1).lower(), (found.group(2) or "").strip()) if found else None
+
+
+def is_command(text: str) -> bool:
+    """Whether `text` is a line for a command of the table."""
+    parsed = parse(text)
+    return parsed is not None and ALIASES.get(parsed[0], parsed[0]) in TABLE
 
 
 async def run(desk: Desk, name: str, argument: str) -> None:
@@ -189,7 +195,10 @@ async def _context(desk: Desk, argument: str) -> None:
 
 async def _diff(desk: Desk, argument: str) -> None:
     text = await desk.client.diff()
-    desk.say("\n".join(lines.diff(text, desk.theme)) if text.strip() else "Nothing has changed.")
+    if text.strip():
+        desk.say("\n".join(lines.diff(clean(text).rstrip("\n").split("\n"), desk.theme)), wrap=False)
+    else:
+        desk.say("Nothing has changed.")
 
 
 async def _plan(desk: Desk, argument: str) -> None:
@@ -199,19 +208,28 @@ async def _plan(desk: Desk, argument: str) -> None:
 _JOB_ACTIONS: tuple[Literal["stop", "keep"], ...] = ("stop", "keep")
 
 
+_JOBS_USAGE = "/jobs stop N ends one, /jobs keep N lets it outlive the session."
+
+
 async def _jobs(desk: Desk, argument: str) -> None:
     word, _, number = argument.partition(" ")
     for action in _JOB_ACTIONS:
         if word == action and number.strip():
             await desk.client.submit(ControlJob(number.strip(), action))
             return
-    rows = [
-        f"  {job.id:>2}  {lines.one_line(job.command, 100)}"
-        f"  {desk.theme.paint('muted', f'{job.state}, {lines.seconds(job.runtime_s)}')}"
-        for job in desk.client.snapshot().jobs
-    ]
-    usage = "/jobs stop N ends one, /jobs keep N lets it outlive the session."
-    desk.say("\n".join([*rows, usage]) if rows else "No command runs in the background.")
+    if word in _JOB_ACTIONS:
+        desk.say(f"/jobs {word} needs the number of a job; /jobs lists them. {_JOBS_USAGE}")
+        return
+    if word:
+        desk.say(f"/jobs cannot {lines.one_line(word, 40)}. {_JOBS_USAGE}")
+        return
+    rows = []
+    for job in desk.client.snapshot().jobs:
+        facts = desk.theme.paint("muted", f"{job.state}, {lines.seconds(job.runtime_s)}")
+        rows.append(f"  {job.id:>2}  {lines.one_line(job.command, 100)}  {facts}")
+        if job.log:
+            rows.append(desk.theme.paint("muted", f"      {clean(job.log)}"))
+    desk.say("\n".join([*rows, _JOBS_USAGE]) if rows else "No command runs in the background.")
 
 
 async def _sessions(desk: Desk, argument: str) -> None:

@@ -5,8 +5,10 @@ written whatever happens: failures, signals, a closed pipe.
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TextIO
@@ -16,10 +18,11 @@ import msgspec
 from ..protocol import events as ev
 from ..protocol.client import Client
 from ..protocol.messages import FileChange, Image
-from ..protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, UserInput
+from ..protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
 from ..protocol.sanitize import clean
-from ..protocol.stop import StopReason, exit_code
+from ..protocol.stop import DENIED, StopReason, exit_code
 from . import lines
+from .host import SHUTDOWN_S
 from .theme import NONE
 
 OutputFormat = Literal["text", "json", "stream-json"]
@@ -118,7 +121,7 @@ async def run_task(
     """Run `task` to its end and write the result to `out`.
 
     `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final
-    text into data, raising ValueError where it does not fit. The client is left open for the caller.
+    text into data, raising ValueError where it does not fit. The engine is shut down at the end.
     """
     run = _Run(client, output_format, _Pipe(out), _Pipe(err), quiet)
     work = asyncio.ensure_future(run.work(task, images, verify, structure))
@@ -136,7 +139,9 @@ async def run_task(
         await asyncio.gather(work, watch, over, return_exceptions=True)
     if not work.cancelled() and (failure := work.exception()) is not None:
         run.failed("internal_error", ev.ErrorInfo("internal_error", f"{type(failure).__name__}: {failure}"))
-    return run.finish(stopper.reason)
+    result = run.finish(stopper.reason)
+    await run.close()
+    return result
 
 
 class _Pipe:
@@ -145,6 +150,7 @@ class _Pipe:
     def __init__(self, stream: TextIO) -> None:
         self._stream: TextIO | None = stream
         self.is_terminal = stream.isatty()
+        self.columns = shutil.get_terminal_size().columns if self.is_terminal else _NO_WRAP
 
     def write(self, text: str) -> None:
         if self._stream is None:
@@ -188,6 +194,7 @@ class _Run:
         self._structured: object = None
         self._verified: bool | None = None
         self._unfit = False
+        self._closed = False
         self.turn_over = asyncio.Event()
         """Set when the turn has ended; its result may still be verified."""
 
@@ -263,8 +270,10 @@ class _Run:
             case ev.TurnFailed() if event.submission_id == self._id:
                 self._ended(event.stop_reason, "", event.changes)
                 self.failed(event.stop_reason, event.error)
-            case ev.SessionClosed() if event.error:
-                self.failed("internal_error", event.error)
+            case ev.SessionClosed():
+                self._closed = True
+                if event.error:
+                    self.failed("internal_error", event.error)
             case _:
                 pass
 
@@ -274,6 +283,8 @@ class _Run:
             self._commands.append(CommandRun(event.command, event.exit_code, event.duration_s))
         if event.status == "denied":
             self._denied.append(Denied(event.tool, event.text, event.rule))
+            why = lines.one_line(event.display or event.text, 1000)
+            self._progress("\n".join(f"  {row}" for row in lines.wrapped(why, self._err.columns - 2)))
 
     def _ended(self, reason: StopReason, text: str, changes: tuple[FileChange, ...]) -> None:
         self._reason = reason
@@ -297,12 +308,25 @@ class _Run:
             self._err.write(lines.error(told, NONE, _NO_WRAP) + "\n")
         elif result.stop_reason != "end_turn" and not self._quiet:
             self._err.write(f"stopped: {result.stop_reason}\n")
+        if result.exit_code == DENIED:
+            self._progress(_refusal(result.denied))
         if self._format == "text":
             text = clean(result.text) if self._out.is_terminal else result.text
             self._out.write(text if not text or text.endswith("\n") else text + "\n")
         else:
             self._out.write(_encode(result))
         return result
+
+    async def close(self) -> None:
+        """Shut the engine down; what it has to tell meanwhile is progress, whatever the format."""
+        if self._closed:
+            return
+        await self._client.submit(Shutdown())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SHUTDOWN_S):
+                async for event in self._client.events():
+                    if isinstance(event, ev.Notice):
+                        await self._note(event)
 
     def _result(self, reason: StopReason) -> RunResult:
         totals = lines.since(self._before, self._client.snapshot().totals)
@@ -336,6 +360,13 @@ class _Run:
             denied=tuple(self._denied),
             error=self._error,
         )
+
+
+def _refusal(denied: tuple[Denied, ...]) -> str:
+    """Why the exit code tells of refusals."""
+    first = lines.one_line(denied[0].reason, 1000).removeprefix("Denied: ").partition(". ")[0]
+    many = f"{len(denied)} calls were denied, the first" if len(denied) > 1 else "1 call was denied"
+    return f"exit {DENIED}: {many}: {first}"
 
 
 def _without_a_prompt(hint: str) -> str:

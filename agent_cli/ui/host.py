@@ -5,6 +5,9 @@ from typing import Protocol
 
 import msgspec
 
+SHUTDOWN_S = 8.0
+"""How long a front end that is done waits for the engine's end and its last words."""
+
 
 class SessionLine(msgspec.Struct, frozen=True):
     """One saved session in a list."""

@@ -6,10 +6,12 @@ a model, a tool or a file is made safe here, before any other code sees it.
 
 import math
 import re
+import unicodedata
+from collections.abc import Iterable
 
-from ..protocol.events import ErrorInfo, RestoreReport, ToolCallFinished
+from ..protocol.events import ApprovalItem, ErrorInfo, RestoreReport, ToolCallFinished
 from ..protocol.messages import FileChange, PlanItem, ToolStatus
-from ..protocol.sanitize import clean
+from ..protocol.sanitize import clean, visible
 from ..protocol.stop import StopReason
 from ..protocol.usage import CostLine, Totals
 from .theme import Role, Theme
@@ -43,10 +45,41 @@ REASONS: dict[StopReason, str] = {
 }
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+def cells(text: str) -> int:
+    """Columns a terminal needs for `text`; colours need none."""
+    text = _COLOUR.sub("", text).expandtabs(8)
+    return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def _cell(char: str) -> int:
+    if unicodedata.east_asian_width(char) in "WF":
+        return 2
+    return 0 if unicodedata.category(char) in ("Mn", "Me", "Cf") else 1
+
+
+def fitting(text: str, width: int) -> int:
+    """How many characters of `text`, from its beginning, fit into `width` columns."""
+    if text.isascii():
+        return max(0, min(len(text), width))
+    used = 0
+    for at, char in enumerate(text):
+        used += _cell(char)
+        if used > width:
+            return at
+    return len(text)
+
+
+def clipped(text: str, width: int) -> str:
+    """`text` in at most `width` columns, ending in `…` where it is cut. Takes no colours."""
+    return text if cells(text) <= width else text[: fitting(text, width - 1)] + "…"
+
+
 def one_line(text: str, limit: int = 200) -> str:
-    """`text`, made safe, on one line of at most `limit` characters."""
-    flat = " ".join(clean(text[: limit * 4]).split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+    """`text`, made safe, on one line of at most `limit` columns."""
+    return clipped(" ".join(clean(text[: limit * 4]).split()), limit)
 
 
 def seconds(duration_s: float) -> str:
@@ -88,19 +121,48 @@ def money(totals: Totals) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The text in rows of at most `width` characters, broken between words where that is possible; one row at
-    least."""
+    """The text in rows of at most `width` columns, broken between words where that is possible; one row at
+    least. A line's indent goes on in its rows."""
+    width = max(20, width)
     rows: list[str] = []
     for line in text.split("\n"):
+        if cells(line) <= width:
+            rows.append(line)
+            continue
+        body = line.lstrip(" ")
+        indent = " " * min(len(line) - len(body), width // 2)
         row = ""
-        for word in line.split(" "):
-            if row and len(row) + 1 + len(word) > max(20, width):
-                rows.append(row)
+        for word in body.split(" "):
+            if row and cells(indent) + cells(row) + 1 + cells(word) > width:
+                rows.append(indent + row)
                 row = word
             else:
                 row = f"{row} {word}" if row else word
-        rows.append(row)
+        rows.append(indent + row)
     return rows
+
+
+def boxed(text: str, width: int, rows: int) -> list[str]:
+    """`text`, made safe, in at most `rows` rows that are never wider than `width` columns; the last one ends
+    in `…` where more would follow."""
+    found: list[str] = []
+    for row in wrapped(one_line(text, 2000), width):
+        while cells(row) > width and (at := fitting(row, width)):
+            found.append(row[:at])
+            row = row[at:]
+        found.append(row)
+    return found if len(found) <= rows else [*found[: rows - 1], clipped(found[rows - 1] + "…", width)]
+
+
+def listed(items: list[str], width: int) -> list[str]:
+    """Short items in rows of at most `width` columns, with dots between them."""
+    rows = items[:1]
+    for item in items[1:]:
+        if cells(f"{rows[-1]} · {item}") > width:
+            rows.append(item)
+        else:
+            rows[-1] += f" · {item}"
+    return [part for row in rows for part in boxed(row, width, 2)]
 
 
 _COST_HEADS = {
@@ -164,24 +226,56 @@ def since(before: Totals, after: Totals) -> Totals:
     )
 
 
+def named(tool: str, title: str, limit: int) -> str:
+    """What a call is about beside its tool's name, in at most `limit` columns; empty when the name says it."""
+    return "" if title == tool else one_line(title, max(10, limit))
+
+
 def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200) -> str:
     """The one line of a finished call: icon, tool, title, how it went, how long it took."""
     icon, role = ICONS[event.status]
+    if event.command and event.status == "ok" and event.exit_code is None:
+        icon, role = "↷", "accent"  # it goes on as a job
     notes: list[str] = [] if event.status in ("ok", "failed") else [event.status]
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
     if event.changes:
         notes.append(changes(event.changes))
-    notes.append(seconds(event.duration_s))
+    if not event.duration_s < _WORTH_TELLING_S:
+        notes.append(seconds(event.duration_s))
     tail, tool = " · ".join(notes), one_line(event.tool, 40)
-    title = one_line(event.title, max(10, width - len(tail) - len(tool) - 6))
-    return f"{theme.paint(role, icon)} {theme.paint('strong', tool)} {title}  {theme.paint('muted', tail)}"
+    title = named(event.tool, event.title, width - len(tail) - len(tool) - 6)
+    head = f"{theme.paint(role, icon)} {theme.paint('strong', tool)} {title}".rstrip()
+    return f"{head}  {theme.paint('muted', tail)}" if tail else head
+
+
+_WORTH_TELLING_S = 0.05
+"""A duration below this would be shown as `0.0s`."""
+
+
+def preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
+    """A call that asks for approval: its tool, and in full what it would run or change. A command of one line
+    is its own title."""
+    head = f"{theme.paint('warning', '?')} {theme.paint('strong', one_line(item.tool, 40))}"
+    text = visible(item.preview).rstrip("\n").split("\n")
+    if item.preview_kind == "command":
+        title = text.pop() if len(text) == 1 else ""
+    else:
+        title = named(item.tool, item.title, width - len(item.tool) - 3)
+    if item.preview_kind == "diff":
+        text = diff(text, theme)
+    return [f"{head} {title}".rstrip(), *("  " + line for line in text)]
 
 
 def changes(files: tuple[FileChange, ...]) -> str:
     """A sum over changed files: `3 files +10 −2`."""
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
-    return f"{len(files)} file{'s' * (len(files) != 1)} +{added} −{removed}"
+    return f"{len(files)} file{'s' * (len(files) != 1)}{_counts(added, removed)}"
+
+
+def _counts(added: int, removed: int) -> str:
+    """Line counts to stand behind a name; none where no line is known to have changed."""
+    return f" +{added} −{removed}" if added or removed else ""
 
 
 def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
@@ -203,13 +297,17 @@ def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
     return "\n  ".join([text, *hint])
 
 
+_MAX_FILES = 12
+
+
 def report(kind: str, turns: int, prompt: str, done: RestoreReport, theme: Theme) -> str:
     """What an undo or redo did, file by file."""
     what = "Took back" if kind == "undo" else "Brought back"
     out = [theme.paint("strong", f"{what} {turns} turn{'s' * (turns != 1)}: {one_line(prompt, 80)}")]
-    out += [f"  {file.kind} {one_line(file.path)} +{file.added} −{file.removed}" for file in done.restored[:50]]
-    if len(done.restored) > 50:
-        out.append(f"  … and {len(done.restored) - 50} more files")
+    shown = done.restored[:_MAX_FILES]
+    out += [f"  {file.kind} {one_line(file.path)}{_counts(file.added, file.removed)}" for file in shown]
+    if len(done.restored) > len(shown):
+        out.append(f"  … and {len(done.restored) - len(shown)} more")
     for conflict in done.conflicts:
         line = f"  ! left alone: {one_line(conflict.path)}: {one_line(conflict.reason, 300)}"
         out.append(theme.paint("warning", line))
@@ -222,9 +320,9 @@ def looks_like_diff(text: str) -> bool:
     return bool(re.search(r"^(--- |\+\+\+ |diff --git |@@ -)", text, re.MULTILINE))
 
 
-def diff(text: str, theme: Theme) -> list[str]:
-    """A unified diff, made safe and coloured, as lines."""
-    return [_diff_line(line, theme) for line in clean(text).rstrip("\n").split("\n")]
+def diff(rows: Iterable[str], theme: Theme) -> list[str]:
+    """The lines of a unified diff, safe already, in their colours."""
+    return [_diff_line(line, theme) for line in rows]
 
 
 def _diff_line(line: str, theme: Theme) -> str:

@@ -48,13 +48,14 @@ class RunningCall:
         self.silent_since = None
         self._tail = (self._tail + self._sanitizer.feed(text))[-_KEEP_CHARS:]
 
-    def draw(self, theme: Theme, spinner: str, now: float) -> list[str]:
-        """One line, and the last lines of output."""
+    def draw(self, theme: Theme, spinner: str, now: float, width: int) -> list[str]:
+        """One line, shortened so that its clock is seen, and the last lines of output."""
         clock = "" if self.since is None else lines.seconds(now - self.since)
-        head = f"{theme.paint('accent', spinner if clock else '·')} "
-        head += f"{theme.paint('strong', lines.one_line(self.tool, 40))} {lines.one_line(self.title)}"
+        tool = lines.one_line(self.tool, 40)
+        title = lines.named(self.tool, self.title, width - len(tool) - len(clock) - 5)
+        head = f"{theme.paint('accent', spinner if clock else '·')} {theme.paint('strong', tool)} {title}".rstrip()
         shown = [line for line in self._tail.split("\n") if line.strip()][-_OUTPUT_LINES:]
-        body = [theme.paint("muted", "  │ " + line.expandtabs(4)) for line in shown]
+        body = [theme.paint("muted", lines.clipped("  │ " + line.expandtabs(4), width)) for line in shown]
         if self.silent_since is not None:
             body.append(theme.paint("warning", f"  no output for {lines.seconds(now - self.silent_since)}"))
         return [f"{head}  {theme.paint('muted', clock)}", *body]
@@ -74,37 +75,59 @@ class Live:
         self.thought = ""
         """Reasoning that is not printed yet."""
         self.shows_thoughts = True
+        self.waited_s = 0.0
+        """How long this turn has waited for the person."""
+        self._asked: dict[str, tuple[str, ...]] = {}
+        """Open questions to the person, with the calls that wait for each."""
+        self._asked_at = 0.0
 
-    def draw(self, tail: list[str], queued: tuple[str, ...], now: float, rows: int) -> list[str]:
+    def ask(self, request_id: str, calls: tuple[str, ...], now: float) -> None:
+        """The person is asked: the calls wait, and so does the turn's clock."""
+        self._asked_at = self._asked_at if self._asked else now
+        self._asked[request_id] = calls
+
+    def answered(self, now: float, request_id: str | None = None) -> None:
+        """A question is no longer open; without an id, none is."""
+        if self._asked:
+            self._asked = {key: calls for key, calls in self._asked.items() if request_id not in (None, key)}
+            self.waited_s += 0.0 if self._asked else now - self._asked_at
+
+    def asks(self, call_id: str) -> str | None:
+        """The open question a call waits for."""
+        return next((key for key, calls in self._asked.items() if call_id in calls), None)
+
+    def draw(self, tail: list[str], queued: tuple[str, ...], now: float, rows: int, width: int) -> list[str]:
         """The live region, at most `rows` lines; of the answer's tail the newest lines are shown."""
         spinner = _SPINNER[int(now * 10) % len(_SPINNER)]
-        below = self._calls(spinner, now) + self._waiting(spinner, now)
-        below += [self._theme.paint("muted", f"  queued: {lines.one_line(text, 120)}") for text in queued[:5]]
+        below = self._calls(spinner, now, width) + self._waiting(spinner, now, width)
+        below += [
+            self._theme.paint("muted", "  " + lines.one_line(f"queued: {text}", width - 2)) for text in queued[:5]
+        ]
         below = below[-rows:]
         room = rows - len(below)
         return [tame(line) for line in (tail[-room:] if room > 0 else []) + below]
 
-    def _calls(self, spinner: str, now: float) -> list[str]:
-        shown = list(self.calls.values())
-        out = [line for call in shown[:_MAX_CALLS] for line in call.draw(self._theme, spinner, now)]
+    def _calls(self, spinner: str, now: float, width: int) -> list[str]:
+        shown = [call for call_id, call in self.calls.items() if self.asks(call_id) is None]
+        out = [line for call in shown[:_MAX_CALLS] for line in call.draw(self._theme, spinner, now, width)]
         if len(shown) > _MAX_CALLS:
             out.append(self._theme.paint("muted", f"  … and {len(shown) - _MAX_CALLS} more calls"))
         return out
 
-    def _waiting(self, spinner: str, now: float) -> list[str]:
+    def _waiting(self, spinner: str, now: float, width: int) -> list[str]:
         out = []
         if self.thought.strip() and self.shows_thoughts:
             recent = [line for line in self.thought.split("\n") if line.strip()][-2:]
             out += [self._theme.paint("reasoning", f"  {line[-500:]}") for line in recent]
         if self.retry and self.retry[0] > now:
             left = lines.seconds(self.retry[0] - now)
-            out.append(self._theme.paint("warning", f"↻ next attempt in {left}: {self.retry[1]}"))
+            text = lines.clipped(f"↻ next attempt in {left}: {self.retry[1]}", width)
+            out.append(self._theme.paint("warning", text))
         if self.silent_since is not None:
             silent = lines.seconds(now - self.silent_since)
             out.append(self._theme.paint("warning", f"no data from the model for {silent}"))
         if self.busy_since is not None:
-            clock = lines.seconds(now - self.busy_since)
-            out.append(
-                f"{self._theme.paint('accent', spinner)} {clock}  {self._theme.paint('muted', 'Esc stops')}"
-            )
+            clock = lines.seconds(now - self.busy_since - self.waited_s)
+            doing = "waiting for you" if self._asked else f"{self._theme.paint('accent', spinner)} {clock}"
+            out.append(f"{doing}  {self._theme.paint('muted', 'Esc stops')}")
         return out

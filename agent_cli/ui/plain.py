@@ -17,12 +17,20 @@ import msgspec
 from ..config.schema import Ui
 from ..protocol import events as ev
 from ..protocol.client import Client, Snapshot
-from ..protocol.operations import ApprovalAnswer, Interrupt, Operation, QuestionAnswer, Steer, UserInput
+from ..protocol.operations import (
+    ApprovalAnswer,
+    Interrupt,
+    Operation,
+    QuestionAnswer,
+    Shutdown,
+    Steer,
+    UserInput,
+)
 from ..protocol.sanitize import Sanitizer, clean
 from . import commands, lines
-from .approve import GUARD_S, ApprovalDialog, Dialog
+from .approve import ANSWER_FIRST, GUARD_S, ApprovalDialog, Dialog
 from .commands import Leaving
-from .host import Host
+from .host import SHUTDOWN_S, Host
 from .render import Renderer
 from .theme import NONE, Theme
 
@@ -73,6 +81,7 @@ class PlainRepl:
         )
         self._terminal = stdin.isatty()
         self._at_end = False
+        self._closing = False
         self._prompted = False
         """Whether the cursor stands behind a prompt of ours."""
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
@@ -98,6 +107,10 @@ class PlainRepl:
         leaving = asyncio.ensure_future(self._left.wait())
         try:
             await asyncio.wait({consumer, serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            serving.cancel()
+            self._closing = True
+            await self.client.submit(Shutdown())
+            await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
         finally:
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
                 loop.remove_signal_handler(signal.SIGINT)
@@ -176,6 +189,8 @@ class PlainRepl:
 
     async def _consume(self) -> None:
         async for event in self.client.events():
+            if self._closing and not isinstance(event, ev.Notice):
+                continue
             self._renderer.handle(event)
             if isinstance(event, ev.TERMINAL):
                 self._ended.add(event.submission_id)
@@ -218,6 +233,9 @@ class PlainRepl:
         if self._terminal and time.monotonic() - self._asked_at < GUARD_S:
             self.say("Ignored, since it was typed before the question stood. Again, please:")
             return
+        if commands.is_command(line):
+            self.say(ANSWER_FIRST.replace("Esc", "Ctrl-C"))
+            return
         if isinstance(event, ev.QuestionAsked):
             chosen = line.strip()
             options = event.options
@@ -246,9 +264,9 @@ class PlainRepl:
         self._write(sanitizer.feed("", final=True))
         self.say(f"exit {code}")
 
-    def say(self, text: str) -> None:
-        """Print lines that are safe already."""
-        self._renderer.notice(text)
+    def say(self, text: str, wrap: bool = True) -> None:
+        """Print lines that are safe already; without `wrap` they are not broken between words."""
+        self._renderer.notice(text, wrap)
         self._flush()
 
     def leave(self, leaving: Leaving) -> None:

@@ -278,10 +278,11 @@ class Screen:
             layout.focus(wanted)
 
     def _live_lines(self) -> list[str]:
+        room = max(3, self.rows - 4)
         out = self.controller.frame(max(3, min(self.rows - 6, 20)))
         if self.controller.dialog:
-            out = out + self.controller.dialog.draw(self._theme)
-        return out[-max(3, self.rows - 4) :]
+            out = out + self.controller.dialog.draw(self._theme, self.columns, room)
+        return out[-room:]
 
     def _live(self) -> StyleAndTextTuples:
         text = "\n".join(self._lines)

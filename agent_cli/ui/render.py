@@ -10,22 +10,22 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal, assert_never
 
+import msgspec
+
 from ..config.schema import Ui
 from ..protocol import events as ev
 from ..protocol.client import Snapshot
-from ..protocol.sanitize import Sanitizer, clean, visible
+from ..protocol.sanitize import Sanitizer, clean
 from ..protocol.stop import StopReason
 from ..protocol.usage import Totals
 from . import lines
 from .live import Live, RunningCall
 from .markdown_stream import Blocks, MarkdownStream, PlainBlocks
+from .results import shown
 from .theme import Theme
 
 Kind = Literal["", "answer", "reasoning", "tool", "other"]
 
-_RESULT_LINES = 10
-_DIFF_LINES = 40
-_FAILED_LINES = 6
 _PROMPT_LINES = 20
 
 
@@ -38,12 +38,12 @@ class Renderer:
         settings: Ui,
         width: Callable[[], int],
         snapshot: Callable[[], Snapshot],
-        expand_hint: str = "Ctrl-O shows all",
+        expand_hint: str = "Ctrl-O shows them",
     ) -> None:
         self.live = Live(theme)
         self.live.shows_thoughts = settings.show_reasoning
         self._theme, self._settings, self._width, self._snapshot = theme, settings, width, snapshot
-        self._expand_hint = expand_hint
+        self._hint = f" ({expand_hint})" if expand_hint else ""
         self._out: list[str] = []
         self._last: Kind = ""
         self._blocks: Blocks | None = None
@@ -52,6 +52,8 @@ class Renderer:
         self._thoughts = Sanitizer()
         self._folded: deque[str] = deque(maxlen=20)
         self._before = Totals()
+        self._previewed: dict[str, str] = {}
+        """The diffs that approvals have shown, by call."""
 
     def handle(self, event: ev.AnyEvent) -> None:
         """Take in one event. Never raises."""
@@ -75,7 +77,7 @@ class Renderer:
         """The live region's lines right now."""
         try:
             tail = self._answer.tail(self._width()) if self._answer else []
-            drawn = self.live.draw(tail, queued, time.monotonic(), rows)
+            drawn = self.live.draw(tail, queued, time.monotonic(), rows, self._width())
             return [clean(line, keep_sgr=True) for line in drawn]
         except Exception as problem:
             return [f"(could not draw: {type(problem).__name__})"]
@@ -84,9 +86,9 @@ class Renderer:
         """Echo a command of the user's."""
         self._prompt(text)
 
-    def notice(self, text: str) -> None:
-        """Print lines of our own."""
-        self._print("other", text.split("\n"))
+    def notice(self, text: str, wrap: bool = True) -> None:
+        """Print lines of our own, broken between words or, without `wrap`, as they are."""
+        self._print("other", lines.wrapped(text, self._width()) if wrap else text.split("\n"))
 
     def expand(self) -> None:
         """Print in full what was folded last, then what was folded before it, and so on."""
@@ -110,6 +112,7 @@ class Renderer:
                 self._tool_silent(event)
             case ev.StepStarted():
                 self.live.retry = None
+                self.live.answered(time.monotonic())
             case ev.AnswerCompleted():
                 self._answer_done(event)
             case ev.RetryScheduled():
@@ -122,6 +125,10 @@ class Renderer:
                 self._tool(event)
             case ev.ApprovalRequested():
                 self._preview(event)
+            case ev.ApprovalResolved():
+                self.live.answered(time.monotonic(), event.request_id)
+            case ev.QuestionAsked():
+                self._question(event)
             case ev.TurnStarted():
                 self._turn_started(event)
             case ev.TurnCompleted() | ev.TurnAborted():
@@ -133,38 +140,32 @@ class Renderer:
 
     def _tell(
         self,
-        event: ev.SessionStarted | ev.ApprovalResolved | ev.QuestionAsked | ev.PlanUpdated | ev.Steered
-        | ev.Notice | ev.Compacted | ev.Restored | ev.SettingsChanged | ev.OperationCompleted
-        | ev.OperationFailed | ev.SessionClosed | ev.StreamSilent | ev.FellBack,
+        event: ev.SessionStarted | ev.PlanUpdated | ev.Steered | ev.Notice | ev.Compacted | ev.Restored
+        | ev.SettingsChanged | ev.OperationCompleted | ev.OperationFailed | ev.SessionClosed | ev.StreamSilent
+        | ev.FellBack,
     ) -> None:  # fmt: skip
         """The events that are no more than a few lines of text."""
         match event:
             case ev.SessionStarted():
                 self._banner(event)
-            case ev.QuestionAsked():
-                first, *rest = lines.wrapped(clean(event.question).strip(), self._width() - 2)
-                mark = self._theme.paint("strong", "? ")
-                self._print("other", [mark + first, *("  " + row for row in rest)])
             case ev.PlanUpdated():
                 self._print("other", [self._theme.paint("strong", "Plan"), *lines.plan(event.items, self._theme)])
             case ev.Steered():
                 self._prompt(event.text, "  (delivered)")
             case ev.Notice():
-                rows = lines.wrapped(clean(event.text).strip(), self._width() - 2)
                 mark = self._theme.paint("warning", "! ") if event.level == "warning" else "· "
-                self._print("other", [mark + rows[0], *("  " + row for row in rows[1:])])
+                self._marked(mark, event.text)
             case ev.Compacted():
                 sizes = f"{lines.count(event.before)} → {lines.count(event.after)} tokens"
-                self._print("other", [f"· Conversation reduced ({event.how}): {sizes}"])
+                self.notice(f"· Conversation reduced ({event.how}): {sizes}")
             case ev.Restored():
-                text = lines.report(event.kind, event.turns, event.prompt, event.report, self._theme)
-                self._print("other", text.split("\n"))
+                self.notice(lines.report(event.kind, event.turns, event.prompt, event.report, self._theme))
             case ev.SettingsChanged():
                 facts = [event.model, event.mode, event.effort]
-                self._print("other", ["· " + " · ".join(lines.one_line(fact, 80) for fact in facts if fact)])
+                self.notice("· " + " · ".join(lines.one_line(fact, 80) for fact in facts if fact))
             case ev.OperationCompleted():
                 if event.detail.strip():
-                    self._print("other", clean(event.detail).strip().split("\n"))
+                    self.notice(clean(event.detail).strip())
             case ev.OperationFailed():
                 self._print("other", lines.error(event.error, self._theme, self._width()).split("\n"))
             case ev.SessionClosed():
@@ -177,8 +178,6 @@ class Renderer:
                 text = f"! {event.error.message}\n! {event.model} takes over for the rest of this input"
                 text += "; the answer starts afresh." if event.discarded_chars else "."
                 self._warn(text)
-            case ev.ApprovalResolved():
-                pass
             case _:
                 assert_never(event)
 
@@ -203,12 +202,17 @@ class Renderer:
         self._last = kind
         self._out += [line + "\n" for line in text]
 
+    def _marked(self, mark: str, text: str) -> None:
+        """A text of others, broken between words, behind a mark of two columns."""
+        first, *rest = lines.wrapped(clean(text).strip(), self._width() - 2)
+        self._print("other", [mark + first, *("  " + row for row in rest)])
+
     def _banner(self, event: ev.SessionStarted) -> None:
         name = self._theme.paint("strong", f"agent {lines.one_line(event.version, 40)}")
         facts = f"{lines.one_line(event.model, 80)} · {event.mode} · sandbox {lines.one_line(event.sandbox, 40)}"
         resumed = f" · resumed {lines.one_line(event.session_id, 40)}" if event.resumed else ""
         where = self._theme.paint("muted", lines.one_line(event.cwd, 200))
-        self._print("other", [f"{name}  {facts}{resumed}", f"{where}  /help for commands"])
+        self.notice(f"{name}  {facts}{resumed}\n{where}  /help for commands")
 
     def _prompt(self, text: str, note: str = "") -> None:
         shown = clean(text).rstrip().split("\n")
@@ -225,7 +229,7 @@ class Renderer:
         self._last = "tool"
 
     def _turn_started(self, event: ev.TurnStarted) -> None:
-        self.live.busy_since = time.monotonic()
+        self.live.busy_since, self.live.waited_s = time.monotonic(), 0.0
         self._before = self._snapshot().totals
         if event.text.strip():
             self._prompt(event.text)
@@ -305,41 +309,37 @@ class Renderer:
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self.live.calls.pop(event.call_id, None)
+        asked = self.live.asks(event.call_id)
+        if asked is not None:
+            self.live.answered(time.monotonic(), asked)
         if event.tool == "finish" and event.status == "ok":
             self._text(event.text)
             self._end_answer()
             self._answered = False
             return
+        if event.tool == "ask_user" and asked is not None:
+            event = msgspec.structs.replace(event, title="")  # the question stands above
         self._print("tool", [lines.tool_line(event, self._theme, self._width())])
-        if event.display.strip() and lines.looks_like_diff(event.display):
-            self._fold(lines.diff(event.display, self._theme), _DIFF_LINES, last=False)
-        elif event.display.strip():
-            self._fold(_text_lines(event.display), _RESULT_LINES, last=False)
-        elif event.status in ("denied", "failed", "unknown") and not event.command:
-            self._fold(_text_lines(event.text), _FAILED_LINES, last=False)
-        elif event.command:
-            self._fold(_text_lines(event.text), _RESULT_LINES, last=True)
-
-    def _fold(self, text: list[str], limit: int, last: bool) -> None:
-        """Print at most `limit` lines, indented; the whole can be asked for afterwards."""
-        shown = text
-        if len(text) > limit + 1:
-            self._folded.append("\n".join(text))
-            hint = f" ({self._expand_hint})" if self._expand_hint else ""
-            more = self._theme.paint("muted", f"… {len(text) - limit} more lines{hint}")
-            shown = [more, *text[-limit:]] if last else [*text[:limit], more]
-        self._print("tool", ["  " + line for line in shown])
+        previewed = self._previewed.pop(event.call_id, "")
+        printed, whole = shown(event, previewed, self._theme, self._width(), self._hint)
+        if whole:
+            self._folded.append(whole)
+        if printed:
+            self._print("tool", printed)
 
     def _preview(self, event: ev.ApprovalRequested) -> None:
-        """What asks for approval, in full: the bytes shown are the bytes that would run."""
+        """What asks for approval, in full and once: the bytes shown are the bytes that would run."""
+        self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
         for item in event.items:
-            head = (
-                f"{self._theme.paint('warning', '?')} {self._theme.paint('strong', lines.one_line(item.tool, 40))}"
-            )
-            text = visible(item.preview).rstrip("\n").split("\n")
             if item.preview_kind == "diff":
-                text = lines.diff("\n".join(text), self._theme)
-            self._print("tool", [f"{head} {lines.one_line(item.title)}", *("  " + line for line in text)])
+                self._previewed[item.call_id] = item.preview
+            self._print("tool", lines.preview(item, self._theme, self._width()))
+
+    def _question(self, event: ev.QuestionAsked) -> None:
+        """The model's question, once; a dialog adds no more than the answers."""
+        calls = tuple(call_id for call_id, call in self.live.calls.items() if call.tool == "ask_user")
+        self.live.ask(event.request_id, calls, time.monotonic())
+        self._marked(self._theme.paint("strong", "? "), event.question)
 
     def _turn_over(
         self,
@@ -349,14 +349,16 @@ class Renderer:
     ) -> None:
         self._end_answer()
         self._answered = False
+        self.live.answered(time.monotonic())
         since, self.live.busy_since, self.live.retry = self.live.busy_since, None, None
         self.live.calls.clear()
+        self._previewed.clear()
         if error:
-            self._print("other", lines.error(error, self._theme).split("\n"))
+            self._print("other", lines.error(error, self._theme, self._width()).split("\n"))
         elif lines.REASONS[reason]:
-            self._print("other", [self._theme.paint("warning", lines.REASONS[reason])])
+            self._warn(lines.REASONS[reason])
         spent = lines.since(self._before, self._snapshot().totals)
-        facts = [lines.seconds(time.monotonic() - since)] if since is not None else []
+        facts = [lines.seconds(time.monotonic() - since - self.live.waited_s)] if since is not None else []
         if isinstance(event, ev.TurnCompleted):
             facts = [lines.seconds(event.duration_s), f"{event.steps} step{'s' * (event.steps != 1)}"]
         facts.append(lines.tokens(spent))
@@ -364,7 +366,3 @@ class Renderer:
         if event.changes:
             facts.append(lines.changes(event.changes))
         self._print("other", [self._theme.paint("muted", "— " + " · ".join(facts))])
-
-
-def _text_lines(text: str) -> list[str]:
-    return [line.expandtabs(8) for line in clean(text).strip("\n").split("\n")] if text.strip() else []

@@ -16,13 +16,13 @@ from pathlib import Path
 from ..config.schema import Ui
 from ..protocol import events as ev
 from ..protocol.client import Client, Snapshot
-from ..protocol.operations import ChangeSettings, Interrupt, Operation, Steer, UserInput
+from ..protocol.operations import ChangeSettings, Interrupt, Operation, Shutdown, Steer, UserInput
 from ..protocol.sanitize import Sanitizer
 from . import commands, lines
 from .approve import ApprovalDialog, Dialog, QuestionDialog
 from .commands import Leaving
 from .completion import InputCompleter
-from .host import Host
+from .host import SHUTDOWN_S, Host
 from .prompt import Screen
 from .render import Renderer
 from .theme import Theme, choose, is_plain
@@ -37,7 +37,7 @@ _BREATHE_EVERY = 20
 async def run_repl(
     client: Client, host: Host, settings: Ui, *, history_file: Path, first_input: str = ""
 ) -> Leaving:
-    """Talk to the user until they leave, and say why they left. The client is left open for the caller."""
+    """Talk to the user until they leave, and say why they left. The engine is shut down by then."""
     if is_plain(settings, sys.stdin, sys.stdout):
         from .plain import run_plain
 
@@ -61,6 +61,7 @@ class Repl:
         self._dialogs: list[Dialog] = []
         self._steers: list[str] = []
         self._leaving = Leaving("quit")
+        self._left = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._command: asyncio.Task[None] | None = None
         self._now: Snapshot = client.snapshot()
@@ -78,12 +79,13 @@ class Repl:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, self.leave, Leaving("terminated"))
         background = [
-            self._spawn(self._consume()),
+            consumer := self._spawn(self._consume()),
             self._spawn(self._tick()),
             self._spawn(self._begin(first_input)),
         ]
         try:
             await self._screen.run()
+            await self._close(consumer)
         finally:
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
                 for number in (signal.SIGTERM, signal.SIGHUP):
@@ -99,6 +101,14 @@ class Repl:
         sys.stdout.write(rest)
         sys.stdout.flush()
         return self._leaving
+
+    async def _close(self, consumer: "asyncio.Task[None]") -> None:
+        """Shut the engine down; what it has to tell meanwhile is still shown."""
+        self._left = True
+        if self._command:
+            self._command.cancel()
+        await self.client.submit(Shutdown())
+        await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
 
     async def _begin(self, first_input: str) -> None:
         """What happens once the prompt stands."""
@@ -130,7 +140,8 @@ class Repl:
         count = 0
         try:
             async for event in self.client.events():
-                self._take_in(event)
+                if not self._left or isinstance(event, ev.Notice):
+                    self._take_in(event)
                 count += 1
                 if count % _BREATHE_EVERY == 0:
                     await asyncio.sleep(0)
@@ -267,9 +278,9 @@ class Repl:
         self._renderer.expand()
         self._paint()
 
-    def say(self, text: str) -> None:
-        """Print lines that are safe already."""
-        self._renderer.notice(text)
+    def say(self, text: str, wrap: bool = True) -> None:
+        """Print lines that are safe already; without `wrap` they are not broken between words."""
+        self._renderer.notice(text, wrap)
         self._changed()
 
     def press(self, key: str) -> None:
@@ -320,7 +331,7 @@ class Repl:
             if final and partial:
                 whole.append(partial)
             if whole:
-                self.say("\n".join(line + "\x1b[0m" * ("\x1b" in line) for line in whole))
+                self.say("\n".join(line + "\x1b[0m" * ("\x1b" in line) for line in whole), wrap=False)
 
         ended = "stopped"
         try:

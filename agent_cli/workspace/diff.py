@@ -1,13 +1,19 @@
 """Unified diffs for people to read, with counts of lines. Common heads and tails are cut off first, so the
 cost is that of the changed region, not of the file."""
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
 _CONTEXT = 3
 _MAX_COMPARED = 4000
-"""Lines of a changed region that are aligned one by one; a larger region is shown as replaced whole."""
+"""Lines of a changed region that are aligned one by one; a larger one is first cut at what occurs once in both."""
+_MAX_PAIRS = 1_000_000
+"""Pairs of lines that are compared between such cuts; the rest is shown as replaced whole."""
+_RUNS = (1, 8)
+"""Lines in a row that are looked at together for what occurs once."""
 _MAX_SHOWN = 2000
 
 Opcode = tuple[str, int, int, int, int]
@@ -53,13 +59,12 @@ def lines_of(text: str) -> list[str]:
 
 def opcodes(old: list[str], new: list[str]) -> list[Opcode]:
     """Changes as (tag, old start, old end, new start, new end), without equal heads and tails."""
-    head = _equal_count(old, new)
-    tail = _equal_count(old[head:][::-1], new[head:][::-1])
-    old_end, new_end = len(old) - tail, len(new) - tail
+    head, old_end, new_end = _middle(old, new)
     if head == old_end and head == new_end:
         return []
     if max(old_end, new_end) - head > _MAX_COMPARED:
-        return [("replace", head, old_end, head, new_end)]
+        cut = _cut(old[head:old_end], new[head:new_end])
+        return [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in cut]
     import difflib
 
     matcher = difflib.SequenceMatcher(
@@ -68,18 +73,74 @@ def opcodes(old: list[str], new: list[str]) -> list[Opcode]:
     return [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in matcher.get_opcodes()]
 
 
+def _cut(old: list[str], new: list[str]) -> list[Opcode]:
+    """The changes of a large region: cut at lines, or else at runs of lines, that occur once in both; what lies
+    between and is large still counts as replaced whole."""
+    anchors = next((found for run in _RUNS if (found := _anchors(old, new, run))), [])
+    if not anchors:
+        return [("replace", 0, len(old), 0, len(new))]
+    codes: list[Opcode] = []
+    first, second, left = 0, 0, _MAX_PAIRS
+    for anchor in [*anchors, (len(old), len(new))]:
+        ours, theirs = old[first : anchor[0]], new[second : anchor[1]]
+        head, old_end, new_end = _middle(ours, theirs)
+        left -= (old_end - head) * (new_end - head)
+        found = opcodes(ours, theirs) if left > 0 else [("replace", head, old_end, head, new_end)]
+        codes += [
+            (tag, a + first, b + first, c + second, d + second)
+            for tag, a, b, c, d in found
+            if tag != "equal" and (a < b or c < d)
+        ]
+        first, second = anchor
+    return codes
+
+
+def _middle(old: list[str], new: list[str]) -> tuple[int, int, int]:
+    """Where the part that differs begins in both, ends in the old and ends in the new."""
+    head = equal_count(old, new)
+    tail = equal_count(old[head:][::-1], new[head:][::-1])
+    return head, len(old) - tail, len(new) - tail
+
+
+def _anchors(old: list[str], new: list[str], run: int) -> list[tuple[int, int]]:
+    """Where runs of lines that occur once in both texts begin, in the order of both."""
+    ours, theirs = (list(zip(*(lines[at:] for at in range(run)), strict=False)) for lines in (old, new))
+    mine, other = Counter(ours), Counter(theirs)
+    place = {key: at for at, key in enumerate(theirs) if other[key] == 1}
+    pairs = [(at, place[key]) for at, key in enumerate(ours) if mine[key] == 1 and key in place]
+    return [pair for pair in _longest_rising(pairs) if pair != (0, 0)]
+
+
+def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The most pairs, in the order of their first, whose second rises too (patience sorting)."""
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for index, (_, second) in enumerate(pairs):
+        pile = bisect_left(ends, second)
+        before.append(last[pile - 1] if pile else -1)
+        ends[pile : pile + 1] = [second]
+        last[pile : pile + 1] = [index]
+    chain: list[tuple[int, int]] = []
+    at = last[-1] if last else -1
+    while at >= 0:
+        chain.append(pairs[at])
+        at = before[at]
+    return chain[::-1]
+
+
 def _window(before: str, after: str) -> tuple[int, int]:
     """How many characters at the start and at the end are whole equal lines that no hunk shows."""
-    head = before.rfind("\n", 0, _equal_count(before, after)) + 1
+    head = before.rfind("\n", 0, equal_count(before, after)) + 1
     for _ in range(_CONTEXT):
         head = before.rfind("\n", 0, max(0, head - 1)) + 1
-    tail = len(before) - _equal_count(before[head:][::-1], after[head:][::-1])
+    tail = len(before) - equal_count(before[head:][::-1], after[head:][::-1])
     for _ in range(_CONTEXT + 1):
         tail = before.find("\n", tail) + 1 or len(before)
     return head, len(before) - tail
 
 
-def _equal_count(one: Sequence[str], two: Sequence[str]) -> int:
+def equal_count(one: Sequence[str], two: Sequence[str]) -> int:
     """How many lines or characters are equal from the start on; whole slices are compared, which is quick."""
     low, high = 0, min(len(one), len(two))
     while low < high:

@@ -5,6 +5,7 @@ UTF-8, and UTF-16 with a byte order mark, are recognised; anything else must be 
 encoding gives the same bytes again.
 """
 
+import codecs
 import re
 
 import msgspec
@@ -16,8 +17,20 @@ _BOMS = (
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
+_DECLARATION = re.compile(
+    rb"""\A(?:[ \t]*(?:\#[^\n]*)?\n)?[ \t]*(?:\#|//|/\*|;|<!--)[ \t]*(?:-\*-[ \t]*)?(?:en)?coding[:=][ \t]*([-\w.]+)
+    |\A(?:[^\n]*\n)?[^\n]*-\*-[^\n]*\bcoding:[ \t]*([-\w.]+)[^\n]*-\*-
+    |\A\s*<\?xml[^>]*\sencoding=["']([-\w.]+)
+    |\A\s*<(?:[^>]*>[^<>]*<)*?meta\s[^>]*\bcharset=["']?([-\w.]+)
+    |\A@charset[ ]"([-\w.]+)\"""",
+    re.VERBOSE,
+)
+"""A declaration beyond doubt: where Python, Emacs, XML, HTML and CSS look for it, and nowhere else."""
 _DECLARED = re.compile(rb"""coding[:=][ \t]*([-\w.]+)|encoding=["']([-\w.]+)["']|charset=["']?([-\w.]+)""")
 _HEAD = 1024
+"""What is looked for in bytes that are not UTF-8, and so must be something else."""
+_SOUND_PER_FAULT = 4
+_WIDE = re.compile(r"[^\x00-\x7f\ufffd]")
 _MULTIBYTE = ("cp932", "euc_jp", "gb18030", "big5", "euc_kr")
 _SINGLE_BYTE = ("cp1252", "latin-1")
 
@@ -42,10 +55,14 @@ class Codec(msgspec.Struct, frozen=True):
     """Neither UTF-8 nor declared: good enough to show, and for edits in ASCII."""
     evident: bool = False
     """Guessed, but with evidence for this encoding and for no other: good enough to write in."""
+    damage: str = ""
+    """Which byte is no part of the text, where there is such: the file is fit to be shown, not to be changed."""
 
     @property
     def shown(self) -> str:
         """For people: `utf-8 with BOM`."""
+        if self.damage:
+            return f"damaged {self.name}"
         return f"{self.name} with BOM" if self.bom else self.name
 
     def encode(self, text: str) -> bytes:
@@ -65,8 +82,10 @@ def decode(data: bytes) -> tuple[str, Codec] | None:
     if is_binary(data):
         return None
     if found := _exact(data, Codec()):
-        return found
+        return (found[0], codec_for_new(found[0])) if data.isascii() else found
     if (declared := _declared(data)) and (found := _exact(data, Codec(declared))):
+        return found
+    if found := _damaged(data):
         return found
     from .evidence import evident_encoding
 
@@ -74,6 +93,37 @@ def decode(data: bytes) -> tuple[str, Codec] | None:
         return found
     candidates = (_exact(data, Codec(name, guessed=True)) for name in _likely(data))
     return next((found for found in candidates if found), None)
+
+
+def codec_for_new(text: str) -> Codec:
+    """The codec for a text that is no file yet, or is ASCII so far: the one it declares, else UTF-8."""
+    name = _named(_DECLARATION.search(text[:_HEAD].encode("ascii", "replace")))
+    if not name or codecs.lookup(name).name == "utf-8":
+        return Codec()
+    probe = bytes(range(32, 127))
+    try:
+        fits = probe.decode(name).encode(name) == probe == probe.decode(name).encode("ascii")
+    except UnicodeError:
+        return Codec()
+    return Codec(name) if fits else Codec()
+
+
+def _damaged(data: bytes) -> tuple[str, Codec] | None:
+    """The text of UTF-8 in which a few bytes are wrong, with U+FFFD for them; None when it is not that."""
+    text = data.decode("utf-8", "replace")
+    faults = text.count("\ufffd")
+    if len(_WIDE.findall(text)) < faults * _SOUND_PER_FAULT:
+        return None
+    return text, Codec(guessed=True, damage=_fault(data, 0, "utf-8"))
+
+
+def _fault(data: bytes, start: int, name: str) -> str:
+    try:
+        data[start:].decode(name)
+    except UnicodeDecodeError as error:
+        at = start + error.start
+        return f"byte 0x{data[at]:02x} at offset {at}"
+    return ""
 
 
 def first_fault(data: bytes) -> str:
@@ -107,7 +157,11 @@ def _exact(data: bytes, codec: Codec) -> tuple[str, Codec] | None:
 
 def _declared(data: bytes) -> str:
     """The encoding named in the first lines, where Python, editors, XML and HTML look for it."""
-    found = _DECLARED.search(data[:_HEAD])
+    return _named(_DECLARED.search(data[:_HEAD]))
+
+
+def _named(found: re.Match[bytes] | None) -> str:
+    """The encoding a match names; empty when it is none for text."""
     name = next((group for group in found.groups() if group), b"").decode() if found else ""
     try:
         return name if isinstance("".encode(name), bytes) else ""

@@ -17,8 +17,11 @@ def work(request: bytes) -> bytes:
 
 
 def markdown(html: str) -> str:
-    """Title and main text; scripts, styles and what surrounds the text are left out. A page that the converter
-    cannot take is given as its bare text."""
+    """Title and main text; scripts, styles and what surrounds the text are left out.
+
+    Raises:
+        RecursionError: the page is nested deeper than the converter can follow.
+    """
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
@@ -28,10 +31,7 @@ def markdown(html: str) -> str:
     for tag in soup(_DROPPED):
         tag.decompose()
     body = _main(soup)
-    try:
-        text = MarkdownConverter(heading_style="ATX", bullets="-", strip=["img"]).convert_soup(body)
-    except RecursionError:
-        text = body.get_text("\n", strip=True)
+    text = MarkdownConverter(heading_style="ATX", bullets="-", strip=["img"]).convert_soup(body)
     text = re.sub(r"[ \t]+\n", "\n", text)
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     return f"# {title}\n\n{text}" if title and not text.startswith(f"# {title}") else text

@@ -5,6 +5,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable
 
+from .diff import equal_count
+
 Piece = tuple[int, int, str]
 """Start and end in a text, and what goes there instead."""
 
@@ -45,23 +47,25 @@ class LineView:
         text take the kind of those they replace, then of their neighbours.
         """
         out: list[str] = []
-        done = 0
+        done = counted = line = 0
         for start, end, new in pieces:
             head, tail = _in_common(self.text[start:end], new)
             start, end = start + head, end - tail
-            out.append(self.original[done : self._place(start)])
-            out.append(self._with_ends(new[head : len(new) - tail], start, end))
+            new = new[head : len(new) - tail]
+            if self._ends and "\n" in new:  # counted on from piece to piece, since there may be very many
+                line += self.text.count("\n", counted, start)
+                counted = start
+                new = self._with_ends(new, line, self.text.count("\n", start, end))
+            out += (self.original[done : self._place(start)], new)
             done = self._place(end)
         return "".join([*out, self.original[done:]])
 
     def _place(self, offset: int) -> int:
         return offset + bisect_left(self._pairs, offset)
 
-    def _with_ends(self, new: str, start: int, end: int) -> str:
-        if not self._ends or "\n" not in new:
-            return new
-        first = self.text.count("\n", 0, start)
-        inside = self._ends[first : first + self.text.count("\n", start, end)]
+    def _with_ends(self, new: str, first: int, count: int) -> str:
+        """`new` in place of `count` line ends from the given one on."""
+        inside = self._ends[first : first + count]
         default = inside[-1] if inside else self._ends[max(0, min(first, len(self._ends)) - 1)]
         ends = iter(inside)
         return re.sub("\n", lambda _: next(ends, default), new)
@@ -69,14 +73,8 @@ class LineView:
 
 def _in_common(old: str, new: str) -> tuple[int, int]:
     """How many characters at the start and at the end are the same, without overlap."""
-    shorter = min(len(old), len(new))
-    head = 0
-    while head < shorter and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return head, tail
+    head = equal_count(old, new)
+    return head, equal_count(old[head:][::-1], new[head:][::-1])
 
 
 def line_end_of(text: str) -> str:

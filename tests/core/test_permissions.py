@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.core.permissions import Permissions
+from agent_cli.policy.rules import parse_rule
 from agent_cli.protocol.actions import Action, Allow, Ask, Deny, ReadPath, RunCommand, WritePath
 from agent_cli.workspace.paths import Workspace
 
@@ -56,10 +57,14 @@ def test_what_is_open_stays_open(root: Path) -> None:
     assert isinstance(permissions.authorize(ReadPath(str(root / "open/c.txt"), "open/c.txt")), Allow)
 
 
-def test_a_search_that_may_open_closed_files_asks(root: Path) -> None:
-    permissions = Permissions(Workspace(root), (), mode="yolo")
-    verdict = permissions.authorize(RunCommand("rg x", str(root)))
-    assert isinstance(verdict, Ask) and verdict.rule.endswith(".agentignore")
+def test_a_search_that_may_open_closed_files_is_no_longer_known_to_be_harmless(root: Path) -> None:
+    search = RunCommand("rg x", str(root))
+    verdict = Permissions(Workspace(root), (), mode="ask").authorize(search)
+    assert isinstance(verdict, Ask) and ".agentignore closes" in verdict.reason and verdict.grant == "shell(rg x)"
+    assert isinstance(Permissions(Workspace(root), (), mode="plan").authorize(search), Deny)
+    assert isinstance(Permissions(Workspace(root), (), mode="yolo").authorize(search), Allow)
+    allowed = Permissions(Workspace(root), (parse_rule("shell(rg *)", "allow", "test"),), mode="ask")
+    assert isinstance(allowed.authorize(search), Allow)
 
 
 def test_a_list_that_changes_counts_at_once(root: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.net.addresses import Refused, is_public, reachable, target_of
+from agent_cli.net.addresses import Refused, is_public, reachable, refuse_private, target_of
 
 NAMES = {
     "example.com": ["93.184.216.34"],
@@ -46,7 +46,9 @@ http://localhost/ http://127.0.0.1/ http://127.1/ http://2130706433/ http://0x7f
 http://[::1]/ http://[::ffff:127.0.0.1]/ http://[::]/ http://169.254.169.254/latest/meta-data/ http://[fd00:ec2::254]/
 http://metadata.google.internal/ http://10.0.0.1/ http://192.168.1.1/ http://172.16.0.1/ http://100.100.100.200/
 http://rebind.evil/ http://inside.evil/ http://meta.evil/ http://mapped.evil/ http://nat64.evil/ http://shared.evil/
-http://printer.local/ http://router/ http://[::ffff:a00:1]/ http://[2002:7f00:1::]/ http://0.0.0.0/ http://224.0.0.1/
+http://[::127.0.0.1]/ http://[::ffff:0:127.0.0.1]/ http://[fec0::1]/ http://[64:ff9b:1::7f00:1]/ http://[5f00::1]/
+http://[::5efe:7f00:1]/ http://[3fff::1]/ http://localhost\u3002:8080/ http://metadata.google.internal\u3002/
+http://printer\uff0elocal\uff61/ http://printer.local/ http://router/ http://[::ffff:a00:1]/ http://[2002:7f00:1::]/ http://0.0.0.0/ http://224.0.0.1/
 """.split()
 
 
@@ -62,7 +64,7 @@ async def test_private_addresses_are_refused_in_every_form(url: str) -> None:
         "http://example.com@127.0.0.1/", "file:///etc/passwd", "ftp://example.com/", "gopher://127.0.0.1/",
         "http://example.com\\@127.0.0.1/", "http://exam\u200bple.com/", "http://a b/", "https://example.com:99999/",
         "http:///x", "javascript:alert(1)", "data:text/html,x", "", "example.com", "http://[::1",
-        "http://a/" + "x" * 5000,
+        "http://a/" + "x" * 5000, "http://a..b.com/", f"http://{'a' * 64}.com/", "http://.com/",
     ],
 )  # fmt: skip
 def test_what_is_no_web_address_is_refused(url: str) -> None:
@@ -84,8 +86,23 @@ async def test_what_the_user_allows_is_reached_and_nothing_else() -> None:
         await reachable(target_of("http://router/"), loopback, ("localhost",))
 
 
+def test_letters_alone_tell_many_private_places() -> None:
+    for url in ("http://localhost:3000/", "http://10.0.0.1/", "http://[::1]/", "http://box.lan/"):
+        with pytest.raises(Refused):
+            refuse_private(target_of(url))
+        refuse_private(target_of(url), ("*",))
+    refuse_private(target_of("http://inside.evil/"))
+
+
+async def test_nobody_is_told_to_allow_what_hands_out_credentials() -> None:
+    for url in ("http://169.254.169.254/", "http://meta.evil/", "http://metadata.google.internal/"):
+        with pytest.raises(Refused) as refused:
+            await reachable(target_of(url), resolve)
+        assert "private_hosts" not in str(refused.value) and "curl" not in str(refused.value)
+
+
 _NETWORKS = st.sampled_from(
-    ["10.0.0.0/8", "127.0.0.0/8", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fe80::/10"]
+    ["10.0.0.0/8", "127.0.0.0/8", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fe80::/10", "::/3", "4000::/2"]
 )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from agent_cli.tools.base import ToolError
-from agent_cli.tools.edit import Edit
+from agent_cli.tools.change import Edit
 from agent_cli.tools.replacing import with_edits
 
 from .edit_corpus import BOTH, cases, traps

@@ -1,5 +1,7 @@
 """Tools that others write."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ import msgspec
 import pytest
 
 from agent_cli.protocol.actions import CallExternal, ReadPath
-from agent_cli.tools.base import ToolContext, ToolError
+from agent_cli.tools.base import ToolContext
 from agent_cli.tools.extension import Extension, ExtensionError, installed, of_project
 from agent_cli.tools.registry import default_registry
 
@@ -74,9 +76,31 @@ def test_a_tool_that_cannot_be_used_is_told_and_harms_no_other(source: bytes, wh
 
 
 def test_a_project_cannot_take_the_name_of_another_tool() -> None:
-    tools, _ = of_project({"a.py": GOOD.replace(b'"shout"', b'"read_file"')})
-    with pytest.raises(ToolError, match="two tools named 'read_file'"):
-        default_registry(extra=tools)
+    tools, problems = of_project({"a.py": GOOD.replace(b'"shout"', b'"read_file"'), "b.py": GOOD, "c.py": GOOD})
+    assert [tool.name for tool in tools] == ["shout", "where"]
+    assert problems == [
+        "a.py is not used: there is another tool named read_file",
+        "c.py is not used: there is another tool named shout",
+    ]
+
+
+def test_a_tool_that_never_ends_does_not_keep_the_program() -> None:
+    code = """
+import asyncio, time, msgspec
+from agent_cli.tools.extension import Extension
+class Hangs:
+    name = "hangs"
+    Params = type("P", (msgspec.Struct,), {})
+    def run(self, params, context): time.sleep(60)
+async def main():
+    try:
+        await asyncio.wait_for(Extension(Hangs(), "x", asks=True).run(None, None), 0.2)
+    except TimeoutError:
+        print("given up")
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=15)
+    assert done.stdout == "given up\n", done.stderr
 
 
 class Looks:
@@ -108,9 +132,6 @@ def test_an_unknown_plugin_is_told() -> None:
 
 
 def test_an_installed_package_brings_its_tools(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     (tmp_path / "loud.py").write_bytes(GOOD)
     info = tmp_path / "loud-1.0.dist-info"
     info.mkdir()

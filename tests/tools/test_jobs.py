@@ -38,7 +38,7 @@ async def test_what_fails_at_once_is_no_job(context: ToolContext) -> None:
 
 async def test_a_command_that_takes_too_long_goes_on_as_a_job(context: ToolContext) -> None:
     outcome = await call(context, "shell", command="echo one; sleep 1.5; echo two; exit 5", timeout_s=1)
-    assert not outcome.ok and outcome.exit_code is None
+    assert outcome.ok and outcome.exit_code is None and outcome.job == "1"
     assert "still running after 1." in outcome.text and "goes on as job 1" in outcome.text
     assert "it may wait for input" in outcome.text
     assert "[job 1: exit code 5" in await eventually(context, "exit code 5")
@@ -98,11 +98,11 @@ async def test_the_end_of_a_job_is_told_once_unless_it_was_seen(context: ToolCon
     await call(context, "shell", command="sleep 1.2", background=True)
     await call(context, "jobs", action="read", job="1", wait_s=10)
     await call(context, "jobs", action="stop", job="2")
-    assert context.jobs.take_ended() == []
+    assert context.jobs.take_news() == []
     await call(context, "shell", command="sleep 1.2", background=True)
     await asyncio.sleep(1)
-    assert [job.id for job in context.jobs.take_ended()] == ["3"]
-    assert context.jobs.take_ended() == []
+    assert context.jobs.take_news() == ["Job 3 (`sleep 1.2`) has ended: exit code 0. See jobs."]
+    assert context.jobs.take_news() == []
 
 
 async def test_a_kept_job_outlives_the_agent(context: ToolContext) -> None:
@@ -120,9 +120,39 @@ async def test_a_kept_job_outlives_the_agent(context: ToolContext) -> None:
 
 async def test_too_many_jobs_are_refused(context: ToolContext) -> None:
     for _ in range(16):
-        context.jobs.add("sleep", *await _sleeper(context))
+        context.jobs.add("sleep", *await _sleeper(context), 0.0)
     with pytest.raises(ToolError, match="16 jobs are running"):
         await call(context, "shell", command="sleep 9", background=True)
+    outcome = await call(context, "shell", command="sleep 9", timeout_s=1)
+    assert not outcome.ok and "stopped after 1." in outcome.text and len(list(context.jobs)) == 16
+
+
+async def test_a_stopped_job_is_called_stopped_and_its_time_counts_from_its_start(context: ToolContext) -> None:
+    await call(context, "shell", command="sleep 30", timeout_s=1)
+    await call(context, "jobs", action="stop", job="1")
+    (state,) = context.jobs.states()
+    assert state.state == "stopped" and 1 <= state.runtime_s < 5
+
+
+async def test_who_leaves_is_told_what_ends_and_what_goes_on(context: ToolContext) -> None:
+    for _ in range(2):
+        await call(context, "shell", command="sleep 30", background=True)
+    first, second = context.jobs
+    second.keep()
+    ended, goes_on = context.jobs.last_words()
+    assert ended == "Ended with the session: job 1 (`sleep 30`)."
+    assert goes_on.startswith(f"Job 2 (`sleep 30`) goes on as process {second.running.pid}; its output is in ")
+    await first.stop()
+    await second.stop()
+    assert context.jobs.last_words() == []
+
+
+async def test_a_resumed_session_counts_on_and_tells_that_its_jobs_are_gone(context: ToolContext) -> None:
+    context.jobs.count_from(3)
+    assert context.jobs.take_news() == ["Jobs up to 3 ended with the last run of the program."]
+    outcome = await call(context, "shell", command="sleep 30", background=True)
+    assert outcome.job == "4" and context.jobs.take_news() == []
+    assert context.jobs.get("-4") is None and context.jobs.get("Job #4") is not None
 
 
 async def _sleeper(context: ToolContext):  # type: ignore[no-untyped-def]

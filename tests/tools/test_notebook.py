@@ -44,9 +44,20 @@ async def test_cells_come_with_source_and_output(context: ToolContext, root: Pat
     assert outcome.text == (
         "[Cell 1: markdown]\n# Title\nwords\n[Cell 2: code [3]]\nprint(1)\n[Output of cell 2]\n1\ntwo\n<Axes>\n"
         "[a picture, image/png]\nE: bad\n[output of type application/json]\n"
-        "[A notebook of 2 cells. edit_file changes its JSON: grep shows the exact lines]"
+        "[A notebook of 2 cells, without its metadata: edit_file changes its JSON, of which grep shows the exact"
+        " lines; to write it anew is refused]"
     )
-    assert outcome.seen and outcome.display == "2 cells"
+    assert outcome.display == "2 cells"
+
+
+async def test_what_a_notebook_shows_is_not_enough_to_replace_it(context: ToolContext, root: Path) -> None:
+    picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "AAAA" * 500}}
+    write(root / "n.ipynb", cell("code", "plot()", outputs=[picture]))
+    before = (root / "n.ipynb").read_bytes()
+    assert not (await call(context, "read_file", path="n.ipynb")).seen
+    with pytest.raises(ToolError, match="Read it before you replace it"):
+        await call(context, "write_file", path="n.ipynb", content='{"cells":[],"nbformat":4,"metadata":{}}')
+    assert (root / "n.ipynb").read_bytes() == before
 
 
 async def test_long_notebooks_and_long_outputs_are_bounded(context: ToolContext, root: Path) -> None:

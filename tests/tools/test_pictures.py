@@ -4,6 +4,7 @@ import base64
 import io
 import random
 import struct
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,22 @@ async def test_what_fits_is_sent_byte_for_byte(context: ToolContext, root: Path,
     assert base64.b64decode(outcome.images[0].data) == data
     assert outcome.images[0].media_type == f"image/{kind.lower()}"
     assert outcome.text.startswith(f"[p: {kind.lower()}, 40 x 30; sent as it is, ") and not outcome.seen
+
+
+@pytest.mark.parametrize(("kind", "missing"), [("PNG", 12), ("PNG", 4), ("GIF", 1)])
+def test_a_picture_without_its_end_is_encoded_anew(kind: str, missing: int) -> None:
+    fitted = fit(made(kind)[:-missing])
+    assert "sent as 40 x 30" in fitted.told
+    assert fitted.data.endswith(b"IEND\xaeB`\x82")
+
+
+def test_the_filters_of_warnings_are_touched_once_at_most() -> None:
+    fit(made("PNG"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        mine = warnings.filters[0]
+        fit(made("PNG"))
+        assert warnings.filters[0] is mine
 
 
 @pytest.mark.parametrize("kind", ["BMP", "TIFF"])

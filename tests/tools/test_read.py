@@ -212,3 +212,24 @@ async def test_the_action_is_the_real_path(context: ToolContext, root: Path, tmp
     assert tool.actions(params, context) == (ReadPath(str(tmp_path / "secret"), "link"),)
     with pytest.raises(ToolError, match="control characters"):
         await call(context, "read_file", path="a\nb")
+
+
+async def test_a_file_read_in_pages_can_be_merged_with_what_others_change(
+    context: ToolContext, root: Path
+) -> None:
+    lines = [f"{n}" for n in range(3000)]
+    (root / "f").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for offset in (2001, 1):
+        await call(context, "read_file", path="f", offset=offset)
+    theirs = "\n".join(["theirs", *lines[1:]]) + "\n"
+    (root / "f").write_text(theirs, encoding="utf-8")
+    ours = "\n".join([*lines[:-1], "ours"]) + "\n"
+    await call(context, "write_file", path="f", content=ours)
+    text = (root / "f").read_text(encoding="utf-8")
+    assert text.startswith("theirs\n1\n") and text.endswith("\n2998\nours\n")
+
+
+@pytest.mark.parametrize("path", ["/proc/self/mem", "/proc/self/clear_refs"])
+async def test_what_the_system_does_not_give_out_is_told(context: ToolContext, path: str) -> None:
+    with pytest.raises(ToolError, match=path):
+        await call(context, "read_file", path=path)

@@ -96,10 +96,10 @@ def test_presets_and_names_are_put_together_and_left_out() -> None:
     everything = default_registry().names
     assert default_registry(("full",)).names == everything
     assert default_registry(("-shell", "-read-only")).names == tuple(
-        name for name in everything if name not in (*PRESETS["read-only"], "shell")
+        name for name in everything if name not in (*PRESETS["read-only"], "shell", "jobs")
     )
     core = default_registry(("core", "recall", "-shell")).names
-    assert set(core) == {*PRESETS["core"], "recall"} - {"shell"}
+    assert set(core) == {*PRESETS["core"], "recall"} - {"shell", "jobs"}
     looking = default_registry(("read-only",))
     assert not {"shell", "edit_file", "write_file", "jobs"} & set(looking.names)
 

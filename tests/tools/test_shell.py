@@ -83,7 +83,8 @@ async def test_a_flood_is_shown_thinly(context: ToolContext) -> None:
 
 async def test_a_time_out_is_told_with_its_likely_cause(context: ToolContext) -> None:
     outcome = await call(context, "shell", command="echo 'Password: '; sleep 50", timeout_s=1)
-    assert outcome.exit_code is None and not outcome.ok
+    assert outcome.exit_code is None and outcome.ok and outcome.job == "1"
+    assert "cd and export in it do not count" in outcome.text and "exit" not in outcome.display
     assert outcome.text.startswith("Password: \n[still running after 1.")
     assert "may wait for input" in outcome.text
     busy = await call(context, "shell", command="while true; do echo x; sleep 0.05; done", timeout_s=1)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,7 @@ async def test_variables_that_are_not_exported_last_and_are_known(context: ToolC
     assert (await said(context, 'echo "$a|${b[1]}|${b[2]}|${m[k 1]}|${#c}|$r|$n"')).startswith(
         '1 "2|y z|q"|v|2||4\n'
     )
-    assert context.shell.altered == ("a", "b", "c", "m", "n")
+    assert context.shell.altered == ()
     await said(context, "unset a b c m n; CDPATH=/")
     assert context.shell.altered == ("CDPATH",)
 
@@ -113,7 +114,9 @@ async def test_variables_that_are_not_exported_last_and_are_known(context: ToolC
 async def test_functions_last_and_count_as_other_programs(context: ToolContext) -> None:
     await said(context, "ls() { echo mine; }")
     assert (await said(context, "ls")).startswith("mine\n")
-    assert "ls" in context.shell.shadowed()
+    assert "ls" in context.shell.functions and context.shell.shadowed() == ()
+    await said(context, "command_not_found_handle() { echo what; }")
+    assert context.shell.functions == ("*",)
 
 
 async def test_a_folder_put_on_the_path_shadows_what_it_holds(context: ToolContext, root: Path) -> None:
@@ -153,8 +156,49 @@ def test_any_value_survives_the_way_through_bash(
 ) -> None:
     folder = tmp_path_factory.mktemp("s")
     session = ShellSession(folder, {"PATH": os.environ["PATH"]}, folder / "reports")
-    script, report = session.script("true", "call")
-    subprocess.run(["bash", "-c", "--", script], env={**session.env, **values}, check=True, timeout=20, cwd=folder)
-    adopted = session.adopt(report)
-    assert adopted is not None and {name: session.env[name] for name in values} == values
+    env, report = session.prepare("call")
+    subprocess.run(["bash", "-c", "true"], env={**env, **values}, check=True, timeout=20, cwd=folder)
+    assert session.adopt(report) == "" and {name: session.env[name] for name in values} == values
     assert set(session.altered) == set(values)
+
+
+async def test_what_is_too_large_to_last_is_left_out_and_said(context: ToolContext) -> None:
+    text = await said(context, "export BIG=$(head -c 200000 /dev/zero | tr '\\0' a) SMALL=1")
+    assert "too large to last: BIG" in text
+    assert (await said(context, "echo [$BIG] $SMALL")).startswith("[] 1\n")
+    begun = time.monotonic()
+    text = await said(context, "big=$(head -c 4000000 /dev/zero | tr '\\0' a); cd /")
+    assert "too large to last" in text and time.monotonic() - begun < 3
+    assert context.shell.cwd == Path("/")
+
+
+@pytest.mark.parametrize(
+    "command", ["IFS=$'\\n'; export A=2; echo x | cat", "mkdir d; cd d; rmdir ../d; export A=2"]
+)
+async def test_nothing_a_command_does_to_itself_loses_its_exports(context: ToolContext, command: str) -> None:
+    assert "last" not in await said(context, command)
+    assert (await said(context, "echo $A")).startswith("2\n")
+
+
+async def test_a_syntax_error_quotes_nothing_but_the_command(context: ToolContext) -> None:
+    text = await said(context, "export A=1\nif then")
+    assert "trap" not in text and "report" not in text and "syntax error" in text
+
+
+async def test_the_users_own_bash_env_is_read_and_stays(root: Path, context: ToolContext) -> None:
+    (root / "rc").write_text("hello() { echo from rc; }\n", encoding="utf-8")
+    shell_env = {"BASH_ENV": str(root / "rc")}
+    own = ToolContext(context.workspace, context.processes, context.spill_dir, shell_env=shell_env)
+    assert (await said(own, "hello; echo $BASH_ENV")).startswith(f"from rc\n{root}/rc\n")
+    assert (await said(own, "bash -c hello")).startswith("from rc\n")
+
+
+async def test_a_relative_folder_on_the_path_may_hold_anything(context: ToolContext) -> None:
+    await said(context, "PATH=.:$PATH")
+    assert context.shell.shadowed() == ("*",)
+
+
+async def test_reports_do_not_outlive_the_session(context: ToolContext) -> None:
+    await call(context, "shell", command="sleep 30", timeout_s=1)
+    context.shell.close()
+    assert not (context.spill_dir / "shell").exists()

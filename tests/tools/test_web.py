@@ -1,5 +1,6 @@
 """The web as text."""
 
+import re
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from agent_cli.tools.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.registry import default_registry
 from agent_cli.tools.web import WebFetch, WebFetchParams
 from agent_cli.tools.web_search import ENGINES, WebSearchParams, search_tool
+from agent_cli.workspace.html_bare import bare_text
 from agent_cli.workspace.html_text import markdown
 from tests.net.web_server import Answer, site
 
@@ -63,13 +65,71 @@ async def test_what_is_no_text_is_not_shown(context: ToolContext) -> None:
 async def test_a_hostile_page_ends_within_bounds(context: ToolContext) -> None:
     begun = time.monotonic()
     deep = b"<div>" * 20_000 + b"words" + b"</div>" * 20_000
-    try:
-        outcome = await fetched(context, (200, {"content-type": "text/html"}, deep))
-    except ToolError as error:
-        assert "broke down" in str(error)
-    else:
-        assert "words" in outcome.text
+    outcome = await fetched(context, (200, {"content-type": "text/html"}, deep))
+    assert "words" in outcome.text and "these are its bare words" in outcome.text
     assert time.monotonic() - begun < 15
+
+
+def test_bare_words_are_had_of_any_page_in_linear_time() -> None:
+    assert bare_text(PAGE.decode()).splitlines()[:4] == ["The guide", "Elsewhere", "Install", "Run make & wait."]
+    assert "steal" not in bare_text(PAGE.decode())
+    begun = time.monotonic()
+    assert bare_text("a < b <!-- gone <p> --> c &lt;p&gt;<br>d<!-- open") == "a < b c <p>\nd"
+    for piece in ("<script>", "<!--", "<", "<a", "</style", "<svg><", "&", "<ul><li>x"):
+        bare_text(piece * 100_000)
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("charset", "body", "wanted"),
+    [
+        ("punycode", b"-" + b"ab" * 200_000, "-abab"),
+        ("unicode_escape", rb"\ud800 hi", r"\ud800 hi"),
+        ("utf-7", b"+2AA- hi", "+2AA- hi"),
+        ("idna", b"hi", "hi"),
+        ("undefined", b"hi", "hi"),
+        ("Shift_JIS", b"\x93\xfa\x96{", "日本"),
+        ("windows-1251", b"\xef\xf0\xe8\xe2\xe5\xf2", "привет"),
+        ("utf-16le", "häuser".encode("utf-16-le"), "häuser"),
+    ],
+)
+async def test_a_server_names_an_encoding_of_text_or_none(
+    context: ToolContext, charset: str, body: bytes, wanted: str
+) -> None:
+    begun = time.monotonic()
+    outcome = await fetched(context, (200, {"content-type": f"text/plain; charset={charset}"}, body))
+    assert outcome.text.split("\n", 1)[1].startswith(wanted)
+    outcome.text.encode()
+    assert time.monotonic() - begun < 3
+
+
+async def test_control_sequences_do_not_reach_the_model(context: ToolContext) -> None:
+    text = b"one\r\n\x1b]52;c;aGk=\x07two \xe2\x80\xaegp3\n"
+    outcome = await fetched(context, (200, {"content-type": "text/plain"}, text))
+    assert outcome.text.endswith("\none\ntwo ⟨U+202E⟩gp3\n")
+    outcome = await fetched(context, (200, {"content-type": "text/\x1b[31mred"}, b"hi"))
+    assert "of no stated type" in outcome.text and "\x1b" not in outcome.text + outcome.display
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("http://example.com:81/x", 'redirects to another server, http://example.com:81, and .*{"url":"http://ex'),
+        ("file:///etc/passwd", "redirects to 'file:///etc/passwd', which is no page of the web"),
+    ],
+)
+async def test_a_redirect_is_named_and_not_offered_when_it_is_no_page(
+    context: ToolContext, location: str, told: str
+) -> None:
+    text = (await fetched(context, (302, {"location": location}, b""))).text
+    assert re.search(told, text) and ("To go on" in text) == location.startswith("http")
+
+
+def test_what_cannot_be_fetched_is_not_asked_for(context: ToolContext) -> None:
+    for url in ("http://127.0.0.1/", "http://localhost:3000/", "http://10.0.0.8/"):
+        with pytest.raises(ToolError, match="Nothing was fetched"):
+            WebFetch().actions(WebFetchParams(url), context)
+    assert WebFetch(("localhost:3000",)).actions(WebFetchParams("http://localhost:3000/"), context)
 
 
 def test_the_action_names_the_host_that_is_contacted(context: ToolContext) -> None:
@@ -112,6 +172,18 @@ async def test_a_refusal_is_told_without_the_key(context: ToolContext) -> None:
         assert tool is not None
         with pytest.raises(ToolError, match="status 401: bad key …"):
             await tool.run(WebSearchParams("q"), context)
+
+
+async def test_a_key_is_sent_to_nobody_else(context: ToolContext) -> None:
+    with site({"/": (200, {}, b"{}")}) as thief:
+        moved = (302, {"location": thief.url}, b"")
+        with site({"/search": moved, "/res/v1/web/search": moved}) as web:
+            for name in ("brave", "tavily"):
+                tool = search_tool(name, web.url, {ENGINES[name].key_env: "k3y"}, ("127.0.0.1",))
+                assert tool is not None
+                with pytest.raises(ToolError, match="redirects to"):
+                    await tool.run(WebSearchParams("q"), context)
+        assert not thief.asked
 
 
 async def test_an_odd_answer_is_told(context: ToolContext) -> None:

@@ -9,7 +9,15 @@ import msgspec
 
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Snapshot
-from agent_cli.protocol.operations import ApprovalAnswer, ChangeSettings, Interrupt, Operation, Steer, UserInput
+from agent_cli.protocol.operations import (
+    ApprovalAnswer,
+    ChangeSettings,
+    Interrupt,
+    Operation,
+    Shutdown,
+    Steer,
+    UserInput,
+)
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.host import RuleLine, SessionLine
 
@@ -51,6 +59,8 @@ class FakeClient:
     def __init__(self, script: Callable[["FakeClient", str, str], object] | None = None, **state: object) -> None:
         self.state = msgspec.structs.replace(SNAPSHOT, **state)
         self.submitted: list[tuple[float, Operation]] = []
+        self.last_words: tuple[str, ...] = ()
+        """What is said while the session closes."""
         self.answers: asyncio.Queue[Operation] = asyncio.Queue()
         self._script = script
         self._queue: asyncio.Queue[ev.AnyEvent | None] = asyncio.Queue()
@@ -92,6 +102,14 @@ class FakeClient:
                 self.emit(ev.ApprovalResolved(request_id=operation.request_id, outcome="answered"))
                 self.emit(ev.OperationCompleted(operation="approval"), submission)
                 self.answers.put_nowait(operation)
+            case Shutdown():
+                if self._turn and not self._turn.done():
+                    self._turn.cancel()
+                for text in self.last_words:
+                    self.emit(ev.Notice(level="info", text=text))
+                self.emit(ev.OperationCompleted(operation="shutdown"), submission)
+                self.emit(ev.SessionClosed(session_id="abc123"))
+                self.close()
             case _:
                 self.emit(ev.OperationCompleted(operation=type(operation).__name__.lower()), submission)
                 self.answers.put_nowait(operation)

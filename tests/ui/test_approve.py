@@ -2,10 +2,12 @@
 
 import json
 
+import msgspec
 import pytest
 
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer
+from agent_cli.ui import lines
 from agent_cli.ui.approve import ApprovalDialog, QuestionDialog
 from agent_cli.ui.theme import NONE
 
@@ -76,7 +78,7 @@ def test_a_paste_is_text_and_never_a_key() -> None:
 def test_always_shows_the_rule_and_asks_where_to_keep_it() -> None:
     asking = dialog()
     asking.press("a", 1.0)
-    assert "shell(rm -rf build)" in "\n".join(asking.draw(NONE))
+    assert "shell(rm -rf build)" in "\n".join(asking.draw(NONE, 80, 20))
     asking.press("y", 1.1)
     assert asking.answer is None
     asking.press("e", 1.2)
@@ -87,7 +89,7 @@ def test_always_shows_the_rule_and_asks_where_to_keep_it() -> None:
 
 def test_always_is_not_offered_without_a_rule() -> None:
     asking = dialog(item(grant=""))
-    assert "a always" not in "\n".join(asking.draw(NONE))
+    assert "a always" not in "\n".join(asking.draw(NONE, 80, 20))
     assert asking.press("a", 1.0)
     assert asking.answer is None
 
@@ -118,6 +120,84 @@ def test_a_batch_is_decided_one_by_one_or_at_once() -> None:
     assert asking.answer is None
     asking.press("A", 1.3)
     assert asking.answer == answered(Decision("c1", True), Decision("c2", True), Decision("c3", False))
+
+
+@pytest.mark.parametrize(("width", "rows"), [(80, 20), (40, 11), (24, 11)])
+def test_nothing_of_a_dialog_is_wider_than_the_screen(width: int, rows: int) -> None:
+    long = msgspec.structs.replace(
+        item(grant="shell(" + "a" * 90 + " 測試 *)"),
+        title="a title " * 30,
+        preview_kind="diff",
+        reason="it writes outside of the workspace, " * 20,
+        rule="mode ask, as the configuration says",
+    )
+    for asking in (dialog(long), dialog(*[long] * 9)):
+        drawn = asking.draw(NONE, width, rows)
+        asking.press("a", 1.0)
+        granting = asking.draw(NONE, width, rows)
+        for shown in (drawn, granting):
+            assert all(lines.cells(row) <= width for row in shown)
+        assert "configuration says]" in " ".join(row.strip() for row in drawn)
+        assert any(row.startswith("? Allow shell?") for row in drawn)
+        assert "測試 *)" in "".join(row.strip() for row in granting), "a rule is read in full before it is saved"
+        if width >= 40:
+            assert len(drawn) <= rows + 1
+
+
+def test_a_long_reason_ends_in_an_ellipsis() -> None:
+    drawn = dialog(msgspec.structs.replace(item(), reason="because " * 100)).draw(NONE, 60, 20)
+    assert drawn[3].endswith("because…") and drawn[4] == "  [mode ask]"
+
+
+def test_a_command_is_not_repeated_in_the_dialog_but_a_path_is_named() -> None:
+    assert dialog().draw(NONE, 80, 20)[0] == "? Allow shell?"
+    diff = msgspec.structs.replace(item(), tool="edit_file", title="src/x.py", preview_kind="diff")
+    assert dialog(diff).draw(NONE, 80, 20)[0] == "? Allow edit_file? src/x.py"
+
+
+def test_the_rows_of_a_batch_name_the_tool() -> None:
+    edit = msgspec.structs.replace(item("c2"), tool="edit_file", title="src/x.py", preview_kind="diff")
+    drawn = dialog(item("c1"), edit).draw(NONE, 80, 20)
+    assert drawn[:3] == ["❯   1/2 shell rm -rf build", "    2/2 edit_file src/x.py", "? Allow shell?"]
+
+
+@pytest.mark.parametrize("rows", [3, 8, 20])
+def test_the_call_in_question_is_among_the_rows_of_a_batch(rows: int) -> None:
+    asking = dialog(*(item(f"c{n}") for n in range(12)))
+    for n in range(12):
+        (current,) = [row for row in asking.draw(NONE, 60, rows) if row.startswith("❯")]
+        assert f"{n + 1}/12" in current
+        asking.press("down", 1.0)
+
+
+def test_a_slash_command_is_no_answer() -> None:
+    asking = dialog()
+    asking.press("/", 1.0)
+    entry = asking.entry
+    assert "Answer first" in asking.entered("/undo")
+    assert asking.entry is entry and asking.answer is None
+    asking.entered("/usr/bin/true instead")
+    assert asking.answer == answered(Decision("c1", False, "/usr/bin/true instead"))
+    question = QuestionDialog(QuestionAsked(request_id="q", question="where?"), 0.0)
+    question.press("/", 1.0)
+    assert "Answer first" in question.entered("/quit")
+    assert question.entry is not None and question.answer is None
+    question.entered("/etc")
+    assert question.answer == QuestionAnswer("q", "/etc")
+
+
+def test_a_command_may_begin_with_a_slash_while_it_is_edited() -> None:
+    asking = dialog()
+    asking.press("e", 1.0)
+    assert "Edited" in asking.entered("/new")
+
+
+def test_options_are_wrapped() -> None:
+    request = QuestionAsked(request_id="q", question="which?", options=("the first " * 9, "no"))
+    drawn = QuestionDialog(request, 0.0).draw(NONE, 40, 11)
+    assert drawn[0].startswith("  1  the first") and drawn[1].startswith("     ")
+    assert all(len(row) <= 40 for row in drawn)
+    assert "which?" not in "".join(drawn), "the question stands above the dialog"
 
 
 def test_back_leaves_the_inner_question_only() -> None:

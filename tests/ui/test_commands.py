@@ -2,7 +2,8 @@
 
 import pytest
 
-from agent_cli.protocol.operations import ChangeSettings, Compact, Operation, Redo, Undo, UserInput
+from agent_cli.protocol.client import JobState
+from agent_cli.protocol.operations import ChangeSettings, Compact, ControlJob, Operation, Redo, Undo, UserInput
 from agent_cli.ui import commands
 from agent_cli.ui.commands import TABLE, Leaving
 from agent_cli.ui.theme import NONE
@@ -18,7 +19,7 @@ class Desk:
         self.said: list[str] = []
         self.left: Leaving | None = None
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, wrap: bool = True) -> None:
         self.said.append(text)
 
     def leave(self, leaving: Leaving) -> None:
@@ -49,6 +50,7 @@ def test_paths_and_prose_are_no_commands(text: str) -> None:
         ("/model other", ChangeSettings(model="test/other")),
         ("/model new/model", ChangeSettings(model="new/model")),
         ("/effort high", ChangeSettings(effort="high")),
+        ("/jobs stop 2", ControlJob("2", "stop")),
     ],
 )
 async def test_commands_that_reach_the_engine(line: str, operation: Operation) -> None:
@@ -74,6 +76,8 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/resume", "abc123"),
         ("/resume zzz", "No session"),
         ("/undo x", "number"),
+        ("/jobs stop", "/jobs stop needs the number of a job"),
+        ("/jobs kep 2", "/jobs cannot kep. /jobs stop N ends one"),
         ("/halp", "Did you mean /help?"),
         ("/xyzzy", "/help lists them"),
     ],
@@ -82,6 +86,21 @@ async def test_commands_that_answer(line: str, word: str) -> None:
     desk = await run(line)
     assert word in "\n".join(desk.said)
     assert not desk.client.submitted
+
+
+async def test_jobs_are_listed_with_their_logs() -> None:
+    jobs = (
+        JobState("1", "make watch", "running", 61.0, "/state/logs/1\x1b[2J.txt"),
+        JobState("2", "x", "kept", 1.0),
+    )
+    (said,) = (await run("/jobs", jobs=jobs)).said
+    rows = said.split("\n")
+    assert rows[:3] == ["   1  make watch  running, 1m01s", "      /state/logs/1.txt", "   2  x  kept, 1.0s"]
+
+
+@pytest.mark.parametrize(("text", "known"), [("/undo", True), ("/q", True), ("/nope", False), ("/usr/bin", False)])
+def test_what_counts_as_a_command(text: str, known: bool) -> None:
+    assert commands.is_command(text) is known
 
 
 async def test_leaving() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import FileChange
-from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer
+from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.headless import Denied, RunResult, Stopper, run_task
 
@@ -91,6 +91,36 @@ async def test_a_denied_call_is_listed_and_makes_exit_code_6() -> None:
     result, _, _ = await run(script)
     assert result.exit_code == 6
     assert result.denied == (Denied("shell", "needs approval", "mode ask"),)
+
+
+async def test_a_denied_call_says_why_on_standard_error() -> None:
+    why = "Denied: it runs a command and nobody is there (decided by mode ask). Allow it with a rule."
+
+    async def script(client: FakeClient, submission: str, text: str) -> None:
+        client.emit(finished("denied", text=why, rule="mode ask"), submission)
+        if text == "twice":
+            client.emit(finished("denied", text="other", rule="mode ask"), submission)
+
+    _, out, err = await run(script)
+    assert out == ""
+    assert err == (
+        f"⊘ shell pytest -q  denied\n  {why}\n"
+        "exit 6: 1 call was denied: it runs a command and nobody is there (decided by mode ask)\n"
+    )
+    errors = io.StringIO()
+    await run_task(FakeClient(script), "twice", out=io.StringIO(), err=errors)
+    assert "exit 6: 2 calls were denied, the first: it runs" in errors.getvalue()
+    assert (await run(script, quiet=True))[2] == ""
+
+
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+async def test_last_words_of_the_engine_are_progress_and_no_output(output_format: Any) -> None:
+    client, out, err = FakeClient(simple), io.StringIO(), io.StringIO()
+    client.last_words = ("job 1 was ended: make watch",)
+    await run_task(client, "task", output_format=output_format, out=out, err=err)
+    assert "info: job 1 was ended: make watch\n" in err.getvalue()
+    assert "job 1" not in out.getvalue()
+    assert client.operations(Shutdown) == [Shutdown()]
 
 
 @pytest.mark.parametrize(("reason", "code"), [("auth_error", 3), ("provider_error", 4), ("internal_error", 1)])

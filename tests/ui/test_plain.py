@@ -91,3 +91,20 @@ async def test_open_calls_are_carried_on_with() -> None:
     client, out, _ = await run("", open_calls=1)
     assert client.operations(UserInput) == [UserInput("")]
     assert "carrying on" in out
+
+
+@pytest.mark.parametrize("script", [approve, question])
+async def test_a_slash_command_is_no_answer(script: Any) -> None:
+    client, out, _ = await run("go\n/undo\ny\n", script)
+    assert "Answer first (Ctrl-C stops the turn)" in out
+    assert not client.operations(Undo)
+    (given,) = client.operations(ApprovalAnswer) + client.operations(QuestionAnswer)
+    assert given in (QuestionAnswer("q", "y"), ApprovalAnswer("r", (Decision("c1", True),) * 2))
+
+
+async def test_last_words_come_before_the_way_back() -> None:
+    client, out = FakeClient(answer), io.StringIO()
+    client.last_words = ("job 1 was ended", "job 2 was kept")
+    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO("go\n"), out), 5)
+    ending = out.getvalue().partition("job 1 was ended")[2]
+    assert ending.index("job 2 was kept") < ending.index("Resume with: agent resume abc123")

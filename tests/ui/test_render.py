@@ -1,8 +1,10 @@
 """Events as text: nothing raises, nothing controls the terminal, and the facts are there."""
 
 import re
+import time
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import FileChange, PlanItem
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui import lines
+from agent_cli.ui.folding import fold
 from agent_cli.ui.render import Renderer
 from agent_cli.ui.theme import NONE, Theme, choose
 
@@ -85,9 +88,9 @@ def test_a_call_is_one_line_with_its_outcome() -> None:
 
 def test_long_output_is_folded_to_its_end_and_can_be_shown_in_full() -> None:
     view = renderer()
-    view.handle(finished(command="seq", text="\n".join(f"line {n}" for n in range(100))))
+    view.handle(finished(command="seq", exit_code=0, text="\n".join(f"line {n}" for n in range(100))))
     out = view.take()
-    assert "… 90 more lines (Ctrl-O shows all)" in out
+    assert "… 90 more lines (Ctrl-O shows them)" in out
     assert "line 99" in out and "line 89\n" not in out
     view.expand()
     assert "line 0\n" in view.take()
@@ -98,6 +101,170 @@ def test_diffs_are_coloured_and_folded() -> None:
     out = shown(finished(tool="edit", display=diff), theme=choose(Ui(theme="dark"), {}))
     assert "\x1b[31m-old" in out and "\x1b[32m+new" in out
     assert "24 more lines" in out
+
+
+def test_one_long_line_does_not_flood_the_screen() -> None:
+    long = "".join(f"{n:07d}," for n in range(1000))
+    for event in (
+        finished(command="cat x", exit_code=0, text=f"a\nb\n{long}\nc"),
+        finished(tool="other", display=f"a\n{long}\nb"),
+        finished(tool="edit_file", display=f"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-{long}\n+{long}"),
+        finished(status="failed", text=long),
+    ):
+        view = renderer()
+        view.handle(event)
+        out = view.take()
+        assert sum(-(-len(row) // 60) for row in out.split("\n")) < 45
+        said = re.search(r"[+-]?0000000,.*… (\d+) characters \(Ctrl-O shows them\) ….*0000999,", out)
+        assert said and int(said.group(1)) + len(said.group()) > 8000
+        view.expand()
+        assert long in view.take()
+
+
+def test_rows_are_counted_and_not_lines() -> None:
+    view = renderer()
+    view.handle(finished(command="x", exit_code=0, text="\n".join(f"{n:02d} {'測' * 40}" for n in range(20))))
+    out = view.take()
+    assert "… 15 more lines" in out and out.count("測測") and "15 測" in out and "14 測" not in out
+
+
+def test_an_approved_diff_is_shown_once() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
+    item = ev.ApprovalItem("c1", "edit_file", "x", diff, "diff", "why", "rule", "", "{}", "")
+    asked = ev.ApprovalRequested(request_id="r", items=(item,))
+    done = finished(tool="edit_file", title="x", display=diff, changes=(FileChange("x", "modified", 1, 1),))
+    assert shown(asked, done).count("+new") == 1
+    edited = msgspec.structs.replace(done, display=diff.replace("new", "newer"))
+    assert "+newer" in shown(asked, edited)
+    assert "+new" in shown(done)
+
+
+def test_a_command_stands_once_while_it_asks() -> None:
+    view = renderer()
+    item = ev.ApprovalItem("c1", "shell", "make …", "make all", "command", "why", "rule", "", "{}", "")
+    view.handle(ev.ToolCallRequested(call_id="c1", tool="shell", title="make …", arguments="{}"))
+    view.handle(ev.ToolCallRequested(call_id="c2", tool="shell", title="later", arguments="{}"))
+    view.handle(ev.ApprovalRequested(request_id="r", items=(item,)))
+    assert view.take() == "? shell make all\n"
+    assert [row.strip() for row in view.frame((), 20)] == ["· shell later"]
+    view.handle(ev.ApprovalResolved(request_id="r", outcome="answered"))
+    assert "make" in "".join(view.frame((), 20))
+    several = msgspec.structs.replace(item, preview="cd x\nmake all")
+    assert shown(ev.ApprovalRequested(request_id="r", items=(several,))) == "? shell\n  cd x\n  make all\n"
+
+
+def test_a_question_stands_once_and_its_answer_below() -> None:
+    view = renderer()
+    view.handle(ev.ToolCallStarted(call_id="c1", tool="ask_user", title="Which way?"))
+    view.handle(ev.QuestionAsked(request_id="q", question="Which way?", options=("left", "right")))
+    assert "Which" not in "".join(view.frame((), 20))
+    view.handle(finished(tool="ask_user", title="Which way?", text="The user answered: left", display="left"))
+    assert view.take() == "? Which way?\n\n✓ ask_user\n  left\n"
+
+
+def test_waiting_for_the_person_is_said_and_is_no_working_time() -> None:
+    view = renderer()
+    view.handle(ev.TurnStarted(turn_id="t", text="go"))
+    assert "Esc stops" in "".join(view.frame((), 20)) and "waiting" not in "".join(view.frame((), 20))
+    view.handle(ev.ApprovalRequested(request_id="r", items=()))
+    assert view.frame((), 20) == ["waiting for you  Esc stops"]
+    time.sleep(0.3)
+    view.handle(ev.ApprovalResolved(request_id="r", outcome="cancelled"))
+    assert "waiting" not in "".join(view.frame((), 20))
+    view.handle(ev.QuestionAsked(request_id="q", question="?"))
+    time.sleep(0.3)
+    view.handle(ev.TurnAborted(stop_reason="interrupted"))
+    assert re.search(r"— 0\.[01]s · ", view.take())
+
+
+def test_a_command_shows_what_is_meant_for_a_person() -> None:
+    out = shown(finished(command="ls", exit_code=0, text="a\n[exit code 0, 0.1 s]", display="a"))
+    assert out == "✓ shell ls\n  a\n"
+    assert "from the end" in shown(finished(command="ls", exit_code=0, text="from the end"))
+
+
+def test_a_command_that_goes_on_as_a_job_has_not_failed() -> None:
+    assert shown(finished(command="serve", title="serve", text="x", duration_s=1.0)).startswith(
+        "↷ shell serve  1.0s"
+    )
+    assert shown(finished(tool="grep", title="x")).startswith("✓ ")
+
+
+def test_the_name_of_a_tool_is_said_once() -> None:
+    assert shown(finished(status="failed", tool="ask_user", title="ask_user")) == "✗ ask_user\n"
+    view = renderer()
+    view.handle(ev.ToolCallStarted(call_id="c1", tool="finish", title="finish"))
+    assert "".join(view.frame((), 20)).count("finish") == 1
+
+
+@pytest.mark.parametrize("tool", ["jobs", "web_fetch", "web_search", "recall", "weather__today"])
+def test_results_without_a_display_can_be_seen(tool: str) -> None:
+    view = renderer()
+    view.handle(finished(tool=tool, title="x", text="\n".join(f"line {n}" for n in range(9))))
+    assert view.take() == f"✓ {tool} x\n  line 0\n  line 1\n  … 7 more lines (Ctrl-O shows them)\n"
+    view.expand()
+    assert "line 8" in view.take()
+    view.handle(finished(tool=tool, title="x", text="one\ntwo\nthree\nfour", display="200 · html"))
+    assert "200 · html\n  one\n  two\n  … 2 more lines" in view.take()
+
+
+def test_what_a_file_tool_has_read_is_not_shown() -> None:
+    assert shown(finished(tool="read_file", title="x", text="secret " * 9, display="9 lines")) == (
+        "✓ read_file x\n  9 lines\n"
+    )
+
+
+def test_words_stay_whole() -> None:
+    words = " ".join(f"wonderful{n:02d}" for n in range(40))
+    for event in (
+        finished(status="denied", text=words),
+        finished(status="failed", text=words),
+        ev.OperationCompleted(operation="undo", detail=words),
+        ev.Restored(kind="undo", turns=1, prompt="x", report=ev.RestoreReport(notes=(words[:250],))),
+    ):
+        view = renderer()
+        view.handle(event)
+        view.notice(words)
+        view.expand()
+        rows = view.take().split("\n")
+        assert all(len(row) <= 60 for row in rows), rows
+        assert set(re.findall(r"\w+", " ".join(rows))) >= set(words.split())
+
+
+def test_indented_text_keeps_its_indent() -> None:
+    assert lines.wrapped("    " + "word " * 7 + "word", 24) == ["    word word word word"] * 2
+    assert lines.wrapped("  short\n\nx", 24) == ["  short", "", "x"]
+
+
+@given(text=st.text(max_size=120), width=st.integers(8, 60), rows=st.integers(1, 4))
+@settings(max_examples=150, deadline=None)
+def test_a_box_is_never_left(text: str, width: int, rows: int) -> None:
+    found = lines.boxed(text, width, rows)
+    assert 1 <= len(found) <= rows and all(lines.cells(row) <= width for row in found)
+
+
+@given(
+    text=st.lists(st.text("aé測\u0301 \t", max_size=300), max_size=30),
+    limit=st.integers(2, 12), width=st.integers(60, 100), last=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_folding_keeps_to_its_rows_and_counts_what_is_left_out(
+    text: list[str], limit: int, width: int, last: bool
+) -> None:
+    folded = fold(text, limit, width, last=last)
+    assert sum(max(1, -(-lines.cells(row) // width)) for row in folded.kept) <= limit + 1
+    assert len(folded.kept) + folded.hidden == len(text)
+    if folded.whole:
+        assert list(folded.kept) == text
+    elif folded.kept:
+        assert folded.hidden or any("characters" in row for row in folded.kept)
+
+
+def test_a_long_title_leaves_the_clock_in_sight() -> None:
+    view = renderer()
+    view.handle(ev.ToolCallStarted(call_id="c1", tool="shell", title="echo 測試 " * 40))
+    (row,) = view.frame((), 20)
+    assert row.endswith("0.0s") and "…" in row and lines.cells(row) <= 60
 
 
 def test_live_output_keeps_the_last_five_lines() -> None:
@@ -156,6 +323,13 @@ def test_undo_tells_what_it_left_alone() -> None:
     out = shown(ev.Restored(kind="undo", turns=2, prompt="do it", report=report))
     assert "Took back 2 turns: do it" in out
     assert "a.py" in out and "left alone: b.py: changed since" in out and "note" in out
+
+
+def test_undo_tells_no_counts_it_does_not_know_and_folds_long_lists() -> None:
+    files = tuple(FileChange(f"f{n}.png", "modified") for n in range(15))
+    out = shown(ev.Restored(kind="redo", turns=1, prompt="do it", report=ev.RestoreReport(files)))
+    assert "+0" not in out and "f11.png\n  … and 3 more\n" in out and "f12" not in out
+    assert lines.changes(files) == "15 files"
 
 
 def test_a_plan_is_a_check_list() -> None:

@@ -48,12 +48,36 @@ async def approve(client, s, text):
     client.emit(ev.ApprovalRequested(request_id="r1", items=items), s)
     await client.answers.get()
 
+LONG = "it would write outside of the workspace, where no checkpoint reaches, " * 4
+
+async def edit(client, s, text):
+    command = "cd /work && make the-whole-thing --with-a-flag"
+    diff = "--- a/src/x.py\n+++ b/src/x.py\n@@ -1 +1 @@\n-old\n+new\n"
+    items = (
+        ev.ApprovalItem("c1", "shell", command, command, "command", LONG, "mode ask", "shell(make *)", "{}", ""),
+        ev.ApprovalItem("c2", "edit_file", "src/x.py", diff, "diff", "it changes src/x.py", "mode ask",
+                        "edit(" + "src/deep/" * 12 + "**)", "{}", ""),
+    )
+    for item in items:
+        client.emit(ev.ToolCallRequested(call_id=item.call_id, tool=item.tool, title=item.title, arguments="{}"), s)
+    for request, some in (("r1", items[:1]), ("r2", items[1:])) if text == "each" else (("r1", items),):
+        client.emit(ev.ApprovalRequested(request_id=request, items=some), s)
+        await client.answers.get()
+    client.emit(ev.ToolCallFinished(call_id="c1", tool="shell", title=command, status="ok", text="x", exit_code=0,
+                                    command=command), s)
+    client.emit(ev.ToolCallFinished(call_id="c2", tool="edit_file", title="src/x.py", status="ok", text="Changed",
+                                    display=diff), s)
+
 async def question(client, s, text):
+    client.emit(ev.ToolCallStarted(call_id="q", tool="ask_user", title="Which way?"), s)
     client.emit(ev.QuestionAsked(request_id="q1", question="Which way?", options=("left", "right")), s)
     await client.answers.get()
+    client.emit(ev.ToolCallFinished(call_id="q", tool="ask_user", title="Which way?", status="ok",
+                                    text="The user answered: right", display="right"), s)
 
 async def main():
     client = FakeClient(globals()[SCRIPT], **STATE)
+    client.last_words = ("job 1 was ended: make watch",)
     client.emit(ev.Notice(level="info", text="ready"))
     leaving = await run_repl(client, FakeHost(), Ui(**SETTINGS), history_file=Path(HISTORY), first_input=FIRST)
     with open(LOG, "w", encoding="utf-8") as file:
@@ -306,6 +330,104 @@ def test_a_question_of_the_model(tmp_path: Path) -> None:
         assert term.operations("QuestionAnswer") == [
             {"type": "QuestionAnswer", "request_id": "q1", "text": "right"}
         ]
+
+
+SIZES = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 15)])
+
+
+@SIZES
+def test_what_is_asked_stands_once_and_the_program_says_that_it_waits(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
+    with Session(tmp_path, "edit", columns=columns, rows=rows) as term:
+        term.send("each\r")
+        term.wait("y once")
+        term.wait(r"(?m)^\? Allow shell\?$")
+        flat = re.sub(r"\s+", " ", term.text)
+        assert flat.replace(" ", "").count("make the-whole-thing".replace(" ", "")) == 1
+        assert "waiting for you Esc stops" in flat
+        assert not re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", term.text)
+        assert "[mode ask]" in flat and "what to do instead" in flat
+        term.pump(0.6)
+        term.send("y")
+        term.wait(r"(?m)^\? Allow edit_file\? src/x.py$")
+        term.pump(0.6)
+        term.send("a")
+        term.wait("Esc back")
+        assert "Always allow edit(" + "src/deep/" * 12 + "**)" in re.sub(r"\s+", "", term.text).replace(
+            "Alwaysallowedit", "Always allow edit"
+        )
+        term.send("s")
+        term.wait("1 step")
+        assert term.text.count("+new") == 1
+        term.leave()
+
+
+@SIZES
+def test_a_batch_names_tools_and_keeps_the_keys_in_sight(tmp_path: Path, columns: int, rows: int) -> None:
+    with Session(tmp_path, "edit", columns=columns, rows=rows) as term:
+        term.send("go\r")
+        term.wait("A/N all")
+        assert "2/2 edit_file src/x.py" in term.text and "❯   1/2 shell cd /work" in term.text
+        assert ("…" in term.text) == (columns == 40), "there the reason is longer than its rows"
+        assert "[mode ask]" in term.text
+        term.pump(0.6)
+        term.send("A")
+        term.wait("1 step")
+        term.leave()
+
+
+@SIZES
+def test_a_question_stands_once(tmp_path: Path, columns: int, rows: int) -> None:
+    with Session(tmp_path, "question", columns=columns, rows=rows) as term:
+        term.send("go\r")
+        term.wait("2  right")
+        term.pump(0.6)
+        assert term.text.count("Which way?") == 1 and "waiting for you" in term.text
+        term.send("/quit\r")
+        term.wait("Answer first")
+        term.wait("answer: /quit")
+        term.send("\x7f" * 5)
+        term.send("north\r")
+        term.wait("1 step")
+        assert term.text.count("Which way?") == 1
+        term.leave()
+        assert [op["text"] for op in term.operations("QuestionAnswer")] == ["north"]
+
+
+def test_a_slash_command_at_an_approval_is_no_feedback(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.send("my draft")
+        term.wait("Allow shell")
+        term.pump(0.9)
+        for char in "/undo":
+            term.send(char)
+            term.pump(0.02)
+        term.send("\r")
+        term.wait("Answer first")
+        term.wait("do instead: /undo")
+        term.send("\x1b")
+        term.wait("y once")
+        term.send("n")
+        term.wait("1 step")
+        term.wait("(?m)^> my draft$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert answer["decisions"][0]["feedback"] == ""  # type: ignore[index]
+        assert not term.operations("Undo")
+
+
+@pytest.mark.parametrize("settings", [{}, {"plain": True}])
+def test_last_words_come_before_the_way_back(tmp_path: Path, settings: object) -> None:
+    with Session(tmp_path, "hang", settings=settings, first="go") as term:
+        term.pump(0.3)
+        term.send("/quit\r")
+        assert term.finish() == 0
+        ending = term.text.partition("job 1 was ended: make watch")[2]
+        assert "Resume with: agent resume abc123" in ending
 
 
 def test_ctrl_c_clears_the_line_and_twice_leaves(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Diffs count exactly, apply with patch(1), and cost what the change costs."""
 
+import random
 import subprocess
 import time
 from pathlib import Path
@@ -88,3 +89,14 @@ def test_large_rewrites_are_quick_and_cut(size: int) -> None:
     assert time.monotonic() - begun < 2.0
     assert diff.text.count("\n") <= 2001 and diff.text.endswith("removed\n")
     assert old.count("\n") - diff.removed + diff.added == new.count("\n")
+
+
+@pytest.mark.parametrize("line", ["line {0}\n", "}} {1}\n"])
+def test_changes_far_apart_are_counted_and_shown_one_by_one(line: str) -> None:
+    chance = random.Random(3)
+    old = [line.format(number, chance.randrange(40)) for number in range(6000)]
+    new = [*old[:10], "here\n", *old[11:5500], "there\n", "and there\n", *old[5501:]]
+    diff = unified_diff("".join(old), "".join(new), "f")
+    assert (diff.added, diff.removed, diff.text.count("@@ -")) == (3, 2, 2)
+    assert "+here\n" in diff.text and "+there\n+and there\n" in diff.text
+    assert _applied("".join(old), diff.text) == "".join(new)

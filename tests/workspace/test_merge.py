@@ -42,3 +42,11 @@ def test_apart_changes_are_both_kept(one: str, two: str, middle: str) -> None:
     base = f"one\n{fence}\n{middle}\n{fence}\ntwo\n"
     ours, theirs = base.replace("one\n", f"{one}!\n", 1), base[: -len("two\n")] + f"{two}!\n"
     assert merged(base, ours, theirs) == f"{one}!\n{fence}\n{middle}\n{fence}\n{two}!\n"
+
+
+def test_changes_far_apart_in_a_long_text_are_merged() -> None:
+    base = [f"{number}\n" for number in range(12_000)]
+    ours = [*base[:10], "ours\n", *base[11:11_000], "ours\n", *base[11_001:]]
+    theirs = [*base[:5000], "theirs\n", *base[5001:]]
+    both = merged("".join(base), "".join(ours), "".join(theirs))
+    assert both == "".join([*ours[:5000], "theirs\n", *ours[5001:]])
