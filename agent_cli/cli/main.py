@@ -9,10 +9,8 @@ from ..policy.rules import RuleError
 from ..protocol.stop import USAGE
 from ..store.session_file import StoreError
 from ..store.sessions import NoSession
-from .options import UsageError, parse
+from .options import COMMANDS, UsageError, parse
 
-COMMANDS = frozenset("sessions undo redo replay models permissions config doctor demo".split())
-"""Served by typer."""
 COMPLETION = ("--show-completion", "--install-completion")
 
 

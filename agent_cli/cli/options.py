@@ -12,6 +12,10 @@ from ..protocol.actions import Mode, SandboxLevel
 Kind = Literal["text", "whole", "number", "flag", "list"]
 
 
+COMMANDS = frozenset("sessions undo redo replay models permissions config doctor demo".split())
+"""The sub-commands beside `run` and `resume`, served by typer."""
+
+
 class UsageError(Exception):
     """The command line is wrong; the text says what and what to write instead."""
 
@@ -45,7 +49,9 @@ SHARED: tuple[Option, ...] = (
     Option(("--config",), "text", "A further configuration file."),
     Option(("--set",), "list", "Set a configuration key: key.path=value (repeatable)."),
     Option(("--no-session",), "flag", "Do not save the session."),
-    Option(("--tools",), "text", "Tools or presets to offer, by commas; -NAME leaves one out."),
+    Option(
+        ("--tools",), "text", "Tools to offer: core, read-only, full or names; -NAME leaves one out."
+    ),
     Option(("--system-prompt",), "text", "Use this file as the system prompt."),
     Option(("--append-system-prompt",), "text", "Add this text to the system prompt."),
     Option(("--debug",), "flag", "Write a log and print its path."),
@@ -127,6 +133,8 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
                 raise UsageError(f"{name} needs a value")
             attached = rest.pop(0)
         _store(values, option, attached)
+    if len(positional) > 1 and positional[0] in COMMANDS:
+        raise UsageError(f"options come behind the command: agent {' '.join(positional)} …")
     if len(positional) > 1:
         raise UsageError(f"unexpected {positional[1]!r}; put a prompt of several words in quotes")
     return Chosen(command, values, positional[0] if positional else None)

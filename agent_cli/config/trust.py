@@ -90,16 +90,14 @@ def tool_sources(root: Path) -> dict[str, bytes]:
 def _small_file(file: Path) -> bytes | None:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            small = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_TOOL_BYTES
+            return os.read(descriptor, _MAX_TOOL_BYTES) if small else None
+        finally:
+            os.close(descriptor)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        try:
-            data = opened.read(_MAX_TOOL_BYTES + 1)
-        except OSError:
-            return None
-    return data if len(data) <= _MAX_TOOL_BYTES else None
 
 
 def _read(file: Path) -> bytes:

@@ -9,7 +9,8 @@ submission is told and the event stream ends.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
 
 import msgspec
 
@@ -57,6 +58,8 @@ class Agent:
         self._active: asyncio.Task[None] | None = None
         self._running = ""
         """Id of the submission that the active task belongs to."""
+        self._beside: set[asyncio.Task[None]] = set()
+        """What is done while the loop goes on."""
         self._stop_next = False
         self._closed = False
 
@@ -107,9 +110,9 @@ class Agent:
             error = _died(failure)
         finally:
             active = [self._active] if self._active is not None else []
-            for task in (loop, worker, *active):
+            for task in (loop, worker, *active, *self._beside):
                 task.cancel()
-            await asyncio.gather(loop, worker, *active, return_exceptions=True)
+            await asyncio.gather(loop, worker, *active, *self._beside, return_exceptions=True)
             await self._end(error)
 
     async def _serve(self) -> None:
@@ -135,7 +138,7 @@ class Agent:
                 case ChangeSettings() as change:
                     await self._change(submission, change)
                 case ControlJob() as job:
-                    await self._control(submission, job)
+                    self._aside(self._control(submission, job))
                 case Shutdown():
                     await self._shut_down(submission)
                     return
@@ -193,6 +196,12 @@ class Agent:
             self._waiting.pop(submission.id, None)
             return
         self._settle(submission, True, "")
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that takes a while without holding up the loop."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     async def _control(self, submission: Submission, change: ControlJob) -> None:
         try:

@@ -3,11 +3,15 @@ than what they replace. Apart, since telling accident from intent is a matter of
 
 import re
 from collections import Counter
+from pathlib import PurePath
 
 from .base import ToolError
 
+PROSE_SUFFIXES = frozenset((".md", ".markdown", ".mdx", ".txt", ".rst", ".adoc", ".tex", ".org", ".po"))
 _MARK = r"(?://+|#+|/\*+|<!--|--|;+|%|\*|\{/\*|\"\"\"|''')"
 _DOTS = r"(?:\.\.\.|…)"
+_OPEN = r"[\[(<]?(?:the |all |your )*"
+_CLOSE = r"[\])>.]*[ \t]*(?:\*+/|-->|\*/\})?$"
 _WHAT = (
     r"(?:code|file|function|method|class|implementation|content|component|module|script|imports?|logic|section|body"
     r"|lines?|definitions?|tests?|styles?|rules|fields|props|handlers|routes|cases|text|document)s?"
@@ -16,31 +20,51 @@ _LEFT = (
     r"(?:rest|remaining|remainder|existing|unchanged|unmodified|omitted|same as|previous|other|keep|snip"
     r"|truncated)"
 )
-_STRONG = re.compile(
-    rf"^[ \t]*{_MARK}[ \t]*[\[(<]?{_DOTS}[ \t]*[(\[]?(?:the |all |your )*{_LEFT}\b.*$"
-    rf"|^[ \t]*{_MARK}[ \t]*[\[(<]?(?:the |all |your )*{_LEFT}(?: of)?\b.{{0,40}}{_DOTS}.*$"
-    rf"|^[ \t]*[\[(<]?{_DOTS}[ \t]+[(\[]?(?:the |all |your )*{_LEFT}\b.*$"
-    rf"|^[ \t]*[\[(<]{_DOTS}[ \t]*(?:the )?{_LEFT}\b.*[\])>]$"
-    rf"|^[ \t]*{_DOTS}{_LEFT} of\b.*$"
-    rf"|^[ \t]*{_MARK}[ \t]*[\[(<]?(?:the |all |your )*(?:rest|remainder) of (?:the |this |your )*(?:\w+ )?"
-    rf"{_WHAT}\b.{{0,20}}\b(?:unchanged|here|stays?|remains?|same|as before|omitted|below|above)\b.*$"
-    rf"|^[ \t]*{_MARK}[ \t]*[\[(<]?(?:the |all |your )*(?:remaining|existing|previous|other) (?:\w+ )?{_WHAT}"
-    r" .{0,20}\b(?:unchanged|here|stays?|remains?|same|as before|omitted|goes)\b.*$"
-    rf"|^[ \t]*{_MARK}?[ \t]*[\[(<](?:the )?(?:rest|remainder) of (?:the )?{_WHAT}\b[^\])>]*[\])>]$"
-    rf"|^[ \t]*{_MARK}[ \t]*.{{0,40}}\b(?:omitted|left out|truncated|elided) for (?:brevity|clarity)\b.*$"
-    rf"|^[ \t]*{_MARK}[ \t]*[\[(<]?(?:unchanged|no changes?(?: here)?|same as (?:before|above))[\])>]?[ \t]*"
-    r"(?:\*+/|-->|\*/\})?$",
-    re.IGNORECASE | re.MULTILINE,
+_STAYS = r"\b(?:unchanged|here|stays?|remains?|same|as before|omitted|below|above|goes)\b"
+_ALWAYS = (
+    (rf"{_MARK}[ \t]*[\[(<]?{_DOTS}[ \t]*[(\[]?(?:the |all |your )*{_LEFT}\b.*$", "# ... rest of the file"),
+    (rf"(?!\*|##){_MARK}[ \t]*{_OPEN}{_LEFT}(?: of)?\b.{{0,40}}{_DOTS}.*$", "# other methods ..."),
+    (
+        rf"{_DOTS}[ \t]*[(\[]?(?:the |all |your )*{_LEFT}(?: of)? (?:the )?(?:\w+ )?{_WHAT}\b"
+        rf"(?:{_CLOSE}|.*{_STAYS})",
+        "... rest of the code",
+    ),
+    (rf"{_MARK}[ \t]*{_OPEN}(?:unchanged|no changes?(?: here)?|same as (?:before|above)){_CLOSE}", "// unchanged"),
 )
-_WEAK = re.compile(
-    rf"^[ \t]*{_MARK}[ \t]*(?:{_DOTS}[ \t]*)+(?:\*+/|-->|\*/\}})?$"
-    rf"|^[ \t]*{_MARK}[ \t]*[\[(<]?(?:the )?(?:rest of|remaining|existing|previous) (?:the |this |your )*(?:\w+ )?"
-    rf"{_WHAT}[\])>.:]*[ \t]*(?:\*+/|-->|\*/\}})?$",
-    re.IGNORECASE | re.MULTILINE,
+_EVEN_IN_PROSE = (
+    (rf"[\[(<]{_DOTS}[ \t]*(?:the )?{_LEFT}\b.*[\])>]$", "[... rest of the document ...]"),
+    (
+        rf"{_MARK}?[ \t]*[\[(<](?:the )?(?:rest|remainder) of (?:the )?{_WHAT}\b[^\])>]*[\])>]$",
+        "(rest of the function)",
+    ),
+    (
+        rf"{_MARK}[ \t]*{_OPEN}(?:rest|remainder) of (?:the |this |your )*(?:\w+ )?{_WHAT}\b.{{0,20}}{_STAYS}.*$",
+        "# rest of the code stays the same",
+    ),
+    (
+        rf"{_MARK}[ \t]*{_OPEN}(?:remaining|existing|previous|other) (?:\w+ )?{_WHAT} .{{0,20}}{_STAYS}.*$",
+        "// existing implementation goes here",
+    ),
+    (
+        rf"{_MARK}[ \t]*.{{0,40}}\b(?:omitted|left out|truncated|elided) for (?:brevity|clarity)\b.*$",
+        "# code omitted for brevity",
+    ),
+    (rf"<!--[ \t]*{_DOTS}[ \t]*{_LEFT}\b.*-->$", "<!-- ... remaining items -->"),
 )
-"""Innocent as such; telling when the text becomes shorter too."""
+_WHERE_SHORTER = (
+    (rf"{_MARK}[ \t]*(?:{_DOTS}[ \t]*)+(?:\*+/|-->|\*/\}})?$", "# ..."),
+    (
+        rf"{_MARK}[ \t]*[\[(<]?(?:the )?(?:rest of|remaining|existing|previous) (?:the |this |your )*(?:\w+ )?"
+        rf"{_WHAT}[:]?{_CLOSE}",
+        "# rest of the code",
+    ),
+)
+"""Each: what stands for text left out, after any blanks at the start of a line, and an example. The last are
+innocent as such and telling only when the text becomes shorter too."""
 _MAX_SHARE = 0.3
 _MIN_LOST = 10
+_MAX_SHARE_OF_CHARS = 0.5
+_MIN_LOST_CHARS = 1000
 _DEFINITION = re.compile(
     r"^\s*(?:(?:export|default|public|private|protected|static|async|pub|abstract|final|unsafe|virtual|inline)\s+)*"
     r"(?:def|class|function|fn|func|interface|struct|impl|enum|trait|type|module|namespace|package|message|service"
@@ -49,15 +73,19 @@ _DEFINITION = re.compile(
 _MAX_NAMED = 6
 
 
-def refuse_elision(new: str, old: str, what: str) -> None:
-    """Refuse text in which a line stands for text that was left out.
+def refuse_elision(new: str, old: str, what: str, name: str) -> None:
+    """Refuse text in which a line stands for text that was left out. In prose, which `name` tells by its suffix,
+    only what nobody would write there otherwise counts.
 
     Raises:
         ToolError: `new` has such a line and `old` has not.
     """
-    shorter = _line_count(new) < _line_count(old)
-    for pattern in (_STRONG, _WEAK) if shorter else (_STRONG,):
-        for found in pattern.finditer(new):
+    prose = PurePath(name).suffix.lower() in PROSE_SUFFIXES
+    table = _EVEN_IN_PROSE if prose else (*_ALWAYS, *_EVEN_IN_PROSE)
+    if _line_count(new) < _line_count(old) and not prose:
+        table = (*table, *_WHERE_SHORTER)
+    for pattern, _ in table:
+        for found in re.finditer(rf"^[ \t]*(?:{pattern})", new, re.IGNORECASE | re.MULTILINE):
             line = found.group().strip()
             if line not in old:
                 raise ToolError(
@@ -70,17 +98,22 @@ def refuse_shrinking(before: str, after: str, shown: str) -> None:
     """Refuse a rewrite that brings back much less than it replaces.
 
     Raises:
-        ToolError: more than 30 % of the lines, and ten at least, would be gone; the text names the first.
+        ToolError: more than 30 % of the lines (ten at least) or half of the characters (1000 at least), blanks
+            not counted, would be gone; the text names the first lines.
     """
     old, new = _line_count(before), _line_count(after)
-    if old - new < _MIN_LOST or old - new <= old * _MAX_SHARE or _weight(after) > 0.8 * _weight(before):
+    had, has = _weight(before), _weight(after)
+    fewer = old - new >= _MIN_LOST and old - new > old * _MAX_SHARE and has <= 0.8 * had
+    less = had - has >= _MIN_LOST_CHARS and had - has > had * _MAX_SHARE_OF_CHARS
+    if not fewer and not less:
         return
     gone = _gone(before, after)
     named = [each for each in gone if _DEFINITION.match(each[1])] or gone
     listed = "\n".join(f"{number}\t{line.rstrip()[:120]}" for number, line in named[:_MAX_NAMED])
     more = f"\n… and {len(gone) - len(named[:_MAX_NAMED])} more lines" if len(gone) > _MAX_NAMED else ""
+    size = f"{old} to {new} lines" if fewer else f"{had} to {has} characters"
     raise ToolError(
-        f"This would cut {shown} from {old} to {new} lines (blank ones not counted). Nothing was written. Among"
+        f"This would cut {shown} from {size} (blank ones not counted). Nothing was written. Among"
         f" what would be lost:\n{listed}{more}\nIf that is meant, send it again with may_shrink: true. If not,"
         " give the whole file, or change the part that differs with edit_file."
     )

@@ -11,6 +11,7 @@ from .ripgrep import printable
 _MAX_LINE = 400
 _BEFORE_MATCH = 120
 _MAX_CHARS = 30_000
+_ENDLESS_BYTES = 1_000_000
 _Bytes = bytes
 
 
@@ -60,6 +61,8 @@ class Matches(msgspec.Struct):
     """Lines that match."""
     more: bool = False
     """The bound was reached."""
+    torn: str = ""
+    """The file with a line so long that the output ended in it."""
 
     def render(self, prefix: str) -> list[str]:
         """A heading for each file, then `12: match` and `13- context`."""
@@ -97,6 +100,7 @@ def collect(stdout: bytes, wanted: Callable[[str], bool] | None, limit: int) -> 
                 event = decoder.decode(record)
             except msgspec.DecodeError:
                 matches.more = True
+                matches.torn = path if len(record) > _ENDLESS_BYTES else ""
                 continue
             is_match = event.type == "match"
             if is_match and (matches.count >= limit or room <= 0):

@@ -11,7 +11,10 @@ from .base import ToolError
 
 NO_FILE = "/dev/null"
 _UNIFIED_RANGE = re.compile(r"^@@+ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_HEADERS = ("index ", "similarity index", "dissimilarity index", "old mode", "new mode", "rename ", "new file", "deleted file")
+_HEADERS = (
+    "index ", "similarity index", "dissimilarity index", "old mode", "new mode", "rename ",
+    "new file", "deleted file",
+)  # fmt: skip
 _NOTED = ("rename from", "rename to", "old mode", "new mode", "new file mode", "deleted file mode")
 _BEFORE = re.compile(r"@@|--- \S|\+\+\+ \S|diff --git ")
 """What begins a change where a patch in an envelope has not begun."""
@@ -326,9 +329,7 @@ def _plain_file(lines: _Cursor, headers: dict[str, str]) -> FilePatch:
     if not hunks and "rename from" not in headers:
         raise lines.wrong("`@@ -LINE,COUNT +LINE,COUNT @@`")
     if old == NO_FILE or "new file mode" in headers:
-        return FilePatch(
-            "add", new, start, hunks=tuple(hunks), prefixed=prefixed, executable=_executable(headers)
-        )
+        return FilePatch("add", new, start, hunks=tuple(hunks), prefixed=prefixed, executable=_executable(headers))
     if new == NO_FILE or "deleted file mode" in headers:
         return FilePatch("delete", old, start, hunks=tuple(hunks), prefixed=prefixed)
     target = "" if old == new or new == f"{old}.orig" else new
@@ -394,4 +395,4 @@ def _ends_hunk(lines: _Cursor, body: list[tuple[str, str]], counts: list[int] | 
         return True
     if line in ("-- ", "--") and (complete or not lines.peek(3)):
         return complete
-    return complete and bool(line) and line[0] not in " +-\\"
+    return complete and (line or lines.peek() or " ")[0] not in " +-\\"

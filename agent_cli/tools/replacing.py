@@ -14,12 +14,9 @@ from ..workspace.splice import LineView
 from ..workspace.transfer import changes
 from .base import ToolError
 from .change import Edit, edit_label
+from .losses import PROSE_SUFFIXES
 from .nearest import nearest_region
 
-_MAX_COMPARED = 2000
-_PROSE_SUFFIXES = frozenset(
-    (".md", ".markdown", ".txt", ".rst", ".adoc", ".tex", ".html", ".htm", ".org", ".po", "")
-)
 _MIN_APPLIED_CHARS = 4
 """Characters, blanks aside, that a text must have to be taken for an edit made before."""
 
@@ -70,7 +67,7 @@ def with_edit(text: str, edit: Edit, words: Wording, seek: Seek | None = None) -
         case Missing() as missing:
             if missing.at is None and (line := _stands_alone(view, old, new)):
                 return Edited(text, _already(words.label, line))
-            raise ToolError(_not_found(view, old, missing, words))
+            raise ToolError(_not_found(view, old, new, missing, words))
 
 
 def _edited(view: LineView, found: Match, words: Wording) -> Edited:
@@ -102,18 +99,21 @@ def _made_before(view: LineView, old: str, new: str, found: Match) -> int:
 def _stands_alone(view: LineView, old: str, new: str) -> int:
     """The line at which the new text stands, if it surely is this edit made before; else 0.
 
-    It must stand in one place only, not be what is left of `old` after a deletion, and resemble `old`.
+    It must stand in one place only, bring something that `old` has not, and have a line of `old` beside it.
     """
-    import difflib
-
-    at = view.text.find(new)
     added = sum(len(text.strip()) for _, _, text in changes(old, new))
-    if at < 0 or added < _MIN_APPLIED_CHARS - 1 or len(new.strip()) < _MIN_APPLIED_CHARS:
+    common = set(map(str.strip, old.split("\n"))) & set(map(str.strip, new.split("\n")))
+    if added < _MIN_APPLIED_CHARS - 1 or not any(len(line) >= _MIN_APPLIED_CHARS for line in common):
         return 0
-    if view.text.find(new, at + 1) >= 0 or cuts_a_word(view.text, at, at + len(new)):
+    return _only_line(view, new)
+
+
+def _only_line(view: LineView, new: str) -> int:
+    """The line of the one place at which a text stands; 0 if there is none or another."""
+    at = view.text.find(new)
+    if at < 0 or len(new.strip()) < _MIN_APPLIED_CHARS or view.text.find(new, at + 1) >= 0:
         return 0
-    alike = difflib.SequenceMatcher(None, old[:_MAX_COMPARED], new[:_MAX_COMPARED], autojunk=False).ratio()
-    return view.line_of(at) if alike >= 0.5 else 0
+    return 0 if cuts_a_word(view.text, at, at + len(new)) else view.line_of(at)
 
 
 def _already(label: str, line: int) -> str:
@@ -130,11 +130,15 @@ def _ambiguous(view: LineView, starts: tuple[int, ...], layer: str, words: Wordi
     )
 
 
-def _not_found(view: LineView, old: str, missing: Missing, words: Wording) -> str:
+def _not_found(view: LineView, old: str, new: str, missing: Missing, words: Wording) -> str:
     what, shown = f"{words.label}: {words.what}", words.shown
     if missing.at is not None:
         line = view.line_of(missing.at)
         said = f"{what} stands at line {line} of {shown} only roughly, and {missing.doubt}."
+    elif line := _only_line(view, new):
+        said = (
+            f"{what} does not occur in {shown}; `new` stands at line {line}: if that is it, all is done."
+        )
     else:
         said = f"{what} does not occur in {shown}."
     if missing.skipped:
@@ -146,7 +150,7 @@ def typography_remark(removed: str, added: str, elsewhere: str, name: str) -> st
     """A sentence about quotes and accents that a change brought into source code or lost; mostly empty."""
     notes = []
     fresh = [char for char in sorted(TYPOGRAPHIC.intersection(added).difference(removed)) if char not in elsewhere]
-    if fresh and PurePath(name).suffix.lower() not in _PROSE_SUFFIXES:
+    if fresh and PurePath(name).suffix.lower() not in (*PROSE_SUFFIXES, ".html", ".htm", ""):
         notes.append(f" New in this file: {_named(fresh)}; replace it if that was not meant.")
     gone = [char for char in sorted(set(removed) - set(added)) if not char.isascii()]
     lost = [char for char in gone if added.count(_plain(char)) > removed.count(_plain(char))]
@@ -183,11 +187,19 @@ def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> Edited:
             # Several edits of one call are often all written against the file as it was read.
             both = _beside_the_others(text, now, edit, words)
             if both is None:
-                raise error
+                raise _after_others(error, number, now != text) from error
             made = Edited(both)
         now, near = made.text, near or made.near
         notes.append(made.note)
     return Edited(now, "".join(notes), near)
+
+
+def _after_others(error: ToolError, number: int, changed: bool) -> ToolError:
+    """The error, with a word on the text it speaks of where edits before have changed that."""
+    if not changed:
+        return error
+    before = "edit 1" if number == 2 else f"edits 1 to {number - 1}"
+    return ToolError(f"{error}\n(Lines are as they would be after {before}, of which nothing was written.)")
 
 
 def _beside_the_others(text: str, now: str, edit: Edit, words: Wording) -> str | None:

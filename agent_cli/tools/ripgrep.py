@@ -18,6 +18,7 @@ from ..sandbox.process import Completed, OverdueError, ProcessError
 from ..workspace.agentignore import AgentIgnore
 from ..workspace.paths import Resolved
 from .base import ToolContext, ToolError, locate
+from .output import counted
 
 TIMEOUT_S = 30.0
 MAX_OUTPUT_BYTES = 8_000_000
@@ -191,7 +192,8 @@ def skipped_note(found: Found, place: Place) -> list[str]:
         names = [printable(place.prefix + name) for name in found.skipped[:_MAX_NAMED]]
         more = len(found.skipped) - len(names)
         rest = f" and {more} more" if more else ""
-        notes.append(f"[{len(found.skipped)} ignored files or folders skipped: {', '.join(names)}{rest}]")
+        what = counted(len(found.skipped), "ignored file or folder", "ignored files or folders")
+        notes.append(f"[{what} skipped: {', '.join(names)}{rest}]")
     return notes
 
 

@@ -54,17 +54,22 @@ class Grep:
         if not params.pattern:
             raise ToolError("The pattern is empty.")
         place = search_place(context, params.path)
-        wanted = _Shown(context, place, _matcher(params.glob) if params.glob else None)
+        glob = _inside(params.glob, place)
+        wanted = _Shown(context, place, _matcher(glob) if glob else None)
         limit = min(max(1, params.limit), _MAX_LIMIT)
-        only = globs.ignore_file(params.glob) if params.glob and place.argument == "." else ""
+        only = globs.ignore_file(glob) if glob and place.argument == "." else ""
         found = await ripgrep(context, place, *_arguments(params, limit), only=only)
         if params.files_only:
             names = sorted(_names(found, wanted), key=by_path)
-            outcome = _files_outcome(
-                [place.prefix + name for name in names], limit, found, place, "files have matches"
-            )
+            count = len(names)
+            outcome = _files_outcome([place.prefix + name for name in names], limit, found, place, " with matches")
         else:
-            outcome = _matches_outcome(collect(found.stdout, wanted, limit), found, place, limit)
+            matches = collect(found.stdout, wanted, limit)
+            count = matches.count
+            outcome = _matches_outcome(matches, found, place, limit)
+        if not count and not params.pattern.isascii():
+            note = "[Text in other encodings than UTF-8 and UTF-16 cannot match letters outside of ASCII]"
+            outcome = msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
         return wanted.told(outcome)
 
 
@@ -122,6 +127,8 @@ def _matches_outcome(matches: Matches, found: Found, place: Place, limit: int) -
         lines.append("[No matches]")
     else:
         lines.append(f"[{counted(count, 'match', 'matches')} in {counted(files, 'file')}]")
+    if matches.torn:
+        lines.append(f"[A matching line of {printable(place.prefix + matches.torn)} is too long to be shown]")
     lines += _errors_note(found) + skipped_note(found, place)
     least = "at least " if matches.more or found.cut else ""
     display = f"{least}{counted(count, 'match', 'matches')} in {counted(files, 'file')}"
@@ -156,26 +163,42 @@ class Glob:
         place = search_place(context, params.path)
         if place.argument != ".":
             raise ToolError(f"{place.where.shown} is a file; `path` must be a folder")
-        pattern = params.pattern.strip().removeprefix(f"{place.folder}/")
+        pattern = _inside(params.pattern.strip(), place)
         if not pattern:
             raise ToolError("The pattern is empty.")
         wanted = _matcher(pattern)
         found = await ripgrep(context, place, "--files", "--null", only=globs.ignore_file(pattern))
         limit = min(max(1, params.limit), _MAX_LIMIT)
         names = await asyncio.to_thread(_newest_open, _names(found, wanted), place, context, limit)
-        return _files_outcome(names, limit, found, place, "files, newest first")
+        outcome = _files_outcome(names, limit, found, place, ", newest first")
+        if names or not pattern.startswith("/"):
+            return outcome
+        note = f"[Patterns begin at {printable(str(place.folder))}; to look elsewhere, name that folder in `path`]"
+        return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
+
+
+def _inside(pattern: str, place: Place) -> str:
+    """A pattern relative to the folder searched.
+
+    Raises:
+        ToolError: it leads out of the folder.
+    """
+    if ".." in pattern.split("/"):
+        raise ToolError(f"The pattern {pattern!r} leaves the folder searched; name another one in `path`.")
+    return pattern.removeprefix(f"{place.folder}/")
 
 
 def _files_outcome(names: list[str], limit: int, found: Found, place: Place, what: str) -> ToolOutcome:
-    """A list of files; `names` may be longer than `limit`."""
+    """A list of files, `what` is said of them; `names` may be longer than `limit`."""
     lines = [printable(name) for name in names[:limit]]
     if len(names) > limit or found.cut:
         total = f"{len(names)} or more" if found.cut else str(len(names))
-        lines.append(f"[{len(lines)} of {total} {what}. Narrow the pattern or path, or raise limit]")
+        lines.append(f"[{len(lines)} of {total} files{what}. Narrow the pattern or path, or raise limit]")
     else:
-        lines.append(f"[{len(names)} {what}]" if names else "[No files found]")
+        lines.append(f"[{counted(len(names), 'file')}{what}]" if names else "[No files found]")
     lines += _errors_note(found) + skipped_note(found, place)
-    return ToolOutcome(text="\n".join(lines), display=f"{len(names)}{' or more' if found.cut else ''} files")
+    least = "at least " if found.cut else ""
+    return ToolOutcome(text="\n".join(lines), display=f"{least}{counted(len(names), 'file')}")
 
 
 def _names(found: Found, wanted: Callable[[str], bool] | None) -> list[str]:
@@ -220,4 +243,5 @@ def _read_action(path: str, context: ToolContext) -> tuple[Action, ...]:
 def _errors_note(found: Found) -> list[str]:
     if not found.errors:
         return []
-    return [f"[{len(found.errors)} files or folders could not be read, the first: {printable(found.errors[0])}]"]
+    what = counted(len(found.errors), "file or folder", "files or folders")
+    return [f"[{what} could not be read, the first: {printable(found.errors[0])}]"]

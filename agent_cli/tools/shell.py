@@ -67,7 +67,7 @@ class Shell:
         finally:
             log.close()
         lost = context.shell.adopt(report) if ended and report != _NO_REPORT else ""
-        person = [*moved, *_end(running, job, time.monotonic() - begun), *_news(job, ended, context)]
+        person = [*moved, *_end(running, job, ended, time.monotonic() - begun), *_news(job, ended, context)]
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
         model = [*person, *_place(context, lost, ended)]
@@ -75,9 +75,9 @@ class Shell:
         return ToolOutcome(
             text="\n".join([output, *(f"[{note}]" for note in model)]),
             display="\n".join([output, *(f"[{note}]" for note in person[len(moved) + 1 :])]),
-            ok=running.exit_code == 0 or job is not None,
+            ok=(ended and running.exit_code == 0) or (job is not None and not ended),
             command=params.command,
-            exit_code=running.exit_code,
+            exit_code=running.exit_code if ended else None,
             job=job.id if job is not None else "",
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
         )
@@ -145,11 +145,11 @@ async def _job(command: str, running: Running, log: OutputLog, begun: float, con
     return None
 
 
-def _end(running: Running, job: Job | None, took_s: float) -> Iterator[str]:
+def _end(running: Running, job: Job | None, ended: bool, took_s: float) -> Iterator[str]:
     """How it ended."""
     if running.lost:
         yield "it was killed together with what watches over commands: its exit code is unknown"
-    elif running.exit_code is not None:
+    elif ended:
         yield f"exit code {running.exit_code}, {took_s:.1f} s"
     elif job is None:
         yield f"stopped after {took_s:.1f} s: {MAX_RUNNING} jobs are running already"

@@ -96,13 +96,14 @@ class ApprovalDialog:
         self._guard = _Guard(now)
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """The question, the reason, the rule that asks, and the keys, all within `width` columns. Of a batch
-        as many calls are listed as `rows` leave room for."""
+        """The question, the reason, the rule that asks, and the keys, all within `width` columns; or the rule
+        about to be saved. Of a batch as many calls are listed as `rows` leave room for."""
         item = self._items[self._at]
         head, *rest = lines.boxed(self._question(item), width - 2, 2)
         out = [f"{theme.paint('warning', '?')} {theme.paint('strong', head)}"]
         out += [theme.paint("strong", f"  {row}") for row in rest]
-        out += [theme.paint("muted", f"  {row}") for row in _reason(item, width - 2)]
+        if self._rule is None:
+            out += [theme.paint("muted", f"  {row}") for row in _reason(item, width - 2)]
         out += [f"  {row}" for row in self._choice(item, width - 2)]
         if len(self._items) > 1:
             out = [self._row(at, theme, width) for at in self._window(rows - len(out))] + out
@@ -112,7 +113,7 @@ class ApprovalDialog:
         """The keys that mean something now."""
         if self._rule is not None:
             keys = ["s this session", "p this project", "u everywhere", "e edit the rule", "Esc back"]
-            return [*lines.boxed(f"Always allow {self._rule}", width, 5), *lines.listed(keys, width)]
+            return [*lines.boxed(f"Always allow {self._rule}", width, 8), *lines.listed(keys, width)]
         if self.entry is not None:
             return []
         keys = ["y once"]

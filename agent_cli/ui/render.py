@@ -18,10 +18,9 @@ from ..protocol.client import Snapshot
 from ..protocol.sanitize import Sanitizer, clean
 from ..protocol.stop import StopReason
 from ..protocol.usage import Totals
-from . import lines
+from . import lines, results
 from .live import Live, RunningCall
 from .markdown_stream import Blocks, MarkdownStream, PlainBlocks
-from .results import shown
 from .theme import Theme
 
 Kind = Literal["", "answer", "reasoning", "tool", "other"]
@@ -321,7 +320,7 @@ class Renderer:
             event = msgspec.structs.replace(event, title="")  # the question stands above
         self._print("tool", [lines.tool_line(event, self._theme, self._width())])
         previewed = self._previewed.pop(event.call_id, "")
-        printed, whole = shown(event, previewed, self._theme, self._width(), self._hint)
+        printed, whole = results.shown(event, previewed, self._theme, self._width(), self._hint)
         if whole:
             self._folded.append(whole)
         if printed:

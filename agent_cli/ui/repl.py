@@ -302,7 +302,7 @@ class Repl:
     def _settle(self, said: str) -> None:
         """After a dialog has moved on: print what it said, submit what it decided."""
         if said:
-            self.say(said)
+            self.say(said, wrap=False)
         if self.dialog and self.dialog.answer:
             self._submit(self.dialog.answer)
             self._answered(self.dialog.request_id)
@@ -322,7 +322,7 @@ class Repl:
 
     async def _run_command(self, command: str) -> None:
         """The user's own command; its colours are kept, its terminal control is not."""
-        self.say(self.theme.paint("prompt", "! ") + lines.one_line(command, 500))
+        self.say(self.theme.paint("prompt", "! ") + lines.one_line(command, 500), wrap=False)
         sanitizer, partial = Sanitizer(keep_sgr=self.theme.colour), ""
 
         def emit(text: str, final: bool = False) -> None:

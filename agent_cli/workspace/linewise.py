@@ -104,6 +104,8 @@ class Place(msgspec.Struct, frozen=True):
     """The change there; None where it cannot be said for sure how it would look."""
     why: str = ""
     """Why there are no pieces."""
+    deeper: bool = False
+    """Whether the passage stands there word for word, but less deep than the lines it is a part of."""
 
 
 def same_lines(there: Lines, keys: list[str], wanted: list[str], limit: int) -> list[int]:

@@ -10,6 +10,7 @@ import msgspec
 
 from . import linewise
 from .folding import Fold, Folded, escapes, line_end_blanks, typography
+from .indents import indent_of
 from .linewise import Lines, Passage, Place, passage
 from .splice import Piece
 from .transfer import carried, changes
@@ -19,7 +20,10 @@ MAX_LAX_CHARS = 5_000_000
 MAX_PLACES = 10
 _MAX_PASSAGE_LINES = 2000
 _MAX_NEAR_LINES = 400
+_MAX_DRIFT = 20
+"""Lines by which a line number written into a passage may be off."""
 _NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
+_UNINDENTED = "its line is indented, so that it is not clear how deep the new lines belong; indent both texts"
 _AMID_ESCAPES = re.compile(r"""[\n\t\\"'`]""")
 
 
@@ -87,11 +91,17 @@ class Search:
 
     @cached_property
     def tidy(self) -> "Search":
-        """The same without blanks at line ends, if `old` was written with such."""
+        """The same without blanks at line ends, if `old` was written with such. What is new keeps them, for they
+        may be meant there, unless all lines were written so."""
         old = line_end_blanks(self.old).text
         if old == self.old:
             return self
-        return Search(self.text, old, line_end_blanks(self.new).text, self.whole_lines, self.most)
+        kept = set(self.old.split("\n"))
+        lines = self.new.split("\n")
+        if all(line[-1] in " \t" for line in (*kept, *lines) if line.strip()):
+            kept.update(lines)
+        new = "\n".join(line.rstrip(" \t") if line in kept else line for line in lines)
+        return Search(self.text, old, new, self.whole_lines, self.most)
 
 
 Layer = Callable[[Search], list[Place]]
@@ -137,6 +147,8 @@ def _match(name: str, places: list[Place]) -> Match | Missing:
         if place.pieces is None:
             return Missing(place.why, place.start)
         pieces += place.pieces
+    if any(place.deeper for place in places):
+        name = name or INDENTED
     return Match(name, tuple((place.start, place.end) for place in places), tuple(pieces))
 
 
@@ -156,9 +168,33 @@ def _exact(search: Search) -> list[Place]:
         if not search.whole_lines or _is_whole(search.text, start, end):
             if pieces is None:
                 pieces = changes(search.old, search.new, fine=False)
-            moved = tuple((start + first, start + last, new) for first, last, new in pieces)
-            places.append(Place(start, end, moved))
+            places.append(_exact_place(search, start, pieces))
     return places
+
+
+def _exact_place(search: Search, start: int, pieces: list[Piece]) -> Place:
+    moved = tuple((start + first, start + last, new) for first, last, new in pieces)
+    return _indented(search, Place(start, start + len(search.old), moved))
+
+
+def _indented(search: Search, place: Place) -> Place:
+    """The place; where it begins amid the indentation of a line, the change is made in whole lines instead, for
+    what is new would stand at another depth than what is there."""
+    lead = search.text[search.text.rfind("\n", 0, place.start) + 1 : place.start]
+    if not lead or lead.strip(" \t") or not _is_whole(search.text, place.start - len(lead), place.end):
+        return place
+    old, new = search.old.removesuffix("\n"), search.new.removesuffix("\n")
+    if "\n" not in old + new and new and indent_of(old) == indent_of(new):
+        return place
+    if old and not indent_of(old):
+        if new and all(line.startswith(lead) for line in new.split("\n")[1:] if line.strip()):
+            return place
+        if new and "\n" not in old:
+            return Place(place.start, place.end, None, _UNINDENTED)
+    first = search.there.number_at(place.start) - 1
+    at = list(range(first, first + len(search.passage.old)))
+    found = linewise.placed(search.there, search.passage, at, [True] * len(at))
+    return msgspec.structs.replace(found, deeper=True)
 
 
 def _all_starts(text: str, wanted: str, most: int) -> list[int]:
@@ -172,22 +208,36 @@ def _all_starts(text: str, wanted: str, most: int) -> list[int]:
 
 
 def _file_ends(search: Search) -> list[Place]:
-    """A mark at the start, or a line end behind the last line, that is not in the text."""
+    """A mark at the start, or a line end behind the last line, that is not in the text: there and nowhere else."""
+    text = search.text
     old, new = search.old.removeprefix("\ufeff"), search.new.removeprefix("\ufeff")
-    if old.endswith("\n") and not search.text.endswith("\n") and search.text.endswith(old[:-1]):
+    marked = old != search.old
+    unended = old.endswith("\n") and not text.endswith("\n") and text.endswith(old[:-1])
+    if unended:
         old, new = old[:-1], new.removesuffix("\n")
-    return _exact(Search(search.text, old, new, search.whole_lines)) if old != search.old else []
+    start = 0 if marked else len(text) - len(old)
+    end = start + len(old)
+    there = bool(old) and (marked or unended) and text.startswith(old, start)
+    if not there or (unended and end < len(text)) or cuts_a_word(text, start, end):
+        return []
+    if search.whole_lines and not _is_whole(text, start, end):
+        return []
+    return [_exact_place(Search(text, old, new), start, changes(old, new, fine=False))]
 
 
 def _numbered(search: Search) -> list[Place]:
-    """Lines written with the numbers before them that reading shows."""
+    """Whole lines written with the numbers before them that reading shows, and standing about there."""
     lines = passage(search.old, "").old
-    numbers = [found.group(1) for line in lines if (found := _NUMBERED.match(line))]
-    if len(numbers) != len(lines) or [int(number) - int(numbers[0]) for number in numbers] != list(
-        range(len(lines))
-    ):
+    numbers = [int(found.group(1)) for line in lines if (found := _NUMBERED.match(line))]
+    if len(numbers) != len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
         return []
-    return _exact(Search(search.text, _NUMBERED.sub("", search.old), _NUMBERED.sub("", search.new)))
+    old, new = (_NUMBERED.sub("", text) for text in (search.old, search.new))
+    places = _exact(Search(search.text, old, new, True, search.most))
+    return (
+        [place for place in places if abs(search.there.number_at(place.start) - numbers[0]) <= _MAX_DRIFT]
+        if len(places) == 1
+        else places
+    )
 
 
 def _folding(fold: Fold) -> Layer:
@@ -212,7 +262,8 @@ def _folded_places(search: Search, there: Folded, fold: Fold) -> list[Place]:
         pieces = carried(search.old, search.new, there, at, fold)
         if pieces is None:
             pieces = [(start, end, search.new)]
-        places.append(Place(start, end, tuple(pieces)))
+        place = Place(start, end, tuple(pieces))
+        places.append(place if fold is escapes else _indented(search, place))
     return places
 
 
@@ -283,12 +334,13 @@ def _is_word(char: str) -> bool:
 
 
 NEAR = "nearly"
+INDENTED = "but for indentation"
 LAYERS: tuple[tuple[str, Layer], ...] = (
     ("", _exact),
     ("but for the very start or end of the file", _file_ends),
     ("but for the line numbers written into it", _numbered),
     ("but for blanks at line ends", _folding(line_end_blanks)),
-    ("but for indentation", _by_lines(linewise.by_stripped)),
+    (INDENTED, _by_lines(linewise.by_stripped)),
     ("but for quotes, dashes, special spaces or accents", _typographic),
     ("but for indentation and typography", _by_lines(linewise.by_folded)),
     ("but for escapes written twice", _escaped_twice),

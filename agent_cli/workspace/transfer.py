@@ -57,8 +57,10 @@ def carried(old: str, new: str, there: Folded, at: int, fold: Fold) -> list[Piec
         left, right = there.start(at + first), there.end(at + last)
         if left is None or right is None:
             return None
-        if right < left:  # an insertion beside blanks at a line end: new lines go behind them
-            right = left = left if text.startswith("\n") else right
+        if right < left:  # an insertion beside blanks at a line end: new lines go behind them, blanks instead
+            before, behind = right, left
+            left = behind if text.startswith("\n") else before
+            right = behind if text.endswith((" ", "\t")) else left
         pieces.append((left, right, text))
     return pieces
 

@@ -1,6 +1,7 @@
 """A project's own file comes from whoever wrote the repository: it counts only after the user's yes to this
 very content, and even then it can only tighten."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import msgspec
 import pytest
 
 from agent_cli.config.layer import ConfigError, Layer
+from agent_cli.config.project import tightened
 from agent_cli.config.schema import Config
-from agent_cli.config.trust import Trust
+from agent_cli.config.trust import Trust, tool_sources
 
 from .layers import from_project, loaded, written
 
@@ -169,3 +171,39 @@ def _leaves(values: Any, prefix: str = "") -> list[tuple[str, Any]]:
     if not isinstance(values, dict) or not values:
         return [(prefix.rstrip("."), values)] if prefix else []
     return [pair for key, value in values.items() for pair in _leaves(value, f"{prefix}{key}.")]
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "kept"),
+    [
+        ([], ["shell", "grep"], True),
+        ([], ["-shell"], True),
+        (["shell", "grep"], ["grep"], True),
+        (["grep"], ["shell"], False),
+        (["core", "-shell"], ["core"], False),
+        (["-shell"], ["shell"], False),
+        (["grep", "shell"], ["-shell"], False),
+        (["grep"], ["full"], False),
+        (["-shell"], ["grep"], True),
+        ([], [], False),
+    ],
+)
+def test_a_project_may_choose_among_the_tools_there_are_and_never_more(
+    before: list[str], value: list[str], kept: bool
+) -> None:
+    config = msgspec.convert({"tools": {"enabled": before}}, Config)
+    found = tightened(Layer("p", {"tools": {"enabled": value}}, {}), config)
+    assert (not found.ignored) is kept
+
+
+def test_nothing_a_repository_puts_among_its_tools_keeps_the_program_from_starting(tmp_path: Path) -> None:
+    folder = tmp_path / ".agent" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "good.py").write_bytes(b"TOOLS = []")
+    (folder / "_part.py").write_bytes(b"")
+    (folder / "zero.py").symlink_to("/dev/zero")
+    (folder / "gone.py").symlink_to("nowhere")
+    (folder / "folder.py").mkdir()
+    (folder / "large.py").write_bytes(b"#" * 2_000_000)
+    os.mkfifo(folder / "pipe.py")
+    assert tool_sources(tmp_path) == {".agent/tools/good.py": b"TOOLS = []"}

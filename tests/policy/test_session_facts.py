@@ -64,3 +64,31 @@ def test_a_closed_path_is_denied_to_every_tool(mode: Mode) -> None:
         verdict = authorize(action, closed)
         assert isinstance(verdict, Deny) and verdict.rule == ".agentignore:3", action
     assert isinstance(authorize(ReadPath(f"{ROOT}/a", "a"), closed), Allow)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "XDG_CONFIG_HOME", "PYTHONUSERBASE", "RIPGREP_CONFIG_PATH", "JDK_JAVA_OPTIONS", "RUSTUP_TOOLCHAIN", "GOTOOLCHAIN",
+        "npm_config_node_options", "PYTHONPYCACHEPREFIX", "LESSOPEN", "NODE_OPTIONS", "CDPATH", "MANPAGER",
+    ],
+)  # fmt: skip
+def test_settings_that_readers_heed_make_them_ask(name: str) -> None:
+    assert isinstance(authorize(command("git diff", altered=(name,)), policy()), Ask)
+
+
+@pytest.mark.parametrize(
+    "name", ["NODE_ENV", "DATABASE_URL", "DEBUG", "RUST_LOG", "LANG", "VIRTUAL_ENV", "PS1", "CI"]
+)
+def test_settings_of_the_users_own_programs_change_nothing(name: str) -> None:
+    assert isinstance(authorize(command("git diff", altered=(name,)), policy()), Allow)
+
+
+def test_a_rule_does_not_cover_a_function_of_that_name() -> None:
+    allowed = policy("allow shell(make test)")
+    plain = command("make test")
+    assert isinstance(authorize(plain, allowed), Allow)
+    for functions in (("make",), ("*",)):
+        assert isinstance(authorize(msgspec.structs.replace(plain, functions=functions), allowed), Ask)
+    assert isinstance(authorize(msgspec.structs.replace(plain, altered=("LD_PRELOAD",)), allowed), Ask)
+    assert isinstance(authorize(msgspec.structs.replace(plain, functions=("other",)), allowed), Allow)

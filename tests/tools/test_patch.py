@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.protocol.actions import WritePath
+from agent_cli.protocol.actions import ReadPath, WritePath
 from agent_cli.protocol.messages import FileChange
 from agent_cli.sandbox.process import ProcessRunner
 from agent_cli.tools.base import ToolContext, ToolError, ToolOutcome
@@ -19,6 +19,8 @@ from agent_cli.tools.patch import ApplyPatch, PatchParams
 from agent_cli.tools.patch_format import parse
 from agent_cli.workspace.files import content_hash
 from agent_cli.workspace.paths import Workspace
+
+from .calls import call
 
 TOOL = ApplyPatch()
 
@@ -55,6 +57,7 @@ async def test_several_files_are_changed_at_once(context: ToolContext, root: Pat
     (root / "old.txt").write_bytes(b"gone\n")
     (root / "moved.sh").write_bytes(b"#!/bin/sh\necho a\r\n")
     os.chmod(root / "moved.sh", 0o755)
+    await call(context, "read_file", path="old.txt")
     patch = envelope(
         "*** Update File: a.py", "@@ def two():", "-    return 1", "+    return 2",
         "*** Add File: new/b.txt", "+x", "+", "+y",
@@ -82,8 +85,10 @@ async def test_several_files_are_changed_at_once(context: ToolContext, root: Pat
 
 async def test_every_path_is_declared(context: ToolContext, root: Path) -> None:
     patch = envelope("*** Update File: a", "*** Move to: b", "@@", "-x", "+y", "*** Delete File: c")
-    paths = [action.path for action in TOOL.actions(PatchParams(patch), context) if isinstance(action, WritePath)]
-    assert paths == [str(root / name) for name in "abc"]
+    assert TOOL.actions(PatchParams(patch), context) == (
+        *(WritePath(str(root / name), name) for name in "abc"),
+        *(ReadPath(str(root / name), name) for name in "ac"),
+    )
 
 
 async def test_a_failing_file_leaves_the_others_alone(context: ToolContext, root: Path) -> None:
@@ -103,12 +108,15 @@ async def test_a_later_write_that_fails_is_rolled_back(context: ToolContext, roo
     (root / "locked").mkdir()
     (root / "locked" / "b").write_bytes(b"1\n")
     os.chmod(root / "locked" / "b", 0o444)
+    await call(context, "read_file", path="gone")
     steps = ["*** Update File: a", "@@", "-1", "+2", "*** Add File: c", "+c", "*** Delete File: gone"]
     patch = envelope(*steps, "*** Add File: a/impossible", "+x")
     said = await refused(context, patch)
     assert "Nothing was changed" in said
+    steps = [*steps, "*** Add File: new/deep/d", "+d"]
     patch = envelope(*steps, "*** Update File: locked/b", "@@", "-1", "+2")
     assert "write-protected. Nothing was changed." in await refused(context, patch)
+    assert not (root / "new").exists(), "folders that were made for it are gone too"
 
 
 async def test_crlf_mixed_indentation_and_quotes_are_met_as_in_edits(context: ToolContext, root: Path) -> None:
@@ -261,6 +269,7 @@ def test_what_is_no_patch_is_told_by_line(patch: str, said: str) -> None:
 
 async def test_senseless_patches_are_refused(context: ToolContext, root: Path) -> None:
     (root / "f").write_bytes(b"a\n")
+    await call(context, "read_file", path="f")
     assert "exists already" in await refused(context, envelope("*** Add File: f", "+x"))
     twice = envelope("*** Update File: f", "@@", "-a", "+b", "*** Delete File: f")
     assert "changes f twice (line 6)" in await refused(context, twice)
@@ -279,6 +288,128 @@ async def test_a_patch_made_before_says_so(context: ToolContext, root: Path) -> 
     patch = envelope("*** Update File: f", "@@", " first line", "-second thing", "+second line")
     outcome = await apply(context, patch)
     assert "already applied" in outcome.text and not outcome.changes
+
+
+async def test_a_link_is_deleted_and_not_what_it_leads_to(context: ToolContext, root: Path) -> None:
+    (root / "AGENTS.md").write_bytes(b"real\n")
+    os.symlink("AGENTS.md", root / "CLAUDE.md")
+    patch = PatchParams(envelope("*** Delete File: CLAUDE.md"))
+    assert WritePath(str(root / "CLAUDE.md"), "CLAUDE.md") in TOOL.actions(patch, context)
+    said = await refused(context, envelope("*** Update File: CLAUDE.md", "*** Move to: B.md"))
+    assert "symbolic link to AGENTS.md" in said
+    outcome = await apply(context, patch.patch)
+    assert outcome.changes == (FileChange("CLAUDE.md", "deleted", 0, 1),)
+    assert os.listdir(root) == ["AGENTS.md"] and (root / "AGENTS.md").read_bytes() == b"real\n"
+
+
+async def test_a_deleted_link_is_put_back_when_a_later_write_fails(context: ToolContext, root: Path) -> None:
+    os.symlink("nowhere", root / "link")
+    (root / "f").write_bytes(b"1\n")
+    os.chmod(root / "f", 0o444)
+    await refused(context, envelope("*** Delete File: link", "*** Update File: f", "@@", "-1", "+2"))
+    assert os.readlink(root / "link") == "nowhere"
+
+
+async def test_fences_among_the_context_end_nothing(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"intro\nold\n```bash\nmake\n```\nend\n")
+    body = " intro\n-old\n+new\n ```bash\n-make\n+make all\n ```\n end\n"
+    await apply(context, f"```diff\n--- a/f\n+++ b/f\n@@ -1,6 +1,6 @@\n{body}```\n")
+    assert (root / "f").read_bytes() == b"intro\nnew\n```bash\nmake all\n```\nend\n"
+
+
+_HUNK = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+A\n b\n"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        envelope("*** Update File: f", "@@", "-a", "+A") + "--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
+        _HUNK + envelope("*** Update File: g", "@@", "-a", "+A"),
+        envelope("*** Update File: f", "@@", "-a", "+A") + "*** Update File: g\n-a\n+b\n",
+        f"{_HUNK}...\n c\n-d\n+D\n",
+        f"{_HUNK}and then\n-d\n+D\n",
+        f"{_HUNK}Index: g\n===\n*** g\n-a\n+b\n",
+    ],
+)
+async def test_lines_that_belong_to_no_change_are_refused(context: ToolContext, root: Path, patch: str) -> None:
+    for name in "fg":
+        (root / name).write_bytes(b"a\nb\nc\nd\n")
+    assert "The patch cannot be read at line" in await refused(context, patch)
+
+
+@pytest.mark.parametrize("behind", ["\nThat is all.\n", "```\n", "-- \n2.43.0\n\n"])
+async def test_words_around_a_patch_do_no_harm(context: ToolContext, root: Path, behind: str) -> None:
+    for patch in (_HUNK, envelope("*** Update File: f", "@@", "-a", "+A")):
+        (root / "f").write_bytes(b"a\nb\n")
+        await apply(context, f"Here it is:\n\n{patch}{behind}")
+        assert (root / "f").read_bytes() == b"A\nb\n"
+
+
+async def test_every_envelope_is_read(context: ToolContext, root: Path) -> None:
+    for name in "fg":
+        (root / name).write_bytes(b"a\n")
+    patches = [envelope(f"*** Update File: {name}", "@@", "-a", "+b") for name in "fg"]
+    await apply(context, "\nand\n".join(patches))
+    assert state(root) == {"f": b"b\n", "g": b"b\n"}
+
+
+async def test_what_git_can_say_and_a_patch_cannot_do_is_refused(context: ToolContext, root: Path) -> None:
+    (root / "x").write_bytes(b"a\nb\n")
+    copy = (
+        "diff --git a/x b/y\nsimilarity index 80%\ncopy from x\ncopy to y\n--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+A\n"
+    )
+    assert "a copy cannot be applied" in await refused(context, copy)
+    link = "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+x\n"
+    assert "links and submodules" in await refused(context, link)
+
+
+async def test_an_empty_new_file_is_a_creation(context: ToolContext, root: Path) -> None:
+    outcome = await apply(context, envelope("*** Add File: pkg/__init__.py"))
+    assert outcome.changes == (FileChange("pkg/__init__.py", "created", 0, 0),)
+    assert (
+        outcome.text == "Created pkg/__init__.py: 0 lines added, 0 removed."
+        and state(root)["pkg/__init__.py"] == b""
+    )
+
+
+async def test_a_delete_without_its_lines_needs_a_read_of_the_present_content(
+    context: ToolContext, root: Path
+) -> None:
+    (root / "f").write_bytes(b"a\n")
+    patch = envelope("*** Delete File: f")
+    assert "you have not read it" in await refused(context, patch)
+    await call(context, "read_file", path="f")
+    (root / "f").write_bytes(b"the work of others\n")
+    assert "it has changed since you read it" in await refused(context, patch)
+    await call(context, "read_file", path="f")
+    await apply(context, patch)
+    assert state(root) == {}
+
+
+async def test_modes_git_names_are_set(context: ToolContext, root: Path) -> None:
+    (root / "old").write_bytes(b"a\n")
+    (root / "both").write_bytes(b"a\n")
+    os.chmod(root / "both", 0o640)
+    patch = (
+        "diff --git a/new b/new\nnew file mode 100755\n--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+x\n"
+        "diff --git a/old b/old\nold mode 100644\nnew mode 100755\n"
+        "diff --git a/both b/both\nold mode 100644\nnew mode 100755\n--- a/both\n+++ b/both\n@@ -1 +1 @@\n-a\n+b\n"
+    )
+    outcome = await apply(context, patch)
+    modes = [stat.S_IMODE(os.stat(root / name).st_mode) for name in ("new", "old", "both")]
+    assert [mode & 0o111 for mode in modes] == [0o111, 0o111, 0o110] and modes[2] == 0o750
+    assert (root / "both").read_bytes() == b"b\n"
+    assert "old mode 100644\nnew mode 100755\n" in outcome.display and "It may be run now." in outcome.text
+    assert [change.path for change in outcome.changes] == ["new", "old", "both"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+async def test_a_moved_file_keeps_its_owner_and_attributes(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"a\n")
+    os.chown(root / "f", 1234, 4321)
+    await apply(context, envelope("*** Update File: f", "*** Move to: g", "@@", "-a", "+b"))
+    status = os.stat(root / "g")
+    assert (status.st_uid, status.st_gid) == (1234, 4321) and (root / "g").read_bytes() == b"b\n"
 
 
 _LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d", "\te"]), max_size=12)

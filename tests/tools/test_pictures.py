@@ -17,6 +17,8 @@ from agent_cli.tools.pictures import MAX_BYTES, PictureError, fit, picture_kind
 
 from .calls import call
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # pytest forgets the filters between tests
+
 
 def made(kind: str, size: tuple[int, int] = (40, 30), mode: str = "RGB", **options: Any) -> bytes:
     buffer = io.BytesIO()

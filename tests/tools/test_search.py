@@ -319,3 +319,45 @@ async def test_a_folder_that_cannot_be_read_is_named(context: ToolContext, root:
     finally:
         (root / "closed").chmod(0o755)
     assert "could not be read" in outcome.text or os.geteuid() == 0
+
+
+@pytest.mark.parametrize("pattern", ["../*", "src/../../*.py", ".."])
+async def test_a_pattern_that_leaves_the_folder_is_told(context: ToolContext, tree: Path, pattern: str) -> None:
+    with pytest.raises(ToolError, match="leaves the folder searched"):
+        await call(context, "glob", pattern=pattern)
+    with pytest.raises(ToolError, match="leaves the folder searched"):
+        await call(context, "grep", pattern="main", glob=pattern)
+
+
+async def test_a_pattern_for_another_folder_is_told_where_patterns_begin(context: ToolContext, tree: Path) -> None:
+    text = (await call(context, "glob", pattern="/etc/*")).text
+    assert "[No files found]" in text and f"Patterns begin at {tree}" in text
+    assert "Patterns begin" not in (await call(context, "glob", pattern="/src/*.py")).text
+    assert "src/app.py" in (await call(context, "grep", pattern="main", glob=f"{tree}/src/*.py")).text
+
+
+async def test_one_of_a_kind_is_told_in_the_singular(context: ToolContext, tree: Path) -> None:
+    (tree / "debug.log").unlink()
+    note = "[1 ignored file or folder skipped: node_modules]"
+    outcome = await call(context, "glob", pattern="app.py")
+    assert outcome.text == f"src/app.py\n[1 file, newest first]\n{note}" and outcome.display == "1 file"
+    outcome = await call(context, "grep", pattern="helper", files_only=True)
+    assert outcome.text == f"src/deep/util.py\n[1 file with matches]\n{note}"
+
+
+async def test_a_match_in_an_endless_line_does_not_disappear(context: ToolContext, root: Path) -> None:
+    (root / "bundle.js").write_text("needle " * 1_400_000, encoding="utf-8")
+    text = (await call(context, "grep", pattern="needle")).text
+    assert "[A matching line of bundle.js is too long to be shown]" in text
+
+
+async def test_no_match_of_letters_outside_ascii_says_what_was_not_searched(
+    context: ToolContext, root: Path
+) -> None:
+    (root / "old.txt").write_bytes("café".encode("latin-1"))
+    for files_only in (True, False):
+        outcome = await call(context, "grep", pattern="café", files_only=files_only)
+        assert "other encodings than UTF-8" in outcome.text
+    (root / "new.txt").write_text("café", encoding="utf-8")
+    assert "encodings" not in (await call(context, "grep", pattern="café")).text
+    assert "encodings" not in (await call(context, "grep", pattern="none")).text

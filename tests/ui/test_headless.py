@@ -102,7 +102,7 @@ async def test_a_denied_call_says_why_on_standard_error() -> None:
             client.emit(finished("denied", text="other", rule="mode ask"), submission)
 
     _, out, err = await run(script)
-    assert out == ""
+    assert out == "done\n"
     assert err == (
         f"⊘ shell pytest -q  denied\n  {why}\n"
         "exit 6: 1 call was denied: it runs a command and nobody is there (decided by mode ask)\n"

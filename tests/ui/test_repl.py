@@ -52,7 +52,7 @@ LONG = "it would write outside of the workspace, where no checkpoint reaches, " 
 
 async def edit(client, s, text):
     command = "cd /work && make the-whole-thing --with-a-flag"
-    diff = "--- a/src/x.py\n+++ b/src/x.py\n@@ -1 +1 @@\n-old\n+new\n"
+    diff = "--- a/src/x.py\\n+++ b/src/x.py\\n@@ -1 +1 @@\\n-old\\n+new\\n"
     items = (
         ev.ApprovalItem("c1", "shell", command, command, "command", LONG, "mode ask", "shell(make *)", "{}", ""),
         ev.ApprovalItem("c2", "edit_file", "src/x.py", diff, "diff", "it changes src/x.py", "mode ask",
@@ -100,6 +100,12 @@ class Session(Terminal):
         super().__init__(head + PROGRAM, columns=columns, rows=rows, **env)
         self.wait("ready")
         self.wait(r"(?m)^>$" if not first else ">")
+
+    def type(self, keys: str) -> None:
+        """Keys one by one, which no program takes for a paste."""
+        for key in keys:
+            self.send(key)
+            self.pump(0.02)
 
     def leave(self) -> None:
         """Ctrl-D at an empty prompt; nothing forbidden was ever written."""
@@ -343,8 +349,9 @@ def test_what_is_asked_stands_once_and_the_program_says_that_it_waits(
         term.send("each\r")
         term.wait("y once")
         term.wait(r"(?m)^\? Allow shell\?$")
+        term.wait("the-whole-thing")
         flat = re.sub(r"\s+", " ", term.text)
-        assert flat.replace(" ", "").count("make the-whole-thing".replace(" ", "")) == 1
+        assert flat.count("the-whole-thing") == 1
         assert "waiting for you Esc stops" in flat
         assert not re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", term.text)
         assert "[mode ask]" in flat and "what to do instead" in flat
@@ -384,11 +391,10 @@ def test_a_question_stands_once(tmp_path: Path, columns: int, rows: int) -> None
         term.wait("2  right")
         term.pump(0.6)
         assert term.text.count("Which way?") == 1 and "waiting for you" in term.text
-        term.send("/quit\r")
+        term.type("/quit\r")
         term.wait("Answer first")
         term.wait("answer: /quit")
-        term.send("\x7f" * 5)
-        term.send("north\r")
+        term.type("\x7f" * 5 + "north\r")
         term.wait("1 step")
         assert term.text.count("Which way?") == 1
         term.leave()
@@ -401,10 +407,7 @@ def test_a_slash_command_at_an_approval_is_no_feedback(tmp_path: Path) -> None:
         term.send("my draft")
         term.wait("Allow shell")
         term.pump(0.9)
-        for char in "/undo":
-            term.send(char)
-            term.pump(0.02)
-        term.send("\r")
+        term.type("/undo\r")
         term.wait("Answer first")
         term.wait("do instead: /undo")
         term.send("\x1b")
