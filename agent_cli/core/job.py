@@ -57,11 +57,12 @@ def stopped(job: Job) -> ToolOutcome:
     return ToolOutcome(text=text, ok=False, command=job.command)
 
 
-def failure(job: Job, status: ToolStatus, text: str, rule: str = "") -> ToolResult:
-    """A result without a run: the reason is the text."""
+def failure(job: Job, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
+    """A result without a run: the reason is the text; `display` is the part of it that is for people."""
     return ToolResult(
-        id=new_id("result"), call_id=job.call.id, tool=job.call.name, status=status, text=text, rule=rule
-    )
+        id=new_id("result"), call_id=job.call.id, tool=job.call.name, status=status, text=text, display=display,
+        rule=rule,
+    )  # fmt: skip
 
 
 def refused_unattended(job: Job, verdict: Ask) -> ToolResult:
@@ -69,11 +70,9 @@ def refused_unattended(job: Job, verdict: Ask) -> ToolResult:
     ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
     ways += ["another --mode"] if verdict.rule.startswith("mode ") else []
     allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only a person can allow it. "
-    text = (
-        f"Denied: {verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}"
-        "Do not try to get round it; go on without, or say what the user should allow."
-    )
-    return failure(job, "denied", text, verdict.rule)
+    why = f"{verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}".strip()
+    advice = "Do not try to get round it; go on without, or say what the user should allow."
+    return failure(job, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
 
 
 def approval_item(job: Job) -> ApprovalItem:

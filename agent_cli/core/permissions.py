@@ -85,7 +85,8 @@ class Permissions:
         """What closes a path, or one of the files that a glob stands for now."""
         if not glob:
             return self._closed.verdict(path)
-        places = (self._closed.verdict(os.path.realpath(name)) for name in islice(iglob(path), _MAX_NAMES))
+        names = islice(iglob(path), _MAX_NAMES)
+        places = (self._closed.verdict(each) for name in names for each in (name, os.path.realpath(name)))
         return next(filter(None, places), None)
 
     def _searched(self, folder: str) -> str | None:

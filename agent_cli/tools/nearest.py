@@ -3,10 +3,13 @@ numbers and with its white space made visible, since that is where most such edi
 
 import re
 
+from ..workspace.linewise import Work
+
 _MAX_LINES = 20_000
 _MAX_SHOWN = 14
 _MAX_WIDTH = 160
-_MAX_COMPARED = 3000
+_MAX_COMPARED = 1000
+_MAX_WORK = 4_000_000
 
 
 def nearest_region(text: str, wanted: str) -> str:
@@ -49,13 +52,20 @@ def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
     index, key = max(enumerate(sought), key=lambda pair: len(pair[1].strip()))
     key = key.strip()[:300]
     words = set(re.findall(r"\w{3,}", key))
-    candidates = [number for number, line in enumerate(lines) if words & set(re.findall(r"\w{3,}", line[:300]))]
+    shared = {
+        number: len(both)
+        for number, line in enumerate(lines)
+        if (both := words.intersection(re.findall(r"\w{3,}", line[:300])))
+    }
+    likeliest = sorted(shared, key=lambda number: -shared[number])[:_MAX_COMPARED]
+    work = Work(_MAX_WORK)
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(key)
     best, best_ratio = None, 0.55
-    for number in candidates[:_MAX_COMPARED]:
-        matcher.set_seq1(lines[number].strip()[:300])
-        if matcher.real_quick_ratio() > best_ratio and matcher.quick_ratio() > best_ratio:
+    for number in likeliest:
+        line = lines[number].strip()[:300]
+        matcher.set_seq1(line)
+        if matcher.real_quick_ratio() > best_ratio and matcher.quick_ratio() > best_ratio and work.take(line, key):
             ratio = matcher.ratio()
             if ratio > best_ratio:
                 best, best_ratio = number, ratio

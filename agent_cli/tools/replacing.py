@@ -101,7 +101,7 @@ def _stands_alone(view: LineView, old: str, new: str) -> int:
 
     It must stand in one place only, bring something that `old` has not, and have a line of `old` beside it.
     """
-    added = sum(len(text.strip()) for _, _, text in changes(old, new))
+    added = sum(len(text.strip()) for _, _, text in changes(old, new, fine=False))
     common = set(map(str.strip, old.split("\n"))) & set(map(str.strip, new.split("\n")))
     if added < _MIN_APPLIED_CHARS - 1 or not any(len(line) >= _MIN_APPLIED_CHARS for line in common):
         return 0

@@ -11,7 +11,7 @@ from ..protocol.actions import Action, RunCommand
 from ..sandbox.process import ProcessError, Running, shell_program
 from .base import Preview, ToolContext, ToolError, ToolOutcome
 from .job_table import MAX_RUNNING, Job
-from .output import OutputLog, spill_path
+from .output import OutputLog, file_stem
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -109,7 +109,7 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
     env = context.shell.env
     report: Path | None = _NO_REPORT
     if program.endswith("bash"):
-        env, report = context.shell.prepare(spill_path(context.spill_dir, context.call_id).stem)
+        env, report = context.shell.prepare(file_stem(context.call_id))
     running = await context.processes.start(
         [program, "-c", "--", params.command],
         cwd=context.shell.cwd,

@@ -188,7 +188,7 @@ def _hunk(codes: list[Opcode], old: list[str], new: list[str], skipped: int) -> 
 
 def _marked(mark: str, lines: list[str]) -> list[str]:
     out = []
-    for line in lines:
+    for line in lines[: _MAX_SHOWN + 1]:
         out.append(mark + line.rstrip("\n").removesuffix("\r"))
         if not line.endswith("\n"):
             out.append("\\ No newline at end of file")

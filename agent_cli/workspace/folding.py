@@ -66,11 +66,14 @@ _TWINS = {
     "…": "...",
 }
 """Characters that models take for their plain twins, and the other way round."""
+_PAIRED = str.maketrans({char: plain for char, plain in _TWINS.items() if len(plain) == 1})
+"""Those that leave every offset as it is."""
+_UNPAIRED = "".join(re.escape(char) for char, plain in _TWINS.items() if len(plain) != 1)
 TYPOGRAPHIC = frozenset(char for char, plain in _TWINS.items() if plain)
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f\u093c\u3099\u309a"
 _LOOSE = re.compile(
     rf"[\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?|.[{_MARKS}]+|[\u2126\u212a\u212b\uf900-\ufaff]"
-    rf"|[{''.join(map(re.escape, _TWINS))}]|(?<![ \t])[ \t]++(?=\n|\Z)"
+    rf"|[{_UNPAIRED}]|(?<![ \t])[ \t]++(?=\n|\Z)"
 )
 _ESCAPES = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\'": "'", "\\\\": "\\", "\\`": "`"}
 _ESCAPED = re.compile(r"""\\[nt"'`\\]|(?<![ \t])[ \t]++(?=\n|\Z)""")
@@ -83,7 +86,9 @@ def line_end_blanks(text: str) -> Folded:
 
 def typography(text: str) -> Folded:
     """Also with plain quotes, dashes and spaces, and composed characters (NFC)."""
-    return _folded(text, _LINE_END_BLANKS if text.isascii() else _LOOSE, _plain)
+    if text.isascii():
+        return line_end_blanks(text)
+    return _folded(text.translate(_PAIRED), _LOOSE, _plain)
 
 
 def escapes(text: str) -> Folded:

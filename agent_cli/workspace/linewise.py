@@ -8,7 +8,7 @@ from functools import cached_property
 import msgspec
 
 from .diff import opcodes
-from .folding import typography
+from .folding import Folded, typography
 from .indents import IndentMap, indent_of, unit_of
 from .splice import Piece
 from .transfer import transferred
@@ -24,6 +24,8 @@ _RIVAL_RATIO = 0.8
 _MAX_EXTRA = 2
 _MAX_CANDIDATES = 40
 _MAX_VOTES = 200
+_MAX_WORK = 4_000_000
+"""Pairs of characters that are compared to find near places, about half a second; past it none is found."""
 _MAX_TELLING = 5000
 """Lines that are looked at to learn how a file is indented."""
 
@@ -52,13 +54,18 @@ class Lines:
         """The number, from 1, of the line an offset is in."""
         return bisect_right(self.offsets, offset)
 
+    @cached_property
+    def typographic(self) -> Folded:
+        """The text with plain typography."""
+        return typography(self.text)
+
     def stripped(self) -> list[str]:
         """Each line without the blanks around it."""
         return [line.strip(" \t") for line in self.lines]
 
     def folded(self) -> list[str]:
         """Each line with plain typography and without the blanks around it."""
-        return [line.strip(" \t") for line in typography(self.text).text.split("\n")]
+        return [line.strip(" \t") for line in self.typographic.text.split("\n")]
 
     def squeezed(self) -> list[str]:
         """Each line with plain typography and without any blanks."""
@@ -215,8 +222,11 @@ def near_places(there: Lines, what: Passage) -> list[Place]:
         return []
     found: dict[int, tuple[float, Place | None]] = {}
     threshold = 2.0
+    work = Work(_MAX_WORK)
     for start in _likely_starts(keys, wanted):
-        ratio, aligned, extra = _aligned(there, what, keys, wanted, start)
+        ratio, aligned, extra = _aligned(there, what, keys, wanted, start, work)
+        if work.done:  # what was not compared might be as like
+            return []
         if aligned is None or ratio < NEAR_RATIO:
             if ratio >= _RIVAL_RATIO:
                 found.setdefault(start, (ratio, None))
@@ -256,8 +266,25 @@ def _likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
     return sorted(votes, key=lambda start: (-votes[start], start))[:_MAX_CANDIDATES]
 
 
+class Work:
+    """Comparing that may still be done, in pairs of characters."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    @property
+    def done(self) -> bool:
+        """Whether there was more to do than was allowed."""
+        return self._left < 0
+
+    def take(self, one: str, two: str) -> bool:
+        """Whether two texts may be compared yet."""
+        self._left -= len(one) * len(two)
+        return not self.done
+
+
 def _aligned(
-    there: Lines, what: Passage, keys: list[str], wanted: list[str], start: int
+    there: Lines, what: Passage, keys: list[str], wanted: list[str], start: int, work: Work
 ) -> tuple[float, list[int | None] | None, int]:
     """How much of the wanted text stands around `start`; where each line does, if that is beyond doubt; and
     how many more lines stand between."""
@@ -280,7 +307,7 @@ def _aligned(
                     soft.append((mine, real))
         elif tag != "insert":
             beyond_doubt = beyond_doubt and not any(wanted[a:b])
-    ratio = _ratio(wanted, keys, at)
+    ratio = _ratio(wanted, keys, at, work)
     beyond_doubt = beyond_doubt and all(_drifted(what.old[mine], there.lines[real]) for mine, real in soft)
     real_lines = [index for index in at if index is not None]
     if not beyond_doubt or not real_lines or len(soft) * 3 > len(real_lines) + 2:
@@ -290,17 +317,19 @@ def _aligned(
     return ratio, at if extra <= min(_MAX_EXTRA, len(real_lines) // 2) else None, extra
 
 
-def _ratio(wanted: list[str], keys: list[str], at: list[int | None]) -> float:
+def _ratio(wanted: list[str], keys: list[str], at: list[int | None], work: Work) -> float:
+    """How much of both is the same; where it cannot be enough for a rival, an upper bound of it."""
     import difflib
 
-    total = matched = 0
-    for key, index in zip(wanted, at, strict=True):
-        real = "" if index is None else keys[index]
-        total += len(key) + len(real)
-        if key == real:
-            matched += 2 * len(key)
-        elif real:
-            matcher = difflib.SequenceMatcher(None, key[:500], real[:500], autojunk=False)
+    pairs = [(key[:500], "" if index is None else keys[index][:500]) for key, index in zip(wanted, at, strict=True)]
+    total = sum(len(key) + len(real) for key, real in pairs)
+    could_match = sum(2 * min(len(key), len(real)) for key, real in pairs)
+    matched = sum(2 * len(key) for key, real in pairs if key == real)
+    if could_match < _RIVAL_RATIO * total:
+        return could_match / total
+    for key, real in pairs:
+        if key != real and key and real and work.take(key, real):
+            matcher = difflib.SequenceMatcher(None, key, real, autojunk=False)
             matched += 2 * sum(block.size for block in matcher.get_matching_blocks())
     return matched / total if total else 0.0
 

@@ -173,7 +173,7 @@ def _exact(search: Search) -> list[Place]:
 
 
 def _exact_place(search: Search, start: int, pieces: list[Piece]) -> Place:
-    moved = tuple((start + first, start + last, new) for first, last, new in pieces)
+    moved = tuple([(start + first, start + last, new) for first, last, new in pieces])
     return _indented(search, Place(start, start + len(search.old), moved))
 
 
@@ -270,7 +270,7 @@ def _folded_places(search: Search, there: Folded, fold: Fold) -> list[Place]:
 def _typographic(search: Search) -> list[Place]:
     if search.text.isascii() and search.old.isascii():
         return []
-    return _folded_places(search, typography(search.text), typography)
+    return _folded_places(search, search.there.typographic, typography)
 
 
 def _escaped_twice(search: Search) -> list[Place]:

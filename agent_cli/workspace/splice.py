@@ -73,8 +73,9 @@ class LineView:
 
 def _in_common(old: str, new: str) -> tuple[int, int]:
     """How many characters at the start and at the end are the same, without overlap."""
-    head = equal_count(old, new)
-    return head, equal_count(old[head:][::-1], new[head:][::-1])
+    head = equal_count(old, new) if old[:1] == new[:1] else 0
+    old, new = old[head:], new[head:]
+    return head, equal_count(old[::-1], new[::-1]) if old[-1:] == new[-1:] else 0
 
 
 def line_end_of(text: str) -> str:

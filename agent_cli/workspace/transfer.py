@@ -8,7 +8,8 @@ from .folding import Fold, Folded
 from .splice import Piece
 
 _TOKEN = re.compile(r"\w+|[ \t]+|[^\w \t]")
-_MAX_TOKENS = 3000
+_MAX_PAIRS = 250_000
+"""Pairs of words that are compared within changed lines; more than that is changed as a whole."""
 
 
 def changes(old: str, new: str, *, fine: bool = True) -> list[Piece]:
@@ -28,7 +29,7 @@ def changes(old: str, new: str, *, fine: bool = True) -> list[Piece]:
 
 def _within(start: int, old: str, new: str) -> list[Piece]:
     ours, theirs = _TOKEN.findall(old), _TOKEN.findall(new)
-    if max(len(ours), len(theirs)) > _MAX_TOKENS:
+    if len(ours) * len(theirs) > _MAX_PAIRS:
         return [(start, start + len(old), new)]
     import difflib
 
