@@ -49,9 +49,7 @@ SHARED: tuple[Option, ...] = (
     Option(("--config",), "text", "A further configuration file."),
     Option(("--set",), "list", "Set a configuration key: key.path=value (repeatable)."),
     Option(("--no-session",), "flag", "Do not save the session."),
-    Option(
-        ("--tools",), "text", "Tools to offer: core, read-only, full or names; -NAME leaves one out."
-    ),
+    Option(("--tools",), "text", "Tools to offer: core, read-only, full or names; -NAME leaves one out."),
     Option(("--system-prompt",), "text", "Use this file as the system prompt."),
     Option(("--append-system-prompt",), "text", "Add this text to the system prompt."),
     Option(("--debug",), "flag", "Write a log and print its path."),

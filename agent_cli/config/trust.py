@@ -80,9 +80,9 @@ class Trust:
 
 
 def tool_sources(root: Path) -> dict[str, bytes]:
-    """The project's own tools, `.agent/tools/*.py`, by their path from the root; `_*.py` are not tools. What is
-    no small regular file is left out, since a repository must not be able to keep the program from starting."""
-    files = sorted(file for file in (root / TOOLS_FOLDER).glob("*.py") if not file.name.startswith("_"))
+    """The Python files of `.agent/tools` by their path from the root. What is no small regular file is left out,
+    since a repository must not be able to keep the program from starting."""
+    files = sorted((root / TOOLS_FOLDER).glob("*.py"))
     found = {str(file.relative_to(root)): _small_file(file) for file in files[:_MAX_TOOL_FILES]}
     return {path: source for path, source in found.items() if source is not None}
 

@@ -130,11 +130,13 @@ def installed(names: Iterable[str]) -> tuple[list[Tool], list[str]]:
 
 
 def of_project(sources: dict[str, bytes]) -> tuple[list[Tool], list[str]]:
-    """The tools in these files, whose code is run by this, and what is wrong with the others. Only what was
-    read runs: no other version of it on the disk, no compiled one."""
+    """The tools in these files, whose code is run by this, and what is wrong with the others; files named
+    `_*.py` hold none. Only what was read runs: no other version of it on the disk, no compiled one."""
     tools: list[Tool] = []
     problems: list[str] = []
     for path, source in sources.items():
+        if Path(path).name.startswith("_"):
+            continue
 
         def load(path: str = path, source: bytes = source) -> Any:
             return _module(path, source).TOOLS

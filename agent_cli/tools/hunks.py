@@ -61,7 +61,8 @@ class _Aim:
         self.lost = ""
         """An anchor that is nowhere in the file."""
         self.behind = done
-        self._anchor = self._anchored()
+        self.anchor = self._anchored()
+        """The line of the innermost anchor, from 1; of several that read the same none."""
 
     @property
     def seek(self) -> Seek:
@@ -74,7 +75,7 @@ class _Aim:
             return found
         start, end = found.spans[0]
         line = self._view.line_of(start)
-        if self._anchor is not None and not self._belongs(line):
+        if self.anchor is not None and not self._belongs(line):
             return Missing("that is not below the line its `@@` names", start)
         self.behind = self._view.line_of(end) + _length(new) - _length(old)
         return found
@@ -83,7 +84,7 @@ class _Aim:
         lines = [self._view.line_of(start) for start in starts]
         if self._hunk.at_end:
             return len(starts) - 1
-        if self._anchor is not None:
+        if self.anchor is not None:
             below = [index for index, line in enumerate(lines) if self._belongs(line)]
             return below[0] if below else None
         if self._hunk.at is not None:
@@ -108,12 +109,12 @@ class _Aim:
 
     def _belongs(self, line: int) -> bool:
         """Whether a line stands below the anchor, with nothing of the anchor's kind between."""
-        if self._anchor is None or line < self._anchor:
+        if self.anchor is None or line < self.anchor:
             return False
         lines = self._view.text.split("\n")
-        anchor = lines[self._anchor - 1]
+        anchor = lines[self.anchor - 1]
         word, depth = _first_word(anchor), _depth(anchor)
-        between = lines[self._anchor : line - 1]
+        between = lines[self.anchor : line - 1]
         return not any(_depth(each) <= depth and _first_word(each) == word for each in between if each.strip())
 
 
@@ -141,9 +142,9 @@ def _inserted(text: str, hunk: Hunk, label: str, shown: str, drift: int) -> tupl
     aim = _Aim(text, hunk, 0, 0)
     line = count
     if hunk.anchors:
-        if aim.lost or aim._anchor is None:
+        if aim.lost or aim.anchor is None:
             raise ToolError(f"{label}: its `@@` line does not stand in {shown} exactly once. Nothing was changed.")
-        line = aim._anchor
+        line = aim.anchor
     elif hunk.at is not None:
         line = hunk.at + drift
         if line > count:

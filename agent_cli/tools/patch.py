@@ -370,7 +370,7 @@ def _said(step: Step) -> str:
     if _is_idle(step):
         return f"{shown} was left as it is.{step.note}"
     done = "Created" if isinstance(step, Create) else "Changed"
-    mode = {True: " It may be run now.", False: " It may not be run any more."}.get(step.executable, "")
+    mode = {True: " It may be run now.", False: " It may not be run any more.", None: ""}[step.executable]
     counts = f"{counted(step.diff.added, 'line')} added, {step.diff.removed} removed"
     return f"{done} {shown}: {counts}.{mode}{step.note}"
 

@@ -181,7 +181,9 @@ def _notes(page: Page, place: Resolved) -> list[str]:
             f"Long lines without their middle: {lines}. To see one whole:"
             f" read_file {_call(place, offset=page.shortened[0], column=1)}"
         )
-    if page.guessed:
+    if page.encoding.startswith("damaged"):
+        notes.append("Damaged UTF-8: the bytes shown as \ufffd are no text, so it cannot be edited")
+    elif page.guessed:
         notes.append(f"Not UTF-8; shown as {page.encoding}, which is a guess")
     elif page.encoding != "utf-8":
         notes.append(f"Encoding: {page.encoding}; it is kept by edits")

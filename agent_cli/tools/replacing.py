@@ -136,9 +136,7 @@ def _not_found(view: LineView, old: str, new: str, missing: Missing, words: Word
         line = view.line_of(missing.at)
         said = f"{what} stands at line {line} of {shown} only roughly, and {missing.doubt}."
     elif line := _only_line(view, new):
-        said = (
-            f"{what} does not occur in {shown}; `new` stands at line {line}: if that is it, all is done."
-        )
+        said = f"{what} does not occur in {shown}; `new` stands at line {line}: if that is it, all is done."
     else:
         said = f"{what} does not occur in {shown}."
     if missing.skipped:

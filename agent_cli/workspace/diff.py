@@ -12,8 +12,8 @@ _MAX_COMPARED = 4000
 """Lines of a changed region that are aligned one by one; a larger one is first cut at what occurs once in both."""
 _MAX_PAIRS = 1_000_000
 """Pairs of lines that are compared between such cuts; the rest is shown as replaced whole."""
-_RUNS = (1, 8)
-"""Lines in a row that are looked at together for what occurs once."""
+_RUN = 8
+"""Lines in a row that are looked at together where no single line occurs once."""
 _MAX_SHOWN = 2000
 
 Opcode = tuple[str, int, int, int, int]
@@ -76,7 +76,7 @@ def opcodes(old: list[str], new: list[str]) -> list[Opcode]:
 def _cut(old: list[str], new: list[str]) -> list[Opcode]:
     """The changes of a large region: cut at lines, or else at runs of lines, that occur once in both; what lies
     between and is large still counts as replaced whole."""
-    anchors = next((found for run in _RUNS if (found := _anchors(old, new, run))), [])
+    anchors = _anchors(old, new, 1) or _anchors(old, new, _RUN)
     if not anchors:
         return [("replace", 0, len(old), 0, len(new))]
     codes: list[Opcode] = []

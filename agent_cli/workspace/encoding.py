@@ -163,6 +163,8 @@ def _declared(data: bytes) -> str:
 def _named(found: re.Match[bytes] | None) -> str:
     """The encoding a match names; empty when it is none for text."""
     name = next((group for group in found.groups() if group), b"").decode() if found else ""
+    if re.search("escape|utf-?7|punycode|idna", name, re.IGNORECASE):
+        return ""  # these are no encodings of files, and decode to what is no text
     try:
         return name if isinstance("".encode(name), bytes) else ""
     except (LookupError, ValueError, TypeError):

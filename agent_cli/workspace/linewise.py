@@ -20,7 +20,12 @@ _PROSE_WORD = re.compile(r"\b(?:the|of|to|an|that|this|which|are)\b", re.IGNOREC
 _KEYED = re.compile(r"^[-\s]*[\w.-]+:(?:\s|$)")
 _NUMBER = re.compile(r"\d+")
 NEAR_RATIO = 0.95
+"""Share of the characters that must be the same for a place to be meant."""
 _RIVAL_RATIO = 0.8
+"""From which on another place may have been meant, where lines more or less make the good one less sure."""
+_NO_RIVAL = 2.0
+_MIN_SURE_LINES = 3
+"""Lines that must be the same for each that has merely drifted."""
 _MAX_EXTRA = 2
 _MAX_CANDIDATES = 40
 _MAX_VOTES = 200
@@ -221,7 +226,7 @@ def near_places(there: Lines, what: Passage) -> list[Place]:
     if sum(bool(key) for key in wanted) < 2:
         return []
     found: dict[int, tuple[float, Place | None]] = {}
-    threshold = 2.0
+    threshold = _NO_RIVAL
     work = Work(_MAX_WORK)
     for start in _likely_starts(keys, wanted):
         ratio, aligned, extra = _aligned(there, what, keys, wanted, start, work)
@@ -288,40 +293,50 @@ def _aligned(
 ) -> tuple[float, list[int | None] | None, int]:
     """How much of the wanted text stands around `start`; where each line does, if that is beyond doubt; and
     how many more lines stand between."""
-    import difflib
-
     first = max(0, start - _MAX_EXTRA)
     window = keys[first : start + len(wanted) + _MAX_EXTRA]
-    at: list[int | None] = [None] * len(wanted)
-    soft: list[tuple[int, int]] = []
-    beyond_doubt = True
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, wanted, window, autojunk=False).get_opcodes():
-        if tag == "replace" and a == 0:  # the window is wider than the passage
-            c = max(c, d - b)
-        elif tag == "replace" and b == len(wanted):
-            d = min(d, c + b - a)
-        if tag == "equal" or (tag == "replace" and b - a == d - c):
-            for mine, real in zip(range(a, b), range(first + c, first + d), strict=True):
-                at[mine] = real
-                if tag == "replace":
-                    soft.append((mine, real))
-        elif tag != "insert":
-            beyond_doubt = beyond_doubt and not any(wanted[a:b])
+    at, soft, beyond_doubt = _line_by_line(wanted, window, first)
     ratio = _ratio(wanted, keys, at, work)
     beyond_doubt = beyond_doubt and all(_drifted(what.old[mine], there.lines[real]) for mine, real in soft)
     real_lines = [index for index in at if index is not None]
-    if not beyond_doubt or not real_lines or len(soft) * 3 > len(real_lines) + 2:
+    too_soft = len(soft) * _MIN_SURE_LINES >= len(real_lines) + _MIN_SURE_LINES
+    if not beyond_doubt or not real_lines or too_soft:
         return ratio, None, 0
     between = set(range(real_lines[0], real_lines[-1])) - set(real_lines)
     extra = sum(bool(keys[index]) for index in between)
     return ratio, at if extra <= min(_MAX_EXTRA, len(real_lines) // 2) else None, extra
 
 
+def _line_by_line(
+    wanted: list[str], window: list[str], first: int
+) -> tuple[list[int | None], list[tuple[int, int]], bool]:
+    """Where each wanted line stands, the window beginning at line `first`; the pairs that are not the same; and
+    whether every line has its place."""
+    import difflib
+
+    at: list[int | None] = [None] * len(wanted)
+    soft: list[tuple[int, int]] = []
+    complete = True
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, wanted, window, autojunk=False).get_opcodes():
+        if tag == "replace" and a == 0:  # the window is wider than the passage
+            c = max(c, d - b)
+        elif tag == "replace" and b == len(wanted):
+            d = min(d, c + b - a)
+        if tag == "equal" or (tag == "replace" and b - a == d - c):
+            at[a:b] = range(first + c, first + d)
+            soft += zip(range(a, b), range(first + c, first + d), strict=True) if tag == "replace" else ()
+        elif tag != "insert":
+            complete = complete and not any(wanted[a:b])
+    return at, soft, complete
+
+
 def _ratio(wanted: list[str], keys: list[str], at: list[int | None], work: Work) -> float:
     """How much of both is the same; where it cannot be enough for a rival, an upper bound of it."""
     import difflib
 
-    pairs = [(key[:500], "" if index is None else keys[index][:500]) for key, index in zip(wanted, at, strict=True)]
+    pairs = [
+        (key[:500], "" if index is None else keys[index][:500]) for key, index in zip(wanted, at, strict=True)
+    ]
     total = sum(len(key) + len(real) for key, real in pairs)
     could_match = sum(2 * min(len(key), len(real)) for key, real in pairs)
     matched = sum(2 * len(key) for key, real in pairs if key == real)

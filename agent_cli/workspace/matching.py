@@ -186,15 +186,22 @@ def _indented(search: Search, place: Place) -> Place:
     old, new = search.old.removesuffix("\n"), search.new.removesuffix("\n")
     if "\n" not in old + new and new and indent_of(old) == indent_of(new):
         return place
-    if old and not indent_of(old):
-        if new and all(line.startswith(lead) for line in new.split("\n")[1:] if line.strip()):
-            return place
-        if new and "\n" not in old:
-            return Place(place.start, place.end, None, _UNINDENTED)
+    if old and new and not indent_of(old):
+        sure = "\n" in old or _written_as_there(new.split("\n"), lead)
+        return place if sure else Place(place.start, place.end, None, _UNINDENTED)
     first = search.there.number_at(place.start) - 1
-    at = list(range(first, first + len(search.passage.old)))
+    at: list[int | None] = list(range(first, first + len(search.passage.old)))
     found = linewise.placed(search.there, search.passage, at, [True] * len(at))
     return msgspec.structs.replace(found, deeper=True)
+
+
+def _written_as_there(new: list[str], lead: str) -> bool:
+    """Whether only the first of the new lines was written without the indentation that it has there."""
+    first, *others = [line for line in new if line.strip()] or [""]
+    if not all(line.startswith(lead) for line in others):
+        return False
+    opens = bool(others) and first.rstrip()[-1:] in tuple(":{([")
+    return not opens or indent_of(others[0]) != lead or others[0].lstrip()[0] in "})]"
 
 
 def _all_starts(text: str, wanted: str, most: int) -> list[int]:

@@ -47,7 +47,7 @@ def write_atomic(
                     os.chmod(temporary, stat.S_IMODE(mode))
                 if expected is not None and status is not None and _must_stay(status, temporary):
                     os.unlink(temporary)
-                    _write_in_place(real, shown, data, status)
+                    _write_in_place(real, data, temporary, status)
                 else:
                     if source:
                         _keep_attributes(source, temporary)
@@ -230,14 +230,15 @@ def _backup_of(real: str) -> str:
     return os.path.join(folder, f".{name}.agent-backup")
 
 
-def _write_in_place(real: str, shown: str, data: bytes, status: os.stat_result) -> None:
+def _write_in_place(real: str, data: bytes, temporary: str, status: os.stat_result) -> None:
     """Overwrite the file itself. The old content lies beside it, as `.NAME.agent-backup`, until it is done, so
     that it can be restored after a crash in between (`cut_short`); a failure brings it back at once."""
     fd = os.open(real, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         old = b"".join(iter(lambda: os.read(fd, 1 << 20), b""))
         backup = _backup_of(real)
-        _write_new(backup, old, None, 0o600)
+        _write_new(temporary, old, None, 0o600)
+        os.rename(temporary, backup)  # whole, or not there by its name
         try:
             _overwrite(fd, data)
         except BaseException:

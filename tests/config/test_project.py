@@ -206,4 +206,4 @@ def test_nothing_a_repository_puts_among_its_tools_keeps_the_program_from_starti
     (folder / "folder.py").mkdir()
     (folder / "large.py").write_bytes(b"#" * 2_000_000)
     os.mkfifo(folder / "pipe.py")
-    assert tool_sources(tmp_path) == {".agent/tools/good.py": b"TOOLS = []"}
+    assert tool_sources(tmp_path) == {".agent/tools/_part.py": b"", ".agent/tools/good.py": b"TOOLS = []"}

@@ -123,7 +123,7 @@ def test_arguments_cut_off_by_the_model_never_run(world: World) -> None:
     cut = json.dumps(CALL.arguments)[:-9]
     done = run(world, Reply(text="I will.", calls=(Call("shell", cut),)), ASK, END)
     assert done.code == 0 and (world.work / "marker").read_text(encoding="utf-8") == LINE
-    assert "not run" in world.messages(role="tool")[0]
+    assert "Nothing was run" in world.messages(role="tool")[0]
 
 
 def test_calls_cut_off_at_the_output_limit_never_run(world: World) -> None:

@@ -308,6 +308,13 @@ def _written_traps() -> Iterator[Trap]:
         yield Trap(f"a handler {name} that is not there", go, old, old.replace("missing id", "no id"))
     check = java[java.index("        if (amount <= 0) {") : java.index("        // Every movement")]
     yield Trap("a check made twice, other indent", java, check.replace("    ", "  "), check.replace("<= 0", "< 1"))
+    yield Trap("a table with numbers of its own", "5\tActive\n6\tClosed\n", "12\tActive", "12\tGone")
+    yield Trap("a number before a part of a line", "return max(1, 2)\n", "1\tx", "1\tQ")
+    yield Trap("the number of a line far away", 99 * "a\n" + "x = 1\n", "40\tx = 1", "40\tx = 2")
+    yield Trap("the new value of another key", "[dev]\nport = 80\n[prod]\nport = 90\n", "port = 70", "port = 90")
+    yield Trap("new lines at the margin", "def f():\n    go()\n", "go()", "go()\nstop()")
+    yield Trap("a block around a line without indentation", "if a:\n    go()\n", "go()", "if b:\n    go()")
+    yield Trap("the end of a word at the end", "x = 2\nx = 11", "1\n", "3\n")
     yield Trap("a word in a word", "value = 1\nvalue_of = 2\n", "value  \n", "price  \n")
     yield Trap("one brace", java, "}", "};")
     yield Trap("nothing but blanks", cache, "\t\n \n", "x")

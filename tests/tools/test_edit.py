@@ -1,5 +1,7 @@
 """edit_file: exact, unique, all or none, and byte-exact outside the span."""
 
+import asyncio
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -237,6 +239,73 @@ async def test_an_edit_to_what_others_wrote_makes_the_file_unknown(context: Tool
     await call(context, "edit_file", path="f", edits=[edit("theirs", "ours")])
     with pytest.raises(ToolError, match="has changed since you read it"):
         await call(context, "write_file", path="f", content="a\n" * 99)
+
+
+async def test_no_more_is_said_of_others_than_is_known(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"a\nb\n")
+    context.seen[str(root / "f")] = "a hash of long ago"
+    outcome = await call(context, "edit_file", path="f", edits=[edit("a", "x")])
+    assert outcome.text.endswith("had changed since you last read it; read it again if that matters.")
+
+
+async def test_an_error_of_a_later_edit_says_which_text_it_speaks_of(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"a\nb\nc\n")
+    said = await refused(context, edit("a\n", "a\nb\n"), edit("b\n", "x\n"))
+    assert "at lines 2, 3" in said and said.endswith(
+        "(Lines are as they would be after edit 1, of which nothing was written.)"
+    )
+    assert "Lines are as" not in await refused(context, edit("q", "r"), edit("b\n", "x\n"))
+
+
+async def test_a_declared_encoding_counts_while_the_file_is_ascii(context: ToolContext, root: Path) -> None:
+    (root / "f.py").write_bytes(b"# -*- coding: latin-1 -*-\nx = 1\n")
+    await call(context, "edit_file", path="f.py", edits=[edit("x = 1", "x = 'é'")])
+    assert (root / "f.py").read_bytes() == b"# -*- coding: latin-1 -*-\nx = '\xe9'\n"
+    assert "no character '漢'" in await refused(context, edit("'é'", "'漢'"), path="f.py")
+
+
+async def test_damaged_utf_8_is_left_alone(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes("é ü ö naïve café\n".encode() + b"bad \xff\n")
+    said = await refused(context, edit("bad", "good"))
+    assert "UTF-8 but for byte 0xff at offset 26" in said and "iconv" not in said
+    outcome = await call(context, "read_file", path="f")
+    assert "é ü ö naïve café" in outcome.text and "bad \ufffd" in outcome.text
+
+
+async def test_a_file_left_half_written_is_not_edited(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"new\nold\n")
+    (root / ".f.agent-backup").write_bytes(b"old\nold\n")
+    said = await refused(context, edit("new", "x"))
+    assert "write of f was cut short" in said and "cat .f.agent-backup >" in said
+    (root / ".f.agent-backup").write_bytes(b"new\nold\n")
+    await call(context, "edit_file", path="f", edits=[edit("new", "x")])
+    assert os.listdir(root) == ["f"], "a backup of what stands there is of no use"
+
+
+async def test_nothing_else_waits_for_a_locked_folder(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"a\n")
+    fd = os.open(root, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    editing = asyncio.ensure_future(call(context, "edit_file", path="f", edits=[edit("a", "b")]))
+    for _ in range(5):
+        await asyncio.sleep(0.01)
+    assert not editing.done()
+    os.close(fd)
+    await asyncio.wait_for(editing, 5)
+    assert (root / "f").read_bytes() == b"b\n"
+
+
+async def test_a_write_that_has_begun_is_finished(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"a\n")
+    fd = os.open(root, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    editing = asyncio.ensure_future(call(context, "edit_file", path="f", edits=[edit("a", "b")]))
+    await asyncio.sleep(0.1)
+    editing.cancel()
+    os.close(fd)
+    with pytest.raises(asyncio.CancelledError):
+        await editing
+    assert (root / "f").read_bytes() == b"b\n" and os.listdir(root) == ["f"]
 
 
 async def test_a_write_needs_a_read_even_after_an_edit(context: ToolContext, root: Path) -> None:

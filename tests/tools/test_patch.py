@@ -16,7 +16,6 @@ from agent_cli.protocol.messages import FileChange
 from agent_cli.sandbox.process import ProcessRunner
 from agent_cli.tools.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.patch import ApplyPatch, PatchParams
-from agent_cli.tools.patch_format import parse
 from agent_cli.workspace.files import content_hash
 from agent_cli.workspace.paths import Workspace
 
@@ -237,36 +236,6 @@ async def test_the_end_of_the_last_line(
     assert (root / "f").read_bytes() == new
 
 
-@pytest.mark.parametrize(
-    ("patch", "said"),
-    [
-        ("", "names no file"),
-        ("please change f", "names no file"),
-        ("*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n", "line 6: the patch ends, expected"),
-        ("*** Begin Patch\n*** Update File: f\n@@\n-a\n+b", "line 6: the patch ends, expected"),
-        ("*** Begin Patch\n*** Change File: f\n*** End Patch", "line 2: there is '*** Change File: f', expected"),
-        ("*** Begin Patch\n*** Update File: f\n*** End Patch", "expected changes for f"),
-        (
-            "*** Begin Patch\n*** Update File: f\n@@\nx = 1\n*** End Patch",
-            "line 4: there is 'x = 1', expected a line",
-        ),
-        (
-            "*** Begin Patch\n*** Add File: f\nx\n*** End Patch",
-            "expected a line of the new file, with + before it",
-        ),
-        ("*** Begin Patch\n*** Delete File:\n*** End Patch", "Line 2 of the patch names no path"),
-        ("@@ -1 +1 @@\n-a\n+b\n", "expected `--- a/PATH` and `+++ b/PATH` before the first `@@`"),
-        ("--- a/f\n+++ b/f\n", "expected `@@ -LINE,COUNT +LINE,COUNT @@`"),
-        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n", "expected the lines of the change"),
-        ("diff --git a/f b/f\nGIT binary patch\n", "a binary change cannot be applied"),
-    ],
-)
-def test_what_is_no_patch_is_told_by_line(patch: str, said: str) -> None:
-    with pytest.raises(ToolError) as caught:
-        parse(patch)
-    assert said in str(caught.value)
-
-
 async def test_senseless_patches_are_refused(context: ToolContext, root: Path) -> None:
     (root / "f").write_bytes(b"a\n")
     await call(context, "read_file", path="f")
@@ -318,23 +287,6 @@ async def test_fences_among_the_context_end_nothing(context: ToolContext, root: 
 
 
 _HUNK = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+A\n b\n"
-
-
-@pytest.mark.parametrize(
-    "patch",
-    [
-        envelope("*** Update File: f", "@@", "-a", "+A") + "--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
-        _HUNK + envelope("*** Update File: g", "@@", "-a", "+A"),
-        envelope("*** Update File: f", "@@", "-a", "+A") + "*** Update File: g\n-a\n+b\n",
-        f"{_HUNK}...\n c\n-d\n+D\n",
-        f"{_HUNK}and then\n-d\n+D\n",
-        f"{_HUNK}Index: g\n===\n*** g\n-a\n+b\n",
-    ],
-)
-async def test_lines_that_belong_to_no_change_are_refused(context: ToolContext, root: Path, patch: str) -> None:
-    for name in "fg":
-        (root / name).write_bytes(b"a\nb\nc\nd\n")
-    assert "The patch cannot be read at line" in await refused(context, patch)
 
 
 @pytest.mark.parametrize("behind", ["\nThat is all.\n", "```\n", "-- \n2.43.0\n\n"])

@@ -1,6 +1,7 @@
 """write_file: whole files, and never over content the model has not seen."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from agent_cli.protocol.actions import WritePath
 from agent_cli.protocol.messages import FileChange
+from agent_cli.tools import losses
 from agent_cli.tools.base import ToolContext, ToolError
 from agent_cli.workspace.files import content_hash
 
@@ -95,6 +97,8 @@ _LEFT_OUT = [
     "# (no changes here)",
     "/* same as before */",
     "# existing imports remain here",
+    "# other methods ...",
+    "... remaining code is unchanged",
     "; ... remaining sections",
     "# remaining code ...",
 ]
@@ -138,7 +142,35 @@ _INNOCENT = [
     '"""..."""',
     "#...",
     "The rest of the text stays where it is.",
+    "... remaining arguments are passed to f",
+    "[...] other",
+    "## Other ...",
+    "* Previous Versions ...",
 ]
+_PROSE = [
+    "# Other ...",
+    "... the rest of the text",
+    "# Keep ... in mind",
+    "- # ...",
+    "# Existing tests ...",
+    "# previous code",
+]
+
+
+@pytest.mark.parametrize("line", _PROSE)
+async def test_prose_may_have_dots(context: ToolContext, root: Path, line: str) -> None:
+    (root / "f.md").write_bytes(b"a\nb\nc\n")
+    await call(context, "edit_file", path="f.md", edits=[{"old": "a\nb\n", "new": f"{line}\n"}])
+    with pytest.raises(ToolError, match="left out"):
+        await call(
+            context, "edit_file", path="f.md", edits=[{"old": "c", "new": "[... rest of the document ...]"}]
+        )
+
+
+@pytest.mark.parametrize("table", [losses._ALWAYS, losses._EVEN_IN_PROSE, losses._WHERE_SHORTER])
+def test_each_sign_of_an_elision_has_an_example(table: tuple[tuple[str, str], ...]) -> None:
+    for pattern, example in table:
+        assert re.fullmatch(pattern, example, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("line", _INNOCENT)
@@ -191,6 +223,23 @@ async def test_a_rewrite_that_keeps_enough_is_made(
     await call(context, "read_file", path="f")
     await call(context, "write_file", path="f", content=after)
     assert (root / "f").read_text(encoding="utf-8") == after
+
+
+async def test_a_long_line_that_goes_counts_too(context: ToolContext, root: Path) -> None:
+    text = "{" + ",".join(f'"key{number}":{number}' for number in range(150)) + "}"
+    (root / "f.json").write_text(text, encoding="utf-8")
+    await call(context, "read_file", path="f.json")
+    with pytest.raises(ToolError, match="from 1731 to 2 characters"):
+        await call(context, "write_file", path="f.json", content="{}")
+    await call(context, "write_file", path="f.json", content=text[:1000])
+
+
+async def test_a_new_file_gets_the_encoding_it_declares(context: ToolContext, root: Path) -> None:
+    text = '<?xml version="1.0" encoding="ISO-8859-1"?>\n<a>é</a>\n'
+    await call(context, "write_file", path="f.xml", content=text)
+    assert (root / "f.xml").read_bytes() == text.encode("latin-1")
+    await call(context, "write_file", path="f.py", content='open(f, encoding="latin-1")  # é\n')
+    assert (root / "f.py").read_bytes().endswith("é\n".encode())
 
 
 async def test_an_edit_may_delete_as_much_as_it_names(context: ToolContext, root: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.workspace.encoding import decode
+from agent_cli.workspace.encoding import Codec, decode
 from agent_cli.workspace.files import FileError, content_hash, read_bytes, read_text, stamp_of
 from agent_cli.workspace.replace import write_atomic
 
@@ -54,6 +54,33 @@ def test_what_is_not_declared_is_a_guess(data: bytes, name: str | None) -> None:
     assert found is not None and found[1].guessed
     assert found[1].encode(found[0]) == data
     assert name is None or found[1].name == name
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"# coding: latin-1\n", "latin-1"),
+        (b"#!/bin/sh\n# vi: x\n# -*- coding: cp1252 -*-\n", "utf-8"),
+        (b"#!/usr/bin/python\n# -*- coding: cp1252 -*-\n", "cp1252"),
+        (b'<?xml version="1.0" encoding="iso-8859-15"?>\n<a/>', "iso-8859-15"),
+        (b'<!DOCTYPE html>\n<html><head><meta charset="windows-1252">', "windows-1252"),
+        (b'@charset "latin-1";', "latin-1"),
+        (b"# coding: UTF-8\n", "utf-8"),
+        (b"# coding: utf-16\n", "utf-8"),
+        (b"# coding: no-such\n", "utf-8"),
+        (b'x = open(f, encoding="latin-1")\n', "utf-8"),
+        (b"# Encoding: latin-1 and others\n", "utf-8"),
+    ],
+)
+def test_ascii_is_what_it_declares_itself_to_be(data: bytes, name: str) -> None:
+    found = decode(data)
+    assert found == (data.decode(), Codec(name))
+
+
+def test_utf_8_with_a_wrong_byte_is_no_other_encoding() -> None:
+    found = decode("これは日本語のテキスト\n".encode() + b"\x81\n")
+    assert found is not None and found[0].startswith("これは日本語") and found[1].name == "utf-8"
+    assert found[1].damage == "byte 0x81 at offset 34" and found[1].shown == "damaged utf-8"
 
 
 @pytest.mark.parametrize("name", ["rot13", "base64", "undefined", "no-such", "idna", "utf-7"])
@@ -164,3 +191,9 @@ def test_a_failing_write_leaves_the_old_content_and_no_temporary_file(tmp_path: 
 def test_the_hash_names_the_content() -> None:
     assert content_hash(b"a") == content_hash(b"a") != content_hash(b"b")
     assert len(content_hash(b"")) == 32
+
+
+@pytest.mark.parametrize("name", ["raw_unicode_escape", "unicode-escape", "utf-7", "punycode", "idna"])
+def test_a_declaration_that_names_no_encoding_of_files_is_not_believed(name: str) -> None:
+    found = decode(f"# coding: {name}\nx = '\\ud800'\n".encode())
+    assert found is not None and found[1].name == "utf-8" and "\ud800" not in found[0]

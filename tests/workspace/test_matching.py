@@ -1,5 +1,6 @@
 """Each layer forgives what it names and nothing else, and puts the change into the file's own characters."""
 
+import random
 import time
 
 import pytest
@@ -24,6 +25,11 @@ def made(text: str, old: str, new: str, **how: bool) -> tuple[str, str]:
         ("a b c", "b", "x", "a x c", ""),
         ("a", "a\n", "b\n", "b", "but for the very start or end of the file"),
         ("a\nb\n", "\ufeffa\nb", "\ufeffa\nc", "a\nc\n", "but for the very start or end of the file"),
+        ("class A:\n    def f(self):\n        go()\n", "    go()\n", "    go()\n    stop()\n", "class A:\n    def f(self):\n        go()\n        stop()\n", "but for indentation"),
+        ("if a:\n        go()  \n        b\n", "    go()\n", "", "if a:\n        b\n", "but for blanks at line ends"),
+        ("if a:\n    go()\n", "go()", "go()\n    stop()", "if a:\n    go()\n    stop()\n", ""),
+        ("x = 10\ny\nx = 1", "x = 1\n", "x = 2\n", "x = 10\ny\nx = 2", "but for the very start or end of the file"),
+        ("one  \ntwo\n", "one \ntwo\n", "one  \ntwo  \nthree  \n", "one  \ntwo  \nthree  \n", "but for blanks at line ends"),
         ("x\na\nb\n", "2\ta\n3\tb", "2\ta\n3\tc", "x\na\nc\n", "but for the line numbers written into it"),
         ("a  \nb \nc", "a\nb\nc", "a\nx\nc", "a  \nx \nc", "but for blanks at line ends"),
         ("a\nb\n", "a \nb ", "a \nx ", "a\nx\n", "but for blanks at line ends"),
@@ -39,6 +45,11 @@ def made(text: str, old: str, new: str, **how: bool) -> tuple[str, str]:
 )  # fmt: skip
 def test_each_layer(text: str, old: str, new: str, after: str, layer: str) -> None:
     assert made(text, old, new) == (after, layer)
+
+
+def test_ends_of_the_file_are_the_ends() -> None:
+    assert made("x = 10\ny\nx = 1", "x = 1\n", "x = 2\n", everywhere=True)[0] == "x = 10\ny\nx = 2"
+    assert isinstance(find("start\nimport os\n", "\ufeffimport os\nx", "y"), Missing)
 
 
 def test_a_layer_that_finds_two_places_ends_the_search() -> None:
@@ -76,6 +87,32 @@ def test_a_failed_search_in_a_megabyte_is_bounded() -> None:
     began = time.perf_counter()
     assert isinstance(find(text, old, old + "x"), Missing)
     assert time.perf_counter() - began < 4, "a bound for a busy machine; it takes a third of a second"
+
+
+def _like_blocks(count: int, lines: int, width: int) -> tuple[str, str]:
+    chance = random.Random(1)
+
+    def line() -> str:
+        return "".join(chance.choice("ab ()=.") for _ in range(width))
+
+    block = [line() for _ in range(lines)]
+    texts = ["\n".join(each if at % 2 else line() for at, each in enumerate(block)) for _ in range(count)]
+    return "\n".join(texts), "\n".join(block)
+
+
+@pytest.mark.parametrize(("lines", "width"), [(60, 500), (300, 90)])
+def test_many_like_places_are_given_up_soon(lines: int, width: int) -> None:
+    text, old = _like_blocks(20, lines, width)
+    began = time.perf_counter()
+    assert isinstance(find(text, old, "x"), Missing)
+    assert time.perf_counter() - began < 3, "a bound for a busy machine; unbounded it takes many times that"
+
+
+def test_a_long_text_full_of_typography_is_searched_quickly() -> None:
+    text = ("Der „Bär“ – so heißt’s – läuft über die Straße, und zwar täglich…\n") * 15_000
+    began = time.perf_counter()
+    assert isinstance(find(text, 'Der "Wolf" - so heisst es\nzweite Zeile', "x"), Missing)
+    assert time.perf_counter() - began < 3, "a bound for a busy machine; it takes a quarter of that"
 
 
 _TEXTS = st.text(st.sampled_from("ab \t\n“”\"'’–-…\\n\u00a0e\u0301é\u200b"), max_size=40)

@@ -26,6 +26,49 @@ def test_hard_links_stay_links(tmp_path: Path) -> None:
     assert made == stamp_of(path) and sorted(os.listdir(tmp_path)) == ["f", "other"]
 
 
+_IN_PLACE = """
+import sys
+from agent_cli.workspace.files import stamp_of
+from agent_cli.workspace.replace import write_atomic
+write_atomic(sys.argv[1], "f", b"new " * 8_000_000, stamp_of(sys.argv[1]))
+"""
+
+
+def test_a_write_in_place_that_is_killed_leaves_the_old_content_by_name(tmp_path: Path) -> None:
+    old, backup = b"old " * 1_000_000, tmp_path / ".f.agent-backup"
+    path = put(tmp_path / "f", old)
+    os.link(path, tmp_path / "other")
+    until = time.monotonic() + 30
+    while not backup.exists():  # the child may be done before it is killed
+        assert time.monotonic() < until
+        put(tmp_path / "f", old)
+        child = subprocess.Popen([sys.executable, "-c", _IN_PLACE, path], cwd=Path(__file__).parents[2])
+        while child.poll() is None and not backup.exists():
+            time.sleep(0.0005)
+        child.kill()
+        child.wait(timeout=30)
+    assert backup.read_bytes() == old
+    put(tmp_path / "f", b"half")
+    with pytest.raises(FileError, match=r"write of f was cut short.*cat \.f\.agent-backup >"):
+        write_atomic(path, "f", b"newer", stamp_of(path))
+    os.unlink(backup)
+    write_atomic(path, "f", b"newer", stamp_of(path))
+    assert (tmp_path / "other").read_bytes() == b"newer"
+
+
+def test_the_longest_name_can_be_written_in_place(tmp_path: Path) -> None:
+    path = put(tmp_path / ("n" * 255), b"old")
+    os.link(path, tmp_path / "other")
+    write_atomic(path, "f", b"new", stamp_of(path))
+    assert (tmp_path / "other").read_bytes() == b"new" and len(os.listdir(tmp_path)) == 2
+
+
+def test_a_failed_creation_leaves_no_folders(tmp_path: Path) -> None:
+    with pytest.raises(FileError):
+        write_atomic(str(tmp_path / "a" / "b" / ("n" * 256)), "f", b"x", None)
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("linked", [True, False])
 def test_two_writes_within_a_tick_can_be_told_apart(tmp_path: Path, linked: bool) -> None:
     path = put(tmp_path / "f", b"0")
