@@ -26,7 +26,6 @@ from ..protocol.messages import FileChange, Message, UserMessage, new_id
 from ..protocol.operations import ChangeSettings, Compact, ControlJob, Redo, Submission, Undo, UserInput
 from ..protocol.records import SettingsSet, TurnEnded
 from ..protocol.stop import StopReason
-from ..sandbox.process import ProcessError
 from ..tools.base import ToolContext
 from ..tools.registry import Registry
 from . import history
@@ -156,8 +155,6 @@ class Handlers:
         self.bus.emit(TurnStarted(turn_id=turn.turn_id, text=user_input.text, submission_id=submission.id))
         stop: Stop | None = None
         failure: Exception | None = None
-        with contextlib.suppress(ProcessError):  # whoever needs a process then says so
-            await self._context.processes.prepare()  # beside the model's first thoughts
         try:
             await self.checkpointing.close_crashed_turns()
             stop = await turn.run(user_input)

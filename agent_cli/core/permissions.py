@@ -1,7 +1,6 @@
 """The policy in force: rules from the configuration, rules kept by the user, and the mode of the moment."""
 
 import os
-from glob import iglob
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -85,6 +84,8 @@ class Permissions:
         """What closes a path, or one of the files that a glob stands for now."""
         if not glob:
             return self._closed.verdict(path)
+        from glob import iglob
+
         names = islice(iglob(path), _MAX_NAMES)
         places = (self._closed.verdict(each) for name in names for each in (name, os.path.realpath(name)))
         return next(filter(None, places), None)

@@ -15,7 +15,6 @@ from ..workspace.pages import PAGE_BYTES, Page, Part, read_page, read_part
 from ..workspace.paths import Resolved
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from .output import counted
-from .pictures import MAX_FILE_BYTES, PictureError, fit, picture_kind
 
 _BYTES_PER_TOKEN = 3.6
 """A little less than the bound counts with, which leaves room for line numbers and notes."""
@@ -138,6 +137,8 @@ async def _seen(context: ToolContext, place: Resolved, hash: str | None, data: b
 
 def _looked_at(place: Resolved) -> tuple[str, int]:
     """What the file is by its beginning and name, and its size in bytes."""
+    from .pictures import picture_kind
+
     fd, status = open_regular(place.real, place.shown)
     try:
         head = os.read(fd, _HEAD_BYTES)
@@ -152,6 +153,8 @@ def _looked_at(place: Resolved) -> tuple[str, int]:
 
 async def _picture(place: Resolved) -> ToolOutcome:
     import base64
+
+    from .pictures import MAX_FILE_BYTES, PictureError, fit
 
     try:
         data, _ = await asyncio.to_thread(read_bytes, place.real, place.shown, MAX_FILE_BYTES)

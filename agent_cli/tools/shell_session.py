@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from shlex import quote
 
 import msgspec
 
@@ -127,6 +126,8 @@ class ShellSession:
     def _beginning(self, report: Path) -> bytes:
         """What bash reads before the command: the user's own BASH_ENV, what earlier commands have left, and the
         order to report. The command itself is passed as it is, so that errors quote nothing else."""
+        from shlex import quote
+
         own = self.env.get("BASH_ENV", "")
         first = f"export BASH_ENV={quote(own)}; [ -r {quote(own)} ] && . {quote(own)}" if own else "unset BASH_ENV"
         trap = quote(f"{_REPORT} 2>/dev/null >|{quote(str(report))}")

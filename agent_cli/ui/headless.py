@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TextIO
@@ -150,7 +149,7 @@ class _Pipe:
     def __init__(self, stream: TextIO) -> None:
         self._stream: TextIO | None = stream
         self.is_terminal = stream.isatty()
-        self.columns = shutil.get_terminal_size().columns if self.is_terminal else _NO_WRAP
+        self.columns = _columns() if self.is_terminal else _NO_WRAP
 
     def write(self, text: str) -> None:
         if self._stream is None:
@@ -390,3 +389,9 @@ def _encode(event: ev.Event) -> str:
         return msgspec.json.encode(event).decode("utf-8") + "\n"
     except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot hold
         return json.dumps(msgspec.to_builtins(event)) + "\n"
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
