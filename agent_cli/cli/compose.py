@@ -34,7 +34,7 @@ from ..store.session_file import Loaded, NewSessionFile, SessionFile, read_sessi
 from ..store.sessions import NoSession
 from ..store.spend import SpendLog
 from ..tools.base import Tool, ToolContext, ToolError
-from ..tools.registry import Registry, default_registry
+from ..tools.registry import Registry, built_in, default_registry
 from ..tools.shell_session import ShellSession
 from ..tools.web_search import search_tool
 from ..workspace.checkpoints import Checkpoints
@@ -262,19 +262,21 @@ def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:
     Raises:
         UsageError: a tool was asked for that does not exist.
     """
-    extra: list[Tool] = []
+    web = setup.config.tools.web
     problems: list[str] = []
-    if setup.config.tools.plugins or setup.tool_sources:
-        from ..tools import extension
-
-        extra, problems = extension.installed(setup.config.tools.plugins)
-        if setup.tool_sources and setup.tools_are_trusted():
-            of_project = extension.of_project(setup.tool_sources)
-            extra, problems = [*extra, *of_project[0]], [*problems, *of_project[1]]
     try:
-        web = setup.config.tools.web
-        if (search := search_tool(web.search, web.search_url, os.environ, web.private_hosts)) is not None:
-            extra = [search, *extra]
+        search = search_tool(web.search, web.search_url, os.environ, web.private_hosts)
+        extra: list[Tool] = [search] if search is not None else []
+        if setup.config.tools.plugins or setup.tool_sources:
+            from ..tools import extension
+
+            taken = {tool.name for tool in (*built_in(), *extra)}
+            found = [extension.installed(setup.config.tools.plugins, taken)]
+            if setup.tool_sources and setup.tools_are_trusted():
+                found.append(extension.of_project(setup.tool_sources, taken))
+            for tools, wrong in found:
+                extra += tools
+                problems += wrong
         return default_registry(setup.config.tools.enabled, interactive, extra, web.private_hosts), problems
     except ToolError as error:
         raise UsageError(str(error)) from error

@@ -76,17 +76,6 @@ class ProcessRunner:
         """The helper process that starts commands; None while there is none."""
         return self._reaper.pid
 
-    async def prepare(self) -> None:
-        """Start the reaper ahead of need, so that the first command is as quick as the others.
-
-        Raises:
-            ProcessError: no process can be had.
-        """
-        try:
-            self._reaper.start()
-        except OSError as error:
-            raise ProcessError(f"cannot start the helper process that runs commands: {error.strerror}") from error
-
     async def start(
         self,
         argv: Sequence[str],

@@ -19,7 +19,6 @@ import msgspec
 
 from ..protocol.actions import Action, CallExternal
 from .base import Preview, Tool, ToolContext, ToolOutcome
-from .registry import built_in
 from .schema import object_schema
 
 GROUP = "agent_cli.tools"
@@ -112,8 +111,9 @@ async def _in_a_thread(work: Callable[[], Any]) -> Any:
     return await outcome
 
 
-def installed(names: Iterable[str]) -> tuple[list[Tool], list[str]]:
-    """The tools of the named entry points, and what is wrong with those that cannot be used."""
+def installed(names: Iterable[str], taken: set[str]) -> tuple[list[Tool], list[str]]:
+    """The tools of the named entry points, and what is wrong with those that cannot be used. `taken` are the names
+    that are given already; those of the new tools are added."""
     from importlib.metadata import entry_points
 
     wanted = list(names)
@@ -125,13 +125,14 @@ def installed(names: Iterable[str]) -> tuple[list[Tool], list[str]]:
         if point is None:
             problems.append(f"tools.plugins: no installed package has a tool {name!r}")
             continue
-        _gather(f"the plugin {name}", point.load, name, tools, problems, asks=False)
+        _gather(f"the plugin {name}", point.load, name, tools, problems, taken, asks=False)
     return tools, problems
 
 
-def of_project(sources: dict[str, bytes]) -> tuple[list[Tool], list[str]]:
+def of_project(sources: dict[str, bytes], taken: set[str]) -> tuple[list[Tool], list[str]]:
     """The tools in these files, whose code is run by this, and what is wrong with the others; files named
-    `_*.py` hold none. Only what was read runs: no other version of it on the disk, no compiled one."""
+    `_*.py` hold none. `taken` is as for `installed`. Only what was read runs: no other version of it on the
+    disk, no compiled one."""
     tools: list[Tool] = []
     problems: list[str] = []
     for path, source in sources.items():
@@ -141,20 +142,28 @@ def of_project(sources: dict[str, bytes]) -> tuple[list[Tool], list[str]]:
         def load(path: str = path, source: bytes = source) -> Any:
             return _module(path, source).TOOLS
 
-        _gather(path, load, "project", tools, problems, asks=True)
+        _gather(path, load, "project", tools, problems, taken, asks=True)
     return tools, problems
 
 
 def _gather(
-    where: str, load: Callable[[], Any], source: str, tools: list[Tool], problems: list[str], *, asks: bool
+    where: str,
+    load: Callable[[], Any],
+    source: str,
+    tools: list[Tool],
+    problems: list[str],
+    taken: set[str],
+    *,
+    asks: bool,
 ) -> None:
     """Load what an author offers; whatever is wrong with it is told and harms nothing else."""
     try:
         offered = load()
         for each in offered if isinstance(offered, list | tuple) else [offered]:
             tool = Extension(each() if isinstance(each, type) else each, source, asks=asks)
-            if tool.name in {other.name for other in (*built_in(), *tools)}:
+            if tool.name in taken:
                 raise ExtensionError(f"there is another tool named {tool.name}")
+            taken.add(tool.name)
             tools.append(tool)
     except ExtensionError as error:
         problems.append(f"{where} is not used: {error}")

@@ -222,7 +222,6 @@ async def test_the_reaper_starts_within_its_budget(tmp_path: Path) -> None:
     for _ in range(5):
         runner = ProcessRunner()
         begun = time.perf_counter()
-        await runner.prepare()
         await runner.run(["/bin/true"], cwd=tmp_path, env=ENV)
         times.append(time.perf_counter() - begun)
         await runner.aclose()

@@ -40,7 +40,7 @@ TOOLS = [Shout, Plain()]
 
 
 async def test_a_projects_tools_work_like_ours_and_always_ask(context: ToolContext) -> None:
-    tools, problems = of_project({".agent/tools/loud.py": GOOD})
+    tools, problems = of_project({".agent/tools/loud.py": GOOD}, set())
     assert not problems
     registry = default_registry(extra=tools)
     assert registry.names[-2:] == ("shout", "where")
@@ -69,14 +69,15 @@ async def test_a_projects_tools_work_like_ours_and_always_ask(context: ToolConte
     ],
 )  # fmt: skip
 def test_a_tool_that_cannot_be_used_is_told_and_harms_no_other(source: bytes, why: str) -> None:
-    tools, problems = of_project({"bad.py": source, "good.py": GOOD})
+    tools, problems = of_project({"bad.py": source, "good.py": GOOD}, set())
     assert [tool.name for tool in tools] == ["shout", "where"]
     (problem,) = problems
     assert problem.startswith("bad.py is not used: ") and why in problem
 
 
 def test_a_project_cannot_take_the_name_of_another_tool() -> None:
-    tools, problems = of_project({"a.py": GOOD.replace(b'"shout"', b'"read_file"'), "b.py": GOOD, "c.py": GOOD})
+    sources = {"a.py": GOOD.replace(b'"shout"', b'"read_file"'), "b.py": GOOD, "c.py": GOOD}
+    tools, problems = of_project(sources, {"read_file", "web_search"})
     assert [tool.name for tool in tools] == ["shout", "where"]
     assert problems == [
         "a.py is not used: there is another tool named read_file",
@@ -128,7 +129,7 @@ async def test_an_installed_tool_may_say_itself_what_it_does(context: ToolContex
 
 
 def test_an_unknown_plugin_is_told() -> None:
-    assert installed(["no-such"]) == ([], ["tools.plugins: no installed package has a tool 'no-such'"])
+    assert installed(["no-such"], set()) == ([], ["tools.plugins: no installed package has a tool 'no-such'"])
 
 
 def test_an_installed_package_brings_its_tools(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_an_installed_package_brings_its_tools(tmp_path: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text("[agent_cli.tools]\nloud = loud:TOOLS\n", encoding="utf-8")
-    code = "from agent_cli.tools.extension import installed; t, p = installed(['loud']); print([x.name for x in t], p)"
+    code = "from agent_cli.tools.extension import installed; t, p = installed(['loud'], set()); print([x.name for x in t], p)"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"},
         capture_output=True, text=True, timeout=60, cwd="/",

@@ -1,0 +1,54 @@
+"""Which tools a run offers: by the command line, and those of a project only after a yes to their very content."""
+
+import subprocess
+import sys
+
+from tests.model.server import Call, Reply
+
+from .world import World
+
+TOOL = """
+import msgspec
+
+class Greet:
+    \"\"\"Greets.\"\"\"
+    name = "greet"
+    Params = type("Params", (msgspec.Struct,), {})
+    def run(self, params, context):
+        return "hello from the project"
+
+TOOLS = [Greet]
+"""
+SAY_YES = "from agent_cli.cli.options import parse\nfrom agent_cli.cli.setup import Setup\nSetup(parse('run', ['x'])).trust_tools()"
+
+
+def offered(world: World) -> list[str]:
+    """The tools of the last request."""
+    return [tool["function"]["name"] for tool in world.bodies()[-1]["tools"]]
+
+
+def test_the_command_line_chooses_the_tools(world: World) -> None:
+    world.script(Reply(text="a"), Reply(text="b"))
+    assert world.run("run", "go", "--tools", "read_file,grep").code == 0
+    assert offered(world) == ["read_file", "grep"]
+    assert world.run("run", "go", "--tools", "read-only,-recall").code == 0
+    assert not {"shell", "edit_file", "recall"} & set(offered(world)) and "repo_map" in offered(world)
+    wrong = world.run("run", "go", "--tools", "raed_file")
+    assert wrong.code == 2 and "Did you mean read_file" in wrong.err and "Presets: core" in wrong.err
+
+
+def test_a_projects_tools_run_only_as_they_were_agreed_to(world: World) -> None:
+    file = world.work / ".agent" / "tools" / "greet.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(TOOL, encoding="utf-8")
+    world.script(Reply(text="a"), Reply(calls=(Call("greet", {}),)), Reply(text="b"), Reply(text="c"))
+    before = world.run("run", "go")
+    assert "not trusted" in before.err and "greet" not in offered(world)
+    subprocess.run(
+        [sys.executable, "-c", SAY_YES], env=world.environment(), cwd=world.work, check=True, timeout=30
+    )
+    assert world.run("run", "go", "--mode", "yolo").code == 0
+    assert world.messages(role="tool")[-1] == "hello from the project"
+    file.write_text(TOOL.replace("hello", "changed"), encoding="utf-8")
+    after = world.run("run", "go", "--mode", "yolo")
+    assert "not trusted" in after.err and "greet" not in offered(world)
