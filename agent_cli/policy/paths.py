@@ -35,6 +35,11 @@ class Policy(msgspec.Struct, frozen=True):
     """Programs whose names may mean others since the PATH was changed; `*` stands for all."""
     functions: frozenset[str] = frozenset()
     """Names that earlier commands have made functions of; `*` stands for all."""
+    untrusted: str = ""
+    """Where text of strangers in the conversation came from, such as a host; empty while there is none. From then
+    on the network and changes outside the workspace ask, whatever rules allow."""
+    unwritable: str = ""
+    """Why nothing at all may be changed, as in a home directory; empty where it may."""
 
     @property
     def root(self) -> str:

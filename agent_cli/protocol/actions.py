@@ -72,10 +72,15 @@ class CallExternal(msgspec.Struct, frozen=True):
 Action = ReadPath | WritePath | RunCommand | SendInput | StopCommand | Fetch | CallExternal
 
 
+Reach = Literal["inside", "network", "outside"]
+"""What a command gets of the machine once it may run: the sandbox, the sandbox with the network, or everything."""
+
+
 class Allow(msgspec.Struct, frozen=True):
     """Go ahead. `rule` names what decided: a rule with its place, or a mode."""
 
     rule: str
+    reach: Reach = "inside"
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -85,6 +90,8 @@ class Ask(msgspec.Struct, frozen=True):
     reason: str
     grant: str = ""
     """The narrowest rule that would allow this next time, such as `shell(npm run *)`. Empty: none may."""
+    reach: Reach = "inside"
+    """What it is asked for: a yes gives the command this much."""
 
 
 class Deny(msgspec.Struct, frozen=True):

@@ -1,0 +1,37 @@
+"""What a sandboxed command may reach, as a value, and how much of that this machine can really enforce."""
+
+from typing import Literal
+
+import msgspec
+
+Mechanism = Literal["bubblewrap", "landlock", "seatbelt", "none"]
+
+
+class Confinement(msgspec.Struct, frozen=True):
+    """What one command may reach. All paths are absolute and real; later fields win over earlier ones."""
+
+    writable: tuple[str, ...]
+    """Folders it may change; all else is read-only. Empty: it changes nothing but its own `/tmp`."""
+    read_only: tuple[str, ...] = ()
+    """Files and folders in `writable` that stay as they are; what is not there yet shall not come to be, as far
+    as the mechanism can prevent that."""
+    hidden: tuple[str, ...] = ()
+    """Files and folders whose content it cannot read."""
+    tmp: str = ""
+    """The folder it sees as `/tmp` and `/var/tmp`."""
+    network: Literal["none", "open"] = "none"
+
+
+class Strength(msgspec.Struct, frozen=True):
+    """What was measured by trying to break out."""
+
+    mechanism: Mechanism
+    why: str = ""
+    """Why no stronger mechanism can be had; empty for the strongest."""
+    hides_inside: bool = False
+    """`hidden` and `read_only` hold below `writable` too."""
+    cuts_network: bool = False
+
+    @property
+    def is_there(self) -> bool:
+        return self.mechanism != "none"
