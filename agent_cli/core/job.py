@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from ..protocol.actions import Action, Allow, Ask, Verdict
+from ..protocol.actions import Action, Allow, Ask, Deny, Reach, Verdict
 from ..protocol.events import ApprovalItem
 from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..tools.base import Preview, Tool, ToolError, ToolOutcome
@@ -38,7 +38,14 @@ class Job:
         self.preview: Preview | None = None
         self.approved = False
         self.edited = False
+        self.said = ""
+        """The user's words when they did not let it out of the sandbox."""
         self.result: ToolResult | None = None
+
+    @property
+    def reach(self) -> Reach:
+        """How much of the machine it gets once it may run."""
+        return "inside" if isinstance(self.verdict, Deny) else self.verdict.reach
 
 
 def cannot_work(job: Job, error: Exception) -> ToolResult:

@@ -1,17 +1,22 @@
 """The policy in force: rules from the configuration, rules kept by the user, and the mode of the moment."""
 
 import os
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from ..policy.authorize import Policy, authorize
 from ..policy.modes import BUILT_IN
 from ..policy.rules import Rule, RuleError, parse_rule
-from ..protocol.actions import Action, Mode, Verdict
+from ..protocol.actions import Action, Ask, Mode, Reach, Verdict
 from ..protocol.operations import GrantScope
+from ..sandbox.base import Confinement
 from ..workspace.agentignore import AgentIgnore
 from ..workspace.paths import Workspace
+from .confining import Confining
 
 _MAX_NAMES = 10_000
 """Files that one glob of a command is followed to."""
@@ -29,7 +34,8 @@ class GrantStore(Protocol):
 
 
 class Permissions:
-    """Builds the `Policy` for each decision, so that a new mode or rule holds at once.
+    """Builds the `Policy` for each decision, so that a new mode or rule holds at once. `untrusted` tells where
+    text of strangers in the conversation came from.
 
     Raises:
         RuleError: a kept rule cannot be read.
@@ -43,7 +49,8 @@ class Permissions:
         mode: Mode,
         protected: tuple[Path, ...] = (),
         readable: tuple[Path, ...] = (),
-        sandboxed: bool = False,
+        confining: Confining | None = None,
+        untrusted: Callable[[], str] = lambda: "",
         session_grants: tuple[str, ...] = (),
         project: GrantStore | None = None,
         user: GrantStore | None = None,
@@ -53,7 +60,8 @@ class Permissions:
         self._rules = (*BUILT_IN, *rules)
         self._protected = tuple(os.path.realpath(path) for path in protected)
         self._readable = tuple(os.path.realpath(path) for path in readable)
-        self._sandboxed = sandboxed
+        self._confining = confining
+        self._untrusted = untrusted
         self._closed = AgentIgnore(workspace.roots)
         self._stores: dict[GrantScope, GrantStore | None] = {"project": project, "user": user}
         self._kept: list[Rule] = [parse_rule(text, "allow", "this session") for text in session_grants]
@@ -67,18 +75,51 @@ class Permissions:
 
     def policy(self) -> Policy:
         """The policy as a value."""
-        return Policy(
+        policy = Policy(
             mode=self.mode,
             rules=self.rules(),
             roots=tuple(str(root) for root in self._workspace.roots),
             protected=self._protected,
             readable=self._readable,
             home=os.path.realpath(os.path.expanduser("~")),
-            sandboxed=self._sandboxed,
+            sandboxed=False,
             resolve=_resolve,
             hidden=self._hidden,
             searched=self._searched,
+            untrusted=self._untrusted(),
+            unwritable=self._unwritable(),
         )
+        if self._confining is None or not self._confining.is_enough(policy):
+            return policy
+        return msgspec.structs.replace(policy, sandboxed=True)
+
+    def outside(self, actions: tuple[Action, ...]) -> Verdict:
+        """What the policy says to running commands without the sandbox that it allows in it."""
+        return Ask("sandbox", "")
+
+    def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
+        """What a command with this reach may touch; None where it is not confined."""
+        return self._confining.for_command(self.policy(), reach, report) if self._confining else None
+
+    def level(self) -> str:
+        """The sandbox in force, in words."""
+        return self._confining.described(self.mode) if self._confining else "none"
+
+    async def measured(self) -> bool:
+        """Make sure, before the first command, that the sandbox holds; whether it is another than was thought."""
+        return self._confining is not None and await self._confining.measured()
+
+    def close(self) -> None:
+        """Remove what was made for commands."""
+        if self._confining is not None:
+            self._confining.close()
+
+    def _unwritable(self) -> str:
+        """Why nothing may be changed here: a home directory or the root is no project."""
+        root = str(self._workspace.root)
+        if root == os.path.realpath(os.path.expanduser("~")):
+            return f"{root} is a home directory: start agent in a project's folder"
+        return "/ is the root of the system: start agent in a project's folder" if root == "/" else ""
 
     def _hidden(self, path: str, glob: bool) -> str | None:
         """What closes a path, or one of the files that a glob stands for now."""

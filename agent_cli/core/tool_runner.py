@@ -8,13 +8,12 @@ refusal, an exception in a tool, a cancellation. A result that is recorded is ne
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 
 import msgspec
 
-from ..policy.authorize import together
-from ..policy.rules import RuleError
-from ..protocol.actions import Allow, Ask, Deny, ReadPath, RunCommand, WritePath
+from ..protocol.actions import Allow, Deny
 from ..protocol.events import (
     AnyEvent,
     Notice,
@@ -26,23 +25,19 @@ from ..protocol.events import (
     ToolSilent,
 )
 from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
-from ..protocol.operations import Decision
-from ..protocol.records import CallStarted, Granted
-from ..store.session_file import StoreError
+from ..protocol.records import CallStarted
 from ..tools.base import ToolContext, ToolError, ToolOutcome, UnknownTool
 from ..tools.registry import Registry
 from .approvals import Abandoned, Approvals
 from .checkpointing import Checkpointing
+from .consent import Consent
 from .guards import RepetitionGuard
 from .history import UNKNOWN_OUTCOME, OpenCall
 from .job import (
     LONGEST_REMAINS,
     Job,
-    approval_item,
-    cannot_work,
     describe,
     failure,
-    refused_unattended,
     shown_by,
     stopped,
 )
@@ -71,13 +66,15 @@ class ToolRunner:
         self._session = session
         self._registry = registry
         self._permissions = permissions
-        self._approvals = approvals
         self._checkpointing = checkpointing
         self._context = context
         self._guard = guard
         self._emit = emit
         self._turn_id = turn_id
         self._submission_id = submission_id
+        self._consent = Consent(
+            session, registry, permissions, approvals, context, self._notice, submission_id=submission_id
+        )
 
     async def run(self, calls: Sequence[ToolCall]) -> str:
         """Run calls to their results. The text the turn ends with when one of them said that the task is
@@ -105,7 +102,7 @@ class ToolRunner:
         try:
             for together, group in groupby(enumerate(jobs), key=lambda pair: _group(*pair)):
                 batch = [job for _, job in group]
-                if together < 0 and self._still_allowed(batch):
+                if together < 0 and self._consent.still_allowed(batch):
                     await self._run_together(batch)
                 else:
                     for job in batch:
@@ -138,36 +135,8 @@ class ToolRunner:
             self._guard.saw_malformed(call.name)
             job.result = failure(job, "failed", describe(error))
             return job
-        self._judge(job)
+        self._consent.judge(job)
         return job
-
-    def _judge(self, job: Job) -> None:
-        """Derive from the parameters what the call would do, and what the policy says."""
-        assert job.tool is not None
-        try:
-            job.title = job.tool.title(job.params) or job.call.name
-            actions = job.tool.actions(job.params, self._context)
-        except Exception as error:  # a tool's own fault must answer its own call only
-            job.result = failure(job, "failed", describe(error))
-            return
-        job.writes = tuple(action.path for action in actions if isinstance(action, WritePath))
-        job.command = next((action.command for action in actions if isinstance(action, RunCommand)), "")
-        job.reads_only = all(isinstance(action, ReadPath) for action in actions)
-        verdicts = [self._permissions.authorize(action) for action in actions]
-        job.actions = actions
-        job.verdict = together(verdicts)
-        job.may_tell = all(
-            isinstance(verdict, Allow)
-            for action, verdict in zip(actions, verdicts, strict=True)
-            if isinstance(action, ReadPath)
-        )
-
-    def _still_allowed(self, jobs: list[Job]) -> bool:
-        """Judge readers again just before they run: an earlier call may have moved what a path means."""
-        for job in jobs:
-            if job.result is None:
-                self._judge(job)
-        return all(job.result is not None or isinstance(job.verdict, Allow) for job in jobs)
 
     async def _run_together(self, jobs: list[Job]) -> None:
         tasks = [asyncio.create_task(self._execute(job)) for job in jobs if job.result is None]
@@ -186,93 +155,13 @@ class ToolRunner:
 
     async def _run_alone(self, job: Job, jobs: list[Job]) -> None:
         if job.result is None:
-            await self._decide(job, jobs)
+            await self._consent.decide(job, jobs[jobs.index(job) :])
         try:
             if job.result is None:
                 await self._execute(job)
         finally:
             if job.result is not None:
                 self._record(job, job.result)
-
-    async def _decide(self, job: Job, jobs: list[Job]) -> None:
-        """Settle whether a call may run, asking the person if need be; a refusal becomes its result."""
-        self._judge(job)  # a mode or a rule may have changed since, or an earlier call the files
-        match job.verdict:
-            case Deny(rule=rule, reason=reason):
-                job.result = failure(job, "denied", f"Denied: {reason}. Decided by: {rule}.", rule)
-            case Ask() if not job.approved and job.result is None:
-                if self._approvals.interactive:
-                    await self._ask(jobs[jobs.index(job) :])
-                else:
-                    job.result = refused_unattended(job, job.verdict)
-            case _:
-                pass
-
-    async def _ask(self, rest: list[Job]) -> None:
-        """Ask for the first job, and in the same batch for all later ones that can be shown already."""
-        batch: list[Job] = []
-        written: set[str] = set()
-        for job in rest:
-            if job.result is None and isinstance(job.verdict, Ask) and not job.approved:
-                if written.intersection(job.writes) or not await self._show(job, first=not batch):
-                    break
-                batch.append(job)
-            written.update(job.writes)
-        batch = [job for job in batch if job.result is None]
-        if not batch:
-            return
-        decisions = await self._approvals.ask(tuple(approval_item(job) for job in batch), self._submission_id)
-        for job in batch:
-            self._apply(job, decisions.get(job.call.id) or Decision(job.call.id, allow=False))
-
-    async def _show(self, job: Job, *, first: bool) -> bool:
-        """Prepare what the person will see; a call that cannot work is answered without asking."""
-        assert job.tool is not None
-        try:
-            job.preview = await job.tool.preview(job.params, self._context)
-        except Exception as error:  # a tool's own fault must answer its own call only
-            if not first:
-                return False
-            job.result = cannot_work(job, error)
-        return True
-
-    def _apply(self, job: Job, decision: Decision) -> None:
-        if not decision.allow:
-            said = f" They said: {decision.feedback}" if decision.feedback.strip() else ""
-            job.result = failure(job, "denied", f"The user refused this call.{said}", "the user")
-            return
-        if decision.arguments is not None and decision.arguments != job.call.arguments:
-            self._replace(job, decision.arguments)
-        if decision.grant and job.result is None:
-            self._keep(decision)
-        job.approved = True
-
-    async def _is_as_approved(self, job: Job) -> bool:
-        """Whether a call still means what the person has seen: the same places, the same change."""
-        assert job.tool is not None
-        if tuple(job.tool.actions(job.params, self._context)) != job.actions:
-            return False
-        if not job.approved or job.edited or job.preview is None:
-            return True
-        return (await job.tool.preview(job.params, self._context)).text == job.preview.text
-
-    def _replace(self, job: Job, arguments: str) -> None:
-        """The user edited the call: judge what will really run; deny rules still hold."""
-        try:
-            job.tool, job.params = self._registry.parse(job.call.name, arguments)
-        except ToolError as error:
-            job.result = failure(job, "failed", f"The user's edit could not be read: {error}")
-            return
-        job.edited = True
-        self._judge(job)
-
-    def _keep(self, decision: Decision) -> None:
-        try:
-            rule = self._permissions.keep(decision.grant, decision.scope)
-        except (RuleError, StoreError) as error:
-            self._notice(f"The rule was not saved: {error}")
-            return
-        self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
 
     async def _execute(self, job: Job) -> None:
         """Run an allowed call; its result is always set, cancellation included."""
@@ -284,7 +173,7 @@ class ToolRunner:
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None
         try:
-            if not job.reads_only and not await self._is_as_approved(job):
+            if not job.reads_only and not await self._consent.is_as_approved(job):
                 raise ToolError("What it concerns has changed since it was allowed; nothing was done. Look again.")
             if not job.reads_only:
                 await self._checkpointing.before_effect(self._turn_id, job.writes, self._submission_id)
@@ -297,8 +186,7 @@ class ToolRunner:
                     submission_id=self._submission_id,
                 )
             )
-            view = self._context.for_call(job.call.id, self._live(job), self._silent(job))
-            outcome = await job.tool.run(job.params, view)
+            outcome = await self._outcome(job)
             status = "ok" if outcome.ok else "failed"
             job.final = outcome.text if outcome.finished else ""
         except Abandoned:
@@ -309,6 +197,20 @@ class ToolRunner:
             status = "failed"
         finally:
             job.result = self._result(job, outcome or stopped(job), status, time.monotonic() - started)
+
+    async def _outcome(self, job: Job) -> ToolOutcome:
+        """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
+        assert job.tool is not None
+        confine = partial(self._permissions.confinement, job.reach)
+        view = self._context.for_call(job.call.id, self._live(job), self._silent(job), confine)
+        outcome = await job.tool.run(job.params, view)
+        if not outcome.blocked:
+            return outcome
+        if not await self._consent.lets_out(job, outcome.blocked):
+            return self._consent.kept_in(job, outcome)
+        unconfined = partial(self._permissions.confinement, "outside")
+        again = self._context.for_call(job.call.id, self._live(job), self._silent(job), unconfined)
+        return msgspec.structs.replace(await job.tool.run(job.params, again), untrusted=outcome.untrusted)
 
     def _live(self, job: Job) -> Callable[[str], None]:
         def emit(text: str) -> None:
@@ -342,6 +244,7 @@ class ToolRunner:
             plan=outcome.plan,
             job=outcome.job,
             cwd=outcome.cwd,
+            untrusted=outcome.untrusted,
         )
 
     def _close(self, jobs: Sequence[Job], text: str) -> None:

@@ -132,6 +132,8 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
     """Absolute path of the folder the next command starts in, where this call has changed it."""
     rule: str = ""
     """For a denied call: the rule that decided."""
+    untrusted: str = ""
+    """Where text of strangers in it came from, such as a host."""
 
 
 Message = UserMessage | AssistantMessage | ToolResult

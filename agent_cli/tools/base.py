@@ -17,6 +17,7 @@ import msgspec
 
 from ..protocol.actions import Action
 from ..protocol.messages import FileChange, Image, PlanItem
+from ..sandbox.base import Confinement
 from ..sandbox.environment import child_env
 from ..sandbox.process import ProcessRunner
 from ..workspace.known import KnownTexts
@@ -67,8 +68,13 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """The number of the job as which the command goes on."""
     cwd: str = ""
     """Where the next command starts, once a command has gone elsewhere."""
+    blocked: str = ""
+    """What the sandbox kept a command from, in words; empty when it failed for another reason or not at all."""
+    untrusted: str = ""
+    """Where text of strangers in it came from, such as a host; empty when there is none."""
 
 
+Confine = Callable[[Path | None], Confinement | None]
 Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user `question` with `options`; gives their words."""
 
@@ -99,7 +105,7 @@ class ToolContext:
         self.cache_dir = cache_dir or spill_dir.parent / "cache"
         """What can be worked out again; may be deleted at any time."""
         self.shell_timeout_s = shell_timeout_s
-        self.shell = ShellSession(workspace.root, child_env(os.environ, shell_env), spill_dir / "shell")
+        self.shell = ShellSession(workspace.root, child_env(os.environ, shell_env))
         self.jobs = Jobs()
         self.seen: dict[str, str] = {} if seen is None else seen
         """Absolute path → hash of the content the model knows."""
@@ -118,14 +124,26 @@ class ToolContext:
         """Says that the call has shown nothing for so many seconds."""
         self.silent_after_s = 15.0
         """Silence from which on that is said, and a command looks as if it waited for input."""
+        self.confine: Confine = lambda report: None
+        """What a command of this call may reach; None where it is not confined. `report` is a folder that it may
+        write to besides."""
+        self.cache: Path | None = None
+        """Where confined package managers keep what they have loaded."""
+        self.passed: tuple[str, ...] = ()
+        """Variables that confined commands see although they look like secrets."""
         self.call_id = call_id
 
     def for_call(
-        self, call_id: str, emit: Callable[[str], None], silent: Callable[[float], None]
+        self,
+        call_id: str,
+        emit: Callable[[str], None],
+        silent: Callable[[float], None],
+        confine: Confine | None = None,
     ) -> "ToolContext":
         """The same context, speaking for one call."""
         view = copy.copy(self)
         view.call_id, view.emit, view.silent = call_id, emit, silent
+        view.confine = confine or self.confine
         return view
 
 

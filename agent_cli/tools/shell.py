@@ -1,17 +1,18 @@
 """`shell`: a command line, its output streamed and bounded; what it takes too long for goes on as a job."""
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import msgspec
 
 from ..protocol.actions import Action, RunCommand
+from ..sandbox.base import Confinement
 from ..sandbox.process import ProcessError, Running, shell_program
 from .base import Preview, ToolContext, ToolError, ToolOutcome
 from .job_table import MAX_RUNNING, Job
 from .output import OutputLog, file_stem
+from .shell_session import Given
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -58,7 +59,7 @@ class Shell:
         log = OutputLog(context.spill_dir, context.call_id, context.emit)
         begun = time.monotonic()
         try:
-            running, report = await _started(params, context, log)
+            running, given = await _started(params, context, log)
             ended = await _watched(running, params, log, context)
             goes_on = not ended or running.background
             job = await _job(params.command, running, log, begun, context) if goes_on else None
@@ -66,7 +67,7 @@ class Shell:
             raise ToolError(f"The command could not be run: {error}") from error
         finally:
             log.close()
-        lost = context.shell.adopt(report) if ended and report != _NO_REPORT else ""
+        lost = context.shell.adopt(given) if ended and given is not None else ""
         person = [*moved, *_end(running, job, ended, time.monotonic() - begun), *_news(job, ended, context)]
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
@@ -100,24 +101,32 @@ def _timeout(params: ShellParams, context: ToolContext) -> float:
     return min(max(wanted_s, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
 
 
-_NO_REPORT = Path()
-"""A shell other than bash does not report."""
-
-
-async def _started(params: ShellParams, context: ToolContext, log: OutputLog) -> tuple[Running, Path | None]:
+async def _started(params: ShellParams, context: ToolContext, log: OutputLog) -> tuple[Running, Given | None]:
+    """The running command, and what its shell was given; None for a shell other than bash, which does not
+    report."""
     program = shell_program(context.shell.env.get("PATH", ""))
-    env = context.shell.env
-    report: Path | None = _NO_REPORT
-    if program.endswith("bash"):
-        env, report = context.shell.prepare(file_stem(context.call_id))
+    reports = program.endswith("bash")
+    folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
+    confinement = context.confine(folder)
+    given = context.shell.environment(folder, lambda env: _environment(env, confinement, context))
     running = await context.processes.start(
         [program, "-c", "--", params.command],
         cwd=context.shell.cwd,
-        env=env,
+        env=given.env,
         on_output=log.feed,
         takes_input=params.background,
+        **({"confinement": confinement} if confinement else {}),
     )
-    return running, report
+    return running, given if reports else None
+
+
+def _environment(env: Mapping[str, str], confinement: Confinement | None, context: ToolContext) -> dict[str, str]:
+    if confinement is None:
+        return dict(env)
+    from ..sandbox.environment import confined_env
+
+    offline = confinement.network == "none"
+    return confined_env(env, offline=offline, cache=context.cache, passed=context.passed)
 
 
 async def _watched(running: Running, params: ShellParams, log: OutputLog, context: ToolContext) -> bool:

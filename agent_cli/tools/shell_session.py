@@ -5,7 +5,8 @@ writes a report, and the next shell starts from there.
 
 import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,7 @@ _OWN_LOCAL = frozenset(
     }
 )  # fmt: skip
 """As long as they are not exported."""
+_REPORT_NAME = "report"
 _MAX_REPORT_BYTES = 1_000_000
 """Reading a longer one would hold up the rest."""
 _MAX_VALUE_BYTES = 100_000
@@ -56,16 +58,21 @@ class Report(msgspec.Struct, frozen=True):
     functions: bytes
 
 
+class Given(msgspec.Struct, frozen=True):
+    """What a shell was started with."""
+
+    env: dict[str, str]
+    folder: Path | None
+    """For its report; None when there will be none."""
+
+
 class ShellSession:
-    """The state that lasts from command to command.
+    """The state that lasts from command to command. `env` is the environment of the first command."""
 
-    `env` is the environment of the first command; `folder`, created when first needed, is for the reports.
-    """
-
-    def __init__(self, root: Path, env: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self._root = root
         self._launch = dict(env)
-        self._folder = folder
+        self._folder: Path | None = None
         self._functions = b""
         self._local: dict[str, bytes] = {}
         self.cwd = root
@@ -110,18 +117,31 @@ class ShellSession:
         was_there, self.cwd = self.start == self.cwd, self.start
         return was_there
 
-    def prepare(self, name: str) -> tuple[dict[str, str], Path | None]:
-        """The environment for the next shell, and the file its report comes in; `name` tells calls apart. Where
-        nothing can be written there is no report, and nothing lasts."""
-        report = self._folder / f"{name}.report"
+    def prepare(self, name: str) -> Path | None:
+        """A folder for the report of the next shell; `name` tells calls apart. Where nothing can be written there
+        is no report, and nothing lasts."""
+        import tempfile
+
         try:
-            for folder in (self._folder.parent, self._folder):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            report.unlink(missing_ok=True)
-            report.with_suffix(".begin").write_bytes(self._beginning(report))
+            self._folder = self._folder or Path(tempfile.mkdtemp(prefix="agent-shell-"))
+            folder = self._folder / name
+            folder.mkdir(mode=0o700, exist_ok=True)
+            (folder / _REPORT_NAME).unlink(missing_ok=True)
         except OSError:
-            return self.env, None
-        return {**self.env, "BASH_ENV": str(report.with_suffix(".begin"))}, report
+            return None
+        return folder
+
+    def environment(self, folder: Path | None, confined: Callable[[Mapping[str, str]], dict[str, str]]) -> Given:
+        """The environment for the next shell: ours as `confined` makes it, and the order to report in `folder`."""
+        env = confined(self.env)
+        if folder is None:
+            return Given(env, None)
+        begin = folder / "begin"
+        try:
+            begin.write_bytes(self._beginning(folder / _REPORT_NAME))
+        except OSError:
+            return Given(env, None)
+        return Given({**env, "BASH_ENV": str(begin)}, folder)
 
     def _beginning(self, report: Path) -> bytes:
         """What bash reads before the command: the user's own BASH_ENV, what earlier commands have left, and the
@@ -134,18 +154,14 @@ class ShellSession:
         left = b"".join(self._local.values()) + self._functions
         return os.fsencode(f"{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
 
-    def adopt(self, file: Path | None) -> str:
+    def adopt(self, given: Given) -> str:
         """Take over what the shell reported; what of it does not last, in words, empty when all does. The exit
         codes of the last pipeline are in `pipe` then."""
         self.pipe = ()
-        if file is None:
-            return "nothing can be written to the state folder: cd and export do not last"
-        file.with_suffix(".begin").unlink(missing_ok=True)
-        try:
-            with file.open("rb") as opened:
-                data = opened.read(_MAX_REPORT_BYTES + 1)
-            file.unlink()
-        except OSError:
+        if given.folder is None:
+            return "no temporary file can be written: cd and export do not last"
+        data = _read_plain(given.folder / _REPORT_NAME)
+        if data is None:
             return "its shell ended without a report: cd and export in it do not last"
         if len(data) > _MAX_REPORT_BYTES:
             self._move(data)
@@ -156,23 +172,30 @@ class ShellSession:
         self.pipe = report.pipe
         self.cwd = Path(report.cwd) if report.cwd else self.cwd
         self._local, self._functions = report.local, report.functions
-        return self._take_env(report.env)
+        return self._take_env(report.env, given.env)
 
     def close(self) -> None:
         """Remove the reports of commands that never ended."""
         import shutil
 
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     def _move(self, data: bytes) -> None:
         if (first := data.partition(b"\0")[0].partition(b"\n")[2]).startswith(b"/"):
             self.cwd = Path(os.fsdecode(first.removesuffix(b"\n")))
 
-    def _take_env(self, env: dict[str, str]) -> str:
+    def _take_env(self, env: dict[str, str], given: Mapping[str, str]) -> str:
+        """The variables as the shell left them. What only the sandbox added does not last, unless it was changed;
+        what the sandbox left out is still there for a command outside it."""
+        told = {name: self.env.get(name) if value == given.get(name) else value for name, value in env.items()}
+        lasting = {name: value for name, value in self.env.items() if name not in given}
+        lasting |= {name: value for name, value in told.items() if value is not None}
         kept = {name: value for name, value in self.env.items() if not _is_the_users(name)}
         left_out = []
         room = _MAX_ENV_BYTES
-        for name, value in sorted(env.items(), key=lambda item: len(item[1])):
+        for name, value in sorted(lasting.items(), key=lambda item: len(item[1])):
             if not _is_the_users(name):
                 continue
             room -= len(name) + len(value)
@@ -240,6 +263,22 @@ def _ansi_c(text: bytes) -> str:
         return _ESCAPES.get(letter, letter).encode("latin-1")
 
     return os.fsdecode(re.sub(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", value, text, flags=re.DOTALL))
+
+
+def _read_plain(file: Path) -> bytes | None:
+    """The start of a regular file. The command may have put something else in its place: neither links are
+    followed nor pipes waited for."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        try:
+            return opened.read(_MAX_REPORT_BYTES + 1)
+        except OSError:
+            return None
 
 
 def _names_in(folder: Path) -> list[str]:

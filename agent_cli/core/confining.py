@@ -1,0 +1,140 @@
+"""How commands are confined: the level that is wanted, what this machine was measured to enforce, and for each
+command what it may reach."""
+
+import os
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from ..policy.paths import Policy, watched
+from ..protocol.actions import Mode, Reach, SandboxLevel
+from ..sandbox.base import Confinement, Strength
+from ..workspace.git_places import git_places
+from ..workspace.hidden import HiddenFiles
+from ..workspace.paths import Workspace
+
+_GUARDED = (".agent", ".agentignore", ".vscode", ".idea", ".husky", ".envrc")
+"""What editors, shells and the agent itself read or run by themselves."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What was chosen; `asked_for` tells a flag or a setting from the default."""
+
+    level: SandboxLevel
+    asked_for: bool
+
+
+class Confining:
+    """Confines the commands of one session."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        wanted: Wanted,
+        strength: Strength,
+        *,
+        measure: Callable[[Path], Awaitable[Strength]],
+        own: tuple[Path, ...] = (),
+        cache: Path | None = None,
+    ) -> None:
+        """`own` are folders of the agent itself, which no command may read; `cache` is for package managers."""
+        self._workspace = workspace
+        self._wanted = wanted
+        self._measure = measure
+        self._own = tuple(os.path.realpath(path) for path in own)
+        self._tmp: Path | None = None
+        self._policy: Policy | None = None
+        self._hidden = HiddenFiles(workspace.roots, self._is_closed)
+        self._is_measured = False
+        self.cache = cache
+        self.strength = strength
+
+    def level(self, mode: Mode) -> SandboxLevel:
+        """What is in force in a mode: yolo means no sandbox unless one was asked for, plan changes nothing."""
+        wanted = self._wanted
+        if wanted.level == "off" or not self.strength.is_there or (mode == "yolo" and not wanted.asked_for):
+            return "off"
+        return "read-only" if mode == "plan" else wanted.level
+
+    def described(self, mode: Mode) -> str:
+        """The level in force in words, with what enforces it or why nothing does."""
+        level = self.level(mode)
+        if level != "off":
+            return f"{level} ({self.strength.mechanism})"
+        if self._wanted.level == "off" or self.strength.is_there:
+            return "off"
+        return f"none ({self.strength.why})" if self.strength.why else "none"
+
+    async def measured(self) -> bool:
+        """Try once what the mechanism really enforces, before the first command; whether that is another one
+        than was known so far."""
+        if self._is_measured or self._wanted.level == "off":
+            return False
+        before, self._is_measured = self.strength, True
+        self.strength = await self._measure(self.tmp)
+        return self.strength != before
+
+    def is_enough(self, policy: Policy) -> bool:
+        """Whether commands may run in it without a question: what is closed to them must stay closed."""
+        return self.level(policy.mode) != "off" and (self.strength.hides_inside or not self._closed_inside(policy))
+
+    def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
+        """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
+        level = self.level(policy.mode)
+        if reach == "outside" or level == "off":
+            return None
+        may_write = level == "workspace-write" and not policy.unwritable
+        roots = policy.roots if may_write else ()
+        caches = (str(self.cache),) if self.cache and may_write else ()
+        places = [git_places(root) for root in roots]
+        guarded = [path for place in places for path in place.guarded]
+        return Confinement(
+            writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
+            read_only=(*guarded, *(os.path.join(root, name) for root in roots for name in _GUARDED)),
+            hidden=(*self._own, *self._closed_outside(policy), *self._closed_inside(policy)),
+            tmp=str(self.tmp / "tmp"),
+            network="open" if reach == "network" else "none",
+        )
+
+    @property
+    def tmp(self) -> Path:
+        """This session's own folder for temporary files; made when it is first needed."""
+        if self._tmp is None:
+            self._tmp = Path(tempfile.mkdtemp(prefix="agent-"))
+            (self._tmp / "tmp").mkdir(mode=0o700)
+        return self._tmp
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        if self._tmp is not None:
+            import shutil
+
+            shutil.rmtree(self._tmp, ignore_errors=True)
+            self._tmp = None
+
+    def _closed_inside(self, policy: Policy) -> tuple[str, ...]:
+        if self._policy is None or self._policy.rules != policy.rules:
+            self._hidden.forget()
+        self._policy = policy
+        return self._hidden.paths()
+
+    def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
+        paths = (os.path.join(policy.home, name) for name in _SECRETS_AT_HOME)
+        return tuple(path for path in paths if os.path.lexists(path) and watched(path, path, policy) is not None)
+
+    def _is_closed(self, path: str) -> bool:
+        return self._policy is not None and watched(path, path, self._policy) is not None
+
+
+def _some(path: Path | None) -> tuple[str, ...]:
+    return (str(path),) if path else ()
+
+
+_SECRETS_AT_HOME = (
+    ".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/hub",
+    ".password-store", ".local/share/keyrings", "Library/Keychains", ".mozilla", ".config/google-chrome",
+    ".config/chromium", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf",
+    ".vault-token", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history",
+)  # fmt: skip

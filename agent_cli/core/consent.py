@@ -1,0 +1,189 @@
+"""What a call means, what the policy says to it, and what the person does: the middle of the one road.
+
+It settles whether a call may run. What was shown is what runs: places and change are derived again just before.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from ..policy.authorize import together
+from ..policy.rules import RuleError
+from ..protocol.actions import Allow, Ask, Deny, ReadPath, RunCommand, WritePath
+from ..protocol.events import ApprovalItem
+from ..protocol.messages import new_id
+from ..protocol.operations import Decision
+from ..protocol.records import Granted
+from ..store.session_file import StoreError
+from ..tools.base import ToolContext, ToolError, ToolOutcome
+from ..tools.registry import Registry
+from .approvals import Approvals
+from .job import Job, approval_item, cannot_work, describe, failure, refused_unattended
+from .permissions import Permissions
+from .session import Session
+
+
+class Consent:
+    """Settles the calls of one turn."""
+
+    def __init__(
+        self,
+        session: Session,
+        registry: Registry,
+        permissions: Permissions,
+        approvals: Approvals,
+        context: ToolContext,
+        notice: Callable[[str], None],
+        *,
+        submission_id: str,
+    ) -> None:
+        self._session = session
+        self._registry = registry
+        self._permissions = permissions
+        self._approvals = approvals
+        self._context = context
+        self._notice = notice
+        self._submission_id = submission_id
+
+    def judge(self, job: Job) -> None:
+        """Derive from the parameters what the call would do, and what the policy says."""
+        assert job.tool is not None
+        try:
+            job.title = job.tool.title(job.params) or job.call.name
+            actions = job.tool.actions(job.params, self._context)
+        except Exception as error:  # a tool's own fault must answer its own call only
+            job.result = failure(job, "failed", describe(error))
+            return
+        job.writes = tuple(action.path for action in actions if isinstance(action, WritePath))
+        job.command = next((action.command for action in actions if isinstance(action, RunCommand)), "")
+        job.reads_only = all(isinstance(action, ReadPath) for action in actions)
+        verdicts = [self._permissions.authorize(action) for action in actions]
+        job.actions = actions
+        job.verdict = together(verdicts)
+        job.may_tell = all(
+            isinstance(verdict, Allow)
+            for action, verdict in zip(actions, verdicts, strict=True)
+            if isinstance(action, ReadPath)
+        )
+
+    def still_allowed(self, jobs: list[Job]) -> bool:
+        """Judge readers again just before they run: an earlier call may have moved what a path means."""
+        for job in jobs:
+            if job.result is None:
+                self.judge(job)
+        return all(job.result is not None or isinstance(job.verdict, Allow) for job in jobs)
+
+    async def decide(self, job: Job, rest: list[Job]) -> None:
+        """Settle whether a call may run, asking the person if need be; a refusal becomes its result."""
+        self.judge(job)  # a mode or a rule may have changed since, or an earlier call the files
+        match job.verdict:
+            case Deny(rule=rule, reason=reason):
+                job.result = failure(job, "denied", f"Denied: {reason}. Decided by: {rule}.", rule)
+            case Ask() if not job.approved and job.result is None:
+                if self._approvals.interactive:
+                    await self._ask(rest)
+                else:
+                    job.result = refused_unattended(job, job.verdict)
+            case _:
+                pass
+
+    async def _ask(self, rest: list[Job]) -> None:
+        """Ask for the first job, and in the same batch for all later ones that can be shown already."""
+        batch: list[Job] = []
+        written: set[str] = set()
+        for job in rest:
+            if job.result is None and isinstance(job.verdict, Ask) and not job.approved:
+                if written.intersection(job.writes) or not await self._show(job, first=not batch):
+                    break
+                batch.append(job)
+            written.update(job.writes)
+        batch = [job for job in batch if job.result is None]
+        if not batch:
+            return
+        decisions = await self._approvals.ask(tuple(approval_item(job) for job in batch), self._submission_id)
+        for job in batch:
+            self._apply(job, decisions.get(job.call.id) or Decision(job.call.id, allow=False))
+
+    async def _show(self, job: Job, *, first: bool) -> bool:
+        """Prepare what the person will see; a call that cannot work is answered without asking."""
+        assert job.tool is not None
+        try:
+            job.preview = await job.tool.preview(job.params, self._context)
+        except Exception as error:  # a tool's own fault must answer its own call only
+            if not first:
+                return False
+            job.result = cannot_work(job, error)
+        return True
+
+    def _apply(self, job: Job, decision: Decision) -> None:
+        if not decision.allow:
+            said = f" They said: {decision.feedback}" if decision.feedback.strip() else ""
+            job.result = failure(job, "denied", f"The user refused this call.{said}", "the user")
+            return
+        if decision.arguments is not None and decision.arguments != job.call.arguments:
+            self._replace(job, decision.arguments)
+        if decision.grant and job.result is None:
+            self._keep(decision)
+        job.approved = True
+
+    async def is_as_approved(self, job: Job) -> bool:
+        """Whether a call still means what the person has seen: the same places, the same change."""
+        assert job.tool is not None
+        if tuple(job.tool.actions(job.params, self._context)) != job.actions:
+            return False
+        if not job.approved or job.edited or job.preview is None:
+            return True
+        return (await job.tool.preview(job.params, self._context)).text == job.preview.text
+
+    def _replace(self, job: Job, arguments: str) -> None:
+        """The user edited the call: judge what will really run; deny rules still hold."""
+        try:
+            job.tool, job.params = self._registry.parse(job.call.name, arguments)
+        except ToolError as error:
+            job.result = failure(job, "failed", f"The user's edit could not be read: {error}")
+            return
+        job.edited = True
+        self.judge(job)
+
+    def _keep(self, decision: Decision) -> None:
+        try:
+            rule = self._permissions.keep(decision.grant, decision.scope)
+        except (RuleError, StoreError) as error:
+            self._notice(f"The rule was not saved: {error}")
+            return
+        self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
+
+    async def lets_out(self, job: Job, blocked: str) -> bool:
+        """Whether a command that the sandbox has kept from something may run again outside it.
+
+        Raises:
+            Abandoned: the user went on without answering.
+        """
+        if not self._approvals.interactive or not job.command:
+            return False
+        verdict = self._permissions.outside(job.actions)
+        if isinstance(verdict, Deny):
+            return False
+        item = ApprovalItem(
+            call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.command, preview_kind="command",
+            reason=f"the sandbox kept it from {blocked}; run it again, outside the sandbox?", rule="sandbox",
+            grant=verdict.grant if isinstance(verdict, Ask) else "", arguments=job.call.arguments, editable="",
+        )  # fmt: skip
+        decisions = await self._approvals.ask((item,), self._submission_id)
+        decision = decisions.get(job.call.id)
+        if decision is None or not decision.allow:
+            job.said = decision.feedback.strip() if decision else ""
+            return False
+        if decision.grant:
+            self._keep(decision)
+        return True
+
+    def kept_in(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
+        """The outcome of a command that failed because of the sandbox, and stays in it."""
+        if self._approvals.interactive:
+            said = f" They said: {job.said}" if job.said else ""
+            who = f"The user does not let it run outside.{said}"
+        else:
+            who = "Nobody is there to let it run outside; say in the end what the user should allow."
+        note = f"[The sandbox kept it from {outcome.blocked}. {who} Do not try to get round it.]"
+        return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
