@@ -14,6 +14,7 @@ from ..core.agent import Agent
 from ..core.approvals import Approvals
 from ..core.bus import EventBus
 from ..core.checkpointing import Checkpointing, Snapshots
+from ..core.confining import Confining
 from ..core.handlers import Handlers, Settings
 from ..core.history import known_files, last_job, working_directory
 from ..core.limits import Bounds
@@ -40,9 +41,9 @@ from ..tools.web_search import search_tool
 from ..workspace.checkpoints import Checkpoints
 from ..workspace.instructions import instructions
 from .options import UsageError
+from .sandboxing import confining_for
 from .setup import Setup
 
-SANDBOX_IN_FORCE = "none"
 CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
 """How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
@@ -76,11 +77,6 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
         StoreError: the session cannot be opened.
         NoModel, MissingKey: no model can be used.
     """
-    if (wanted := setup.chosen.text("sandbox")) not in (None, "off"):
-        raise UsageError(
-            f"--sandbox {wanted}: no sandbox can be had in this version. Leave the option out: commands that are "
-            "not known to only read then ask first."
-        )
     registry, problems = _registry(setup, interactive)
     draft = _existing(setup)
     model_name = _model_name(setup, draft)
@@ -90,9 +86,11 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
     model = await open_model(model_name, setup.config, env, setup.memory)
     if draft is None:
         draft = _fresh(setup, model, registry.names)
+    processes = ProcessRunner()
+    confining = await confining_for(setup, processes)
     session = Session(draft.records, draft.file, saved=draft.saved)
     draft.notes = (*problems, *draft.notes)
-    return _assemble(setup, session, model, draft, registry, interactive)
+    return _assemble(setup, session, model, draft, registry, processes, confining, interactive)
 
 
 def session_to_open(setup: Setup) -> Path | None:
@@ -187,12 +185,18 @@ def _system(setup: Setup, tools: Sequence[str]) -> str:
 
 
 def _assemble(
-    setup: Setup, session: Session, model: Model, draft: _Draft, registry: Registry, interactive: bool
+    setup: Setup,
+    session: Session,
+    model: Model,
+    draft: _Draft,
+    registry: Registry,
+    processes: ProcessRunner,
+    confining: Confining,
+    interactive: bool,
 ) -> Opened:
     config = setup.config
     log = setup.state / "logs" / f"{session.header.session_id}.jsonl" if setup.chosen.flag("debug") else None
     bus = EventBus(_logger(log) if log else None)
-    processes = ProcessRunner()
     identifier = session.header.session_id
     spill = setup.state / "spill" / identifier
     _, mode, effort = session.settings()
@@ -205,6 +209,8 @@ def _assemble(
         mode=mode,
         protected=(setup.config_dir, setup.state),
         readable=(spill,),
+        confining=confining,
+        untrusted=session.untrusted,
         session_grants=session.grants(),
         project=GrantFile(setup.project_state() / "permissions.json"),
         user=GrantFile(setup.config_dir / "permissions.json"),
@@ -220,6 +226,7 @@ def _assemble(
         cache_dir=setup.project_state() / "cache",
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
     )
+    context.cache, context.passed = confining.cache, config.tools.shell.pass_env
     _take_up(session, context)
     handlers = Handlers(
         session,
@@ -294,7 +301,6 @@ def _settings(config: Config, draft: _Draft) -> Settings:
             limits.warn_cost_usd,
         ),
         compact_at=config.context.compact_at,
-        sandbox=SANDBOX_IN_FORCE,
         version=__version__,
         session_path=draft.path,
         resumed=draft.saved,

@@ -9,14 +9,16 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
 
-from ..model.base import ModelError
+from ..config.keys import KeyedEnvironment, keyed
+from ..config.layer import ConfigError
+from ..model.base import Model, ModelError
 from ..model.native import NativeModel
-from ..model.providers import REPLAY, NoModel, choose_default, open_model, resolve
+from ..model.providers import REPLAY, NoModel, choose_default, key_source, open_model, resolve
 from ..protocol.sanitize import clean
 from ..sandbox.process import ProcessError, ProcessRunner
-from .compose import SANDBOX_IN_FORCE
 from .endpoint import Finding, examine
 from .options import Chosen
+from .sandboxing import measured_for
 from .setup import Setup
 
 _ENOUGH_MB = 100
@@ -51,7 +53,7 @@ async def _findings(setup: Setup) -> AsyncGenerator[Finding, None]:
     yield await _found("git", "note", _git())
     yield await _found("ripgrep", "FAIL", _ripgrep())
     yield await _found("state folder", "FAIL", _state(setup))
-    yield await _found("sandbox", "note", _sandbox())
+    yield await _found("sandbox", "note", _sandbox(setup))
     yield await _found("terminal", "note", _terminal())
 
 
@@ -74,15 +76,16 @@ async def _configuration(setup: Setup) -> str:
 
 async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
     """The model, then each station on the way to its server."""
-    environment = dict(os.environ)
     try:
+        environment = keyed(os.environ, setup.config_dir)
         name = setup.config.model or await choose_default(setup.config, environment)
         model = await open_model(name, setup.config, environment)
-    except (NoModel, ModelError) as error:
+    except (ConfigError, NoModel, ModelError) as error:
         yield Finding("FAIL", "model", str(error))
         return
-    window = model.info.context_window
-    yield Finding("ok", "model", f"{name}, window {window:,} tokens" if window else f"{name}, window unknown")
+    yield Finding("ok", "model", f"{name}, {_window(model)}{_key(name, setup, environment)}")
+    for problem in environment.problems:
+        yield Finding("note", "keyring", problem)
     if isinstance(model, NativeModel):
         async with aclosing(examine(resolve(name, setup.config.providers, environment), model)) as findings:
             async for finding in findings:
@@ -92,11 +95,24 @@ async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
     await model.aclose()
 
 
+def _window(model: Model) -> str:
+    window = model.info.context_window
+    return f"window {window:,} tokens" if window else "window unknown"
+
+
+def _key(name: str, setup: Setup, environment: KeyedEnvironment) -> str:
+    """Where the key for a model comes from."""
+    if name.startswith(f"{REPLAY}/"):
+        return ""
+    source = key_source(name, setup.config.providers, environment)
+    return f", key from {source}" if source else ""
+
+
 async def _fallback(setup: Setup, name: str) -> str:
     """Whether a model that stands in could be used, as far as can be told without contacting it."""
     try:
-        model = await open_model(name, setup.config, dict(os.environ))
-    except ModelError as error:
+        model = await open_model(name, setup.config, keyed(os.environ, setup.config_dir))
+    except (ConfigError, ModelError) as error:
         raise Problem(f"{name} cannot be used: {error}") from error
     await model.aclose()
     return f"{name}, not tried"
@@ -134,10 +150,18 @@ async def _state(setup: Setup) -> str:
     return f"{setup.state}, {free:,} MB free"
 
 
-async def _sandbox() -> str:
-    if SANDBOX_IN_FORCE == "none":
-        raise Problem("none in this version; commands that are not known to read ask first")
-    return SANDBOX_IN_FORCE
+async def _sandbox(setup: Setup) -> str:
+    if setup.config.sandbox == "off":
+        raise Problem(f"switched off ({setup.loaded.place('sandbox')}); commands run with all your rights")
+    strength = await measured_for(setup)
+    if not strength.is_there:
+        raise Problem(f"none: {strength.why}. Commands that are not known to only read ask first")
+    holes = [] if strength.hides_inside else ["cannot protect single files of the workspace"]
+    holes += [] if strength.cuts_network else ["does not cut the network"]
+    text = "; ".join([f"{setup.config.sandbox} by {strength.mechanism}, tried just now", *holes])
+    if strength.why:
+        raise Problem(f"{text}. {strength.why}")
+    return text
 
 
 async def _terminal() -> str:

@@ -104,6 +104,8 @@ class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Amount = 120.0
     env: dict[str, str] = {}
     """Variables set for every command."""
+    pass_env: tuple[str, ...] = ()
+    """Variables that commands in the sandbox see although they look like secrets, such as DATABASE_URL."""
 
 
 class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

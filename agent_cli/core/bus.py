@@ -1,4 +1,4 @@
-"""The outgoing half of the queue pair: events numbered, stamped and handed to one consumer in order."""
+"""The outgoing half of the queue pair: events masked, numbered, stamped and handed to one consumer in order."""
 
 import asyncio
 import time
@@ -7,14 +7,18 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from ..protocol.events import TERMINAL, AnyEvent, SessionClosed
+from ..protocol.redact import Redactor
+from .secrecy import Veil
 
 
 class EventBus:
     """Numbers events and queues them. Emitting never waits and never raises, so no consumer can hold or
     break a turn."""
 
-    def __init__(self, log: Callable[[AnyEvent], None] | None = None) -> None:
+    def __init__(self, log: Callable[[AnyEvent], None] | None = None, redactor: Redactor | None = None) -> None:
+        """`redactor` masks what events show; without one they are told as they are."""
         self._log = log
+        self._veil = Veil(redactor) if redactor is not None else None
         self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue()
         self._seq = 0
         self._ended: set[str] = set()
@@ -25,12 +29,19 @@ class EventBus:
             if event.submission_id in self._ended:
                 return
             self._ended.add(event.submission_id)
+        if self._veil is None:
+            self._send(event)
+            return
+        for shown in self._veil.masked(event):
+            self._send(shown)
+
+    def _send(self, event: AnyEvent) -> None:
         self._seq += 1
         stamped = msgspec.structs.replace(event, seq=self._seq, time=time.time())
         self._queue.put_nowait(stamped)
         if self._log is not None:
             try:
-                self._log(stamped)
+                self._log(self._veil.logged(stamped) if self._veil is not None else stamped)
             except Exception:  # a log that fails is given up; it changes no turn
                 self._log = None
 

@@ -55,7 +55,6 @@ class Settings(msgspec.Struct, frozen=True):
 
     bounds: Bounds
     compact_at: float
-    sandbox: str
     version: str
     session_path: str
     resumed: bool
@@ -108,7 +107,7 @@ class Handlers:
             self._meter,
             self._spending,
             cwd=str(context.workspace.root),
-            sandbox=settings.sandbox,
+            sandbox=permissions.level,
             session_path=settings.session_path,
             jobs=context.jobs,
         )
@@ -127,7 +126,7 @@ class Handlers:
                 model=model,
                 cwd=str(self._context.workspace.root),
                 mode=mode,
-                sandbox=self._settings.sandbox,
+                sandbox=self._permissions.level(),
                 version=self._settings.version,
                 resumed=self._settings.resumed,
             )
@@ -368,6 +367,7 @@ class Handlers:
             self.bus.emit(Notice(level="info", text=words))
         await self._context.processes.aclose()
         self._context.shell.close()
+        self._permissions.close()
         await self._models.aclose()
         self.session.close()
 

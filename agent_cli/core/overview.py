@@ -1,5 +1,7 @@
 """The facts a status line and `/status` show, computed once for each change of the conversation."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from ..model.base import ModelInfo
@@ -23,7 +25,7 @@ class Overview:
         spending: Spending,
         *,
         cwd: str,
-        sandbox: str,
+        sandbox: Callable[[], str],
         session_path: str,
         jobs: Jobs,
     ) -> None:
@@ -45,7 +47,9 @@ class Overview:
         picture = self._pictured[1]
         open_calls = 0 if busy else picture.open_calls
         jobs = self._jobs.states()
-        return msgspec.structs.replace(picture, busy=busy, queued=queued, open_calls=open_calls, jobs=jobs)
+        return msgspec.structs.replace(
+            picture, busy=busy, queued=queued, open_calls=open_calls, jobs=jobs, sandbox=self._sandbox()
+        )
 
     def _picture(self) -> Snapshot:
         model, mode, effort = self._session.settings()
@@ -59,7 +63,7 @@ class Overview:
             standing_in=self._standing_in(),
             mode=mode,
             effort=effort,
-            sandbox=self._sandbox,
+            sandbox=self._sandbox(),
             busy=False,
             queued=(),
             open_calls=len(history.open_calls(records)),

@@ -51,6 +51,7 @@ class Session:
         """Every call id ever used in this session."""
         self.answered: set[str] = set()
         """Ids of the calls that have a result."""
+        self._untrusted = ""
         for record in records:
             self._count(record)
 
@@ -126,6 +127,11 @@ class Session:
                 return message.text
         return ""
 
+    def untrusted(self) -> str:
+        """Where the first text of strangers in it came from; empty while there is none. Undo and compaction do not
+        lift it: a summary or a memory of the text may have stayed."""
+        return self._untrusted
+
     def partial_text(self, turn_id: str) -> str:
         """What a stopped turn was saying when it was stopped; empty when it said nothing."""
         for record in reversed(self.records):
@@ -151,3 +157,4 @@ class Session:
             self.call_ids.update(call.id for call in record.calls)
         elif isinstance(record, ToolResult):
             self.answered.add(record.call_id)
+            self._untrusted = self._untrusted or record.untrusted

@@ -38,6 +38,7 @@ from .job import (
     Job,
     describe,
     failure,
+    marked,
     shown_by,
     stopped,
 )
@@ -99,6 +100,7 @@ class ToolRunner:
                     submission_id=self._submission_id,
                 )
             )
+        await self._know_the_sandbox(jobs)
         try:
             for together, group in groupby(enumerate(jobs), key=lambda pair: _group(*pair)):
                 batch = [job for _, job in group]
@@ -113,6 +115,11 @@ class ToolRunner:
         except BaseException:
             self._close(jobs, "Not run: the turn was stopped.")
             raise
+
+    async def _know_the_sandbox(self, jobs: list[Job]) -> None:
+        """Before the first command: what a verdict counts on must be so."""
+        if any(job.command for job in jobs) and await self._permissions.measured():
+            self._notice(f"The sandbox is not what it was at the last start; now: {self._permissions.level()}.")
 
     async def finish_open(self, calls: Sequence[OpenCall]) -> None:
         """After a crash: calls known to read run again, calls that had begun to act are reported as of
@@ -225,7 +232,9 @@ class ToolRunner:
         )
 
     def _result(self, job: Job, outcome: ToolOutcome, status: ToolStatus, duration_s: float) -> ToolResult:
+        untrusted = outcome.untrusted or job.stranger
         text = within_bound(outcome.text, self._context, job.call.id)
+        text = marked(text, untrusted) if untrusted else text
         if job.edited:
             text = f"[The user edited this call before allowing it; what ran: {job.title}]\n{text}"
         return ToolResult(
@@ -244,7 +253,7 @@ class ToolRunner:
             plan=outcome.plan,
             job=outcome.job,
             cwd=outcome.cwd,
-            untrusted=outcome.untrusted,
+            untrusted=untrusted,
         )
 
     def _close(self, jobs: Sequence[Job], text: str) -> None:

@@ -1,8 +1,11 @@
 """`shell`: a command line, its output streamed and bounded; what it takes too long for goes on as a job."""
 
+import re
 import time
-from collections.abc import Iterator, Mapping
-from typing import Annotated
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -13,6 +16,9 @@ from .base import Preview, ToolContext, ToolError, ToolOutcome
 from .job_table import MAX_RUNNING, Job
 from .output import OutputLog, file_stem
 from .shell_session import Given
+
+if TYPE_CHECKING:
+    from ..sandbox.integrity import Guarded
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -59,7 +65,8 @@ class Shell:
         log = OutputLog(context.spill_dir, context.call_id, context.emit)
         begun = time.monotonic()
         try:
-            running, given = await _started(params, context, log)
+            start = await _started(params, context, log)
+            running = start.running
             ended = await _watched(running, params, log, context)
             goes_on = not ended or running.background
             job = await _job(params.command, running, log, begun, context) if goes_on else None
@@ -67,8 +74,9 @@ class Shell:
             raise ToolError(f"The command could not be run: {error}") from error
         finally:
             log.close()
-        lost = context.shell.adopt(given) if ended and given is not None else ""
+        lost = context.shell.adopt(start.given) if ended and start.given is not None else ""
         person = [*moved, *_end(running, job, ended, time.monotonic() - begun), *_news(job, ended, context)]
+        person += _tampered(start)
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
         model = [*person, *_place(context, lost, ended)]
@@ -81,6 +89,8 @@ class Shell:
             exit_code=running.exit_code if ended else None,
             job=job.id if job is not None else "",
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
+            blocked=_blocked(start, output, came_from) if ended else "",
+            untrusted=_strangers(params.command, start.confinement),
         )
 
 
@@ -101,32 +111,88 @@ def _timeout(params: ShellParams, context: ToolContext) -> float:
     return min(max(wanted_s, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
 
 
-async def _started(params: ShellParams, context: ToolContext, log: OutputLog) -> tuple[Running, Given | None]:
-    """The running command, and what its shell was given; None for a shell other than bash, which does not
-    report."""
+class _Start(msgspec.Struct, frozen=True):
+    """A command that was started, and how."""
+
+    running: Running
+    given: Given | None
+    """What its shell was given; None for a shell other than bash, which does not report."""
+    confinement: Confinement | None
+    guarded: "Guarded | None"
+    """What must not change while it runs confined."""
+
+
+async def _started(params: ShellParams, context: ToolContext, log: OutputLog) -> _Start:
     program = shell_program(context.shell.env.get("PATH", ""))
     reports = program.endswith("bash")
     folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
     confinement = context.confine(folder)
-    given = context.shell.environment(folder, lambda env: _environment(env, confinement, context))
+    given = _given(folder, confinement, context)
+    guarded = None
+    if confinement is not None:
+        from ..sandbox.integrity import taken
+
+        guarded = taken(str(context.workspace.root))
     running = await context.processes.start(
         [program, "-c", "--", params.command],
         cwd=context.shell.cwd,
         env=given.env,
         on_output=log.feed,
         takes_input=params.background,
-        **({"confinement": confinement} if confinement else {}),
+        confinement=confinement,
     )
-    return running, given if reports else None
+    return _Start(running, given if reports else None, confinement, guarded)
 
 
-def _environment(env: Mapping[str, str], confinement: Confinement | None, context: ToolContext) -> dict[str, str]:
+def _tampered(start: _Start) -> Iterator[str]:
+    """Says what a confined command has changed that would run later, outside; git's own files are as before."""
+    if start.guarded is None or not (changed := start.guarded.changed()):
+        return
+    restored = start.guarded.put_back()
+    if restored:
+        yield f"it changed {', '.join(restored)}, which git runs or reads; that was put back"
+    if left := [path for path in changed if path not in restored]:
+        yield f"it changed {', '.join(left)}, which may run later, outside the sandbox: look at it"
+
+
+def _blocked(start: _Start, output: str, cwd: Path) -> str:
+    """What the sandbox kept a command from, in words; empty when it failed for another reason or not at all."""
+    if start.confinement is None or not start.running.exit_code:
+        return ""
+    from ..sandbox.denial import blocked
+
+    found = blocked(start.running.exit_code, output, start.confinement, str(cwd))
+    return f"{_KEPT_FROM[found.kind]} {found.subject}".rstrip() if found else ""
+
+
+_KEPT_FROM = {
+    "write": "writing",
+    "read": "reading",
+    "network": "the network",
+    "privilege": "more rights",
+    "namespace": "making a sandbox of its own",
+    "syscall": "a system call",
+}
+_BRINGS_TEXT = re.compile(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
+"""Programs that print what strangers have written."""
+
+
+def _strangers(command: str, confinement: Confinement | None) -> str:
+    if confinement is not None and confinement.network == "none":
+        return ""
+    found = _BRINGS_TEXT.search(command)
+    return f"the output of {found.group()}" if found else ""
+
+
+def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext) -> Given:
     if confinement is None:
-        return dict(env)
-    from ..sandbox.environment import confined_env
+        return context.shell.environment(folder)
+    from ..sandbox.environment import OF_CONFINEMENT, confined_env
 
-    offline = confinement.network == "none"
-    return confined_env(env, offline=offline, cache=context.cache, passed=context.passed)
+    settings = partial(
+        confined_env, offline=confinement.network == "none", cache=context.cache, passed=context.passed
+    )
+    return context.shell.environment(folder, settings, OF_CONFINEMENT)
 
 
 async def _watched(running: Running, params: ShellParams, log: OutputLog, context: ToolContext) -> bool:

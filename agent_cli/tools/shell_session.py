@@ -64,6 +64,8 @@ class Given(msgspec.Struct, frozen=True):
     env: dict[str, str]
     folder: Path | None
     """For its report; None when there will be none."""
+    own: frozenset[str] = frozenset()
+    """Variables that may be there only because it is confined."""
 
 
 class ShellSession:
@@ -131,7 +133,12 @@ class ShellSession:
             return None
         return folder
 
-    def environment(self, folder: Path | None, confined: Callable[[Mapping[str, str]], dict[str, str]]) -> Given:
+    def environment(
+        self,
+        folder: Path | None,
+        confined: Callable[[Mapping[str, str]], dict[str, str]] = dict,
+        own: frozenset[str] = frozenset(),
+    ) -> Given:
         """The environment for the next shell: ours as `confined` makes it, and the order to report in `folder`."""
         env = confined(self.env)
         if folder is None:
@@ -141,7 +148,7 @@ class ShellSession:
             begin.write_bytes(self._beginning(folder / _REPORT_NAME))
         except OSError:
             return Given(env, None)
-        return Given({**env, "BASH_ENV": str(begin)}, folder)
+        return Given({**env, "BASH_ENV": str(begin)}, folder, own)
 
     def _beginning(self, report: Path) -> bytes:
         """What bash reads before the command: the user's own BASH_ENV, what earlier commands have left, and the
@@ -172,7 +179,7 @@ class ShellSession:
         self.pipe = report.pipe
         self.cwd = Path(report.cwd) if report.cwd else self.cwd
         self._local, self._functions = report.local, report.functions
-        return self._take_env(report.env, given.env)
+        return self._take_env(report.env, given)
 
     def close(self) -> None:
         """Remove the reports of commands that never ended."""
@@ -186,12 +193,14 @@ class ShellSession:
         if (first := data.partition(b"\0")[0].partition(b"\n")[2]).startswith(b"/"):
             self.cwd = Path(os.fsdecode(first.removesuffix(b"\n")))
 
-    def _take_env(self, env: dict[str, str], given: Mapping[str, str]) -> str:
+    def _take_env(self, env: dict[str, str], given: Given) -> str:
         """The variables as the shell left them. What only the sandbox added does not last, unless it was changed;
         what the sandbox left out is still there for a command outside it."""
-        told = {name: self.env.get(name) if value == given.get(name) else value for name, value in env.items()}
-        lasting = {name: value for name, value in self.env.items() if name not in given}
-        lasting |= {name: value for name, value in told.items() if value is not None}
+        lasting = {name: value for name, value in self.env.items() if name not in given.env}
+        for name, value in env.items():
+            told = self.env.get(name) if value == given.env.get(name) else value
+            if told is not None and (name in self.env or name not in given.own):
+                lasting[name] = told
         kept = {name: value for name, value in self.env.items() if not _is_the_users(name)}
         left_out = []
         room = _MAX_ENV_BYTES

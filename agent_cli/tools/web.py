@@ -60,7 +60,7 @@ class WebFetch:
         return Preview(f"GET {params.url}")
 
     async def run(self, params: WebFetchParams, context: ToolContext) -> ToolOutcome:
-        from ..net.addresses import Refused
+        from ..net.addresses import Refused, target_of
         from ..net.fetch import FetchError, fetch
 
         try:
@@ -78,6 +78,7 @@ class WebFetch:
             text=f"{head}\n{text}",
             display=f"{found.status} · {kind} · {len(found.data)} bytes",
             ok=found.status < 400,
+            untrusted=target_of(found.url).host,
         )
 
 

@@ -121,7 +121,9 @@ class WebSearch:
             raise ToolError(f"{self._base_url} answered with status {found.status}: {self._said(found.data)}")
         results = _results(found.data, self._engine)[: params.count]
         return ToolOutcome(
-            text=clean("\n\n".join(results)) or "No results.", display=f"{len(results)} results from {found.url}"
+            text=clean("\n\n".join(results)) or "No results.",
+            display=f"{len(results)} results from {found.url}",
+            untrusted="a web search",
         )
 
     def _said(self, data: bytes) -> str:

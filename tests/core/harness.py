@@ -202,7 +202,7 @@ def build(
         Checkpointing(session, Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit),
         context,
         bus,
-        Settings(bounds, compact_at, "none", "test", str(path), resumed=False, finish_plan=finish_plan),
+        Settings(bounds, compact_at, "test", str(path), resumed=False, finish_plan=finish_plan),
         moment=moment,
         retry=retry or RetryPolicy(attempts=3, patient_attempts=3, base_s=0.001, horizon_s=5.0),
         day=day,

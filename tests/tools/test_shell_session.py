@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -155,10 +156,10 @@ def test_any_value_survives_the_way_through_bash(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, str]
 ) -> None:
     folder = tmp_path_factory.mktemp("s")
-    session = ShellSession(folder, {"PATH": os.environ["PATH"]}, folder / "reports")
-    env, report = session.prepare("call")
-    subprocess.run(["bash", "-c", "true"], env={**env, **values}, check=True, timeout=20, cwd=folder)
-    assert session.adopt(report) == "" and {name: session.env[name] for name in values} == values
+    session = ShellSession(folder, {"PATH": os.environ["PATH"]})
+    given = session.environment(session.prepare("call"), dict)
+    subprocess.run(["bash", "-c", "true"], env={**given.env, **values}, check=True, timeout=20, cwd=folder)
+    assert session.adopt(given) == "" and {name: session.env[name] for name in values} == values
     assert set(session.altered) == set(values)
 
 
@@ -200,5 +201,32 @@ async def test_a_relative_folder_on_the_path_may_hold_anything(context: ToolCont
 
 async def test_reports_do_not_outlive_the_session(context: ToolContext) -> None:
     await call(context, "shell", command="sleep 30", timeout_s=1)
+    folder = context.shell.prepare("another")
+    assert folder is not None and folder.is_dir()
     context.shell.close()
-    assert not (context.spill_dir / "shell").exists()
+    assert not folder.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "planted", ["ln -sf /etc/passwd", "rm -f $f; mkfifo", "rm -f $f; mkdir", "ln -sf /dev/zero", "rm -f $f; :"]
+)
+async def test_a_command_that_puts_something_else_in_place_of_its_report_is_not_believed(
+    context: ToolContext, root: Path, planted: str
+) -> None:
+    (root / "sub").mkdir()
+    text = await said(context, f'cd sub; trap - EXIT; f=$(ls -d /tmp/agent-shell-*/*/)report; {planted} "$f"')
+    assert "do not last" in text and context.shell.cwd == root
+
+
+async def test_what_only_the_sandbox_sets_or_leaves_out_does_not_change_the_session(root: Path) -> None:
+    session = ShellSession(root, {"PATH": os.environ["PATH"], "TOKEN": "t", "KEPT": "k"})
+
+    def confined(env: Mapping[str, str]) -> dict[str, str]:
+        return {**{name: value for name, value in env.items() if name != "TOKEN"}, "CACHE": "/c", "OFFLINE": "1"}
+
+    given = session.environment(session.prepare("call"), confined)
+    subprocess.run(["bash", "-c", "export NEW=n OFFLINE=0; unset KEPT"], env=given.env, check=True, timeout=20)
+    assert session.adopt(given) == ""
+    assert session.env == {"PATH": os.environ["PATH"], "TOKEN": "t", "NEW": "n", "OFFLINE": "0"}
+    assert session.altered == ("KEPT", "NEW", "OFFLINE")
+    session.close()

@@ -1,0 +1,249 @@
+"""Where secrets are masked on their way out: in events, for every front end and the log, and in requests to the
+model. What stays on this machine for its owner alone, the session's records, stays as it was.
+
+The texts are masked here and nowhere else; `protocol.redact` knows how.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from ..config.schema import Config
+from ..protocol.events import (
+    AnswerCompleted,
+    AnyEvent,
+    ApprovalRequested,
+    Compacted,
+    FellBack,
+    Notice,
+    OperationCompleted,
+    OperationFailed,
+    PlanUpdated,
+    QuestionAsked,
+    ReasoningDelta,
+    Restored,
+    RetryScheduled,
+    SessionClosed,
+    Steered,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolOutput,
+    TurnAborted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from ..protocol.redact import Masking, Redactor
+from ..sandbox.environment import is_provider_secret
+from ..sandbox.secret_names import is_secret
+
+_FIELDS: dict[type, tuple[str, ...]] = {
+    AnswerCompleted: ("text",),
+    ToolCallRequested: ("title", "arguments"),
+    ToolCallStarted: ("title",),
+    ToolCallFinished: ("title", "command"),
+    QuestionAsked: ("question",),
+    Notice: ("text",),
+    Compacted: ("summary",),
+    TurnCompleted: ("text",),
+    TurnAborted: ("text",),
+    OperationCompleted: ("detail",),
+}
+"""Texts that are masked wherever they are told."""
+_OWN_WORDS: dict[type, tuple[str, ...]] = {TurnStarted: ("text",), Steered: ("text",), Restored: ("prompt",)}
+"""The person's own words, which come back to them as they are, and are masked in a log."""
+_OUTPUTS: dict[type, tuple[str, ...]] = {ToolCallFinished: ("text", "display")}
+"""Texts in which what is assigned to a secret's name is masked too."""
+_FAILURES = (TurnFailed, OperationFailed, SessionClosed, RetryScheduled, FellBack)
+_MOST_STREAMS = 64
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+class Veil:
+    """Masks the events of one session. Pieces of a text are masked as one text: what is held back of it comes with
+    a later piece, or as a piece of its own before the event that ends it."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._said: tuple[type[TextDelta] | type[ReasoningDelta], str, Masking] | None = None
+        self._outputs: dict[str, tuple[str, Masking]] = {}
+
+    def masked(self, event: AnyEvent) -> list[AnyEvent]:
+        """What is told instead of an event: nothing, itself or a masked copy, what was held back before it."""
+        match event:
+            case TextDelta() | ReasoningDelta():
+                return self._delta(event)
+            case ToolOutput():
+                return self._output(event)
+            case ToolCallFinished():
+                return [*self._rest_of_output(event.call_id), self.whole(event)]
+            case RetryScheduled() | FellBack():
+                self._said = None  # what it was part of is void
+                return [self.whole(event)]
+            case _ if type(event) in _ENDS_TEXT:
+                return [*self._rest_of_text(), self.whole(event)]
+            case _:
+                return [self.whole(event)]
+
+    def whole(self, event: AnyEvent) -> AnyEvent:
+        """An event that is no piece, masked."""
+        kind = type(event)
+        mask = self._redactor.mask
+        if kind in _FIELDS:
+            event = _with(event, _FIELDS[kind], mask)
+        if kind in _OUTPUTS:
+            event = _with(event, _OUTPUTS[kind], lambda text: mask(text, assignments=True))
+        if isinstance(event, PlanUpdated):
+            items = tuple(_with(item, ("text",), mask) for item in event.items)
+            return event if items == event.items else msgspec.structs.replace(event, items=items)
+        if isinstance(event, _FAILURES) and event.error is not None:
+            error = _with(event.error, ("message", "hint"), mask)
+            return event if error is event.error else msgspec.structs.replace(event, error=error)
+        return event
+
+    def logged(self, event: AnyEvent) -> AnyEvent:
+        """The form for a log of an event that is shown as it is: what needs approval, and the person's words."""
+        mask = self._redactor.mask
+        if isinstance(event, ApprovalRequested):
+            items = tuple(_with(item, ("title", "preview", "arguments", "reason"), mask) for item in event.items)
+            return msgspec.structs.replace(event, items=items)
+        return _with(event, _OWN_WORDS[type(event)], mask) if type(event) in _OWN_WORDS else event
+
+    def _delta(self, event: TextDelta | ReasoningDelta) -> list[AnyEvent]:
+        before: list[AnyEvent] = []
+        said = self._said
+        if said is None or said[0] is not type(event) or said[1] != event.submission_id:
+            before = self._rest_of_text()
+            said = self._said = (type(event), event.submission_id, self._redactor.stream())
+        return [*before, *_piece(event, said[2].feed(event.text))]
+
+    def _rest_of_text(self) -> list[AnyEvent]:
+        said, self._said = self._said, None
+        if said is None or said[2].idle:
+            return []
+        kind, submission_id, stream = said
+        return [kind(text=stream.feed("", final=True), submission_id=submission_id)]
+
+    def _output(self, event: ToolOutput) -> list[AnyEvent]:
+        entry = self._outputs.get(event.call_id)
+        if entry is None:
+            while len(self._outputs) >= _MOST_STREAMS:  # of jobs that outlive their call
+                del self._outputs[next(iter(self._outputs))]
+            entry = self._outputs[event.call_id] = (event.submission_id, self._redactor.stream(assignments=True))
+        return _piece(event, entry[1].feed(event.text))
+
+    def _rest_of_output(self, call_id: str) -> list[AnyEvent]:
+        entry = self._outputs.pop(call_id, None)
+        if entry is None or entry[1].idle:
+            return []
+        return [ToolOutput(call_id=call_id, text=entry[1].feed("", final=True), submission_id=entry[0])]
+
+
+_ENDS_TEXT = frozenset(
+    {AnswerCompleted, ToolCallRequested, TurnCompleted, TurnAborted, TurnFailed, OperationCompleted}
+    | {OperationFailed, SessionClosed, ApprovalRequested, QuestionAsked}
+)
+
+
+def _piece(event: TextDelta | ReasoningDelta | ToolOutput, text: str) -> list[AnyEvent]:
+    if text == event.text:
+        return [event]
+    return [msgspec.structs.replace(event, text=text)] if text else []
+
+
+def _with(value: _T, fields: tuple[str, ...], mask: Callable[[str], str]) -> _T:
+    """A value with some of its texts masked; itself where nothing was."""
+    changes = {}
+    for field in fields:
+        text = getattr(value, field)
+        if text and (shown := mask(text)) is not text:
+            changes[field] = shown
+    return msgspec.structs.replace(value, **changes) if changes else value
+
+
+class Outgoing:
+    """What the model is sent, masked: results of tools and notes of the program, by known values and by shape. The
+    person's own words are left to them. The same message always gives the same bytes."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._done: dict[str, tuple[Message, Message]] = {}
+        """By message id: as it was, and as it is sent."""
+
+    def masked(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The messages of a request. Costs next to nothing for those that were sent before."""
+        done = self._done
+        sent: list[Message] = []
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                sent.append(message)
+                continue
+            known = done.get(message.id)
+            if known is None or known[0] is not message:
+                known = done[message.id] = (message, masked(message, self._redactor))
+            sent.append(known[1])
+        return tuple(sent)
+
+
+def masked(message: Message, redactor: Redactor) -> Message:
+    """A message as the model may see it; itself where nothing is hidden."""
+    match message:
+        case ToolResult():
+            return _with(message, ("text",), redactor.mask)
+        case UserMessage(origin="human"):
+            return _with(message, ("context",), redactor.mask)
+        case UserMessage():
+            return _with(message, ("text", "context"), redactor.mask)
+        case _:
+            return message
+
+
+_NO_SECRET = re.compile(r"(?:[/~]|\.\.?/)\S*$|\d{1,11}$|[a-z][a-z0-9+.-]*://\S*$", re.IGNORECASE)
+"""Paths, small numbers, and addresses, of which the password alone is secret."""
+
+
+def known_secrets(environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, str]:
+    """Name → value of what must not be told: the keys to providers (`keys` are those that come from elsewhere than
+    the environment), what variables with the name of a secret hold, and passwords in addresses."""
+    found = dict(keys)
+    for name, value in environ.items():
+        if (is_secret(name, value) or is_provider_secret(name)) and not _NO_SECRET.match(value.strip()):
+            found.setdefault(name, value)
+        if "://" in value and "@" in value:
+            for password in _passwords(value):
+                found.setdefault(f"password in {name}", password)
+    return found
+
+
+def configured_secrets(config: Config) -> dict[str, str]:
+    """Name → value of the secrets that the configuration holds: headers and passwords in addresses of servers."""
+    found = {}
+    for name, provider in config.providers.items():
+        for header, value in provider.headers.items():
+            found[f"{header} of {name}"] = (
+                value.partition(" ")[2] if header.lower().endswith("authorization") else value
+            )
+        for password in _passwords(provider.base_url or ""):
+            found[f"password of {name}"] = password
+    return found
+
+
+def _passwords(address: str) -> set[str]:
+    """The password of an address, as it is written and as it is meant."""
+    try:
+        password = urlsplit(address.strip()).password
+    except ValueError:
+        return set()
+    return {password, unquote(password)} if password else set()
+
+
+def environment_redactor(environ: Mapping[str, str], keys: Mapping[str, str], config: Config) -> Redactor:
+    """The redactor of a run."""
+    return Redactor({**known_secrets(environ, keys), **configured_secrets(config)})
