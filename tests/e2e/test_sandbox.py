@@ -1,0 +1,118 @@
+"""Commands in the sandbox as the real program runs them: what works, what is kept back, what is said."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.model.server import Reply
+
+from .world import World, shell
+
+
+def outputs(world: World) -> list[str]:
+    """What the model was told of each command, in order."""
+    return [record["text"] for record in world.records("tool_result")]
+
+
+def in_auto_edit(world: World, *commands: str) -> list[str]:
+    """Run commands in a session that asks nobody."""
+    world.script(*(shell(command) for command in commands), Reply(text="done"))
+    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json")
+    assert done.code == 0, done.err + done.out[-2000:]
+    return outputs(world)
+
+
+def test_a_commands_work_is_done_in_the_workspace_and_nowhere_else(world: World) -> None:
+    (world.home / "own").write_text("mine", encoding="utf-8")
+    inside, outside, network, tmp = in_auto_edit(
+        world,
+        "echo built > out.txt && mkdir -p deep/er && cat out.txt",
+        f"echo spoiled > {world.home}/own",
+        "python3 -c 'import urllib.request as u; u.urlopen(\"http://198.51.100.7\", timeout=2)'",
+        "echo kept > /tmp/note && cat /tmp/note",
+    )
+    assert "built" in inside and (world.work / "out.txt").read_text(encoding="utf-8") == "built\n"
+    assert (world.home / "own").read_text(encoding="utf-8") == "mine", outside
+    assert "exit code 0" not in network
+    assert "kept" in tmp
+
+
+def test_the_next_command_goes_on_where_the_last_one_left_off(world: World) -> None:
+    _, where, value, again = in_auto_edit(
+        world,
+        "mkdir sub && cd sub && export COLOUR=blue",
+        "pwd",
+        "echo is $COLOUR",
+        "cat /tmp/x 2>&1; echo x > /tmp/x",
+    )
+    assert where.startswith(f"{world.work}/sub") and "is blue" in value and again
+
+
+def test_secrets_of_the_workspace_and_the_home_are_out_of_sight(world: World) -> None:
+    (world.work / ".env").write_text("KEY=planted-1\n", encoding="utf-8")
+    (world.work / "app").mkdir()
+    (world.work / "app" / ".env.local").write_text("KEY=planted-2\n", encoding="utf-8")
+    (world.work / ".env.example").write_text("KEY=fill-in\n", encoding="utf-8")
+    (world.home / ".ssh").mkdir()
+    (world.home / ".ssh" / "id_ed25519").write_text("planted-3\n", encoding="utf-8")
+    read = "import pathlib,sys; [print(p.read_text()) for p in map(pathlib.Path, sys.argv[1:]) if p.exists()]"
+    (world.work / "r.py").write_text(read, encoding="utf-8")
+    told = in_auto_edit(
+        world,
+        f"python3 r.py $(echo .e)nv app/.en?.local; python3 r.py {world.home}/.s*h/id_ed25519",
+        "python3 r.py .env.example",
+        "cat /proc/$PPID/environ | tr '\\0' '\\n'; env; strings /proc/*/environ",
+        "python3 -c 'import os; [print(os.listdir(d)) for d in [os.path.dirname(os.getcwd()) + x for x in"
+        ' ("/state/sessions", "/config")]]\'',
+    )
+    assert not [text for text in told if "planted" in text]
+    assert "fill-in" in told[1] and "OPENAI_API_KEY" not in told[2]
+    assert "exit code 0" not in told[3] and ".yaml" not in told[3], told[3]
+
+
+def test_git_works_but_its_hooks_and_settings_stay_as_they_are(world: World) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
+    config = (world.work / ".git" / "config").read_text(encoding="utf-8")
+    commit, hook, setting, moved = in_auto_edit(
+        world,
+        "echo a > a && git add a && git -c user.name=n -c user.email=e@e commit -qm first && git log --oneline",
+        'python3 -c \'open(".git/hooks/pre-commit","w").write("evil")\'',
+        'python3 -c \'open(".git/config","a").write("[core]\\n\\tfsmonitor=evil\\n")\'',
+        'python3 -c \'import os; os.rename(".git", "g")\'; python3 -c \'open(".git/commondir","w").write("../evil")\'',
+    )
+    assert "first" in commit, commit
+    assert not (world.work / ".git" / "hooks" / "pre-commit").exists(), hook
+    assert (world.work / ".git" / "config").read_text(encoding="utf-8") == config, setting
+    assert (world.work / ".git").is_dir() and not (world.work / ".git" / "commondir").exists(), moved
+
+
+def test_plan_mode_reads_in_a_sandbox_that_writes_nothing(world: World) -> None:
+    world.script(shell("ls; git status"), Reply(text="done"))
+    done = world.run("run", "go", "--mode", "plan", "--output-format", "stream-json")
+    assert done.lines[0]["sandbox"].startswith("read-only ("), done.lines[0]
+
+
+def test_a_background_job_outlives_its_command_and_can_be_reached(world: World) -> None:
+    server = "python3 -m http.server 8123 --bind 127.0.0.1"
+    told = in_auto_edit(
+        world,
+        f"{server} & sleep 1; python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8123\").status)'",
+    )
+    assert "200" in told[0] and "job" in told[0], told[0]
+
+
+@pytest.mark.parametrize("level", ["off", "read-only", "workspace-write"])
+def test_the_level_is_shown_and_held(world: World, level: str) -> None:
+    world.script(shell("echo x > here; true"), Reply(text="done"))
+    done = world.run("run", "go", "--mode", "yolo", "--sandbox", level, "--output-format", "stream-json")
+    assert done.lines[0]["sandbox"].partition(" ")[0] == level
+    assert (world.work / "here").exists() == (level != "read-only")
+
+
+def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World) -> None:
+    place = Path.home() / f"agent-test-{os.getpid()}"
+    (told,) = in_auto_edit(world, f'python3 -c \'open("{place}", "w")\'')
+    assert not place.exists()
+    assert f"The sandbox kept it from writing {place}" in told and "Nobody is there" in told, told
