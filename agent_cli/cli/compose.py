@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from .. import __version__
+from ..config.rules import ToolRule
 from ..config.schema import Config, Limits
 from ..core.agent import Agent
 from ..core.approvals import Approvals
@@ -22,6 +23,7 @@ from ..core.models import Models
 from ..core.permissions import Permissions
 from ..core.prompt import moment, system_prompt
 from ..core.session import Journal, Session
+from ..core.tool_rules import told
 from ..model.base import Model
 from ..model.providers import choose_default, open_model
 from ..model.retry import RetryPolicy
@@ -177,7 +179,9 @@ def _system(setup: Setup, tools: Sequence[str]) -> str:
             raise UsageError(f"--system-prompt {replacement}: {error}") from error
         return f"{text.strip()}\n\n{append}".strip()
     found = instructions(setup.root, setup.config.context.instructions, setup.config_dir)
-    rules = "\n".join(f"- {rule}" for rule in setup.config.rules)
+    checked = told(rule for rule in setup.config.rules if isinstance(rule, ToolRule))
+    said = (rule for rule in setup.config.rules if isinstance(rule, str))
+    rules = "\n".join(f"- {rule}" for rule in (*said, *checked))
     parts = [part for part in (f"# Rules\n{rules}" if rules else "", append) if part]
     return system_prompt(
         setup.workspace.root, found, tools, extra_roots=setup.workspace.roots[1:], append="\n\n".join(parts)
@@ -246,6 +250,7 @@ def _assemble(
         moment=lambda earlier: _moment(setup, earlier),
         retry=_retry_policy(config.limits, interactive),
         day=SpendLog(setup.state / "spend"),
+        rules=setup.tool_rules,
     )
     _note_changes(session, model, mode, effort)
     notes = [

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,6 +13,7 @@ from ..config.layer import Layer
 from ..config.load import Loaded, assignment, load, nested
 from ..config.places import config_dir, state_dir
 from ..config.trust import TOOLS_FOLDER, Trust, tool_sources
+from ..core.tool_rules import BoundRule, as_permissions, bind
 from ..policy.rules import Effect, Rule, RuleError, parse_rule
 from ..store.learnt import LearntFile
 from ..store.sessions import Sessions
@@ -64,7 +67,7 @@ class Setup:
         self.tool_sources = tool_sources(self.workspace.root)
         folder = self.config.sessions.dir
         self.sessions = Sessions(Path(folder) if folder else self.state / "sessions")
-        self._rules = _rules(self.loaded)
+        self._rules, self.tool_rules = _rules(self.loaded)
 
     def tools_are_trusted(self) -> bool:
         """Whether the user has agreed to the tools that the project brings, if any, as they are now."""
@@ -88,15 +91,27 @@ class Setup:
         return self.state / "projects" / self.sessions.project_folder(self.root).name
 
 
-def _rules(loaded: Loaded) -> tuple[Rule, ...]:
+def _rules(loaded: Loaded) -> tuple[tuple[Rule, ...], tuple[BoundRule, ...]]:
+    """The permission rules, and those about the order of calls."""
     found: list[Rule] = []
     for effect in get_args(Effect):
         for text, place in loaded.rules(effect):
-            try:
+            with _placed(place):
                 found.append(parse_rule(text, effect, place))
-            except RuleError as error:
-                raise UsageError(f"{place}: {error}") from error
-    return tuple(found)
+    bound: list[BoundRule] = []
+    for rule in loaded.tool_rules():
+        with _placed(rule[1]):
+            found += as_permissions([rule])
+            bound += bind([rule])
+    return tuple(found), tuple(bound)
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    try:
+        yield
+    except RuleError as error:
+        raise UsageError(f"{place}: {error}") from error
 
 
 def _directory(name: str) -> Path:

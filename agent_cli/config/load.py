@@ -11,6 +11,7 @@ import msgspec
 
 from .layer import ConfigError, Layer, check, nest
 from .project import tightened
+from .rules import ToolRule
 from .schema import Config
 from .yaml_file import read_file, read_value, settle_paths
 
@@ -33,6 +34,15 @@ class Loaded(msgspec.Struct, frozen=True):
         if not places:
             return "built-in default"
         return ", ".join(places) if key in ADDING else places[-1]
+
+    def tool_rules(self) -> list[tuple[ToolRule, str]]:
+        """The rules that are enforced, each with its place."""
+        found = []
+        for layer in self.layers:
+            for index, rule in enumerate(layer.values.get("rules", ())):
+                if isinstance(rule, dict):
+                    found.append((msgspec.convert(rule, ToolRule), layer.place(f"rules.{index}")))
+        return found
 
     def rules(self, effect: str) -> list[tuple[str, str]]:
         """The permission rules of an effect (`allow`, `ask`, `deny`), each with its place."""

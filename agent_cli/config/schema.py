@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ..protocol.actions import Mode, SandboxLevel
+from .rules import ToolRule
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Wire = Literal["chat_completions", "ollama_chat", "anthropic_messages", "openai_responses", "litellm"]
@@ -174,8 +175,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """By prefix: wire, base_url, api_key_env, headers, timeouts, models (see docs/providers.md)."""
     context: Context = Context()
     tools: Tools = Tools()
-    rules: tuple[str, ...] = ()
-    """Sentences added to the system prompt."""
+    rules: tuple[str | ToolRule, ...] = ()
+    """Sentences for the model, and rules that are enforced, each of one kind: never_run, never_edit,
+    needs_approval, after_edit_run, run_first, only_after, then_only, at_most, required_before_end, ends_turn
+    (see docs/safety.md)."""
     sessions: Sessions = Sessions()
     ui: Ui = Ui()
     hooks: dict[str, Any] = {}

@@ -3,22 +3,29 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..protocol.events import TERMINAL, AnyEvent, SessionClosed
-from ..protocol.redact import Redactor
-from .secrecy import Veil
+
+if TYPE_CHECKING:
+    from ..protocol.redact import Redactor
+    from .secrecy import Veil
 
 
 class EventBus:
     """Numbers events and queues them. Emitting never waits and never raises, so no consumer can hold or
     break a turn."""
 
-    def __init__(self, log: Callable[[AnyEvent], None] | None = None, redactor: Redactor | None = None) -> None:
+    def __init__(self, log: Callable[[AnyEvent], None] | None = None, redactor: "Redactor | None" = None) -> None:
         """`redactor` masks what events show; without one they are told as they are."""
         self._log = log
-        self._veil = Veil(redactor) if redactor is not None else None
+        self._veil: Veil | None = None
+        if redactor is not None:
+            from . import secrecy
+
+            self._veil = secrecy.Veil(redactor)
         self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue()
         self._seq = 0
         self._ended: set[str] = set()

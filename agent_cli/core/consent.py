@@ -11,7 +11,7 @@ from ..policy.authorize import together
 from ..policy.rules import RuleError
 from ..protocol.actions import Allow, Ask, Deny, ReadPath, RunCommand, WritePath
 from ..protocol.events import ApprovalItem
-from ..protocol.messages import new_id
+from ..protocol.messages import ToolResult, new_id
 from ..protocol.operations import Decision
 from ..protocol.records import Granted
 from ..store.session_file import StoreError
@@ -21,6 +21,7 @@ from .approvals import Approvals
 from .job import Job, approval_item, cannot_work, describe, failure, refused_unattended
 from .permissions import Permissions
 from .session import Session
+from .tool_rules import TurnRules
 
 
 class Consent:
@@ -33,6 +34,7 @@ class Consent:
         permissions: Permissions,
         approvals: Approvals,
         context: ToolContext,
+        rules: TurnRules,
         notice: Callable[[str], None],
         *,
         submission_id: str,
@@ -42,6 +44,7 @@ class Consent:
         self._permissions = permissions
         self._approvals = approvals
         self._context = context
+        self._rules = rules
         self._notice = notice
         self._submission_id = submission_id
 
@@ -76,6 +79,10 @@ class Consent:
     async def decide(self, job: Job, rest: list[Job]) -> None:
         """Settle whether a call may run, asking the person if need be; a refusal becomes its result."""
         self.judge(job)  # a mode or a rule may have changed since, or an earlier call the files
+        if job.result is None:
+            job.result = self.out_of_order(job)
+        if job.result is not None:
+            return
         match job.verdict:
             case Deny(rule=rule, reason=reason):
                 job.result = failure(job, "denied", f"Denied: {reason}. Decided by: {rule}.", rule)
@@ -86,6 +93,13 @@ class Consent:
                     job.result = refused_unattended(job, job.verdict)
             case _:
                 pass
+
+    def out_of_order(self, job: Job) -> ToolResult | None:
+        """The result of a call that a rule about the order or number of calls does not let happen now."""
+        refusal = self._rules.refusal(job.call.name, job.actions)
+        if refusal is None:
+            return None
+        return failure(job, "failed", f"Not now: {refusal.reason}. Decided by: {refusal.rule}.", refusal.rule)
 
     async def _ask(self, rest: list[Job]) -> None:
         """Ask for the first job, and in the same batch for all later ones that can be shown already."""

@@ -46,6 +46,7 @@ from .recall import recalled
 from .reminders import Reminders
 from .session import Session
 from .spending import DayLedger, Spending
+from .tool_rules import BoundRule, TurnRules
 from .tool_runner import ToolRunner
 from .turn import Stop, Turn
 
@@ -79,6 +80,7 @@ class Handlers:
         moment: Callable[[Sequence[UserMessage]], str],
         retry: RetryPolicy,
         day: DayLedger | None = None,
+        rules: Sequence[BoundRule] = (),
     ) -> None:
         self.session = session
         self.bus = bus
@@ -89,6 +91,7 @@ class Handlers:
         self._permissions = permissions
         self._context = context
         self._settings = settings
+        self._rules = rules
         self._moment = moment
         self._specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
         self._meter = Meter(session, self._info, lambda: self._specs)
@@ -197,6 +200,7 @@ class Handlers:
             self.checkpointing,
             self._context,
             guard,
+            TurnRules(self._rules, str(self._context.workspace.root)),
             self.bus.emit,
             turn_id=turn_id,
             submission_id=submission_id,

@@ -44,6 +44,11 @@ class Job:
         self.result: ToolResult | None = None
 
     @property
+    def succeeded(self) -> bool:
+        """Whether it was done as asked."""
+        return self.result is not None and self.result.status == "ok"
+
+    @property
     def stranger(self) -> str:
         """The server of others that it asks; empty when it asks none."""
         return next((f"{it.server}/{it.tool}" for it in self.actions if isinstance(it, CallExternal)), "")

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import msgspec
 
-from ..policy.authorize import Policy, authorize
+from ..policy.authorize import Policy, authorize, may_leave, together
 from ..policy.modes import BUILT_IN
 from ..policy.rules import Rule, RuleError, parse_rule
-from ..protocol.actions import Action, Ask, Mode, Reach, Verdict
+from ..protocol.actions import Action, Mode, Reach, RunCommand, Verdict
 from ..protocol.operations import GrantScope
 from ..sandbox.base import Confinement
 from ..workspace.agentignore import AgentIgnore
@@ -94,8 +94,9 @@ class Permissions:
         return msgspec.structs.replace(policy, sandboxed=True)
 
     def outside(self, actions: tuple[Action, ...]) -> Verdict:
-        """What the policy says to running commands without the sandbox that it allows in it."""
-        return Ask("sandbox", "")
+        """What the policy says to running commands without the sandbox that has kept them from something."""
+        policy = self.policy()
+        return together(may_leave(action, policy) for action in actions if isinstance(action, RunCommand))
 
     def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
         """What a command with this reach may touch; None where it is not confined."""

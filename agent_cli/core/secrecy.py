@@ -6,7 +6,7 @@ The texts are masked here and nowhere else; `protocol.redact` knows how.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -39,9 +39,11 @@ from ..protocol.events import (
     TurnStarted,
 )
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from ..protocol.redact import Masking, Redactor
+from ..protocol.redact import Redactor
 from ..sandbox.environment import is_provider_secret
-from ..sandbox.secret_names import is_secret
+
+if TYPE_CHECKING:
+    from ..protocol.masking import Masking
 
 _FIELDS: dict[type, tuple[str, ...]] = {
     AnswerCompleted: ("text",),
@@ -212,13 +214,14 @@ _NO_SECRET = re.compile(r"(?:[/~]|\.\.?/)\S*$|\d{1,11}$|[a-z][a-z0-9+.-]*://\S*$
 def known_secrets(environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, str]:
     """Name → value of what must not be told: the keys to providers (`keys` are those that come from elsewhere than
     the environment), what variables with the name of a secret hold, and passwords in addresses."""
+    from ..sandbox.secret_names import is_secret
+
     found = dict(keys)
     for name, value in environ.items():
         if (is_secret(name, value) or is_provider_secret(name)) and not _NO_SECRET.match(value.strip()):
             found.setdefault(name, value)
-        if "://" in value and "@" in value:
-            for password in _passwords(value):
-                found.setdefault(f"password in {name}", password)
+        if "://" in value and (password := _password(value)):
+            found.setdefault(f"password in {name}", password)
     return found
 
 
@@ -230,18 +233,17 @@ def configured_secrets(config: Config) -> dict[str, str]:
             found[f"{header} of {name}"] = (
                 value.partition(" ")[2] if header.lower().endswith("authorization") else value
             )
-        for password in _passwords(provider.base_url or ""):
+        if password := _password(provider.base_url or ""):
             found[f"password of {name}"] = password
     return found
 
 
-def _passwords(address: str) -> set[str]:
-    """The password of an address, as it is written and as it is meant."""
+def _password(address: str) -> str:
+    """The password in an address, as it is meant; empty when there is none."""
     try:
-        password = urlsplit(address.strip()).password
+        return unquote(urlsplit(address.strip()).password or "")
     except ValueError:
-        return set()
-    return {password, unquote(password)} if password else set()
+        return ""
 
 
 def environment_redactor(environ: Mapping[str, str], keys: Mapping[str, str], config: Config) -> Redactor:

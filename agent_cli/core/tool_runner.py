@@ -45,6 +45,7 @@ from .job import (
 from .permissions import Permissions
 from .recall import within_bound
 from .session import Session
+from .tool_rules import TurnRules
 
 
 class ToolRunner:
@@ -59,6 +60,7 @@ class ToolRunner:
         checkpointing: Checkpointing,
         context: ToolContext,
         guard: RepetitionGuard,
+        rules: TurnRules,
         emit: Callable[[AnyEvent], None],
         *,
         turn_id: str,
@@ -70,11 +72,12 @@ class ToolRunner:
         self._checkpointing = checkpointing
         self._context = context
         self._guard = guard
+        self.rules = rules
         self._emit = emit
         self._turn_id = turn_id
         self._submission_id = submission_id
         self._consent = Consent(
-            session, registry, permissions, approvals, context, self._notice, submission_id=submission_id
+            session, registry, permissions, approvals, context, rules, self._notice, submission_id=submission_id
         )
 
     async def run(self, calls: Sequence[ToolCall]) -> str:
@@ -86,8 +89,10 @@ class ToolRunner:
         """
         jobs = [self._prepare(call, self._turn_id) for call in calls]
         await self._run(jobs)
-        succeeded = all(job.result is not None and job.result.status == "ok" for job in jobs)
-        return next((job.final for job in jobs if job.final), "") if succeeded else ""
+        for job in jobs:
+            if job.succeeded and (rule := self.rules.ended_by(job.call.name, job.actions)):
+                job.final = job.final or f"Ended by the rule {rule}."
+        return next((job.final for job in jobs if job.final), "") if all(job.succeeded for job in jobs) else ""
 
     async def _run(self, jobs: list[Job]) -> None:
         for job in jobs:
@@ -176,6 +181,10 @@ class ToolRunner:
         if isinstance(job.verdict, Deny):
             job.result = failure(job, "denied", f"Denied: {job.verdict.reason}.", job.verdict.rule)
             return
+        if (late := self._consent.out_of_order(job)) is not None:
+            job.result = late
+            return
+        self.rules.begins(job.call.name, job.actions)
         started = time.monotonic()
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None
@@ -195,6 +204,8 @@ class ToolRunner:
             )
             outcome = await self._outcome(job)
             status = "ok" if outcome.ok else "failed"
+            if outcome.ok:
+                outcome = await self._after_edit(job, outcome)
             job.final = outcome.text if outcome.finished else ""
         except Abandoned:
             outcome = ToolOutcome(text="The user went on with something else instead of answering.", ok=False)
@@ -218,6 +229,22 @@ class ToolRunner:
         unconfined = partial(self._permissions.confinement, "outside")
         again = self._context.for_call(job.call.id, self._live(job), self._silent(job), unconfined)
         return msgspec.structs.replace(await job.tool.run(job.params, again), untrusted=outcome.untrusted)
+
+    async def _after_edit(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
+        """Run what the rules want run after an edit; it is judged as every command is, and its end is added to
+        what the model reads of the edit."""
+        for rule, command in self.rules.after_edit(job.actions):
+            call = ToolCall(f"{job.call.id}.after", "shell", msgspec.json.encode({"command": command}).decode())
+            after = self._prepare(call, job.turn_id)
+            if after.result is None:
+                await self._consent.decide(after, [after])
+            try:
+                done = after.result.text if after.result else (await self._outcome(after)).text
+            except ToolError as error:  # the edit is done, whatever became of this
+                done = str(error)
+            note = f"[{rule.label}: {command}]\n{done}"
+            outcome = msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
+        return outcome
 
     def _live(self, job: Job) -> Callable[[str], None]:
         def emit(text: str) -> None:
@@ -269,6 +296,7 @@ class ToolRunner:
         self._session.append(result)
         self._context.seen.update(result.seen)
         self._guard.saw(job.call, result)
+        self.rules.saw(job.call.name, job.actions, result)
         self._emit(
             ToolCallFinished(
                 call_id=result.call_id,

@@ -212,9 +212,11 @@ class Turn:
 
     def _ends_with(self, text: str) -> StopReason | None:
         """The model means to stop: unless its plan says otherwise, the turn ends with this text."""
-        if reminder := self._reminders.unfinished():
+        if reminder := self._reminders.unfinished() or self._tools.rules.missing():
             self._say("hint", reminder)
             return None
+        for rule in self._tools.rules.unmet():
+            self._notice(f"The turn ends although a rule is not met: {rule}.")
         self._pieces.append(text)
         return "end_turn"
 

@@ -12,10 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import msgspec
+
+from agent_cli.config.rules import ToolRule
 from agent_cli.core.agent import Agent
 from agent_cli.core.approvals import Approvals
 from agent_cli.core.bus import EventBus
 from agent_cli.core.checkpointing import Checkpointing
+from agent_cli.core.confining import Confining
 from agent_cli.core.handlers import Handlers, Settings
 from agent_cli.core.history import known_files
 from agent_cli.core.limits import Bounds
@@ -23,6 +27,7 @@ from agent_cli.core.models import Models
 from agent_cli.core.permissions import Permissions
 from agent_cli.core.session import Session
 from agent_cli.core.spending import DayLedger
+from agent_cli.core.tool_rules import as_permissions, bind
 from agent_cli.model.base import Model
 from agent_cli.model.retry import RetryPolicy
 from agent_cli.policy.rules import parse_rule
@@ -155,6 +160,9 @@ def build(
     retry: RetryPolicy | None = None,
     day: DayLedger | None = None,
     finish_plan: bool = False,
+    tool_rules: Sequence[Mapping[str, Any]] = (),
+    confining: Confining | None = None,
+    processes: ProcessRunner | None = None,
 ) -> Engine:
     root = base / "work"
     root.mkdir(exist_ok=True)
@@ -165,9 +173,10 @@ def build(
     elif session is None:
         session = Session([header(root, mode=mode or "ask")], NewSessionFile(path), saved=False)
     bus = EventBus()
-    processes = ProcessRunner()
+    processes = processes or ProcessRunner()
     workspace = Workspace(root)
     parsed = tuple(parse_rule(r.partition(" ")[2], r.partition(" ")[0], "test") for r in rules)  # type: ignore[arg-type]
+    checked = [(msgspec.convert(rule, ToolRule), f"test:{at}") for at, rule in enumerate(tool_rules, 1)]
 
     async def open_other(name: str) -> Model:
         found = fallbacks.get(name) or other_model
@@ -180,9 +189,11 @@ def build(
 
     permissions = Permissions(
         workspace,
-        parsed,
+        (*parsed, *as_permissions(checked)),
         mode=mode or session.settings()[1],
         protected=(base / "state",),
+        confining=confining,
+        untrusted=session.untrusted,
         session_grants=session.grants(),
         project=GrantFile(base / "state" / "project.json"),
     )
@@ -206,6 +217,7 @@ def build(
         moment=moment,
         retry=retry or RetryPolicy(attempts=3, patient_attempts=3, base_s=0.001, horizon_s=5.0),
         day=day,
+        rules=bind(checked),
     )
     return Engine(Agent(handlers), session, model, root, path, context)
 

@@ -1,0 +1,271 @@
+"""Keys to model providers: from the environment, else from the user's key file, else from the system's keyring
+where that file says so. They stay in values of this program: never in its environment, a command line, a session
+or a log.
+
+    # <config dir>/keys.yaml, mode 0600
+    ANTHROPIC_API_KEY: sk-…
+    OPENAI_API_KEY: {keyring: SERVICE/USER}
+
+Apart from the configuration, which may be shown, shared and kept under version control.
+"""
+
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from .layer import ConfigError
+
+KEY_FILE = "keys.yaml"
+KEYRING_TIMEOUT_S = 2.0
+_LARGEST_BYTES = 65_536
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_EXAMPLE = "write lines such as `ANTHROPIC_API_KEY: …`"
+
+
+class KeyringEntry(msgspec.Struct, frozen=True):
+    """Where in the system's keyring a key lies."""
+
+    service: str
+    user: str
+
+
+class KeyFile(msgspec.Struct, frozen=True):
+    """What a key file says, by variable."""
+
+    path: str
+    values: Mapping[str, str] = {}
+    entries: Mapping[str, KeyringEntry] = {}
+
+    def __repr__(self) -> str:
+        """Without the keys."""
+        return f"KeyFile({self.path!r}, {sorted([*self.values, *self.entries])})"
+
+
+class KeyedEnvironment(Mapping[str, str]):
+    """The environment, and behind it the keys of a file and of the keyring. As a mapping it is the environment
+    alone, so that no other setting comes out of a key file; `key` looks everywhere.
+
+    Attributes:
+        problems: what went wrong with the keyring, in words for the user.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str], file: KeyFile, keyring_timeout_s: float = KEYRING_TIMEOUT_S
+    ) -> None:
+        self._environ = environ
+        self._file = file
+        self._timeout_s = keyring_timeout_s
+        self._asked: dict[str, str] = {}
+        self._silent = False
+        self.problems: list[str] = []
+
+    def __getitem__(self, name: str) -> str:
+        return self._environ[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._environ)
+
+    def __len__(self) -> int:
+        return len(self._environ)
+
+    def __repr__(self) -> str:
+        """Without any value."""
+        return f"KeyedEnvironment({self._file!r})"
+
+    def key(self, name: str) -> str:
+        """The key a variable stands for; empty when there is none. Asks the keyring at most once for each, and not
+        again after it has failed."""
+        if value := self._environ.get(name, "").strip():
+            return value
+        if name in self._file.values:
+            return self._file.values[name]
+        if name in self._file.entries and name not in self._asked:
+            self._asked[name] = self._from_keyring(name, self._file.entries[name])
+        return self._asked.get(name, "")
+
+    def source(self, name: str) -> str:
+        """Where the key of a variable comes from, in words; empty when there is none."""
+        if not self.key(name):
+            return ""
+        if self._environ.get(name, "").strip():
+            return f"the variable {name}"
+        if name in self._file.values:
+            return f"{name} in {self._file.path}"
+        entry = self._file.entries[name]
+        return f"the keyring ({entry.service}/{entry.user}, for {name} in {self._file.path})"
+
+    def held(self) -> dict[str, str]:
+        """The keys that are known and are not in the environment; the keyring is not asked for more."""
+        return {**self._file.values, **{name: key for name, key in self._asked.items() if key}}
+
+    def _from_keyring(self, name: str, entry: KeyringEntry) -> str:
+        if self._silent:
+            return ""
+        try:
+            return keyring_password(entry, self._timeout_s).strip()
+        except KeyringError as error:
+            self._silent = error.lasting
+            where = f"{self._file.path} takes {name} from the keyring"
+            self.problems.append(f"{where}, but {error}; set {name}, or put the key into that file")
+            return ""
+
+
+def key_of(env: Mapping[str, str], name: str) -> str:
+    """The key that a variable of an environment stands for; empty when there is none."""
+    return env.key(name) if isinstance(env, KeyedEnvironment) else env.get(name, "").strip()
+
+
+def source_of(env: Mapping[str, str], name: str) -> str:
+    """Where that key comes from, in words; empty when there is none."""
+    if isinstance(env, KeyedEnvironment):
+        return env.source(name)
+    return f"the variable {name}" if env.get(name, "").strip() else ""
+
+
+def keyed(environ: Mapping[str, str], config_dir: Path) -> KeyedEnvironment:
+    """The environment together with the user's key file.
+
+    Raises:
+        ConfigError: the key file may be read by others, or is none.
+    """
+    return KeyedEnvironment(environ, read_key_file(config_dir / KEY_FILE))
+
+
+def read_key_file(path: Path) -> KeyFile:
+    """A key file; an empty one where there is none.
+
+    Raises:
+        ConfigError: it belongs to or may be opened by somebody else, is no YAML, or no mapping of variables to
+            keys. The text never has anything that stands in the file but names.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return KeyFile(str(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        _check_privacy(os.fstat(descriptor), path)
+        data = file.read(_LARGEST_BYTES + 1)
+    if len(data) > _LARGEST_BYTES:
+        raise ConfigError(f"{path}: too large for a key file")
+    try:
+        return _parsed(data.decode("utf-8-sig"), path)
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8 text") from None
+
+
+def _check_privacy(status: os.stat_result, path: Path) -> None:
+    """Raises:
+    ConfigError: others may read or change the file.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigError(f"{path}: not a regular file")
+    if status.st_uid != os.geteuid():
+        raise ConfigError(
+            f"{path}: belongs to another user (id {status.st_uid}); keys are read from your own file only"
+        )
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o177:
+        raise ConfigError(
+            f"{path}: others may open it (mode {mode:04o}); run `chmod 600 {path}`, and replace the keys in it if "
+            "anybody else uses this machine"
+        )
+
+
+def _parsed(text: str, path: Path) -> KeyFile:
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise ConfigError(f"{place}: not valid YAML; {_EXAMPLE}") from None  # its own words may quote a key
+    if root is None:
+        return KeyFile(str(path))
+    if not isinstance(root, yaml.MappingNode):
+        raise ConfigError(f"{path}: not a mapping of variables to keys; {_EXAMPLE}")
+    values: dict[str, str] = {}
+    entries: dict[str, KeyringEntry] = {}
+    for key, node in root.value:
+        place = f"{path}:{key.start_mark.line + 1}"
+        name = key.value if isinstance(key, yaml.ScalarNode) else ""
+        if not _VARIABLE.fullmatch(name):
+            raise ConfigError(f"{place}: not the name of a variable; {_EXAMPLE}")
+        if name in values or name in entries:
+            raise ConfigError(f"{place}: {name} is given twice")
+        if isinstance(node, yaml.ScalarNode):
+            values[name] = _key_text(node.value, name, place)
+        else:
+            entries[name] = _entry(node, name, place)
+    return KeyFile(str(path), values, entries)
+
+
+def _key_text(text: str, name: str, place: str) -> str:
+    """Raises:
+    ConfigError: it can be no key.
+    """
+    key = text.strip()
+    if not key or not key.isascii() or not key.isprintable():
+        raise ConfigError(f"{place}: the key of {name} is empty, or has characters that no key has")
+    return key
+
+
+def _entry(node: object, name: str, place: str) -> KeyringEntry:
+    """Raises:
+    ConfigError: not `{keyring: SERVICE/USER}`.
+    """
+    pairs = getattr(node, "value", None) or []
+    pair = pairs[0] if len(pairs) == 1 and isinstance(pairs[0], tuple) else None
+    service, slash, user = (
+        str(pair[1].value).rpartition("/") if pair and pair[0].value == "keyring" else ("", "", "")
+    )
+    if not (service and slash and user):
+        raise ConfigError(f"{place}: write the key of {name}, or `{{keyring: SERVICE/USER}}`")
+    return KeyringEntry(service, user)
+
+
+class KeyringError(Exception):
+    """The keyring gave no key; the text says why. `lasting`: it will give no other one either."""
+
+    def __init__(self, message: str, *, lasting: bool) -> None:
+        super().__init__(message)
+        self.lasting = lasting
+
+
+def keyring_password(entry: KeyringEntry, timeout_s: float) -> str:
+    """What the system's keyring holds. It is asked in a thread of its own, since it may wait for a dialog that
+    nobody sees.
+
+    Raises:
+        KeyringError: not installed, no answer in time, no such entry, or it failed.
+    """
+    answer: list[str | BaseException | None] = []
+
+    def ask() -> None:
+        try:
+            answer.append(import_module("keyring").get_password(entry.service, entry.user))
+        except BaseException as error:  # whatever a keyring of the system raises, the program goes on without
+            answer.append(error)
+
+    thread = threading.Thread(target=ask, name="keyring", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if not answer:
+        raise KeyringError(f"the keyring did not answer within {timeout_s:g} s", lasting=True)
+    match answer[0]:
+        case ImportError():
+            raise KeyringError("the package `keyring` is not installed", lasting=True)
+        case BaseException() as error:
+            raise KeyringError(f"the keyring failed ({type(error).__name__})", lasting=True)
+        case None | "":
+            raise KeyringError(f"it has no password for {entry.service}/{entry.user}", lasting=False)
+        case str() as password:
+            return password

@@ -1,0 +1,192 @@
+"""Rules about calls, as they bind a model that breaks them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.policy.rules import RuleError
+from agent_cli.protocol.events import Notice, ToolCallFinished, TurnCompleted
+from agent_cli.protocol.messages import UserMessage
+from tests.model.scripted import Entry, call, say
+
+from .harness import Engine, approve_all, engine, header  # noqa: F401
+
+
+def results(it: Engine) -> list[tuple[str, str]]:
+    return [(event.status, event.text) for event in it.of(ToolCallFinished)]
+
+
+async def outcome(tmp_path: Path, rules: list[Mapping[str, Any]], *script: Entry) -> list[tuple[str, str]]:
+    """What became of each call of a model in yolo mode."""
+    async with engine(tmp_path, *script, mode="yolo", tool_rules=rules) as it:
+        (it.root / "a.py").write_text("a = 1\n", encoding="utf-8")
+        await it.prompt("go")
+        return results(it)
+
+
+def edit(new: str) -> Any:
+    return call("write_file", path="a.py", content=new)
+
+
+READ = call("read_file", path="a.py")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push",
+        "git push origin main",
+        "cd . && git push",
+        "sh -c 'git push'",
+        "env A=1 git push",
+    ],
+)
+async def test_what_is_never_run_does_not_run_in_any_form(tmp_path: Path, command: str) -> None:
+    ((status, text),) = await outcome(
+        tmp_path, [{"never_run": "git push *"}], say(call("shell", command=command)), say("ok")
+    )
+    assert status == "denied" and "git push" in text and "test:1" in text
+
+
+async def test_what_is_never_edited_is_not_by_any_tool(tmp_path: Path) -> None:
+    calls = say(
+        READ, edit("x"), call("edit_file", path="a.py", edits=[{"old": "a", "new": "b"}]),
+        call("shell", command="echo x > a.py"), call("shell", command="sed -i s/a/b/ a.py"),
+    )  # fmt: skip
+    found = await outcome(tmp_path, [{"never_edit": "**/*.py"}], calls, say("ok"))
+    assert [status for status, _ in found] == ["ok", *["denied"] * 4]
+    assert (tmp_path / "work" / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+
+
+async def test_a_call_that_needs_approval_asks_even_in_yolo(tmp_path: Path) -> None:
+    async with engine(
+        tmp_path, say(call("shell", command="make release")), say("ok"),
+        mode="yolo", tool_rules=[{"needs_approval": "shell(make release)"}], interactive=False,
+    ) as it:  # fmt: skip
+        await it.prompt("go")
+        assert results(it)[0][0] == "denied"
+
+
+async def test_nothing_is_called_before_what_comes_first(tmp_path: Path) -> None:
+    found = await outcome(
+        tmp_path,
+        [{"run_first": "shell(true)", "because": "set up"}, {"run_first": ["update_plan", "list_dir"]}],
+        say(READ, call("shell", command="true"), call("list_dir", path=".")),
+        say(READ),
+        say("ok"),
+    )
+    assert [status for status, _ in found] == ["failed", "ok", "ok", "ok"]
+    assert "shell(true) must be called, and succeed, before anything else (set up)" in found[0][1]
+
+
+async def test_a_commit_only_follows_tests_that_passed_after_the_last_edit(tmp_path: Path) -> None:
+    rule = {"only_after": "shell(sh test.sh)", "call": "shell(git commit *)"}
+    test, commit = call("shell", command="sh test.sh"), call("shell", command="git commit -m x || true")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "test.sh").write_text("grep -q good a.py\n", encoding="utf-8")
+    found = await outcome(
+        tmp_path, [rule], say(READ, commit), say(test, commit), say(edit("good\n"), test, commit),
+        say(edit("good 2\n"), commit), say(call("shell", command="sh test.sh || true"), commit), say("ok"),
+    )  # fmt: skip
+    assert [status for status, _ in found] == [
+        "ok", "failed", "failed", "failed", "ok", "ok", "ok", "ok", "failed", "ok", "failed",
+    ]  # fmt: skip
+
+
+async def test_after_a_call_only_those_named_may_follow(tmp_path: Path) -> None:
+    rule = {"then_only": "list_dir", "call": "read_file", "if_output": "a = 1"}
+    found = await outcome(
+        tmp_path, [rule], say(READ), say(call("glob", pattern="*")), say(call("list_dir", path=".")),
+        say(call("glob", pattern="*")), say("ok"),
+    )  # fmt: skip
+    assert [status for status, _ in found] == ["ok", "failed", "ok", "ok"]
+    assert "after read_file only list_dir may be called" in found[1][1]
+
+
+async def test_a_call_is_made_no_more_often_than_allowed_also_at_once(tmp_path: Path) -> None:
+    found = await outcome(
+        tmp_path,
+        [{"at_most": 2, "call": "read_file"}],
+        say(READ, READ, READ),
+        say(READ, call("list_dir")),
+        say("ok"),
+    )
+    assert [status for status, _ in found] == ["ok", "ok", "failed", "failed", "ok"]
+
+
+async def test_the_count_begins_anew_with_each_input(tmp_path: Path) -> None:
+    async with engine(
+        tmp_path,
+        say(READ),
+        say("ok"),
+        say(READ),
+        say("ok"),
+        mode="yolo",
+        tool_rules=[{"at_most": 1, "call": "read_file"}],
+    ) as it:
+        (it.root / "a.py").write_text("a\n", encoding="utf-8")
+        await it.prompt("one")
+        await it.prompt("two")
+        assert [status for status, _ in results(it)] == ["ok", "ok"]
+
+
+async def test_a_turn_that_edited_does_not_end_before_the_tests_ran(tmp_path: Path) -> None:
+    rule = {"required_before_end": "shell(sh test.sh)", "paths": "**/*.py"}
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "test.sh").write_text("grep -q good a.py\n", encoding="utf-8")
+    async with engine(
+        tmp_path, say(READ, edit("good\n")), say("done!"), say(call("shell", command="sh test.sh")), say("really done"),
+        mode="yolo", tool_rules=[rule],
+    ) as it:  # fmt: skip
+        (it.root / "a.py").write_text("a\n", encoding="utf-8")
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.text.endswith("really done")
+        hints = [m.text for m in it.session.visible() if isinstance(m, UserMessage) and m.origin == "hint"]
+        assert len(hints) == 1 and "shell(sh test.sh) must succeed" in hints[0]
+
+
+async def test_a_model_that_never_does_what_is_required_is_let_go_and_the_user_told(tmp_path: Path) -> None:
+    async with engine(
+        tmp_path, *[say("done")] * 4, mode="yolo", tool_rules=[{"required_before_end": "shell(make check)"}]
+    ) as it:
+        assert isinstance(await it.prompt("go"), TurnCompleted)
+        assert any("a rule is not met: required_before_end" in notice.text for notice in it.of(Notice))
+
+
+async def test_a_call_that_ends_the_turn_does(tmp_path: Path) -> None:
+    async with engine(
+        tmp_path, say(call("shell", command="false")), say(call("shell", command="true")), say("never said"),
+        mode="yolo", tool_rules=[{"ends_turn": ["shell(true)", "shell(false)"]}],
+    ) as it:  # fmt: skip
+        await it.prompt("go")
+        assert len(it.model.requests) == 2
+
+
+async def test_what_runs_after_an_edit_runs_and_is_told(tmp_path: Path) -> None:
+    rules = [
+        {"after_edit_run": "wc -c {file}", "paths": "**/*.py"},
+        {"after_edit_run": "echo checked && false", "paths": "*.py"},
+        {"after_edit_run": "echo never", "paths": "*.js"},
+    ]
+    found = await outcome(tmp_path, rules, say(READ, edit("good\n")), say("ok"))
+    status, text = found[1]
+    assert status == "ok" and "5 " in text and "checked" in text and "exit code 1" in text and "never" not in text
+
+
+async def test_what_runs_after_an_edit_is_judged_as_every_command_is(tmp_path: Path) -> None:
+    async with engine(
+        tmp_path, say(READ, edit("good\n")), say("ok"), mode="auto-edit", interactive=False,
+        tool_rules=[{"after_edit_run": "touch made", "paths": "*.py"}],
+    ) as it:  # fmt: skip
+        (it.root / "a.py").write_text("a\n", encoding="utf-8")
+        await it.prompt("go")
+        assert "nobody is there to approve" in results(it)[1][1] and not (it.root / "made").exists()
+
+
+@pytest.mark.parametrize("text", ["shell(", "no such(x)", "", "write([x])"])
+async def test_a_call_that_cannot_be_read_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises((RuleError, ValueError)):
+        async with engine(tmp_path, say("ok"), tool_rules=[{"ends_turn": text}]):
+            pass
