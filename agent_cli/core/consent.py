@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..policy.authorize import together
+from ..policy.risk import risk
 from ..policy.rules import RuleError
 from ..protocol.actions import Allow, Ask, Deny, ReadPath, RunCommand, WritePath
 from ..protocol.events import ApprovalItem
@@ -114,7 +115,8 @@ class Consent:
         batch = [job for job in batch if job.result is None]
         if not batch:
             return
-        decisions = await self._approvals.ask(tuple(approval_item(job) for job in batch), self._submission_id)
+        items = tuple(approval_item(job, self._risk(job)) for job in batch)
+        decisions = await self._approvals.ask(items, self._submission_id)
         for job in batch:
             self._apply(job, decisions.get(job.call.id) or Decision(job.call.id, allow=False))
 
@@ -138,7 +140,10 @@ class Consent:
             self._replace(job, decision.arguments)
         if decision.grant and job.result is None:
             self._keep(decision)
-        job.approved = True
+        job.approved, job.hunks = True, decision.hunks
+
+    def _risk(self, job: Job) -> str:
+        return "; ".join(dict.fromkeys(filter(None, map(risk, job.actions))))
 
     async def is_as_approved(self, job: Job) -> bool:
         """Whether a call still means what the person has seen: the same places, the same change."""
@@ -182,6 +187,7 @@ class Consent:
             call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.command, preview_kind="command",
             reason=f"the sandbox kept it from {blocked}; run it again, outside the sandbox?", rule="sandbox",
             grant=verdict.grant if isinstance(verdict, Ask) else "", arguments=job.call.arguments, editable="",
+            risk=self._risk(job), reach="outside",
         )  # fmt: skip
         decisions = await self._approvals.ask((item,), self._submission_id)
         decision = decisions.get(job.call.id)

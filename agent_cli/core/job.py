@@ -39,6 +39,8 @@ class Job:
         self.preview: Preview | None = None
         self.approved = False
         self.edited = False
+        self.hunks: tuple[int, ...] | None = None
+        """Which hunks of its change the person took over; None for all."""
         self.said = ""
         """The user's words when they did not let it out of the sandbox."""
         self.result: ToolResult | None = None
@@ -93,7 +95,7 @@ def refused_unattended(job: Job, verdict: Ask) -> ToolResult:
     return failure(job, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
 
 
-def approval_item(job: Job) -> ApprovalItem:
+def approval_item(job: Job, risk: str) -> ApprovalItem:
     """What the person is shown."""
     assert job.tool is not None and job.preview is not None and isinstance(job.verdict, Ask)
     reason = "; ".join(filter(None, (job.verdict.reason, job.preview.note)))
@@ -101,7 +103,14 @@ def approval_item(job: Job) -> ApprovalItem:
         call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.preview.text,
         preview_kind=job.preview.kind, reason=reason, rule=job.verdict.rule,
         grant=job.verdict.grant, arguments=job.call.arguments, editable=job.tool.editable,
+        risk=risk, reach=job.reach, hunks=_hunks(job.preview),
     )  # fmt: skip
+
+
+def _hunks(preview: Preview) -> int:
+    """How many hunks can be chosen from; one is no choice."""
+    found = sum(line.startswith("@@ ") for line in preview.text.split("\n")) if preview.by_hunk else 0
+    return found if found > 1 else 0
 
 
 def describe(error: Exception) -> str:

@@ -220,7 +220,7 @@ class ToolRunner:
         """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
         assert job.tool is not None
         confine = partial(self._permissions.confinement, job.reach)
-        view = self._context.for_call(job.call.id, self._live(job), self._silent(job), confine)
+        view = self._context.for_call(job.call.id, self._live(job), self._silent(job), confine, job.hunks)
         outcome = await job.tool.run(job.params, view)
         if not outcome.blocked:
             return outcome

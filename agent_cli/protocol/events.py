@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from .actions import Mode
+from .actions import Mode, Reach
 from .messages import FileChange, Finish, PlanItem, ToolStatus
 from .stop import StopReason
 from .usage import CallKind, Usage
@@ -186,6 +186,12 @@ class ApprovalItem(msgspec.Struct, frozen=True):
     arguments: str
     editable: str
     """The string argument a person may edit before running, such as `command`; empty when none."""
+    risk: str = ""
+    """What it could do at worst, in one line."""
+    reach: Reach = "inside"
+    """What a command gets of the machine: the sandbox, the sandbox with the network, or everything."""
+    hunks: int = 0
+    """How many hunks the diff has, where each may be made without the others; 0 where they may not."""
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requested"):

@@ -36,6 +36,8 @@ class Decision(msgspec.Struct, frozen=True):
     grant: str = ""
     """A permission rule to keep, as shown to and perhaps edited by the user."""
     scope: GrantScope = "session"
+    hunks: tuple[int, ...] | None = None
+    """Which hunks of the diff to make, by number from 0, where the item has `hunks`; null for all."""
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, tag=True):

@@ -8,7 +8,7 @@ the model reads lies beside the tool as `<name>.md`.
 
 import copy
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
@@ -45,6 +45,8 @@ class Preview(msgspec.Struct, frozen=True):
     kind: Literal["command", "diff", "text"] = "text"
     note: str = ""
     """What else there is to know, such as where a command runs."""
+    by_hunk: bool = False
+    """It is the diff of one file, any hunks of which may be made without the others."""
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
@@ -127,6 +129,8 @@ class ToolContext:
         self.confine: Confine = lambda report: None
         """What a command of this call may reach; None where it is not confined. `report` is a folder that it may
         write to besides."""
+        self.hunks: Collection[int] | None = None
+        """Which hunks of the change, by number from 0, the person took over; None for all."""
         self.cache: Path | None = None
         """Where confined package managers keep what they have loaded."""
         self.passed: tuple[str, ...] = ()
@@ -139,11 +143,19 @@ class ToolContext:
         emit: Callable[[str], None],
         silent: Callable[[float], None],
         confine: Confine | None = None,
+        hunks: Collection[int] | None = None,
     ) -> "ToolContext":
         """The same context, speaking for one call."""
         view = copy.copy(self)
+        view.hunks = hunks
         view.call_id, view.emit, view.silent = call_id, emit, silent
         view.confine = confine or self.confine
+        return view
+
+    def with_all_hunks(self) -> "ToolContext":
+        """The same context, for a change that is made whole."""
+        view = copy.copy(self)
+        view.hunks = None
         return view
 
 

@@ -2,13 +2,13 @@
 know once it is made, and its diff."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, TypeVar
 
 import msgspec
 
 from ..protocol.messages import FileChange
-from ..workspace.diff import Diff, unified_diff
+from ..workspace.diff import Diff, unified_diff, with_hunks
 from ..workspace.encoding import Codec, decode
 from ..workspace.files import FileError, TextFile, content_hash, read_text
 from ..workspace.paths import Resolved
@@ -101,6 +101,9 @@ class PlannedChange(msgspec.Struct, frozen=True):
         """
         from ..workspace.replace import write_atomic
 
+        if context.hunks is not None:
+            part, left_out = self._with_hunks(context.hunks)
+            return part.make(context.with_all_hunks(), f"{note}{left_out}")
         try:
             write_atomic(self.place.real, self.place.shown, self.data, self.before.stamp if self.before else None)
         except FileError as error:
@@ -114,6 +117,16 @@ class PlannedChange(msgspec.Struct, frozen=True):
             changes=(self.file_change(diff),),
             seen=self.seen(context),
         )
+
+    def _with_hunks(self, kept: Collection[int]) -> tuple["PlannedChange", str]:
+        """The part of the change that the user has taken over, and a sentence about the rest."""
+        before = self.before.text if self.before else ""
+        after = with_hunks(before, self.after, kept)
+        if after == before:
+            raise ToolError("The user took over no part of the change; nothing was written.")
+        left_out = unified_diff(after, self.after, self.place.relative).text.split("\n")[2:]
+        part = msgspec.structs.replace(self, after=after, knows=after if self.knows == self.after else None)
+        return part, "\n".join([" The user took over a part of the change only. Not taken over:", *left_out])
 
     def file_change(self, diff: Diff) -> FileChange:
         """The change in figures."""

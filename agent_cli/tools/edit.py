@@ -50,7 +50,7 @@ class EditFile:
 def _shown(params: EditParams, context: ToolContext) -> Preview:
     change, note, _ = _planned(params, context)
     change.check()
-    return Preview(change.diff.text or note.strip(), kind="diff")
+    return Preview(change.diff.text or note.strip(), kind="diff", by_hunk=change.before is not None)
 
 
 def _made(params: EditParams, context: ToolContext) -> ToolOutcome:

@@ -52,7 +52,11 @@ class WriteFile:
 def _shown(params: WriteParams, context: ToolContext) -> Preview:
     change, _ = _planned(params, context)
     change.check()
-    return Preview(change.diff.text or ("No change." if change.before else "A new, empty file."), kind="diff")
+    return Preview(
+        change.diff.text or ("No change." if change.before else "A new, empty file."),
+        kind="diff",
+        by_hunk=change.before is not None,
+    )
 
 
 def _made(params: WriteParams, context: ToolContext) -> ToolOutcome:

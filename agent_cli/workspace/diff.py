@@ -3,7 +3,7 @@ cost is that of the changed region, not of the file."""
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -49,6 +49,19 @@ def unified_diff(before: str, after: str, name: str, *, created: bool = False) -
     if len(out) > _MAX_SHOWN:
         out[_MAX_SHOWN:] = [f"… more, not shown; in all {added} lines added, {removed} removed"]
     return Diff("\n".join(out) + "\n", added, removed)
+
+
+def with_hunks(before: str, after: str, kept: Collection[int]) -> str:
+    """`before` with some hunks of its diff to `after`, by their number in it from 0."""
+    start, end = _window(before, after)
+    old, new = lines_of(before[start : len(before) - end]), lines_of(after[start : len(after) - end])
+    changed = [code for code in opcodes(old, new) if code[0] != "equal"]
+    out, done = [before[:start]], 0
+    for number, hunk in enumerate(_hunks(changed, len(old), len(new))):
+        out += old[done : hunk[0][1]]
+        done = hunk[-1][2]
+        out += new[hunk[0][3] : hunk[-1][4]] if number in kept else old[hunk[0][1] : done]
+    return "".join([*out, *old[done:], before[len(before) - end :]])
 
 
 def lines_of(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 touch, because git runs it or is led elsewhere by it."""
 
 import os
+import pathlib
 
 import msgspec
 
@@ -39,8 +40,8 @@ def git_places(root: str) -> GitPlaces:
 
 
 def _points_back(own: str, git: str) -> bool:
-    """Whether a git folder elsewhere knows of this work tree, so that no repository opens a foreign one to writing:
-    `gitdir` in it names the file `.git`, or, for a submodule, its `config` the work tree."""
+    """Whether a git folder elsewhere knows of this work tree, so that no repository opens a foreign one to
+    writing: `gitdir` in it names the file `.git`; that of a submodule lies in the repository around it."""
     if os.path.realpath(_named(os.path.join(own, "gitdir"), "", own)) == os.path.realpath(git):
         return True
     modules = f"{os.sep}.git{os.sep}modules{os.sep}"
@@ -55,7 +56,7 @@ def _below(folder: str, names: tuple[str, ...]) -> tuple[str, ...]:
 def _named(file: str, label: str, base: str) -> str:
     """The path that a small file names, absolute; empty when it names none."""
     try:
-        with open(file, encoding="utf-8", errors="surrogateescape") as opened:
+        with pathlib.Path(file).open(encoding="utf-8", errors="surrogateescape") as opened:
             text = opened.read(_LONGEST).strip()
     except OSError:
         return ""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.protocol.events import ApprovalRequested, ToolCallFinished
-from agent_cli.protocol.operations import ApprovalAnswer
+from agent_cli.protocol.operations import ApprovalAnswer, Decision
 from tests.core.harness import approve_all, engine
 from tests.model.scripted import call, say
 
@@ -99,3 +99,41 @@ async def test_the_approval_of_a_command_says_where_and_how_it_runs(tmp_path: Pa
         reasons = [request.items[0].reason for request in it.of(ApprovalRequested)]
         assert reasons[-1].endswith("“Remove the build folder”, in src, goes on in the background")
     await asyncio.sleep(0)
+
+
+async def test_only_the_hunks_taken_over_are_written_and_the_model_is_told_of_the_rest(tmp_path: Path) -> None:
+    before = "".join(f"line {number}\n" for number in range(40))
+    after = before.replace("line 5\n", "good\n").replace("line 30\n", "bad\n")
+    async with engine(
+        tmp_path,
+        say(call("read_file", path="a.txt")),
+        say(call("write_file", path="a.txt", content=after)),
+        say("ok"),
+    ) as it:
+        (it.root / "a.txt").write_text(before, encoding="utf-8")
+
+        def first_hunk(request: ApprovalRequested) -> ApprovalAnswer:
+            assert request.items[0].hunks == 2
+            return ApprovalAnswer(request.request_id, (Decision(request.items[0].call_id, True, hunks=(0,)),))
+
+        it.answer = first_hunk
+        await it.prompt("go")
+        assert (it.root / "a.txt").read_text(encoding="utf-8") == before.replace("line 5\n", "good\n")
+        told = it.of(ToolCallFinished)[-1].text
+        assert "1 line added, 1 removed" in told and "+bad" in told and "+good" not in told
+
+
+async def test_taking_over_no_hunk_writes_nothing(tmp_path: Path) -> None:
+    async with engine(
+        tmp_path,
+        say(call("read_file", path="a.txt")),
+        say(call("write_file", path="a.txt", content="b\n")),
+        say("ok"),
+    ) as it:
+        (it.root / "a.txt").write_text("a\n", encoding="utf-8")
+        it.answer = lambda request: ApprovalAnswer(
+            request.request_id, (Decision(request.items[0].call_id, True, hunks=()),)
+        )
+        await it.prompt("go")
+        assert (it.root / "a.txt").read_text(encoding="utf-8") == "a\n"
+        assert "took over no part" in it.of(ToolCallFinished)[-1].text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.workspace.diff import Diff, unified_diff
+from agent_cli.workspace.diff import Diff, unified_diff, with_hunks
 
 _LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "é\n"]), max_size=25).map("".join)
 
@@ -100,3 +100,22 @@ def test_changes_far_apart_are_counted_and_shown_one_by_one(line: str) -> None:
     assert (diff.added, diff.removed, diff.text.count("@@ -")) == (3, 2, 2)
     assert "+here\n" in diff.text and "+there\n+and there\n" in diff.text
     assert _applied("".join(old), diff.text) == "".join(new)
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=40), st.lists(st.sampled_from("abcdefgh"), max_size=40))
+def test_all_hunks_make_the_change_and_none_makes_nothing(old: list[str], new: list[str]) -> None:
+    before, after = "\n".join(old), "\n".join(new)
+    count = unified_diff(before, after, "f").text.count("\n@@ ")
+    assert with_hunks(before, after, range(count)) == after
+    assert with_hunks(before, after, ()) == before
+
+
+@given(st.sets(st.integers(0, 3)))
+def test_hunks_are_chosen_one_by_one(kept: set[int]) -> None:
+    places = (5, 25, 45, 65)
+    lines = [f"line {number}\n" for number in range(80)]
+    changed = [f"new {number}\n" if number in places else line for number, line in enumerate(lines)]
+    wanted = [
+        changed[number] if number in [places[at] for at in kept] else line for number, line in enumerate(lines)
+    ]
+    assert with_hunks("".join(lines), "".join(changed), kept) == "".join(wanted)
