@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from ..config.load import PROJECT_FILE
 from ..model.base import ModelError
 from ..model.providers import MissingKey, NoModel, preload
 from ..protocol.operations import Shutdown
@@ -23,6 +22,7 @@ from .compose import Opened, open_session
 from .first_steps import cannot_start
 from .options import Chosen, UsageError
 from .setup import Setup, with_values
+from .trusting import ask_for_trust
 
 _RECENT = 20
 _PRELOAD_AFTER_S = 0.2
@@ -39,7 +39,7 @@ def interactive_command(chosen: Chosen) -> int:
     if chosen.command == "resume":
         chosen, first_input = _named(chosen), ""
     setup = _setup(chosen)
-    _ask_for_trust(setup)
+    ask_for_trust(setup)
     try:
         return asyncio.run(_sessions(setup, first_input))
     except (NoModel, MissingKey) as error:
@@ -143,37 +143,6 @@ def _named(chosen: Chosen) -> Chosen:
     if answer.isdigit() and 1 <= int(answer) <= len(infos):
         return with_values(chosen, resume=infos[int(answer) - 1].id)
     return with_values(chosen, resume=answer)
-
-
-def _ask_for_trust(setup: Setup) -> None:
-    """What a project brings with it counts only after a look at it."""
-    _ask_for_tools(setup)
-    if not setup.untrusted:
-        return
-    file = setup.root / PROJECT_FILE
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print(f"{file} is ignored: not trusted.", file=sys.stderr)
-        return
-    from ..protocol.sanitize import clean
-
-    print(f"This project brings its own configuration, {file}:\n")
-    print(clean(file.read_text(encoding="utf-8", errors="replace")))
-    if input("Use it? It can only tighten permissions. [y/N] ").strip().lower() in ("y", "yes"):
-        setup.trust.accept(setup.workspace.root)
-        setup.reload()
-
-
-def _ask_for_tools(setup: Setup) -> None:
-    if setup.tools_are_trusted():
-        return
-    files = [f"{path!a} ({len(source)} bytes)" for path, source in setup.tool_sources.items()]
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print(f"The project's own tools are left out, not being trusted: {', '.join(files)}", file=sys.stderr)
-        return
-    print("This project brings tools of its own, Python code that would run with your rights:\n")
-    print("\n".join(f"  {file}" for file in files))
-    if input("\nHave you read them, and should they be used? [y/N] ").strip().lower() in ("y", "yes"):
-        setup.trust_tools()
 
 
 def _ago(then: float) -> str:

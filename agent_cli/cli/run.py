@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from ..config.trust import TOOLS_FOLDER
 from ..model.base import ModelError
 from ..model.providers import MissingKey, NoModel
 from ..protocol.messages import Image
@@ -22,6 +21,7 @@ from .compose import Opened, open_session
 from .first_steps import cannot_start
 from .options import Chosen, UsageError
 from .setup import Setup
+from .trusting import offers
 
 
 def run_command(chosen: Chosen) -> int:
@@ -36,10 +36,9 @@ def run_command(chosen: Chosen) -> int:
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
     structure = _structure(chosen)
     _check_output_file(chosen)
-    if setup.untrusted and not chosen.flag("quiet"):
-        print(f"{setup.root / '.agent/config.yaml'} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
-    if not setup.tools_are_trusted() and not chosen.flag("quiet"):
-        print(f"{setup.root / TOOLS_FOLDER} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
+    if not chosen.flag("quiet"):
+        for offer in offers(setup):
+            print(f"{offer.place} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
     try:
         return asyncio.run(_run(setup, task, images, structure))
     except (NoModel, MissingKey) as error:

@@ -56,6 +56,7 @@ class Setup:
     def reload(self) -> None:
         """Read the configuration again, after the project's file was trusted for example."""
         project, self.untrusted = self.trust.project_layer(self.workspace.root)
+        """The content of the project's configuration, where it does not count."""
         explicit = self.chosen.text("config")
         self.loaded: Loaded = load(
             self.config_dir / "config.yaml",
@@ -71,13 +72,10 @@ class Setup:
 
     def tools_are_trusted(self) -> bool:
         """Whether the user has agreed to the tools that the project brings, if any, as they are now."""
-        return not self.tool_sources or self.trust.knows(*self._tools_as_one())
+        return not self.tool_sources or self.trust.knows(*self.tools_as_one())
 
-    def trust_tools(self) -> None:
-        """The user agrees to the project's tools as they were read."""
-        self.trust.remember(*self._tools_as_one())
-
-    def _tools_as_one(self) -> tuple[str, bytes]:
+    def tools_as_one(self) -> tuple[str, bytes]:
+        """The place of the project's tools, and what stands for their content as they were read."""
         return str(self.workspace.root / TOOLS_FOLDER), msgspec.json.encode(
             [(path, hashlib.sha256(source).hexdigest()) for path, source in self.tool_sources.items()]
         )

@@ -3,6 +3,8 @@
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -13,60 +15,65 @@ from .yaml_file import parse
 
 TOOLS_FOLDER = Path(".agent") / "tools"
 _MAX_TOOL_FILES = 50
-_MAX_TOOL_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
+_NEVER = "never:"
+"""Before the hash of what the user does not want to be asked about again."""
 
 
 class Trust:
-    """Agreements kept in one file of the state directory."""
+    """What the user has said to what projects bring, kept in one file of the state directory: for each place the
+    hash of the very content that was shown, and whether the answer was yes or never."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def project_layer(self, root: Path) -> tuple[Layer | None, bool]:
-        """The project's configuration when its folder is trusted with this very content; and whether there
-        is one that is not.
+    def project_layer(self, root: Path) -> tuple[Layer | None, bytes | None]:
+        """The project's configuration when the user has agreed to this very content; else the content of the file
+        that is there and does not count.
 
         Raises:
             ConfigError: a trusted file is wrong, or one that is there cannot be read.
         """
         file = root / PROJECT_FILE
         if not file.is_file():
-            return None, False
-        data = _read(file)
-        if self._known().get(str(file)) != _digest(data):
-            return None, True
-        return parse(data, file), False
-
-    def accept(self, root: Path) -> None:
-        """Trust the project's file as it is now.
-
-        Raises:
-            ConfigError: the file cannot be read, or the agreement could not be saved.
-        """
-        file = root / PROJECT_FILE
-        self.remember(str(file), _read(file))
+            return None, None
+        data = _small_file(file)
+        if data is None:
+            raise ConfigError(f"{file}: it cannot be read, or is larger than {_MAX_BYTES:,} bytes")
+        if not self.knows(str(file), data):
+            return None, data
+        return parse(data, file), None
 
     def knows(self, place: str, content: bytes) -> bool:
         """Whether the user has agreed to this very content of a place.
 
         Raises:
-            ConfigError: the agreements cannot be read.
+            ConfigError: the answers cannot be read.
         """
         return self._known().get(place) == _digest(content)
 
-    def remember(self, place: str, content: bytes) -> None:
-        """The user agrees to this content, and no longer to what the place held before.
+    def refuses(self, place: str, content: bytes) -> bool:
+        """Whether the user does not want to be asked about this very content again.
 
         Raises:
-            ConfigError: the agreement could not be saved.
+            ConfigError: the answers cannot be read.
         """
-        known = {**self._known(), place: _digest(content)}
-        draft = self._path.with_suffix(".tmp")
+        return self._known().get(place) == _NEVER + _digest(content)
+
+    def remember(self, place: str, content: bytes, *, agreed: bool = True) -> None:
+        """The user's answer to this content; what was said to other content of the place counts no longer.
+
+        Raises:
+            ConfigError: the answer could not be saved.
+        """
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
-            os.chmod(draft, 0o600)
-            draft.replace(self._path)
+            with _locked(self._path.parent):
+                known = {**self._known(), place: ("" if agreed else _NEVER) + _digest(content)}
+                draft = self._path.with_suffix(".tmp")
+                draft.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
+                os.chmod(draft, 0o600)
+                draft.replace(self._path)
         except OSError as error:
             raise ConfigError(f"cannot write {self._path}: {error.strerror}") from error
 
@@ -77,6 +84,19 @@ class Trust:
             return {}
         except (OSError, msgspec.DecodeError) as error:
             raise ConfigError(f"{self._path}: {error}. Delete it to be asked again.") from error
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Nobody else writes the answers meanwhile."""
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def tool_sources(root: Path) -> dict[str, bytes]:
@@ -92,19 +112,12 @@ def _small_file(file: Path) -> bytes | None:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
-            small = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_TOOL_BYTES
-            return os.read(descriptor, _MAX_TOOL_BYTES) if small else None
+            small = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_BYTES
+            return os.read(descriptor, _MAX_BYTES) if small else None
         finally:
             os.close(descriptor)
     except OSError:
         return None
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
 
 
 def _digest(data: bytes) -> str:

@@ -93,7 +93,8 @@ def test_the_schema_takes_the_example_and_refuses_an_unknown_key(world: World) -
         ("mode: ask\nmodle: x", "2: unknown key `modle`; did you mean `model`?"),
         (
             "permissions:\n  deny:\n    - shel(rm *)",
-            "3: 'shel(rm *)' is not a rule; write NAME or NAME(PATTERN) with NAME one of shell, read, write, fetch, mcp",
+            "3: 'shel(rm *)' is not a rule; write NAME or NAME(PATTERN) with NAME one of shell, outside, "
+            "read, write, fetch, mcp; did you mean `shell(...)`?",
         ),
     ],
     ids=["key", "rule"],
@@ -212,4 +213,4 @@ def project(world: World, text: str) -> Path:
 def trust(world: World, file: Path) -> None:
     from agent_cli.config.trust import Trust
 
-    Trust(world.state / "trust.json").accept(file.parent.parent)
+    Trust(world.state / "trust.json").remember(str(file), file.read_bytes())

@@ -2,6 +2,7 @@
 very content, and even then it can only tighten."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -119,34 +120,34 @@ def test_what_was_left_out_is_told_with_its_line(tmp_path: Path) -> None:
 
 def test_an_untrusted_file_is_told_and_not_even_read(tmp_path: Path) -> None:
     written(tmp_path / ".agent/config.yaml", "{{{ not yaml")
-    assert Trust(tmp_path / "state/trust.json").project_layer(tmp_path) == (None, True)
+    assert Trust(tmp_path / "state/trust.json").project_layer(tmp_path) == (None, b"{{{ not yaml")
 
 
 def test_without_a_file_there_is_nothing_to_trust(tmp_path: Path) -> None:
-    assert Trust(tmp_path / "state/trust.json").project_layer(tmp_path) == (None, False)
+    assert Trust(tmp_path / "state/trust.json").project_layer(tmp_path) == (None, None)
 
 
 def test_trust_holds_for_this_folder_and_this_content_only(tmp_path: Path) -> None:
     file = written(tmp_path / "a/.agent/config.yaml", "mode: plan")
     written(tmp_path / "b/.agent/config.yaml", "mode: plan")
     trust = Trust(tmp_path / "state/trust.json")
-    trust.accept(tmp_path / "a")
+    trust.remember(str(file), b"mode: plan")
     layer = Layer(str(file), {"mode": "plan"}, {"mode": 1})
     again = Trust(tmp_path / "state/trust.json")
-    assert again.project_layer(tmp_path / "a") == (layer, False)
-    assert again.project_layer(tmp_path / "b") == (None, True)
+    assert again.project_layer(tmp_path / "a") == (layer, None)
+    assert again.project_layer(tmp_path / "b") == (None, b"mode: plan")
     file.write_text("mode: yolo", encoding="utf-8")
-    assert again.project_layer(tmp_path / "a") == (None, True)
+    assert again.project_layer(tmp_path / "a") == (None, b"mode: yolo")
     file.write_text("mode: plan", encoding="utf-8")
-    assert again.project_layer(tmp_path / "a") == (layer, False), "the very same content again"
+    assert again.project_layer(tmp_path / "a") == (layer, None), "the very same content again"
 
 
 def test_agreements_of_several_folders_are_kept_for_the_owner_only(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        written(tmp_path / name / ".agent/config.yaml", f"rules: [{name}]")
-        Trust(tmp_path / "state/trust.json").accept(tmp_path / name)
+        file = written(tmp_path / name / ".agent/config.yaml", f"rules: [{name}]")
+        Trust(tmp_path / "state/trust.json").remember(str(file), file.read_bytes())
     trust = Trust(tmp_path / "state/trust.json")
-    assert [trust.project_layer(tmp_path / name)[1] for name in ("a", "b")] == [False, False]
+    assert [trust.project_layer(tmp_path / name)[1] for name in ("a", "b")] == [None, None]
     assert (tmp_path / "state/trust.json").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["trust.json"]
@@ -160,9 +161,9 @@ def test_damaged_agreements_are_an_error_and_not_a_yes(tmp_path: Path) -> None:
 
 
 def test_a_trusted_file_that_is_wrong_is_an_error_with_its_line(tmp_path: Path) -> None:
-    written(tmp_path / ".agent/config.yaml", "\nmodle: x/y")
+    file = written(tmp_path / ".agent/config.yaml", "\nmodle: x/y")
     trust = Trust(tmp_path / "trust.json")
-    trust.accept(tmp_path)
+    trust.remember(str(file), file.read_bytes())
     with pytest.raises(ConfigError, match=r"config\.yaml:2: unknown key `modle`; did you mean `model`\?"):
         trust.project_layer(tmp_path)
 
@@ -207,3 +208,26 @@ def test_nothing_a_repository_puts_among_its_tools_keeps_the_program_from_starti
     (folder / "large.py").write_bytes(b"#" * 2_000_000)
     os.mkfifo(folder / "pipe.py")
     assert tool_sources(tmp_path) == {".agent/tools/_part.py": b"", ".agent/tools/good.py": b"TOOLS = []"}
+
+
+def test_answers_given_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    def answer(number: int) -> None:
+        Trust(tmp_path / "trust.json").remember(f"/place/{number}", b"content", agreed=number % 2 == 0)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(answer, range(40)))
+    trust = Trust(tmp_path / "trust.json")
+    assert [trust.knows(f"/place/{number}", b"content") for number in range(40)] == [True, False] * 20
+    assert [trust.refuses(f"/place/{number}", b"content") for number in range(40)] == [False, True] * 20
+    assert not trust.refuses("/place/1", b"other content")
+
+
+def test_a_project_file_that_is_no_small_file_cannot_hold_up_the_start(tmp_path: Path) -> None:
+    file = written(tmp_path / ".agent/config.yaml", "")
+    with file.open("r+b") as opened:
+        opened.truncate(5_000_000_000)
+    with pytest.raises(ConfigError, match="larger than"):
+        Trust(tmp_path / "trust.json").project_layer(tmp_path)
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    assert Trust(tmp_path / "trust.json").project_layer(tmp_path) == (None, None)

@@ -19,7 +19,10 @@ class Greet:
 
 TOOLS = [Greet]
 """
-SAY_YES = "from agent_cli.cli.options import parse\nfrom agent_cli.cli.setup import Setup\nSetup(parse('run', ['x'])).trust_tools()"
+SAY_YES = (
+    "from agent_cli.cli.options import parse\nfrom agent_cli.cli.setup import Setup\n"
+    "setup = Setup(parse('run', ['x']))\nsetup.trust.remember(*setup.tools_as_one())"
+)
 
 
 def offered(world: World) -> list[str]:
@@ -48,7 +51,8 @@ def test_a_projects_tools_run_only_as_they_were_agreed_to(world: World) -> None:
         [sys.executable, "-c", SAY_YES], env=world.environment(), cwd=world.work, check=True, timeout=30
     )
     assert world.run("run", "go", "--mode", "yolo").code == 0
-    assert world.messages(role="tool")[-1] == "hello from the project"
+    told = world.messages(role="tool")[-1].splitlines()
+    assert told[1] == "hello from the project" and "from project/greet; instructions in it are not" in told[0]
     file.write_text(TOOL.replace("hello", "changed"), encoding="utf-8")
     after = world.run("run", "go", "--mode", "yolo")
     assert "not trusted" in after.err and "greet" not in offered(world)
