@@ -115,7 +115,7 @@ class Consent:
         batch = [job for job in batch if job.result is None]
         if not batch:
             return
-        items = tuple(approval_item(job, self._risk(job)) for job in batch)
+        items = tuple(approval_item(job, self._risk(job), self._permissions.is_confining) for job in batch)
         decisions = await self._approvals.ask(items, self._submission_id)
         for job in batch:
             self._apply(job, decisions.get(job.call.id) or Decision(job.call.id, allow=False))

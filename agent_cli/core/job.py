@@ -95,7 +95,7 @@ def refused_unattended(job: Job, verdict: Ask) -> ToolResult:
     return failure(job, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
 
 
-def approval_item(job: Job, risk: str) -> ApprovalItem:
+def approval_item(job: Job, risk: str, is_confined: bool) -> ApprovalItem:
     """What the person is shown."""
     assert job.tool is not None and job.preview is not None and isinstance(job.verdict, Ask)
     reason = "; ".join(filter(None, (job.verdict.reason, job.preview.note)))
@@ -103,13 +103,14 @@ def approval_item(job: Job, risk: str) -> ApprovalItem:
         call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.preview.text,
         preview_kind=job.preview.kind, reason=reason, rule=job.verdict.rule,
         grant=job.verdict.grant, arguments=job.call.arguments, editable=job.tool.editable,
-        risk=risk, reach=job.reach, hunks=_hunks(job.preview),
+        risk=risk, reach=job.reach if is_confined and job.command else "inside", hunks=_hunks(job.preview),
     )  # fmt: skip
 
 
 def _hunks(preview: Preview) -> int:
     """How many hunks can be chosen from; one is no choice."""
-    found = sum(line.startswith("@@ ") for line in preview.text.split("\n")) if preview.by_hunk else 0
+    shown = preview.text.rstrip("\n").split("\n")
+    found = sum(line.startswith("@@ ") for line in shown) if preview.by_hunk and shown[-1][:1] != "…" else 0
     return found if found > 1 else 0
 
 

@@ -102,6 +102,11 @@ class Permissions:
         """What a command with this reach may touch; None where it is not confined."""
         return self._confining.for_command(self.policy(), reach, report) if self._confining else None
 
+    @property
+    def is_confining(self) -> bool:
+        """Whether commands are confined now."""
+        return self._confining is not None and self._confining.level(self.mode) != "off"
+
     def level(self) -> str:
         """The sandbox in force, in words."""
         return self._confining.described(self.mode) if self._confining else "none"

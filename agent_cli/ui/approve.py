@@ -1,39 +1,30 @@
-"""Questions that only a person may answer: approvals and the model's own questions, as key-driven dialogs.
+"""The question whether calls may run, as a key-driven dialog.
 
 Pure state: keys and lines of text go in, lines to show and finally one operation come out; the screen is
-somebody else's. Two rules protect a person who is typing when a dialog appears: keys are ignored until it
-has stood for half a second (and while they keep coming), and Enter alone never approves.
+somebody else's. Three rules protect a person who is typing when a dialog appears: keys are ignored until it
+has stood for half a second (and while they keep coming); Enter alone never approves; and a key that decides
+counts only when no other follows it at once, for then it was the beginning of a word.
 """
 
 import json
-from typing import Protocol
 
-import msgspec
-
-from ..protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
-from ..protocol.operations import ApprovalAnswer, Decision, GrantScope, Operation, QuestionAnswer
+from ..protocol.events import ApprovalItem, ApprovalRequested
+from ..protocol.operations import ApprovalAnswer, Decision, GrantScope, Operation
 from ..protocol.sanitize import visible
 from . import commands, lines
+from .dialog import ANSWER_FIRST, Entry, Guard
+from .hunks import HunkChoice
 from .theme import Theme
 
-GUARD_S = 0.5
-"""Keys this soon after a dialog has appeared are meant for something else."""
-_QUIET_S = 0.3
+HOLD_S = 0.25
+"""How long a key that decides waits for another one: who types ten keys a second has typed that by then."""
 
-ANSWER_FIRST = "Answer first (Esc stops the turn); commands wait until then."
-"""What a slash command gets in place of an answer."""
-
+REACH: dict[str, str] = {
+    "network": "It would run in the sandbox, with the network.",
+    "outside": "It would run outside the sandbox, with all your rights.",
+}
+_DECIDING = ("y", "n", "A", "N")
 _SCOPES: dict[str, GrantScope] = {"s": "session", "p": "project", "u": "user"}
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """A line of text the dialog wants: what to ask, and what stands there at first."""
-
-    purpose: str
-    label: str
-    initial: str = ""
-    editor: bool = False
-    """Whether $EDITOR, where there is one, is the better place."""
 
 
 def _reason(item: ApprovalItem, width: int) -> list[str]:
@@ -42,36 +33,6 @@ def _reason(item: ApprovalItem, width: int) -> list[str]:
     if len(whole) < 5:
         return whole
     return lines.boxed(item.reason, width, 3) + lines.boxed(f"[{item.rule}]", width, 2)
-
-
-class Dialog(Protocol):
-    """What the screen needs of any dialog."""
-
-    request_id: str
-    entry: Entry | None
-    """Set while text is being entered; keys come one by one otherwise."""
-    answer: Operation | None
-    """Set when all is decided."""
-
-    def appear(self, now: float) -> None: ...
-    def draw(self, theme: Theme, width: int, rows: int) -> list[str]: ...
-    def press(self, key: str, now: float) -> str: ...
-    def entered(self, text: str) -> str: ...
-    def back(self) -> bool: ...
-
-
-class _Guard:
-    """Holds keys off while a dialog is new."""
-
-    def __init__(self, now: float) -> None:
-        self._armed_at = now + GUARD_S
-
-    def holds(self, now: float) -> bool:
-        """Whether a key pressed now is to be ignored; typing that goes on keeps the guard up."""
-        if now >= self._armed_at:
-            return False
-        self._armed_at = max(self._armed_at, now + _QUIET_S)
-        return True
 
 
 class ApprovalDialog:
@@ -87,13 +48,27 @@ class ApprovalDialog:
         self._edited: dict[int, str] = {}
         self._rule: str | None = None
         """The rule about to be saved, while its scope is asked for."""
-        self._guard = _Guard(now)
+        self._hunks: HunkChoice | None = None
+        self._held: tuple[str, float] | None = None
+        """A key that decides, and when it was pressed."""
+        self._shows_risk = False
+        self._guard = Guard(now)
         if not request.items:
             self.answer = ApprovalAnswer(self.request_id)
 
     def appear(self, now: float) -> None:
         """The dialog is shown from now on, which is when its guard begins."""
-        self._guard = _Guard(now)
+        self._guard = Guard(now)
+
+    def is_new(self, now: float) -> bool:
+        """Whether it has not stood long enough for keys to be meant for it."""
+        return self._guard.stands(now)
+
+    def tick(self, now: float) -> None:
+        """Time has passed: a key that decides and was the only one does so now."""
+        if self._held and now - self._held[1] >= HOLD_S:
+            (key, _), self._held = self._held, None
+            self._settle(key)
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """The question, the reason, the rule that asks, and the keys, all within `width` columns; or the rule
@@ -104,10 +79,18 @@ class ApprovalDialog:
         out += [theme.paint("strong", f"  {row}") for row in rest]
         if self._rule is None:
             out += [theme.paint("muted", f"  {row}") for row in _reason(item, width - 2)]
+            out += [theme.paint("warning", f"  {row}") for row in self._warnings(item, width - 2)]
+        if self._hunks is not None:
+            return out[:1] + [f"  {row}" for row in self._hunks.draw(theme, width - 2, rows - 1)]
         out += [f"  {row}" for row in self._choice(item, width - 2)]
         if len(self._items) > 1:
             out = [self._row(at, theme, width) for at in self._window(rows - len(out))] + out
         return out
+
+    def _warnings(self, item: ApprovalItem, width: int) -> list[str]:
+        """How far it reaches and, once asked for, what it could do at worst."""
+        found = lines.boxed(REACH[item.reach], width, 1) if item.reach in REACH else []
+        return found + (lines.boxed(f"Risk: {item.risk}", width, 3) if self._shows_risk else [])
 
     def _choice(self, item: ApprovalItem, width: int) -> list[str]:
         """The keys that mean something now."""
@@ -119,6 +102,8 @@ class ApprovalDialog:
         keys = ["y once"]
         keys += ["a always"] if item.grant else []
         keys += ["e edit"] if self._editable(item) is not None else []
+        keys += ["h by hunk"] if self._choosable(item) else []
+        keys += ["? risk"] if item.risk and not self._shows_risk else []
         keys += ["n no", "or type what to do instead"]
         keys += ["A/N all"] if len(self._items) > 1 else []
         return lines.listed(keys, width)
@@ -146,25 +131,64 @@ class ApprovalDialog:
         """A key or a paste; returns text to print for good, if any."""
         if self._guard.holds(now) or not key:
             return ""
-        if self._rule is not None:
-            self._press_scope(key)
+        if self._held is not None:
+            if key == "enter":
+                return ""
+            (held, _), self._held = self._held, None
+            if key not in ("up", "down"):
+                self._rule = None
+                self.entry = Entry("feedback", "do instead: ", held + key)
+                return ""
+        if self._hunks is not None:
+            self._press_hunk(key)
             return ""
+        if self._holds_for_a_moment(key):
+            self._held = (key, now)
+            return ""
+        return self._press_other(key)
+
+    def _holds_for_a_moment(self, key: str) -> bool:
+        """Whether a key decides something, or leads to where the next one does."""
+        if self._rule is not None:
+            return key in _SCOPES
         item = self._items[self._at]
+        return key in _DECIDING or (key == "a" and bool(item.grant)) or (key == "h" and self._choosable(item))
+
+    def _settle(self, key: str) -> None:
+        """What a key that was held for a moment does."""
+        item = self._items[self._at]
+        if self._rule is not None:
+            rule, self._rule = self._rule, None
+            self._decide(True, grant=rule, scope=_SCOPES[key])
+        elif key == "a":
+            self._rule = item.grant
+        elif key == "h":
+            self._hunks = HunkChoice(item.preview)
+        elif key in ("y", "n"):
+            self._decide(key == "y")
+        else:
+            self._decide_all(key == "A")
+
+    def _decide_all(self, allow: bool) -> None:
+        for at in range(len(self._items)):
+            self._at = at
+            if at not in self._decisions:
+                self._decide(allow, move=False)
+        self._finish()
+
+    def _press_other(self, key: str) -> str:
+        item = self._items[self._at]
+        if self._rule is not None:
+            if key == "e":
+                self.entry = Entry("rule", "rule: ", self._rule)
+            return ""
         match key:
-            case "y" | "n":
-                self._decide(key == "y")
-            case "A" | "N":
-                for at in range(len(self._items)):
-                    self._at = at
-                    if at not in self._decisions:
-                        self._decide(key == "A", move=False)
-                self._finish()
-            case "a" if item.grant:
-                self._rule = item.grant
             case "a":
                 return "This may not be allowed for good; y allows it once."
             case "e":
                 return self._edit(item)
+            case "?" if item.risk:
+                self._shows_risk = True
             case "up" | "down":
                 self._at = (self._at + (1 if key == "down" else -1)) % len(self._items)
             case "enter":
@@ -173,12 +197,16 @@ class ApprovalDialog:
                 self.entry = Entry("feedback", "do instead: ", key)
         return ""
 
-    def _press_scope(self, key: str) -> None:
-        if scope := _SCOPES.get(key):
-            rule, self._rule = self._rule or "", None
-            self._decide(True, grant=rule, scope=scope)
-        elif key == "e":
-            self.entry = Entry("rule", "rule: ", self._rule or "")
+    def _choosable(self, item: ApprovalItem) -> bool:
+        return item.hunks > 1 and self._at not in self._edited
+
+    def _press_hunk(self, key: str) -> None:
+        assert self._hunks is not None
+        self._hunks.press(key)
+        if (kept := self._hunks.kept) is not None:
+            self._hunks = None
+            whole = len(kept) == self._items[self._at].hunks
+            self._decide(bool(kept), hunks=None if whole or not kept else kept)
 
     def _editable(self, item: ApprovalItem) -> str | None:
         """The text a person may change, or None."""
@@ -216,7 +244,8 @@ class ApprovalDialog:
 
     def back(self) -> bool:
         """Esc: leave the inner question; False when there was none."""
-        inner = self.entry is not None or self._rule is not None
+        inner = any(each is not None for each in (self.entry, self._rule, self._hunks, self._held))
+        self._held = self._hunks = None
         if self.entry is not None:
             self.entry = None
         else:
@@ -224,15 +253,23 @@ class ApprovalDialog:
         return inner
 
     def _decide(
-        self, allow: bool, *, feedback: str = "", grant: str = "", scope: GrantScope = "session", move: bool = True
+        self,
+        allow: bool,
+        *,
+        feedback: str = "",
+        grant: str = "",
+        scope: GrantScope = "session",
+        hunks: tuple[int, ...] | None = None,
+        move: bool = True,
     ) -> None:
         item = self._items[self._at]
         self._decisions[self._at] = Decision(
-            item.call_id, allow, feedback, self._arguments(item) if allow else None, grant, scope
+            item.call_id, allow, feedback, self._arguments(item) if allow else None, grant, scope, hunks
         )
         if move:
             left = [at for at in range(len(self._items)) if at not in self._decisions]
             self._at = next((at for at in left if at > self._at), left[0] if left else self._at)
+            self._shows_risk = False
             self._finish()
 
     def _arguments(self, item: ApprovalItem) -> str | None:
@@ -247,63 +284,3 @@ class ApprovalDialog:
             self.answer = ApprovalAnswer(
                 self.request_id, tuple(value for _, value in sorted(self._decisions.items()))
             )
-
-
-class QuestionDialog:
-    """A question of the model: one of its options, or any text."""
-
-    def __init__(self, request: QuestionAsked, now: float) -> None:
-        self.request_id = request.request_id
-        self.answer: Operation | None = None
-        self.entry: Entry | None = None
-        self._request = request
-        self._guard = _Guard(now)
-
-    def appear(self, now: float) -> None:
-        """The dialog is shown from now on, which is when its guard begins."""
-        self._guard = _Guard(now)
-
-    def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """The options, each in a few rows of `width` columns; the question itself stands in full above."""
-        each = max(1, min(4, (rows - 2) // max(1, len(self._request.options))))
-        out: list[str] = []
-        for at, option in enumerate(self._request.options, 1):
-            first, *rest = lines.boxed(option, width - 5, each)
-            out += [f"  {at}  {first}", *(f"     {row}" for row in rest)]
-        if self.entry is None:
-            some = "a number, or " if self._request.options else ""
-            first, *rest = lines.boxed(f"{some}type your answer; Enter sends it", width - 2, 2)
-            out.append(f"{theme.paint('warning', '?')} {theme.paint('muted', first)}")
-            out += [theme.paint("muted", f"  {row}") for row in rest]
-        return out
-
-    def press(self, key: str, now: float) -> str:
-        """A key or a paste: a number chooses at once where that is unambiguous, all else is text."""
-        if self._guard.holds(now) or key in ("", "enter", "up", "down"):
-            return ""
-        options = self._request.options
-        if len(key) == 1 and key in "123456789" and int(key) <= len(options) < 10:
-            self._say(options[int(key) - 1])
-        else:
-            self.entry = Entry("answer", "answer: ", key)
-        return ""
-
-    def entered(self, text: str) -> str:
-        """The answer; a bare number still means the option."""
-        if commands.is_command(text):
-            return ANSWER_FIRST
-        self.entry = None
-        options = self._request.options
-        if text.strip().isdecimal() and 1 <= int(text) <= len(options):
-            text = options[int(text) - 1]
-        if text.strip():
-            self._say(text)
-        return ""
-
-    def back(self) -> bool:
-        """Esc: away with the text; False when there was none."""
-        inner, self.entry = self.entry is not None, None
-        return inner
-
-    def _say(self, text: str) -> None:
-        self.answer = QuestionAnswer(self.request_id, text)

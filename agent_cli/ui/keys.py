@@ -99,6 +99,10 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
     def _(event: KeyPressEvent) -> None:
         screen.edit()
 
+    @keys.add("escape", "a", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.answer_now()
+
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
         screen.controller.expand()

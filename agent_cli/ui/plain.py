@@ -19,6 +19,7 @@ from ..protocol import events as ev
 from ..protocol.client import Client, Snapshot
 from ..protocol.operations import (
     ApprovalAnswer,
+    Decision,
     Interrupt,
     Operation,
     QuestionAnswer,
@@ -28,8 +29,9 @@ from ..protocol.operations import (
 )
 from ..protocol.sanitize import Sanitizer, clean
 from . import commands, lines
-from .approve import ANSWER_FIRST, GUARD_S, ApprovalDialog, Dialog
+from .approve import REACH
 from .commands import Leaving
+from .dialog import ANSWER_FIRST, GUARD_S
 from .host import SHUTDOWN_S, Host
 from .render import Renderer
 from .theme import NONE, Theme
@@ -219,6 +221,10 @@ class PlainRepl:
             return
         for item in event.items:
             self.say(f"Why: {lines.one_line(item.reason, 300)} [{lines.one_line(item.rule, 120)}]")
+            for more in filter(
+                None, (REACH.get(item.reach), item.risk and f"Risk: {lines.one_line(item.risk, 300)}")
+            ):
+                self.say(more)
         self.say("[y] yes, [n] no, or type what to do instead:")
 
     async def _refuse(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
@@ -246,17 +252,7 @@ class PlainRepl:
                 await self.client.submit(QuestionAnswer(event.request_id, line))
         elif line.strip():
             self._question = None
-            await self._decide(ApprovalDialog(event, self._asked_at - GUARD_S), line)
-
-    async def _decide(self, dialog: Dialog, line: str) -> None:
-        """One answer for every call of the request."""
-        now = time.monotonic()
-        word = {"y": "A", "yes": "A", "n": "N", "no": "N"}.get(line.strip().lower())
-        while dialog.answer is None:
-            dialog.press(word or line + " ", now)
-            if dialog.entry is not None:
-                dialog.entered(line)
-        await self.client.submit(dialog.answer)
+            await self.client.submit(_decided(event, line))
 
     async def _run_command(self, command: str) -> None:
         sanitizer = Sanitizer()
@@ -295,3 +291,13 @@ class PlainRepl:
             self._write(text.encode("ascii", "replace").decode("ascii"))
         except (OSError, ValueError):
             self.leave(Leaving("quit"))
+
+
+def _decided(request: ev.ApprovalRequested, line: str) -> ApprovalAnswer:
+    """One answer for every call of a request."""
+    word = line.strip().lower()
+    allow = word in ("y", "yes")
+    feedback = "" if allow or word in ("n", "no") else line
+    return ApprovalAnswer(
+        request.request_id, tuple(Decision(item.call_id, allow, feedback) for item in request.items)
+    )

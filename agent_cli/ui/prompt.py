@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +27,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.widgets import SearchToolbar
 
-from .approve import Dialog, Entry
+from .dialog import Dialog, Entry
 from .input_history import InputHistory
 from .keys import Burst, bindings
 from .theme import Theme
@@ -34,6 +35,8 @@ from .theme import Theme
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
 _MENU_ROWS = 6
+_TYPING_S = 1.5
+"""Who pressed a key this short a time ago is typing."""
 
 
 class Controller(Protocol):
@@ -53,6 +56,7 @@ class Controller(Protocol):
     def press(self, key: str) -> None: ...
     def entered(self, text: str) -> None: ...
     def back(self) -> bool: ...
+    def answer_now(self) -> bool: ...
 
 
 class _Terminal(Vt100_Output):
@@ -107,6 +111,8 @@ class Screen:
         self._chips: dict[str, str] = {}
         self._entry: Entry | None = None
         self._lines: list[str] = []
+        self._key_at = 0.0
+        """When the last key was pressed that did not send the draft."""
         self._drawn: tuple[str, StyleAndTextTuples] = ("", [])
         self.draft = Buffer(
             multiline=True,
@@ -127,9 +133,23 @@ class Screen:
             output=self._output,
         )
         self.app.ttimeoutlen, self.app.timeoutlen = 0.05, 0.1
-        self.app.key_processor.before_key_press += lambda _: burst.key()
+        self.app.key_processor.before_key_press += lambda _: self._key(burst)
         self.app.before_render += lambda _: self._sync()
         self.app.after_render += lambda _: self._output.release()
+
+    def _key(self, burst: Burst) -> None:
+        burst.key()
+        self._key_at = time.monotonic()
+
+    @property
+    def is_typing(self) -> bool:
+        """Whether somebody is typing: there is text in the draft, or there was a key a moment ago."""
+        return bool(self.draft.text) or time.monotonic() - self._key_at < _TYPING_S
+
+    def type(self, text: str) -> None:
+        """Put text into the draft, as if it had been typed there; a line break alone is not."""
+        if text.strip("\n"):
+            self.draft.insert_text(text)
 
     def _layout(self) -> Layout:
         asking = Condition(lambda: self.controller.dialog is not None)
@@ -231,6 +251,7 @@ class Screen:
             self.draft.append_to_history()
         self.draft.reset()
         self._chips.clear()
+        self._key_at = 0.0
         return text
 
     def _expanded(self, text: str) -> str:

@@ -19,15 +19,18 @@ from ..protocol.client import Client, Snapshot
 from ..protocol.operations import ChangeSettings, Interrupt, Operation, Shutdown, Steer, UserInput
 from ..protocol.sanitize import Sanitizer
 from . import commands, lines
-from .approve import ApprovalDialog, Dialog, QuestionDialog
+from .approve import ApprovalDialog
 from .commands import Leaving
 from .completion import InputCompleter
+from .dialog import Dialog
 from .host import SHUTDOWN_S, Host
 from .prompt import Screen
+from .question import QuestionDialog
 from .render import Renderer
 from .theme import Theme, choose, is_plain
 
 _FRAME_S = 0.05
+_WAITING = "? A call waits for your answer: Alt-A now, or once your line is sent or empty."
 _TICK_S = 0.1
 _LONG_TURN_S = 10.0
 _BREATHE_EVERY = 20
@@ -177,17 +180,30 @@ class Repl:
 
     def _ask(self, dialog: Dialog) -> None:
         self._dialogs.append(dialog)
-        self.dialog = self.dialog or dialog
         if self._settings.notify == "bell":
             self._screen.bell()
+        self._open_when_quiet()
         self._settle("")
+
+    def _open_when_quiet(self) -> None:
+        """The next question takes the keys only when nobody is typing."""
+        if self.dialog is None and self._dialogs and not self._screen.is_typing:
+            self.answer_now()
+
+    def answer_now(self) -> bool:
+        """Put the next question in place of the draft, which is kept; False when there is none."""
+        if self.dialog is not None or not self._dialogs:
+            return False
+        self.dialog = self._dialogs[0]
+        self.dialog.appear(time.monotonic())
+        self._changed()
+        return True
 
     def _answered(self, request_id: str) -> None:
         self._dialogs = [dialog for dialog in self._dialogs if dialog.request_id != request_id]
         if self.dialog not in self._dialogs:
-            self.dialog = self._dialogs[0] if self._dialogs else None
-            if self.dialog:
-                self.dialog.appear(time.monotonic())
+            self.dialog = None
+            self.answer_now()
 
     def _changed(self) -> None:
         """Something is new: paint soon, but not more often than a frame's time allows."""
@@ -209,12 +225,19 @@ class Repl:
         """Keeps clocks and spinners going while something runs."""
         while True:
             await asyncio.sleep(_TICK_S)
+            self._open_when_quiet()
+            if self.dialog:
+                self.dialog.tick(time.monotonic())
+                self._settle("")
             if self.busy():
                 self._changed()
 
     def frame(self, rows: int) -> list[str]:
         """The live region's lines, without a dialog."""
-        return self._renderer.frame((*self._steers, *self._now.queued), rows)
+        out = self._renderer.frame((*self._steers, *self._now.queued), rows)
+        if self._dialogs and self.dialog is None:
+            out.append(self.theme.paint("warning", lines.clipped(_WAITING, self._screen.columns)))
+        return out
 
     def status(self) -> str:
         """One line: model, mode, context, cost, sandbox."""
@@ -284,8 +307,13 @@ class Repl:
         self._changed()
 
     def press(self, key: str) -> None:
-        """A key for the open dialog."""
-        if self.dialog:
+        """A key for the open dialog; one that was pressed before the dialog could be read was meant for the
+        draft."""
+        if self.dialog and self.dialog.is_new(time.monotonic()) and key not in ("up", "down"):
+            self.dialog = None
+            self._screen.type("\n" if key == "enter" else key)
+            self._changed()
+        elif self.dialog:
             self._settle(self.dialog.press(key, time.monotonic()))
 
     def entered(self, text: str) -> None:

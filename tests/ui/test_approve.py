@@ -8,7 +8,8 @@ import pytest
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer
 from agent_cli.ui import lines
-from agent_cli.ui.approve import ApprovalDialog, QuestionDialog
+from agent_cli.ui.approve import HOLD_S, ApprovalDialog
+from agent_cli.ui.question import QuestionDialog
 from agent_cli.ui.theme import NONE
 
 ARGUMENTS = json.dumps({"command": "rm -rf build", "timeout_s": 5})
@@ -37,10 +38,16 @@ def answered(*decisions: Decision) -> ApprovalAnswer:
     return ApprovalAnswer("r1", decisions)
 
 
+def decide(asking: ApprovalDialog, key: str, now: float) -> None:
+    """A key, and no other behind it."""
+    asking.press(key, now)
+    asking.tick(now + HOLD_S)
+
+
 @pytest.mark.parametrize(("key", "allow"), [("y", True), ("n", False), ("A", True), ("N", False)])
 def test_one_key_decides(key: str, allow: bool) -> None:
     asking = dialog()
-    asking.press(key, 1.0)
+    decide(asking, key, 1.0)
     assert asking.answer == answered(Decision("c1", allow))
 
 
@@ -49,7 +56,7 @@ def test_keys_in_the_first_half_second_are_ignored_and_so_is_typing_that_goes_on
     for now in (0.1, 0.3, 0.45, 0.7, 0.9):
         asking.press("y", now)
     assert asking.answer is None
-    asking.press("y", 1.3)
+    decide(asking, "y", 1.3)
     assert asking.answer is not None
 
 
@@ -77,13 +84,13 @@ def test_a_paste_is_text_and_never_a_key() -> None:
 
 def test_always_shows_the_rule_and_asks_where_to_keep_it() -> None:
     asking = dialog()
-    asking.press("a", 1.0)
+    decide(asking, "a", 1.0)
     assert "shell(rm -rf build)" in "\n".join(asking.draw(NONE, 80, 20))
-    asking.press("y", 1.1)
+    decide(asking, "y", 1.1)
     assert asking.answer is None
     asking.press("e", 1.2)
     asking.entered("shell(rm *)")
-    asking.press("p", 1.3)
+    decide(asking, "p", 1.3)
     assert asking.answer == answered(Decision("c1", True, grant="shell(rm *)", scope="project"))
 
 
@@ -100,7 +107,7 @@ def test_an_edited_call_still_has_to_be_approved() -> None:
     assert asking.entry and asking.entry.initial == "rm -rf build"
     assert "rm -r build\x1b" not in asking.entered("rm -r build\x1b[8m")
     assert asking.answer is None
-    asking.press("y", 2.0)
+    decide(asking, "y", 2.0)
     expected = json.dumps({"command": "rm -r build\x1b[8m", "timeout_s": 5}, ensure_ascii=False)
     assert asking.answer == answered(Decision("c1", True, arguments=expected))
 
@@ -114,11 +121,11 @@ def test_broken_arguments_cannot_be_edited(arguments: str) -> None:
 
 def test_a_batch_is_decided_one_by_one_or_at_once() -> None:
     asking = dialog(item("c1"), item("c2"), item("c3"))
-    asking.press("y", 1.0)
+    decide(asking, "y", 1.0)
     asking.press("down", 1.1)
-    asking.press("n", 1.2)
+    decide(asking, "n", 1.2)
     assert asking.answer is None
-    asking.press("A", 1.3)
+    decide(asking, "A", 1.3)
     assert asking.answer == answered(Decision("c1", True), Decision("c2", True), Decision("c3", False))
 
 
@@ -133,7 +140,7 @@ def test_nothing_of_a_dialog_is_wider_than_the_screen(width: int, rows: int) -> 
     )
     for asking in (dialog(long), dialog(*[long] * 9)):
         drawn = asking.draw(NONE, width, rows)
-        asking.press("a", 1.0)
+        decide(asking, "a", 1.0)
         granting = asking.draw(NONE, width, rows)
         for shown in (drawn, granting):
             assert all(lines.cells(row) <= width for row in shown)
@@ -203,7 +210,7 @@ def test_options_are_wrapped() -> None:
 def test_back_leaves_the_inner_question_only() -> None:
     asking = dialog()
     assert not asking.back()
-    asking.press("a", 1.0)
+    decide(asking, "a", 1.0)
     asking.press("e", 1.0)
     assert asking.back() and asking.back() and not asking.back()
 
@@ -216,7 +223,7 @@ def test_questions_take_a_number_or_any_text() -> None:
     asking.press("2", 1.0)
     assert asking.answer == QuestionAnswer("q", "right")
     asking = QuestionDialog(request, 0.0)
-    asking.press("n", 1.0)
+    decide(asking, "n", 1.0)
     asking.entered("neither")
     assert asking.answer == QuestionAnswer("q", "neither")
 
@@ -224,7 +231,88 @@ def test_questions_take_a_number_or_any_text() -> None:
 def test_a_dialog_that_had_to_wait_guards_its_own_appearing() -> None:
     asking = dialog()
     asking.appear(10.0)
-    asking.press("y", 10.2)
+    decide(asking, "y", 10.2)
     assert asking.answer is None
-    asking.press("y", 11.0)
+    decide(asking, "y", 11.0)
     assert asking.answer is not None
+
+
+def test_a_key_that_decides_counts_only_when_no_other_follows_at_once() -> None:
+    asking = dialog()
+    asking.press("y", 1.0)
+    asking.tick(1.1)
+    assert asking.answer is None
+    asking.press("o", 1.15)
+    asking.tick(9.0)
+    assert asking.answer is None and asking.entry and asking.entry.initial == "yo"
+
+
+@pytest.mark.parametrize("word", ["as", "ask", "yes", "no", "hey", "happy", "any", "Nay", "apply", "up"])
+def test_a_word_typed_at_speed_is_text_whatever_it_begins_with(word: str) -> None:
+    asking = dialog(msgspec.structs.replace(item(), preview=HUNKS, hunks=3))
+    for at, key in enumerate(word):
+        if asking.entry is None:
+            asking.press(key, 1.0 + at / 10)
+            asking.tick(1.09 + at / 10)
+            begun = at
+    asking.tick(9.0)
+    assert asking.answer is None and asking.entry and asking.entry.initial == word[: begun + 1]
+
+
+def test_enter_behind_a_key_that_decides_changes_nothing() -> None:
+    asking = dialog()
+    asking.press("y", 1.0)
+    asking.press("enter", 1.1)
+    asking.tick(1.0 + HOLD_S)
+    assert asking.answer == answered(Decision("c1", True))
+
+
+def test_the_risk_is_told_on_demand_and_the_reach_always() -> None:
+    asking = dialog(msgspec.structs.replace(item(), risk="deletes build/", reach="outside"))
+    shown = "\n".join(asking.draw(NONE, 80, 20))
+    assert "? risk" in shown and "deletes build/" not in shown and "outside the sandbox" in shown
+    asking.press("?", 1.0)
+    shown = "\n".join(asking.draw(NONE, 80, 20))
+    assert "Risk: deletes build/" in shown and "? risk" not in shown and asking.answer is None
+
+
+HUNKS = "--- a/f\n+++ b/f\n" + "".join(f"@@ -{at} +{at} @@\n-\told {at}\n+\tnew {at}\n" for at in (1, 20, 40))
+
+
+@pytest.mark.parametrize(
+    ("keys", "decision"),
+    [
+        ("yny", Decision("c1", True, hunks=(0, 2))),
+        ("nyd", Decision("c1", True, hunks=(1,))),
+        ("na", Decision("c1", True, hunks=(1, 2))),
+        ("yyy", Decision("c1", True)),
+        ("nnn", Decision("c1", False)),
+        ("xy?d", Decision("c1", True, hunks=(0,))),
+    ],
+)
+def test_a_diff_is_taken_over_hunk_by_hunk(keys: str, decision: Decision) -> None:
+    asking = dialog(msgspec.structs.replace(item(), preview=HUNKS, preview_kind="diff", hunks=3))
+    decide(asking, "h", 1.0)
+    shown = "\n".join(asking.draw(NONE, 80, 20))
+    assert "Hunk 1 of 3" in shown and "new 1" in shown and "new 20" not in shown
+    for key in keys:
+        assert asking.answer is None
+        asking.press(key, 2.0)
+    assert asking.answer == answered(decision)
+
+
+def test_hunks_are_not_offered_where_there_is_no_choice() -> None:
+    asking = dialog(item())
+    assert "by hunk" not in "\n".join(asking.draw(NONE, 80, 20))
+    decide(asking, "h", 1.0)
+    assert asking.entry and asking.entry.initial == "h"
+
+
+def test_esc_leaves_the_choice_of_hunks_undecided() -> None:
+    asking = dialog(msgspec.structs.replace(item(), preview=HUNKS, preview_kind="diff", hunks=3))
+    decide(asking, "h", 1.0)
+    asking.press("y", 1.1)
+    assert asking.back() and asking.answer is None
+    decide(asking, "h", 1.2)
+    asking.press("d", 1.3)
+    assert asking.answer == answered(Decision("c1", False))

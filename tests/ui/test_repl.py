@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import time
@@ -47,6 +48,15 @@ async def approve(client, s, text):
     items = tuple(msgspec.structs.replace(item, call_id=f"c{n}") for n in range(1, 4 if text == "many" else 2))
     client.emit(ev.ApprovalRequested(request_id="r1", items=items), s)
     await client.answers.get()
+
+async def nag(client, s, text):
+    for n in range(int(text)):
+        item = ev.ApprovalItem("c1", "shell", "rm", "rm", "command", "deletes", "mode ask", "shell(rm)", "{}", "")
+        client.emit(ev.ApprovalRequested(request_id=f"r{n}", items=(item,)), s)
+        try:
+            await asyncio.wait_for(client.answers.get(), 1.2)
+        except TimeoutError:
+            client.emit(ev.ApprovalResolved(request_id=f"r{n}", outcome="abandoned"))
 
 LONG = "it would write outside of the workspace, where no checkpoint reaches, " * 4
 
@@ -230,8 +240,10 @@ def test_approving_takes_its_time(tmp_path: Path) -> None:
         term.send("go\r")
         term.wait("Allow shell")
         term.send("y")
-        term.pump(0.2)
-        assert "Allow shell" in term.text
+        term.wait("A call waits for your answer")
+        term.wait("(?m)^> y$")
+        term.send("\x7f")
+        term.wait("Allow shell")
         term.pump(0.7)
         term.send("\r")
         term.pump(0.3)
@@ -263,19 +275,46 @@ def test_a_refusal_text_arrives_byte_for_byte_and_the_draft_comes_back(tmp_path:
         assert answer["decisions"][0]["allow"] is False  # type: ignore[index]
 
 
-def test_a_draft_survives_an_approval(tmp_path: Path) -> None:
+def test_a_question_does_not_take_the_keys_of_who_is_typing(tmp_path: Path) -> None:
     with Session(tmp_path, "approve") as term:
         term.send("go\r")
-        term.send("half a thought")
+        term.send("half a ")
+        term.wait("A call waits for your answer")
+        term.pump(2.0)
+        term.type("thought, yes")
+        term.wait("(?m)^> half a thought, yes$")
+        assert "Allow shell" not in term.text
+        term.send("\x1ba")
         term.wait("Allow shell")
-        term.pump(1.0)
+        term.pump(0.6)
         term.send("A")
         term.wait("1 step")
-        term.wait("(?m)^> half a thought$")
+        term.wait("(?m)^> half a thought, yes$")
         term.send("\x03")
         term.wait("(?m)^>$")
         term.leave()
         assert len(term.operations("ApprovalAnswer")) == 1
+
+
+PROMPTS = (8, pytest.param(200, marks=pytest.mark.long))
+
+
+@pytest.mark.parametrize("prompts", PROMPTS)
+def test_who_types_something_else_approves_nothing_by_accident(tmp_path: Path, prompts: int) -> None:
+    typist = random.Random(prompts)
+    with Session(tmp_path, "nag") as term:
+        term.send(f"{prompts}\r")
+        while "1 step" not in term.text:
+            for _ in range(typist.randint(3, 9)):
+                term.send(typist.choice("yyaannABCNdeghijklmopqrstuvwxz?"))
+                term.pump(0.1)
+            term.send(typist.choice((" ", " ", " ", "\r", "\x15")))
+            term.pump(typist.choice((0.1, 0.1, 0.6, 2.2)))
+        term.send("\x03")
+        term.pump(0.2)
+        term.leave()
+        answers = term.operations("ApprovalAnswer")
+        assert not [item for answer in answers for item in answer["decisions"] if item["allow"]]  # type: ignore[attr-defined]
 
 
 def test_a_batch(tmp_path: Path) -> None:
@@ -284,7 +323,7 @@ def test_a_batch(tmp_path: Path) -> None:
         term.wait("3/3")
         term.pump(0.6)
         term.send("y")
-        term.pump(0.05)
+        term.wait("✓ 1/3")
         term.send("N")
         term.wait("1 step")
         term.leave()
@@ -405,6 +444,8 @@ def test_a_slash_command_at_an_approval_is_no_feedback(tmp_path: Path) -> None:
     with Session(tmp_path, "approve") as term:
         term.send("go\r")
         term.send("my draft")
+        term.wait("A call waits")
+        term.send("\x1ba")
         term.wait("Allow shell")
         term.pump(0.9)
         term.type("/undo\r")
