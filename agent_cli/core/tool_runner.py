@@ -13,6 +13,7 @@ from itertools import groupby
 
 import msgspec
 
+from ..policy.discards import discards_git_state
 from ..protocol.actions import Allow, Deny
 from ..protocol.events import (
     AnyEvent,
@@ -28,6 +29,7 @@ from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..protocol.records import CallStarted
 from ..tools.base import ToolContext, ToolError, ToolOutcome, UnknownTool
 from ..tools.registry import Registry
+from ..workspace.git_state import named_state
 from .approvals import Abandoned, Approvals
 from .checkpointing import Checkpointing
 from .consent import Consent
@@ -219,9 +221,15 @@ class ToolRunner:
     async def _outcome(self, job: Job) -> ToolOutcome:
         """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
         assert job.tool is not None
+        kept = await self._named(job)
         confine = partial(self._permissions.confinement, job.reach)
         view = self._context.for_call(job.call.id, self._live(job), self._silent(job), confine, job.hunks)
         outcome = await job.tool.run(job.params, view)
+        if kept:
+            note = f"[Before it ran, {kept}]"
+            outcome = msgspec.structs.replace(
+                outcome, text=f"{outcome.text}\n{note}", display=f"{outcome.display}\n{note}".strip()
+            )
         if not outcome.blocked:
             return outcome
         if not await self._consent.lets_out(job, outcome.blocked):
@@ -229,6 +237,12 @@ class ToolRunner:
         unconfined = partial(self._permissions.confinement, "outside")
         again = self._context.for_call(job.call.id, self._live(job), self._silent(job), unconfined)
         return msgspec.structs.replace(await job.tool.run(job.params, again), untrusted=outcome.untrusted)
+
+    async def _named(self, job: Job) -> str:
+        """How to bring back what git keeps beside the files, where a command may throw it away."""
+        if not job.command or not discards_git_state(job.command):
+            return ""
+        return await named_state(self._context.processes.run, self._context.shell.start)
 
     async def _after_edit(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
         """Run what the rules want run after an edit; it is judged as every command is, and its end is added to

@@ -1,6 +1,6 @@
 """`agent permissions`: what would be allowed, asked or denied, by which rule of which file."""
 
-from pathlib import Path
+import json
 
 import pytest
 
@@ -36,6 +36,15 @@ def test_the_list_names_each_rule_with_its_place(ruled: World) -> None:
     ]
 
 
+def test_the_list_as_json_marks_what_is_built_in(ruled: World) -> None:
+    done = ruled.run("permissions", "list", "--json", "--mode", "plan")
+    listed = json.loads(done.out)
+    assert listed["mode"] == "plan"
+    own = [rule for rule in listed["rules"] if not rule["built_in"]]
+    assert [rule["rule"] for rule in own][:2] == ["shell(npm run *)", "write(src/**)"] and len(own) == 5
+    assert {"effect": "ask", "rule": "read(**/.env)", "place": "built in", "built_in": True} in listed["rules"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "verdict", "place"),
     [
@@ -51,6 +60,10 @@ def test_the_list_names_each_rule_with_its_place(ruled: World) -> None:
         (["--write", "src/generated/a.py"], "denied", ":7"),
         (["--write", "src/generated/a.py", "--mode", "yolo"], "denied", ":7"),
         (["--write", "README.md"], "asked", "mode ask"),
+        (["--read", "README.md"], "allowed", "reads in the workspace"),
+        (["--read", ".env"], "asked", "built in"),
+        (["--fetch", "https://example.org/a"], "asked", "mode ask"),
+        (["--fetch", "example.org", "--mode", "plan"], "denied", "mode plan"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -58,8 +71,38 @@ def test_an_action_is_explained_by_the_rule_that_decides(
     ruled: World, arguments: list[str], verdict: str, place: str
 ) -> None:
     done = ruled.run("permissions", "explain", *arguments)
-    assert (done.code, done.err, done.out.split(":")[0]) == (0, "", verdict)
-    assert place in done.out and done.out.count("\n") == 1
+    first = done.out.splitlines()[0]
+    assert (done.code, done.err, first.split(":")[0]) == (0, "", verdict)
+    assert place in first
+
+
+def test_a_longer_line_is_explained_command_by_command(ruled: World) -> None:
+    done = ruled.run("permissions", "explain", "npm run test && make | head")
+    file = ruled.config / "config.yaml"
+    assert done.out.splitlines() == [
+        "asked: `make` may change things (mode ask); `shell(make)` would allow it",
+        "  runs: once approved, without a sandbox",
+        f"  npm run test: allowed: allow shell(npm run *) ({file}:2)",
+        "  make: asked: `make` may change things (mode ask); `shell(make)` would allow it",
+        "  head: allowed: known to only read",
+        "  at worst: runs code of this project: npm run test; also runs code of this project: make",
+    ]
+
+
+def test_the_directory_of_a_command_counts(ruled: World) -> None:
+    (ruled.work / "src").mkdir()
+    assert ruled.run("permissions", "explain", "cat ../a", "--cwd", "src").out.startswith("allowed: ")
+    assert ruled.run("permissions", "explain", "cat ../a").out.startswith("asked: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["ls", "--write", "a"], ["--fetch", "http://"], ["ls", "--mode", "x"], ["ls", "--cwd", "none"], ["--write", ""]],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_cannot_be_explained_is_wrong_usage(ruled: World, arguments: list[str]) -> None:
+    done = ruled.run("permissions", "explain", *arguments)
+    assert (done.code, done.out, done.err[:7]) == (2, "", "agent: ")
 
 
 def test_rules_kept_by_the_user_count_and_say_where_they_are(ruled: World) -> None:
@@ -80,9 +123,69 @@ def test_each_broken_rule_is_told_with_its_line(world: World) -> None:
         "permissions:\n  allow: [shell(ls)]\n  deny:\n    - shel(rm)\n    - read(x\n    - write\n",
         encoding="utf-8",
     )
-    form = "is not a rule; write NAME or NAME(PATTERN) with NAME one of shell, read, write, fetch, mcp"
-    expected = f"rules.yaml:4: 'shel(rm)' {form}\nrules.yaml:5: 'read(x' {form}\n2 rules cannot be read\n"
+    form = "is not a rule; write NAME or NAME(PATTERN) with NAME one of shell, outside, read, write, fetch, mcp"
+    expected = (
+        f"rules.yaml:4: 'shel(rm)' {form}; did you mean `shell(...)`?\nrules.yaml:5: 'read(x' {form}\n"
+        "2 rules cannot be read\n"
+    )
     assert world.run("permissions", "test", "rules.yaml") == Done(2, expected, "")
+
+
+EXAMPLES = """\
+allow:
+  - shell(npm run build)
+  - write(src/a.py)
+ask: [read(.env), shell(npm run deploy), fetch(example.org)]
+deny:
+  - shell(git push)
+  - write(src/generated/a.py)
+"""
+
+
+def test_examples_that_hold_pass(ruled: World) -> None:
+    (ruled.work / "examples.yaml").write_text(EXAMPLES, encoding="utf-8")
+    assert ruled.run("permissions", "test", "examples.yaml") == Done(0, "7 examples passed\n", "")
+
+
+def test_an_example_that_fails_is_told_with_its_line_and_the_rule_that_decides(ruled: World) -> None:
+    (ruled.work / "examples.yaml").write_text(EXAMPLES + "  - shell(ls)\n  - read(a)\n", encoding="utf-8")
+    assert ruled.run("permissions", "test", "examples.yaml") == Done(
+        1,
+        "examples.yaml:8: shell(ls): expected deny, got allow: known to only read\n"
+        "examples.yaml:9: read(a): expected deny, got allow: reads in the workspace\n"
+        "2 of 9 examples failed\n",
+        "",
+    )
+
+
+def test_examples_may_stand_in_a_configuration_beside_its_rules(ruled: World) -> None:
+    text = "permissions:\n  allow: [shell(ls)]\n  examples:\n    allow: [shell(ls)]\n    ask:\n      - shell(ls)\n"
+    (ruled.work / "own.yaml").write_text(text, encoding="utf-8")
+    done = ruled.run("permissions", "test", "own.yaml")
+    assert (done.code, done.out.splitlines()[0]) == (
+        1, "own.yaml:6: shell(ls): expected ask, got allow: known to only read",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("allow: [bash]", "examples.yaml:1: bash: 'bash' is not an example"),
+        ("allow: [shell()]", "is not an example"),
+        ("allow: shell(ls)", "must be a list"),
+        ("allow: [1]", "must be a list of texts"),
+        ("- shell(ls)", "write lists of examples under allow, ask and deny"),
+        ("allow: [", "not valid YAML"),
+        ("mode: ask", "neither examples"),
+        ("alow: [shell(ls)]", "unknown key `alow`"),
+        ("permissions: {examples: {allows: [shell(ls)]}}", "examples stand in lists"),
+    ],
+)
+def test_a_bad_file_of_examples_is_told_from_failing_ones(ruled: World, content: str, told: str) -> None:
+    (ruled.work / "examples.yaml").write_text(content, encoding="utf-8")
+    done = ruled.run("permissions", "test", "examples.yaml")
+    assert done.code == 2 and told in done.out + done.err
+    assert ruled.run("permissions", "test", "none.yaml").code == 2
 
 
 @pytest.mark.parametrize("content", ["{", '{"allow": ["bogus("]}', '{"allow": [3]}'])
@@ -94,6 +197,7 @@ def test_damaged_kept_rules_are_an_error_and_not_no_rules(world: World, content:
     assert world.bodies() == []
 
 
-def test_explaining_writes_nothing(ruled: World, tmp_path: Path) -> None:
-    ruled.run("permissions", "explain", "rm -rf src")
+@pytest.mark.parametrize("line", ["rm -rf src", "touch made", "make && touch made", "echo $(touch made)"])
+def test_explaining_runs_and_writes_nothing(ruled: World, line: str) -> None:
+    ruled.run("permissions", "explain", line)
     assert not ruled.state.exists() and list(ruled.work.iterdir()) == []

@@ -1,19 +1,27 @@
 """An agent to be killed: starts a command line, says how it did, then waits. Arguments: folder, command line,
-"keep" to keep it."""
+"keep" to keep it, or "confined" with a mechanism and its program."""
 
 import asyncio
 import os
 import sys
 from pathlib import Path
 
+from agent_cli.sandbox.base import Confinement
+from agent_cli.sandbox.confining import Means
 from agent_cli.sandbox.environment import child_env
 from agent_cli.sandbox.process import ProcessRunner
 
 
-async def main(folder: Path, command: str, keep: bool) -> None:
+async def main(folder: Path, command: str, keep: bool, confined: list[str]) -> None:
     runner = ProcessRunner()
+    if confined:
+        runner.means = Means(confined[0], confined[1], os.getuid() != 0)  # type: ignore[arg-type]
     running = await runner.start(
-        ["bash", "-c", command], cwd=folder, env=child_env(os.environ), on_output=lambda _: None
+        ["bash", "-c", command],
+        cwd=folder,
+        env=child_env(os.environ),
+        on_output=lambda _: None,
+        confinement=Confinement(writable=(str(folder),)) if confined else None,
     )
     if keep:
         running.keep(folder / "log")
@@ -21,4 +29,5 @@ async def main(folder: Path, command: str, keep: bool) -> None:
     await asyncio.sleep(60)
 
 
-asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:] == ["keep"]))
+rest = sys.argv[3:]
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2], rest == ["keep"], rest[1:] if rest[:1] == ["confined"] else []))

@@ -1,0 +1,55 @@
+"""One line that says what an action could do at worst."""
+
+import pytest
+
+from agent_cli.policy.risk import risk
+from agent_cli.protocol.actions import CallExternal, Fetch, ReadPath, RunCommand, SendInput, StopCommand, WritePath
+
+from .test_authorize import ROOT
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("ls -la | head", "only reads"),
+        ("rm -rf build", f"deletes build below {ROOT}; undo brings it back"),
+        ("rm -rf ~/x", f"deletes ~/x outside {ROOT}; undo does not bring that back"),
+        ("rm -rf ../x a", f"deletes ../x outside {ROOT}; undo does not bring that back"),
+        ("find . -delete", f"deletes . below {ROOT}; undo brings it back"),
+        ("python x.py", "runs code of this project: python x.py"),
+        ("./run.sh", "runs code of this project: ./run.sh"),
+        ("python -c 'x'", "runs the program given here"),
+        ("npm ci", "installs packages and runs their scripts"),
+        ("pip install x", "installs packages and runs their scripts"),
+        ("npm test", "runs code of this project: npm test"),
+        ("curl https://x", "sends data to the network, or brings foreign data in"),
+        ("git push", "publishes commits"),
+        ("git push --force", "rewrites or deletes what others see of the repository"),
+        ("git reset --hard", "discards work that is not committed, or history"),
+        ("git commit -m x", "changes the repository and runs its hooks"),
+        (
+            "sudo make",
+            "acts as another user, with no bounds but that user's; also runs code of this project: make",
+        ),
+        ("docker run x", "reaches the whole machine through the container service"),
+        ("ls > out", "overwrites or extends out"),
+        ("cp a b", "changes b"),
+        ("mv a b && npm publish", "publishes; what is out cannot be taken back; also changes b"),
+        ("frobnicate", "runs `frobnicate`, about which nothing is known"),
+        ("bash -c 'rm x'", f"deletes x below {ROOT}; undo brings it back"),
+        ("cat $X", "cannot be told in advance (a variable or substitution): anything that this user may do"),
+        ("X=1", "sets variables"),
+    ],
+)
+def test_a_command_is_told_by_the_gravest_it_could_do(command: str, said: str) -> None:
+    assert risk(RunCommand(command, ROOT)) == said
+
+
+def test_other_actions_have_their_line_too() -> None:
+    assert "usually holds secrets" in risk(ReadPath(f"{ROOT}/.env", ".env"))
+    assert risk(ReadPath(f"{ROOT}/a", "a")) == "shows a to the model's provider"
+    assert risk(WritePath(f"{ROOT}/a", "a")).startswith("changes a; undo")
+    assert "carries data" in risk(Fetch("https://x.example/?q=1", "x.example"))
+    assert "carries data" not in risk(Fetch("https://x.example/", "x.example"))
+    assert "db" in risk(CallExternal("db", "query")) and "bash" in risk(SendInput("bash", "x"))
+    assert "make" in risk(StopCommand("make"))

@@ -1,0 +1,201 @@
+"""What the mechanisms are told, as text: mounts in their order, rules that allow, the profile of macOS."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox import bubblewrap, landlock, seatbelt
+from agent_cli.sandbox.base import Confinement
+from agent_cli.sandbox.bubblewrap import Ground, arguments
+from agent_cli.sandbox.confining import Means, confined, settled
+
+WORK = "/home/u/work"
+CONFINED = Confinement(
+    writable=(WORK,),
+    read_only=(f"{WORK}/.git/hooks", f"{WORK}/.git/config", f"{WORK}/.envrc"),
+    hidden=("/home/u/.ssh", "/home/u/.netrc", f"{WORK}/.env", "/tmp/x/.env"),
+    tmp="/home/u/state/tmp",
+)
+GROUND = Ground(
+    uid=1000,
+    folders=frozenset({WORK, f"{WORK}/.git/hooks", "/home/u/.ssh"}),
+    files=frozenset({f"{WORK}/.git/config", "/home/u/.netrc", f"{WORK}/.env", "/tmp/x/.env"}),
+    there=frozenset({"/tmp", "/var/tmp", "/run", "/proc/sys"}),
+    needed=("/tmp/venv",),
+    sockets=("/home/u/agent.sock", f"{WORK}/s"),
+    resolver="/run/systemd/resolve/stub-resolv.conf",
+)
+COUNTS = {"--ro-bind": 2, "--bind": 2, "--tmpfs": 1, "--dev": 1, "--proc": 1, "--remount-ro": 1, "--chdir": 1,
+          "--cap-drop": 1, "--cap-add": 1}  # fmt: skip
+
+
+def steps(
+    confinement: Confinement = CONFINED, ground: Ground = GROUND, *, new_users: bool = True, own_proc: bool = True
+) -> list[tuple[str, ...]]:
+    words = arguments(confinement, ground, WORK, new_users=new_users, own_proc=own_proc)
+    found = []
+    while words:
+        count = COUNTS.get(words[0], 0)
+        found.append(tuple(words[: count + 1]))
+        words = words[count + 1 :]
+    return found
+
+
+def test_mounts_come_in_the_order_in_which_they_cover_each_other() -> None:
+    order = [step for step in steps() if len(step) > 1]
+    assert order == [
+        ("--ro-bind", "/", "/"),
+        ("--dev", "/dev"),
+        ("--proc", "/proc"),
+        ("--tmpfs", "/run"),
+        ("--bind", "/home/u/state/tmp", "/tmp"),
+        ("--bind", "/home/u/state/tmp", "/var/tmp"),
+        ("--ro-bind", "/tmp/venv", "/tmp/venv"),
+        ("--ro-bind", "/dev/null", "/home/u/.netrc"),
+        ("--tmpfs", "/home/u/.ssh"),
+        ("--bind", WORK, WORK),
+        ("--bind", f"{WORK}/.git", f"{WORK}/.git"),
+        ("--ro-bind", f"{WORK}/.git/config", f"{WORK}/.git/config"),
+        ("--ro-bind", f"{WORK}/.git/hooks", f"{WORK}/.git/hooks"),
+        ("--ro-bind", "/dev/null", f"{WORK}/.env"),
+        ("--ro-bind", "/dev/null", "/home/u/agent.sock"),
+        ("--ro-bind", "/dev/null", f"{WORK}/s"),
+        ("--remount-ro", "/home/u/.ssh"),
+        ("--chdir", WORK),
+    ]
+
+
+def test_the_network_is_cut_unless_it_is_open() -> None:
+    assert ("--unshare-net",) in steps()
+    open_ = steps(Confinement(writable=(WORK,), network="open"))
+    assert ("--unshare-net",) not in open_
+    assert ("--ro-bind", GROUND.resolver, GROUND.resolver) in open_
+    assert ("--ro-bind", "/dev/null", f"{WORK}/s") not in open_  # it may be of a command before
+
+
+def test_root_cannot_change_the_kernel_and_keeps_what_its_files_need() -> None:
+    root = steps(ground=Ground(uid=0, folders=frozenset({WORK}), there=frozenset({"/proc/sys"})), new_users=False)
+    assert ("--ro-bind", "/proc/sys", "/proc/sys") in root and ("--unshare-user",) not in root
+    assert root.index(("--cap-drop", "ALL")) < root.index(("--cap-add", "CAP_DAC_OVERRIDE"))
+    assert ("--cap-drop", "ALL") not in steps()
+
+
+def test_without_a_proc_of_its_own_it_sees_that_of_the_machine_unchangeable() -> None:
+    assert ("--ro-bind", "/proc", "/proc") in steps(own_proc=False)
+
+
+def test_a_writable_root_covers_none_of_our_own_mounts() -> None:
+    order = steps(Confinement(writable=("/", "/proc", WORK)), Ground(0, folders=frozenset({"/", "/proc", WORK})))
+    assert ("--bind", "/", "/") in order and ("--bind", "/proc", "/proc") not in order
+    assert [step for step in order if step[-1] == "/"] == [("--bind", "/", "/")]
+
+
+def test_without_a_folder_for_it_tmp_is_new_and_empty() -> None:
+    assert ("--tmpfs", "/tmp") in steps(Confinement(writable=(WORK,)))
+
+
+def test_deep_repositories_cannot_be_moved_away() -> None:
+    path = f"{WORK}/a/.git/modules/x/config"
+    ground = Ground(1000, folders=frozenset({WORK}), files=frozenset({path}))
+    order = steps(Confinement(writable=(WORK,), read_only=(path,)), ground)
+    fixed = [step[1].removeprefix(WORK) for step in order if step[0] == "--bind" and step[1] != WORK]
+    assert fixed == ["/a/.git", "/a/.git/modules", "/a/.git/modules/x"]
+
+
+def test_what_is_hidden_cannot_be_moved_away_for_the_next_command() -> None:
+    path = f"{WORK}/a/b/secret"
+    ground = Ground(1000, folders=frozenset({WORK}), files=frozenset({path}))
+    order = steps(Confinement(writable=(WORK,), hidden=(path, f"{WORK}/c/absent")), ground)
+    assert [step[1].removeprefix(WORK) for step in order if step[0] == "--bind"] == ["", "/a", "/a/b"]
+
+
+def test_looking_finds_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "bin").mkdir()
+    paths = tuple(str(tmp_path / name) for name in ("folder", "file", "absent"))
+    found = bubblewrap.look(
+        Confinement(writable=paths), "/", {"PATH": f"relative:{tmp_path}/bin", "HOME": "/root"}
+    )
+    assert found.folders == {paths[0]} and found.files == {paths[1]}
+    assert str(tmp_path) in found.needed or not str(tmp_path).startswith("/tmp")
+
+
+def test_landlock_leaves_out_what_is_hidden_and_nothing_else(tmp_path: Path) -> None:
+    base = Path(os.path.realpath(tmp_path))
+    for name in ("home/.ssh", "home/docs", "work"):
+        (base / name).mkdir(parents=True)
+    for name in ("home/.netrc", "home/.profile"):
+        (base / name).touch()
+    (base / "home" / "link").symlink_to(".ssh")
+    confinement = Confinement(
+        writable=(str(base / "work"),), hidden=(str(base / "home/.ssh"), str(base / "home/.netrc"))
+    )
+    env = {"PATH": "/usr/bin", "HOME": str(base / "home")}
+    found = {os.fsdecode(path): right for right, path in landlock.rules(confinement, str(base / "work"), env)}
+    ours = {path.removeprefix(f"{base}/"): right for path, right in found.items() if path.startswith(f"{base}/")}
+    assert {name: ours.get(name) for name in ("home", "home/docs", "home/.profile", "work")} == {
+        "home": "list", "home/docs": "read", "home/.profile": "read", "work": "write"
+    }  # fmt: skip
+    assert not {"home/.ssh", "home/.netrc", "home/link"} & ours.keys()
+    assert found["/usr"] == "read" and "/run" not in found and "/tmp" not in found
+
+
+def test_the_profile_of_macos_denies_by_default_and_hides_last() -> None:
+    text = seatbelt.profile(CONFINED)
+    assert text.startswith("(version 1)\n(deny default)\n")
+    places = [text.index(part) for part in (
+        '(allow file-write*\n  (subpath "/home/u/work")\n  (subpath "/home/u/state/tmp"))',
+        f'(deny file-write*\n  (subpath "{WORK}/.git/hooks")',
+        '(deny file-read* file-write*\n  (subpath "/home/u/.ssh")',
+        f'(deny file-write-unlink\n  (literal "{WORK}/.git"))',
+    )]  # fmt: skip
+    assert places == sorted(places)
+    assert "network-outbound" not in text and "(allow network*)" in seatbelt.profile(
+        Confinement((), network="open")
+    )
+    assert text.count("(") == text.count(")")
+
+
+def test_a_path_cannot_end_the_string_it_is_in() -> None:
+    text = seatbelt.profile(Confinement(writable=('/x") (allow default) ("\\',)))
+    assert '(subpath "/x\\") (allow default) (\\"\\\\")' in text
+    with pytest.raises(ValueError, match="control characters"):
+        seatbelt.profile(Confinement(writable=("/x\n",)))
+
+
+def test_a_link_in_the_place_of_a_folder_makes_nothing_writable_and_unhides_nothing(tmp_path: Path) -> None:
+    base = Path(os.path.realpath(tmp_path))
+    for name in ("work/.git/hooks", "work/inner", "home/.ssh", "home/hooks"):
+        (base / name).mkdir(parents=True)
+    (base / "work" / "sub").symlink_to("../home")
+    (base / "work" / "hooks").symlink_to("../home/.ssh")
+    (base / "work" / "secret").symlink_to("../home/token")
+    (base / "home" / "token").touch()
+    work, home = str(base / "work"), str(base / "home")
+    found = settled(
+        Confinement(
+            writable=(work, f"{work}/sub", f"{work}/inner"),
+            read_only=(f"{work}/hooks", f"{work}/.git/hooks", f"{work}/sub/hooks"),
+            hidden=(f"{work}/secret", f"{home}/.ssh"),
+        )
+    )
+    assert found == Confinement(
+        writable=(work,),
+        read_only=(f"{home}/.ssh", f"{work}/.git/hooks", f"{home}/hooks"),
+        hidden=(f"{home}/token", f"{home}/.ssh"),
+    )
+    order = confined(Means("bubblewrap", "/bin/sh"), found, ["true"], {}, base / "work").wrap
+    assert order is not None and isinstance(order[2], bytes)
+    words = order[2].decode().split("\0")
+    bound = [words[at + 1] for at, word in enumerate(words) if word in ("--bind", "--ro-bind")]
+    assert not [path for path in bound if path.startswith(home)]
+
+
+@pytest.mark.parametrize("variable", ["PATH", "HOME", "VIRTUAL_ENV"])
+def test_what_earlier_commands_set_makes_nothing_visible(tmp_path: Path, variable: str) -> None:
+    env = {variable: str(tmp_path / "bin")}
+    (tmp_path / "bin").mkdir()
+    order = confined(Means("bubblewrap", "/bin/sh"), Confinement(()), ["true"], env, Path("/"))
+    assert order.wrap is not None and os.fsencode(tmp_path) not in order.wrap[2]  # type: ignore[operator]
