@@ -116,3 +116,24 @@ def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World) -> No
     (told,) = in_auto_edit(world, f'python3 -c \'open("{place}", "w")\'')
     assert not place.exists()
     assert f"The sandbox kept it from writing {place}" in told and "Nobody is there" in told, told
+
+
+def test_a_usual_task_asks_nothing_in_auto_edit(world: World) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
+    (world.work / "calc.py").write_text("def add(a, b):\n    return a - b\n", encoding="utf-8")
+    test = "import unittest, calc\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(calc.add(1, 2), 3)\n"
+    (world.work / "test_calc.py").write_text(test, encoding="utf-8")
+    world.script(
+        shell("ls -la && git status --short && cat calc.py"),
+        shell("python3 -m unittest 2>&1 | tail -5"),
+        shell("python3 -m venv .venv && . .venv/bin/activate && which python && python -c 'import sys; print(sys.prefix)'"),
+        shell("sed -i 's/a - b/a + b/' calc.py && git diff --no-color"),
+        shell("python -m unittest && mkdir -p build && python -m py_compile calc.py && cp calc.py build/ && ls build"),
+        shell("make 2>/dev/null || echo no makefile; for f in *.py; do wc -l \"$f\"; done"),
+        shell("git add calc.py test_calc.py && git -c user.name=n -c user.email=e@e commit -qm 'Fix add' && git log --oneline"),
+        shell("rm -r build __pycache__; git status --short | head"),
+        Reply(text="done"),
+    )  # fmt: skip
+    done = world.run("run", "fix it", "--mode", "auto-edit", "--output-format", "json", timeout_s=60.0)
+    assert (done.code, done.result["denied"]) == (0, []), done.err
+    assert [each["exit_code"] for each in done.result["commands"]] == [0] * 8, outputs(world)
