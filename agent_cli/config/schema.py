@@ -178,7 +178,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[str | ToolRule, ...] = ()
     """Sentences for the model, and rules that are enforced, each of one kind: never_run, never_edit,
     needs_approval, after_edit_run, run_first, only_after, then_only, at_most, required_before_end, ends_turn
-    (see docs/safety.md)."""
+    (see docs/security.md)."""
     sessions: Sessions = Sessions()
     ui: Ui = Ui()
     hooks: dict[str, Any] = {}
