@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import config_commands, session_commands
+from . import config_commands, permission_commands, session_commands
 from .models_command import models_command
 from .options import TABLES, Option, UsageError
 from .undo import redo_command, undo_command
@@ -27,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(session_commands.app, name="sessions")
-app.add_typer(config_commands.permissions, name="permissions")
+app.add_typer(permission_commands.permissions, name="permissions")
 app.add_typer(config_commands.config, name="config")
 app.command("models")(models_command)
 app.command("undo")(undo_command)

@@ -137,8 +137,10 @@ def _named(chosen: Chosen) -> Chosen:
         return with_values(chosen, resume=infos[0].id)
     if not sys.stdin.isatty():
         raise UsageError("name a session, or use --last")
+    from ..protocol.sanitize import clean
+
     for number, info in enumerate(infos, start=1):
-        print(f"{number:3}  {info.id}  {_ago(info.updated):>10}  {info.title}")
+        print(clean(f"{number:3}  {info.id}  {_ago(info.updated):>10}  {info.title}"))
     answer = input("Which one? [1] ").strip() or "1"
     if answer.isdigit() and 1 <= int(answer) <= len(infos):
         return with_values(chosen, resume=infos[int(answer) - 1].id)

@@ -10,6 +10,7 @@ from ..protocol.stop import USAGE
 from ..store.session_file import StoreError
 from ..store.sessions import NoSession
 from .options import COMMANDS, UsageError, parse
+from .streams import make_safe
 
 COMPLETION = ("--show-completion", "--install-completion")
 
@@ -18,12 +19,15 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command line; returns the exit code."""
     _open_missing_streams()
     _speak_utf8()
+    make_safe("stderr")
     first = arguments[0] if arguments else ""
     try:
         helps = _wants_help(arguments)
         if helps or first in COMMANDS or first in COMPLETION or _wants_completion():
             from .app import serve
 
+            if not _wants_completion():
+                make_safe("stdout")
             return serve(["--help"] if helps and first not in (*COMMANDS, "run", "resume") else arguments)
         return _fast(first, arguments)
     except (UsageError, ConfigError, RuleError, NoSession) as error:

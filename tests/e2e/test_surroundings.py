@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -251,3 +252,29 @@ def test_lines_piped_into_the_conversation(world: World) -> None:
         "first größer",
         "second\nline\\",
     ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sessions", "list"), ("sessions", "show"), ("config", "show"), ("permissions", "list"), ("doctor",),
+        ("undo", "--list"), ("models", "\x1b]0;owned\x07"), ("permissions", "explain", "cat \x1b]52;c;eA==\x07 \u202e"),
+        ("run", "\x1b[2J", "--model", "openai/\x1b[31mx"), ("no\x1bsuch",), ("sessions", "show", "\x1bc"), ("run", "x", "--set", "\x1b]8;;x\x07=1"),
+    ],
+    ids=lambda command: " ".join(command).encode("unicode_escape").decode(),
+)  # fmt: skip
+def test_no_name_and_no_file_controls_the_terminal(world: World, command: tuple[str, ...]) -> None:
+    hostile = "\x1b]0;owned\x07\x1b[2J\x9b5n\u202e"
+    folder = world.work / f"dir{hostile}"
+    folder.mkdir()
+    (world.config / "config.yaml").write_text(
+        f"rules: [{json.dumps('say ' + hostile)}]\npermissions: {{deny: [{json.dumps(f'shell(x {hostile})')}]}}\n",
+        encoding="utf-8",
+    )
+    world.script(Reply(text="done"), Reply(text="done"), Reply(text="done"))
+    world.run("run", f"title {hostile}", cwd=folder)
+    if command == ("sessions", "show"):
+        command = (*command, world.records("session")[0]["session_id"])
+    done = world.run(*command, cwd=folder)
+    shown = done.out + done.err
+    assert not re.search("\x1b(?!\\[[0-9;]*m)|[\x07\x9b\x9d\u202e]", shown), repr(shown)
