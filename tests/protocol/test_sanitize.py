@@ -4,6 +4,7 @@ import re
 import time
 from itertools import pairwise
 
+import pyte
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -116,3 +117,48 @@ def test_no_input_is_slow(bomb: str) -> None:
     for at in range(0, 20_000, 4):
         stream.feed(text[at : at + 4])
     assert time.process_time() - start < 2.5
+
+
+def state(screen: pyte.Screen) -> tuple[object, ...]:
+    """All that a sequence can change of a terminal besides the text on it and the place of the cursor."""
+    cursor = screen.cursor
+    return (
+        frozenset(screen.mode), screen.title, screen.icon_name, screen.margins, screen.charset, screen.g0_charset,
+        screen.g1_charset, frozenset(screen.tabstops), cursor.attrs, cursor.hidden, len(screen.savepoints),
+        screen.columns, screen.lines,
+    )  # fmt: skip
+
+
+_HOSTILE = st.sampled_from(
+    [
+        b"\x1b",
+        b"\x9b",
+        b"\xc2\x9b",
+        b"[",
+        b"]",
+        b"?",
+        b"1049",
+        b"h",
+        b"l",
+        b"0;x\x07",
+        b"(0",
+        b"\x0e",
+        b"m",
+        b"7",
+        b"c",
+    ]
+)
+
+
+@given(st.lists(st.binary(max_size=6) | _HOSTILE, max_size=40), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_no_bytes_change_the_state_of_a_terminal(pieces: list[bytes], keep_sgr: bool) -> None:
+    screen = pyte.Screen(40, 10)
+    stream = pyte.Stream(screen)
+    before = state(screen)
+    sanitizer = Sanitizer(keep_sgr)
+    for at, piece in enumerate(pieces):
+        stream.feed(sanitizer.feed(piece, final=at == len(pieces) - 1))
+    if keep_sgr:
+        stream.feed("\x1b[0m")
+    assert state(screen) == before
