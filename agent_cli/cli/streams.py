@@ -1,7 +1,6 @@
 """Standard output and error of the commands, so that nothing a file, a name or a server says can control the
 terminal. The conversation's own screen is drawn elsewhere, from text that was made safe piece by piece."""
 
-import io
 import sys
 from typing import Any, TextIO, cast
 
@@ -31,6 +30,4 @@ class SafeStream:
 def make_safe(*names: str) -> None:
     """Let `sys.stdout` or `sys.stderr` pass through a `SafeStream` from now on."""
     for name in names:
-        stream = getattr(sys, name)
-        if isinstance(stream, io.TextIOBase):
-            setattr(sys, name, cast(TextIO, SafeStream(stream)))
+        setattr(sys, name, cast(TextIO, SafeStream(getattr(sys, name))))
