@@ -5,6 +5,7 @@ again, whatever was kept.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -109,4 +110,5 @@ def _keep(state: Path, strength: Strength) -> None:
         draft.write_bytes(msgspec.json.encode(_Kept(_key(), strength)))
         draft.replace(state / "sandbox.json")
     except OSError:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()

@@ -1,5 +1,6 @@
 """An HTTP proxy for commands that have no network of their own: it connects them to hosts that are allowed, by
-name, and refuses all others. It takes `CONNECT` and plain requests for `http://…` (RFC 9110, 9112), one a connection.
+name, and refuses all others. It takes `CONNECT` and plain requests for `http://…` (RFC 9110, 9112), one for each
+connection.
 
 It listens where it is told to, which is inside the commands' network; its own connections go out from here. Names
 that lead to this machine or a private network are refused, as for every fetch.
