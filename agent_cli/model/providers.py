@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ..config.keys import key_of, source_of
 from ..config.schema import Config, ModelOverride, Provider, Wire
 from .base import Memory, Model, ModelError, NotSent
 from .catalog import model_info
@@ -313,7 +314,20 @@ def _key(provider: str, spec: ProviderSpec, override: Provider, env: Mapping[str
 
 def _found_key(spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -> str:
     names = (override.api_key_env,) if override.api_key_env else spec.key_vars
-    return next((env[name].strip() for name in names if env.get(name, "").strip()), "")
+    return next((key for name in names if (key := key_of(env, name))), "")
+
+
+def key_source(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]) -> str:
+    """Where the key for a model comes from, in words; empty when none is sent.
+
+    Raises:
+        BadModelName: no provider can be told from the name.
+    """
+    provider, _ = _split(name, providers)
+    override = _override(provider, providers)
+    spec = provider_spec(provider) or ProviderSpec(wire="litellm")
+    names = (override.api_key_env,) if override.api_key_env else spec.key_vars
+    return next((source for each in names if (source := source_of(env, each))), "")
 
 
 def _wire(provider: str, spec: ProviderSpec, model: str, *, custom: bool) -> Wire:
