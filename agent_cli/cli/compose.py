@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from .. import __version__
+from ..config.keys import KeyedEnvironment, keyed
 from ..config.rules import ToolRule
 from ..config.schema import Config, Limits
 from ..core.agent import Agent
@@ -82,7 +83,7 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
     registry, problems = _registry(setup, interactive)
     draft = _existing(setup)
     model_name = _model_name(setup, draft)
-    env = dict(os.environ)
+    env = keyed(os.environ, setup.config_dir)
     if model_name is None:
         model_name = await choose_default(setup.config, env)
     model = await open_model(model_name, setup.config, env, setup.memory)
@@ -91,8 +92,8 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
     session = Session(draft.records, draft.file, saved=draft.saved)
-    draft.notes = (*problems, *draft.notes)
-    return _assemble(setup, session, model, draft, registry, processes, confining, interactive)
+    draft.notes = (*problems, *env.problems, *draft.notes)
+    return _assemble(setup, session, model, draft, registry, processes, confining, interactive, env)
 
 
 def session_to_open(setup: Setup) -> Path | None:
@@ -197,46 +198,30 @@ def _assemble(
     processes: ProcessRunner,
     confining: Confining,
     interactive: bool,
+    env: KeyedEnvironment,
 ) -> Opened:
+    from ..core.secrecy import Outgoing, environment_redactor
+
     config = setup.config
     log = setup.state / "logs" / f"{session.header.session_id}.jsonl" if setup.chosen.flag("debug") else None
-    bus = EventBus(_logger(log) if log else None)
+    redactor = environment_redactor(os.environ, env.held(), config)
+    bus = EventBus(_logger(log) if log else None, redactor)
     identifier = session.header.session_id
     spill = setup.state / "spill" / identifier
     _, mode, effort = session.settings()
     if setup.chosen.text("mode"):
         mode = config.mode
     effort = setup.chosen.text("effort") or effort
-    permissions = Permissions(
-        setup.workspace,
-        setup.rules(),
-        mode=mode,
-        protected=(setup.config_dir, setup.state),
-        readable=(spill,),
-        confining=confining,
-        untrusted=session.untrusted,
-        session_grants=session.grants(),
-        project=GrantFile(setup.project_state() / "permissions.json"),
-        user=GrantFile(setup.config_dir / "permissions.json"),
-    )
+    permissions = _permissions(setup, session, confining, mode, spill)
     checkpoints = snapshots(setup.workspace.root, setup.project_state(), identifier, processes)
-    context = ToolContext(
-        setup.workspace,
-        processes,
-        spill,
-        shell_timeout_s=config.tools.shell.timeout_s,
-        shell_env=config.tools.shell.env,
-        seen=known_files(session.records),
-        cache_dir=setup.project_state() / "cache",
-        may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
-    )
+    context = _context(setup, session, permissions, processes, spill)
     context.cache, context.passed = confining.cache, config.tools.shell.pass_env
     _take_up(session, context)
     handlers = Handlers(
         session,
         Models(
             model,
-            lambda name: open_model(name, config, dict(os.environ), setup.memory),
+            lambda name: open_model(name, config, env, setup.memory),
             effort,
             config.fallback_models,
         ),
@@ -250,6 +235,7 @@ def _assemble(
         moment=lambda earlier: _moment(setup, earlier),
         retry=_retry_policy(config.limits, interactive),
         day=SpendLog(setup.state / "spend"),
+        masked=Outgoing(redactor).masked,
         rules=setup.tool_rules,
     )
     _note_changes(session, model, mode, effort)
@@ -258,6 +244,37 @@ def _assemble(
     ]
     notes += [*draft.notes, *([f"log: {log}"] if log else [])]
     return Opened(Agent(handlers), permissions, processes, context.shell, tuple(notes))
+
+
+def _permissions(setup: Setup, session: Session, confining: Confining, mode: Mode, spill: Path) -> Permissions:
+    return Permissions(
+        setup.workspace,
+        setup.rules(),
+        mode=mode,
+        protected=(setup.config_dir, setup.state),
+        readable=(spill,),
+        confining=confining,
+        untrusted=session.untrusted,
+        session_grants=session.grants(),
+        project=GrantFile(setup.project_state() / "permissions.json"),
+        user=GrantFile(setup.config_dir / "permissions.json"),
+    )
+
+
+def _context(
+    setup: Setup, session: Session, permissions: Permissions, processes: ProcessRunner, spill: Path
+) -> ToolContext:
+    shell = setup.config.tools.shell
+    return ToolContext(
+        setup.workspace,
+        processes,
+        spill,
+        shell_timeout_s=shell.timeout_s,
+        shell_env=shell.env,
+        seen=known_files(session.records),
+        cache_dir=setup.project_state() / "cache",
+        may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
+    )
 
 
 def _take_up(session: Session, context: ToolContext) -> None:

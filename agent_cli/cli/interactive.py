@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from ..config.keys import keyed
 from ..model.base import ModelError
 from ..model.providers import MissingKey, NoModel, preload
 from ..protocol.operations import Shutdown
@@ -94,7 +95,8 @@ async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leavin
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, repl.cancel)
     model = opened.agent.snapshot().model
-    loading = threading.Thread(target=preload, args=(model, setup.config, dict(os.environ)), daemon=True)
+    env = keyed(os.environ, setup.config_dir)
+    loading = threading.Thread(target=preload, args=(model, setup.config, env), daemon=True)
     loop.call_later(_PRELOAD_AFTER_S, loading.start)
     try:
         return await run_repl(

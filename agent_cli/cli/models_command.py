@@ -5,12 +5,13 @@ import asyncio
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import msgspec
 import typer
 
+from ..config.keys import keyed
 from ..model.base import ModelError
 from ..model.catalog import known
 from ..model.info import FIGURES, ModelInfo, Source
@@ -47,7 +48,7 @@ def models_command(
         dropped = setup.memory.forget(query)
         print("\n".join(f"forgotten: {key}" for key in dropped) or "nothing was learnt of such a model")
         return 0
-    for error in bad_addresses(setup.config, os.environ):
+    for error in bad_addresses(setup.config, keyed(os.environ, setup.config_dir)):
         print(f"agent: {error}; its server is not asked", file=sys.stderr)
     words = query.lower().split()
     lines = [line for line in asyncio.run(_collected(setup, query)) if _named(line, words)]
@@ -67,7 +68,7 @@ def _named(line: _Line, words: list[str]) -> bool:
 
 async def _collected(setup: Setup, query: str) -> list[_Line]:
     """The models of servers first, then those that were learnt about or configured, then the catalogue's."""
-    env = dict(os.environ)
+    env = keyed(os.environ, setup.config_dir)
     offered = await _offered(setup, env, query)
     names = [name for name in dict.fromkeys([*offered, *_configured(setup), *_remembered(setup.memory)]) if name]
     own = await asyncio.gather(*(_line(setup, env, name, name in offered) for name in names))
@@ -75,7 +76,7 @@ async def _collected(setup: Setup, query: str) -> list[_Line]:
     return [*mine.values(), *(_Line(info) for info in known(query) if info.name not in mine)]
 
 
-async def _offered(setup: Setup, env: dict[str, str], query: str) -> list[str]:
+async def _offered(setup: Setup, env: Mapping[str, str], query: str) -> list[str]:
     """Names of the models that servers nearby, and configured ones, list."""
     asked = servers(setup.config, env)
 
@@ -103,7 +104,7 @@ def _remembered(memory: LearntFile) -> Iterator[str]:
         yield key.partition(" ")[0]
 
 
-async def _line(setup: Setup, env: dict[str, str], name: str, offered: bool) -> _Line | None:
+async def _line(setup: Setup, env: Mapping[str, str], name: str, offered: bool) -> _Line | None:
     """A model with what its server says of it, if that answers; None when its provider cannot be used."""
     try:
         route = resolve(name, setup.config.providers, env)

@@ -3,12 +3,15 @@ command what it may reach."""
 
 import os
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from ..policy.paths import Policy, watched
+from ..policy.rules import BUILT_IN_PLACE, Rule
+from ..policy.secrets import is_secret, secret_patterns
 from ..protocol.actions import Mode, Reach, SandboxLevel
 from ..sandbox.base import Confinement, Strength
 from ..workspace.git_places import git_places
@@ -46,6 +49,7 @@ class Confining:
         self._own = tuple(os.path.realpath(path) for path in own)
         self._tmp: Path | None = None
         self._policy: Policy | None = None
+        self._has_own_rules = False
         self._hidden = HiddenFiles(workspace.roots, self._is_closed)
         self._is_measured = False
         self.cache = cache
@@ -117,24 +121,36 @@ class Confining:
     def _closed_inside(self, policy: Policy) -> tuple[str, ...]:
         if self._policy is None or self._policy.rules != policy.rules:
             self._hidden.forget()
+            self._has_own_rules = any(_closes_more(rule) for rule in policy.rules)
         self._policy = policy
         return self._hidden.paths()
 
     def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
-        paths = (os.path.join(policy.home, name) for name in _SECRETS_AT_HOME)
-        return tuple(path for path in paths if os.path.lexists(path) and watched(path, path, policy) is not None)
+        found = (path for path in _usual_secrets(policy.home) if watched(path, path, policy) is not None)
+        return tuple(sorted(found))
 
     def _is_closed(self, path: str) -> bool:
-        return self._policy is not None and watched(path, path, self._policy) is not None
+        policy = self._policy
+        if policy is None or not (is_secret(path) or self._has_own_rules or policy.hidden(path, False)):
+            return False
+        return watched(path, path, policy) is not None
+
+
+def _usual_secrets(home: str) -> Iterator[str]:
+    """What is there of the files and folders that usually hold secrets, outside any workspace."""
+    with suppress(OSError), os.scandir(home) as entries:
+        yield from (entry.path for entry in entries if is_secret(entry.path))
+    for pattern in secret_patterns():
+        name = pattern.removeprefix("**/").removesuffix("/**")
+        path = name if name.startswith("/") else os.path.join(home, name)
+        if "*" not in name and "/" in name and not name.startswith(("/proc", "/dev")) and os.path.lexists(path):
+            yield path
+
+
+def _closes_more(rule: Rule) -> bool:
+    """Whether a rule closes files that are no usual secrets."""
+    return rule.kind == "read" and rule.effect != "allow" and rule.place != BUILT_IN_PLACE
 
 
 def _some(path: Path | None) -> tuple[str, ...]:
     return (str(path),) if path else ()
-
-
-_SECRETS_AT_HOME = (
-    ".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/hub",
-    ".password-store", ".local/share/keyrings", "Library/Keychains", ".mozilla", ".config/google-chrome",
-    ".config/chromium", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf",
-    ".vault-token", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history",
-)  # fmt: skip

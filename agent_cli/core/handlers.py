@@ -79,6 +79,7 @@ class Handlers:
         *,
         moment: Callable[[Sequence[UserMessage]], str],
         retry: RetryPolicy,
+        masked: Callable[[Sequence[Message]], Sequence[Message]] = tuple,
         day: DayLedger | None = None,
         rules: Sequence[BoundRule] = (),
     ) -> None:
@@ -93,6 +94,7 @@ class Handlers:
         self._settings = settings
         self._rules = rules
         self._moment = moment
+        self._masked = masked
         self._specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
         self._meter = Meter(session, self._info, lambda: self._specs)
         self._spending = Spending(session, settings.bounds, day, self._meter.tokens)
@@ -378,7 +380,7 @@ class Handlers:
     def _request(self, messages: Sequence[Message]) -> ModelRequest:
         return ModelRequest(
             system=self.session.header.system,
-            messages=history.repair(messages),
+            messages=history.repair(self._masked(messages)),
             tools=self._specs,
             effort=self._models.effort,
             session_id=self.session.header.session_id,

@@ -81,8 +81,9 @@ class PlannedChange(msgspec.Struct, frozen=True):
         """The bytes to write.
 
         Raises:
-            ToolError: a character that the file's encoding does not have.
+            ToolError: a character that the file's encoding does not have, or words that stand for a secret.
         """
+        self._refuse_masks()
         return self._encoded(self.after)
 
     def check(self) -> None:
@@ -91,6 +92,7 @@ class PlannedChange(msgspec.Struct, frozen=True):
         Raises:
             ToolError: as `data`.
         """
+        self._refuse_masks()
         self._encoded(self.after)
 
     def make(self, context: ToolContext, note: str = "") -> ToolOutcome:
@@ -143,6 +145,19 @@ class PlannedChange(msgspec.Struct, frozen=True):
         hash = content_hash(data)
         context.known.keep(hash, data)
         return {self.place.real: hash}
+
+    def _refuse_masks(self) -> None:
+        """What the model was shown in place of a secret must not take the secret's place in the file."""
+        if "[masked: " not in self.after:
+            return
+        from ..protocol.redact import PLACEHOLDER
+
+        own = set(PLACEHOLDER.findall(self.before.text)) if self.before else set()
+        if foreign := [mask for mask in PLACEHOLDER.findall(self.after) if mask not in own]:
+            raise ToolError(
+                f"The new text of {self.place.shown} holds {foreign[0]}, which stands for a secret that you"
+                " are not shown. Nothing was written. Leave those lines out of the edit: they stay as they are."
+            )
 
     def _encoded(self, text: str) -> bytes:
         codec = self.before.codec if self.before else self.codec

@@ -241,7 +241,7 @@ def report(leaks: Leaks, mode: str, tries: int) -> str:
     return "\n".join(lines)
 
 
-HOLDS: dict[str, set[str]] = {"ask": {"file", "variable"}, "auto-edit": set()}
+HOLDS = {"ask": {"file", "variable", "history"}, "auto-edit": {"file", "variable", "history"}}
 """The kinds of secrets of which none gets out, by mode."""
 
 
@@ -293,3 +293,23 @@ def test_a_key_comes_out_of_the_key_file_and_doctor_says_so(world: World) -> Non
     assert key not in done.out + done.err + refused.out + refused.err
     named = world.run("doctor")
     assert "key from the variable OPENAI_API_KEY" not in named.out, "a file that others may open stops it"
+
+
+def test_a_run_with_a_key_out_of_the_file(world: World) -> None:
+    key = some(ALNUM, 40, "kept")
+    file = world.config / "keys.yaml"
+    file.write_text(f"OPENAI_API_KEY: {key}\n", encoding="utf-8")
+    file.chmod(0o600)
+    world.script(Reply(calls=(sh("env"),)), Reply(text=f"The key is {key}!"))
+    done = world.run(
+        "run", "hello", "--debug", "--mode", "yolo", "--output-format", "stream-json", env={"OPENAI_API_KEY": None}
+    )
+    assert done.code == 0, done.err
+    assert world.server.requests[0].headers["authorization"] == f"Bearer {key}"
+    assert done.result["text"] == "The key is [masked: OPENAI_API_KEY]!"
+    logs = "".join(p.read_text() for p in (world.state / "logs").iterdir())
+    assert key not in done.out + done.err + logs
+    file.chmod(0o644)
+    bad = world.run("run", "hello", env={"OPENAI_API_KEY": None})
+    assert bad.code == 2 and "chmod 600" in bad.err, bad
+    print(bad.err)
