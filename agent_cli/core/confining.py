@@ -2,7 +2,6 @@
 command what it may reach."""
 
 import os
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -106,6 +105,8 @@ class Confining:
     def tmp(self) -> Path:
         """This session's own folder for temporary files; made when it is first needed."""
         if self._tmp is None:
+            import tempfile
+
             self._tmp = Path(tempfile.mkdtemp(prefix="agent-"))
             (self._tmp / "tmp").mkdir(mode=0o700)
         return self._tmp

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import msgspec
 
 from ..policy.authorize import together
-from ..policy.risk import risk
 from ..policy.rules import RuleError
 from ..protocol.actions import Allow, Ask, Deny, ReadPath, RunCommand, WritePath
 from ..protocol.events import ApprovalItem
@@ -143,6 +142,8 @@ class Consent:
         job.approved, job.hunks = True, decision.hunks
 
     def _risk(self, job: Job) -> str:
+        from ..policy.risk import risk
+
         return "; ".join(dict.fromkeys(filter(None, map(risk, job.actions))))
 
     async def is_as_approved(self, job: Job) -> bool:

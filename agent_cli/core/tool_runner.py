@@ -13,7 +13,6 @@ from itertools import groupby
 
 import msgspec
 
-from ..policy.discards import discards_git_state
 from ..protocol.actions import Allow, Deny
 from ..protocol.events import (
     AnyEvent,
@@ -29,7 +28,6 @@ from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..protocol.records import CallStarted
 from ..tools.base import ToolContext, ToolError, ToolOutcome, UnknownTool
 from ..tools.registry import Registry
-from ..workspace.git_state import named_state
 from .approvals import Abandoned, Approvals
 from .checkpointing import Checkpointing
 from .consent import Consent
@@ -240,7 +238,12 @@ class ToolRunner:
 
     async def _named(self, job: Job) -> str:
         """How to bring back what git keeps beside the files, where a command may throw it away."""
-        if not job.command or not discards_git_state(job.command):
+        if not job.command or "git" not in job.command:
+            return ""
+        from ..policy.discards import discards_git_state
+        from ..workspace.git_state import named_state
+
+        if not discards_git_state(job.command):
             return ""
         return await named_state(self._context.processes.run, self._context.shell.start)
 

@@ -2,14 +2,15 @@
 the form of a permission rule."""
 
 import re
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..protocol.actions import Action, CallExternal, Fetch, ReadPath, RunCommand, WritePath
 from .rules import Rule, RuleError, matches_path, matches_words, parse_rule
-from .rulings import texts_of
-from .shell_syntax import SimpleCommand, Unsure, parse
-from .unwrap import layers
+
+if TYPE_CHECKING:
+    from .shell_syntax import SimpleCommand
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _BARE_KINDS = frozenset({"shell", "write", "read", "fetch", "mcp"})
@@ -75,6 +76,9 @@ def _covers(rule: Rule, action: Action, root: str) -> bool:
 
 
 def _may_run(rule: Rule, line: str, depth: int) -> bool:
+    from .shell_syntax import Unsure, parse
+    from .unwrap import layers
+
     if depth > _MAX_DEPTH:
         return True
     try:
@@ -90,6 +94,8 @@ def _may_run(rule: Rule, line: str, depth: int) -> bool:
 
 
 def _surely_runs(rule: Rule, line: str) -> bool:
+    from .shell_syntax import Unsure, parse
+
     try:
         parts = parse(line)
     except Unsure:
@@ -98,5 +104,7 @@ def _surely_runs(rule: Rule, line: str) -> bool:
     return joined and any(_matches(rule, part) and not part.assigns for part in parts)
 
 
-def _matches(rule: Rule, command: SimpleCommand) -> bool:
+def _matches(rule: Rule, command: "SimpleCommand") -> bool:
+    from .rulings import texts_of
+
     return any(matches_words(rule, text) for text in texts_of(command))
