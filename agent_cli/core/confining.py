@@ -71,12 +71,16 @@ class Confining:
         return f"none ({self.strength.why})" if self.strength.why else "none"
 
     async def measured(self) -> bool:
-        """Try once what the mechanism really enforces, before the first command; whether that is another one
-        than was known so far."""
-        if self._is_measured or self._wanted.level == "off":
+        """Before the first command: hide our keys from it, and try once what the mechanism really enforces; whether
+        that is another one than was known so far."""
+        if self._is_measured:
             return False
+        from ..sandbox.own_process import hide_keys_of_this_process
+
+        hide_keys_of_this_process()
         before, self._is_measured = self.strength, True
-        self.strength = await self._measure(self.tmp)
+        if self._wanted.level != "off":
+            self.strength = await self._measure(self.tmp)
         return self.strength != before
 
     def is_enough(self, policy: Policy) -> bool:

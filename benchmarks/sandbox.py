@@ -1,0 +1,107 @@
+"""What it costs to confine a command: bare and confined ones by turns, in one run, and the looks for what a
+command has left behind."""
+
+import os
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+from agent_cli.sandbox import bubblewrap
+from agent_cli.sandbox.base import Confinement
+from agent_cli.sandbox.confining import Means
+from agent_cli.sandbox.environment import child_env, confined_env
+from agent_cli.sandbox.integrity import taken
+from agent_cli.sandbox.probe import measure as measure_strength
+from agent_cli.sandbox.process import ProcessError, ProcessRunner
+
+ROUNDS = 60
+_ALONE = (
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--ro-bind", "/", "/"),
+    *("--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"),
+)
+_BEYOND_MS = {"bubblewrap": 25.0, "landlock": 10.0}
+"""What may come on top of a command that is not confined; most of it is the kernel's."""
+
+
+async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
+    """Rows of (name, value, unit, bound). A mechanism that this machine has not is left out."""
+    base = folder / "sandbox"
+    base.mkdir()
+    runner = ProcessRunner()
+    await runner.run(["/bin/true"], cwd=base)
+    began = time.perf_counter()
+    await measure_strength(runner, base)
+    probe_s = time.perf_counter() - began
+    ways = [None, *await _ways(runner, base)]
+    times: dict[Means | None, list[float]] = {means: [] for means in ways}
+    alone = []
+    for _ in range(ROUNDS):
+        if program := bubblewrap.program():
+            began = time.perf_counter()
+            subprocess.run([program, *_ALONE, "bash", "-c", "true"], stdin=subprocess.DEVNULL, capture_output=True)
+            alone.append(time.perf_counter() - began)
+        for means in ways:
+            times[means].append(await _once(runner, base, means))
+    await runner.aclose()
+    rows = [("sandbox: to find out what this machine has", probe_s * 1000, "ms", 60.0)]
+    plain = median(times[None])
+    for means in filter(None, ways):
+        took, name = median(times[means]), means.mechanism
+        rows.append(
+            (f"a command in {name}, beyond a supervised one", (took - plain) * 1000, "ms", _BEYOND_MS[name])
+        )
+        if name == "bubblewrap":
+            rows.append(("a command in bubblewrap, over bwrap alone", took / median(alone), "x", 2.5))
+    return [*rows, *_looks(base)]
+
+
+async def _ways(runner: ProcessRunner, base: Path) -> list[Means]:
+    program = bubblewrap.program()
+    each = [Means("bubblewrap", program, os.getuid() != 0)] if program else []
+    found = []
+    for means in (*each, Means("landlock")):
+        with suppress(ProcessError, RuntimeError):
+            await _once(runner, base, means)
+            found.append(means)
+    return found
+
+
+async def _once(runner: ProcessRunner, base: Path, means: Means | None) -> float:
+    """Seconds from the request to the end, with all that a confined command needs."""
+    home = Path.home()
+    confinement = Confinement(
+        writable=(str(base),), hidden=(str(home / ".ssh"), str(home / ".netrc")), tmp=str(base)
+    )
+    began = time.perf_counter()
+    env = child_env(os.environ)
+    if means:
+        env = confined_env(env, offline=True, cache=base)
+    running = await runner.start(
+        ["bash", "-c", "true"],
+        cwd=base,
+        env=env,
+        on_output=lambda _: None,
+        confinement=confinement if means else None,
+        means=means,
+    )
+    await running.ended_within(10.0)
+    if running.exit_code != 0:
+        raise RuntimeError("it does not work here")
+    return time.perf_counter() - began
+
+
+def _looks(base: Path) -> list[tuple[str, float, str, float]]:
+    work = base / "work"
+    for number in range(20):
+        (work / f"folder{number}" / "inner").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    guarded = taken(str(work))
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        guarded = taken(str(work), guarded)
+        guarded.changed()
+        times.append(time.perf_counter() - began)
+    return [("the looks before and after a command, 40 folders", median(times) * 1000, "ms", 3.0)]
