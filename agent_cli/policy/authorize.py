@@ -3,7 +3,8 @@
 `authorize` is a pure function of an action and a `Policy`. Deny beats ask beats allow, whatever the order
 or the source; modes and kept rules included. Every verdict names what decided. A shell line is judged by
 its simple commands and by every file its words and redirections name; what cannot be read with certainty
-is never allowed by a rule.
+is never allowed by a rule. Once text of strangers is in the conversation, whatever reaches beyond the workspace
+is a person's decision.
 """
 
 import msgspec
@@ -22,26 +23,48 @@ from ..protocol.actions import (
     Verdict,
     WritePath,
 )
-from .commands import input_verdict, run_verdict
-from .paths import Policy, read_verdict, strictest, together, write_verdict
+from .paths import Policy, inside, read_verdict, strictest, together, write_verdict
 from .rules import Kind, matches_words
 
-__all__ = ["Policy", "authorize", "strictest", "together"]
+__all__ = ["Policy", "authorize", "judged_parts", "may_leave", "strictest", "together"]
 
 
 def authorize(action: Action, policy: Policy) -> Verdict:
     """What the policy says to an action."""
+    verdict = _decided(action, policy)
+    if not policy.untrusted or isinstance(verdict, Deny):
+        return verdict
+    return _guarded(action, verdict, policy)
+
+
+def may_leave(action: RunCommand, policy: Policy) -> Verdict:
+    """What the policy says to running a command outside the sandbox in which it may run: the question to put when
+    the sandbox has kept it from something. Allow: a rule lets all of it out; Deny: it may never leave."""
+    from .commands import outside_verdict
+
+    return outside_verdict(action.command, action.cwd, _with_facts(action, policy))
+
+
+def judged_parts(action: RunCommand, policy: Policy) -> list[tuple[str, Verdict]]:
+    """Each simple command of a line with what the policy says to it alone."""
+    from .commands import parts_of
+
+    return parts_of(action.command, action.cwd, _with_facts(action, policy))
+
+
+def _decided(action: Action, policy: Policy) -> Verdict:
     match action:
         case ReadPath(path=path, shown=shown):
             return read_verdict(path, shown, policy)
         case WritePath(path=path, shown=shown):
             return write_verdict(path, shown, policy)
-        case RunCommand(altered=altered, shadowed=shadowed, functions=functions):
-            facts = msgspec.structs.replace(
-                policy, altered=altered, shadowed=frozenset(shadowed), functions=frozenset(functions)
-            )
-            return run_verdict(action.command, action.cwd, facts)
+        case RunCommand():
+            from .commands import run_verdict  # what reads command lines is needed at the first one
+
+            return run_verdict(action.command, action.cwd, _with_facts(action, policy))
         case SendInput(command=command, text=text):
+            from .commands import input_verdict
+
             return input_verdict(command, text, policy)
         case StopCommand():
             return Allow("what the agent has started itself")
@@ -50,6 +73,50 @@ def authorize(action: Action, policy: Policy) -> Verdict:
         case CallExternal(server=server, tool=tool):
             name = f"{server}/{tool}"
             return _outside(policy, "mcp", name, f"it calls the external tool {name}", f"mcp({name})")
+
+
+def _with_facts(action: RunCommand, policy: Policy) -> Policy:
+    return msgspec.structs.replace(
+        policy,
+        altered=action.altered,
+        shadowed=frozenset(action.shadowed),
+        functions=frozenset(action.functions),
+    )
+
+
+def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
+    """The verdict while text of strangers may have led the model: what sends something away or changes anything
+    outside the workspace asks whatever allows it, and no rule is offered that would allow it next time."""
+    leaves = _leaving(action, verdict, policy)
+    if not leaves:
+        return verdict
+    source = f"text from {policy.untrusted} is in the conversation"
+    if isinstance(verdict, Ask):
+        return Ask(verdict.rule, f"{verdict.reason}; {source}", "", verdict.reach)
+    return Ask(verdict.rule, f"{source}, and {leaves}", "", verdict.reach)
+
+
+def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
+    """What an action does beyond the workspace; empty for nothing."""
+    match action:
+        case Fetch(host=host):
+            return f"it contacts {host}"
+        case CallExternal(server=server, tool=tool):
+            return f"it calls the external tool {server}/{tool}"
+        case WritePath(path=path, shown=shown) if not inside(path, policy.roots):
+            return f"{shown} lies outside the workspace"
+        case RunCommand() | SendInput() if verdict.reach == "outside":
+            return "it reaches beyond the sandbox and the workspace"
+        case RunCommand() if verdict.reach == "network":
+            return "it needs the network"
+        case RunCommand() if not policy.sandboxed:
+            from .commands import is_read
+
+            return "" if is_read(action.command, action.cwd, policy) else "it cannot be told what it does"
+        case SendInput() if not policy.sandboxed:
+            return "its input may do anything"
+        case _:
+            return ""
 
 
 def _outside(policy: Policy, kind: Kind, name: str, reason: str, grant: str) -> Verdict:

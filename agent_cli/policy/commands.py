@@ -1,7 +1,7 @@
 """The policy's word on a shell line: every simple command of it, everything those run, every file they name.
 
-Deny rules are held against all forms of a command first; then what it may destroy, then ask rules; only then
-may a rule or the tables of readers allow it. What cannot be read with certainty is never allowed by a rule.
+All commands of a line share one sandbox, so a line gets the reach that any of them needs; a command that is
+trusted with less than that makes it a question. What cannot be read with certainty is never allowed by a rule.
 """
 
 import os
@@ -9,61 +9,126 @@ import re
 
 import msgspec
 
-from ..protocol.actions import Allow, Ask, Deny, Verdict
+from ..protocol.actions import Allow, Ask, Deny, Reach, Verdict
 from . import danger
-from .grants import grant_for
-from .paths import Policy, is_protected, read_verdict, strictest, watched, write_verdict
-from .readers import Reading, git_extras_are_known, reading
-from .rules import Effect, Rule, matches_words
+from .needs import unread_need
+from .paths import Policy, strictest, watched, weightiest
+from .reach import exceeds, narrowest, widest
+from .rules import BUILT_IN_PLACE
+from .rulings import lines_of, on_leaving, rule_on
 from .shell_syntax import SimpleCommand, Unsure, Word, parse
-from .unwrap import Layers, layers, normalised, program
+from .simple import Judged, Step, judge_step
+from .unwrap import layers, program
 
 _MAX_DEPTH = 4
-_TAIL = 16
-"""Letters of a cluster of options behind which a file name is looked for."""
+_MOST_WORDS = 20_000
 
 
-class _Step(msgspec.Struct, frozen=True):
-    """A simple command with all that it runs and the directory it runs in."""
-
-    part: SimpleCommand
-    inside: Layers
-    cwd: str
-
-
-def run_verdict(line: str, cwd: str, policy: Policy, depth: int = 0) -> Verdict:
+def run_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
     """What the policy says to a shell line."""
+    return _judge(line, cwd, policy, 0).verdict
+
+
+def parts_of(line: str, cwd: str, policy: Policy) -> list[tuple[str, Verdict]]:
+    """Each simple command of a line with what the policy says to it alone; the line itself when it cannot be
+    read."""
+    try:
+        steps = _steps(line, cwd, policy)
+    except Unsure:
+        return [(line, run_verdict(line, cwd, policy))]
+    return [(each.shown, each.verdict) for each in _each(steps, policy, 0)]
+
+
+def is_read(line: str, cwd: str, policy: Policy) -> bool:
+    """Whether a line can be read with certainty."""
+    try:
+        return bool(_steps(line, cwd, policy)) or not line.strip()
+    except Unsure:
+        return False
+
+
+def outside_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
+    """What the policy says to running a line without the sandbox in which it may run: never where a rule forbids
+    that for one of its commands, at once where rules allow it for all of them, else a person decides."""
+    try:
+        rulings = [
+            on_leaving(command, policy) for step in _steps(line, cwd, policy) for command in step.inside.commands
+        ]
+    except Unsure as doubt:
+        denied = rule_on(lines_of(line), policy, "deny", "outside")
+        if denied:
+            return Deny(str(denied), "the command may not run outside the sandbox")
+        return Ask("sandbox", f"the command cannot be checked ({doubt})", reach="outside")
+    for ruling in rulings:
+        if ruling.denied:
+            return Deny(str(ruling.denied), "the command may not run outside the sandbox")
+    for ruling in rulings:
+        if not ruling.allowed or policy.untrusted:
+            rule = str(ruling.asked or ruling.allowed or "sandbox")
+            return Ask(rule, "it is to run outside the sandbox", reach="outside")
+    return Allow(str(rulings[0].allowed) if rulings else "an empty command", "outside")
+
+
+def _judge(line: str, cwd: str, policy: Policy, depth: int) -> Judged:
     try:
         if depth > _MAX_DEPTH:
             raise Unsure("shells inside shells")
         steps = _steps(line, cwd, policy)
+        judged = _each(steps, policy, depth)
     except Unsure as doubt:
-        return _unread(line, str(doubt), policy)
+        unread = _kept_inside(_unread(line, str(doubt), policy), line, policy)
+        return Judged(unread, line, "inside" if policy.sandboxed else "outside")
     if not steps:
-        return Allow("an empty command")
-    verdicts = [_simple(step, policy, depth) for step in steps]
+        return Judged(Allow("an empty command"), line)
+    whole = strictest(each.verdict for each in judged)
     last = [msgspec.structs.replace(step.inside.commands[-1], then=step.part.then) for step in steps]
-    worst = strictest(verdicts)
-    if not isinstance(worst, Deny) and (why := danger.runs_a_pipe(last)):
-        return Ask("destruction", why)
-    asks = [verdict for verdict in verdicts if isinstance(verdict, Ask)]
-    if isinstance(worst, Ask) and len(asks) > 1:
-        worst = msgspec.structs.replace(_weightiest(asks), grant="")
-    return worst
+    if not isinstance(whole, Deny) and (why := danger.runs_a_pipe(last)):
+        return Judged(Ask("destruction", why, "", whole.reach), line)
+    return _folded(whole, judged, line, policy)
+
+
+def _each(steps: list[Step], policy: Policy, depth: int) -> list[Judged]:
+    found = []
+    for step in steps:
+        scripts = [_judge(script, step.cwd, policy, depth + 1) for script in step.inside.scripts]
+        found.append(judge_step(step, policy, scripts))
+    return found
+
+
+def _folded(whole: Verdict, judged: list[Judged], line: str, policy: Policy) -> Judged:
+    """One verdict for commands that share a sandbox."""
+    if isinstance(whole, Deny):
+        return Judged(whole, line)
+    over = next((each for each in judged if exceeds(whole.reach, each.trusted)), None)
+    asks = [each.verdict for each in judged if isinstance(each.verdict, Ask)]
+    if asks:
+        first = weightiest(asks)
+        grant = first.grant if len(asks) == 1 and not over else ""
+        return Judged(Ask(first.rule, first.reason, grant, whole.reach), line)
+    if over:
+        return Judged(Ask(f"mode {policy.mode}", f"`{over.shown}` {_with(whole.reach)}", "", whole.reach), line)
+    return Judged(whole, line, narrowest(each.trusted for each in judged))
+
+
+def _with(reach: Reach) -> str:
+    what = "have the network" if reach == "network" else "run outside the sandbox"
+    return f"would {what}, because another command of this line does"
 
 
 def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
     """What the policy says to input for a running command. What it does with it cannot be known, so no table
     and no rule allows it; rules against commands hold for each line of it."""
-    lines = tuple(line.strip() for line in text.splitlines())
-    if rule := _rule_on(lines, policy, "deny"):
+    lines = (text.strip(), *lines_of(text))
+    if rule := rule_on(lines, policy, "deny"):
         return Deny(str(rule), "the command is denied")
+    if policy.unwritable:
+        return Deny("unwritable workspace", policy.unwritable)
     reason = f"it types into `{command}`"
     if policy.mode == "plan":
         return Deny("mode plan", reason)
     if any(map(danger.catastrophic, lines)):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back")
-    if rule := _rule_on(lines, policy, "ask"):
+    if rule := rule_on(lines, policy, "ask"):
         return Ask(str(rule), reason)
     if policy.mode == "yolo":
         return Allow("mode yolo")
@@ -72,18 +137,13 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
     return Ask(f"mode {policy.mode}", reason)
 
 
-def _weightiest(asks: list[Ask]) -> Ask:
-    """The question to show: what a rule or destruction asks before what only the mode does."""
-    return next((ask for ask in asks if not ask.rule.startswith("mode ")), asks[0])
-
-
-def _steps(line: str, cwd: str, policy: Policy) -> list[_Step]:
+def _steps(line: str, cwd: str, policy: Policy) -> list[Step]:
     """Each simple command with its directory. `cd` is followed only where it cannot fail unnoticed."""
     parts = parse(line)
     found = []
     for at, part in enumerate(parts):
         inside = layers(part)
-        found.append(_Step(part, inside, cwd))
+        found.append(Step(part, inside, cwd))
         if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):
             if part.argv[0] != "cd" or part.then not in ("&&", "") or (at and parts[at - 1].then == "|"):
                 raise Unsure("a change of directory that may not happen")
@@ -108,181 +168,47 @@ def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
 def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
     """A line the reader refused: no rule can allow it; in yolo it runs unless a rule might forbid it."""
     reason = f"the command cannot be checked ({doubt})"
-    if rule := _rule_on((line.strip(),), policy, "deny"):
+    if rule := rule_on((line.strip(),), policy, "deny"):
         return Deny(str(rule), "the command is denied")
+    if policy.unwritable:
+        return Deny("unwritable workspace", f"{reason}, and {policy.unwritable}")
     if policy.mode == "plan":
         return Deny("mode plan", f"{reason}; plan mode runs only commands known to read")
+    need = unread_need(line)
     if danger.catastrophic(line):
-        return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back")
+        return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back", "", need.reach)
+    if asked := _may_meet_a_rule(line, reason, policy):
+        return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
+    if policy.mode == "yolo":
+        return Allow("mode yolo", need.reach)
+    if policy.mode == "auto-edit" and policy.sandboxed and need.reach == "inside":
+        return Allow("mode auto-edit, in the sandbox")
+    return Ask(f"mode {policy.mode}", f"{reason}; it {need.why}" if need.why else reason, "", need.reach)
+
+
+def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
+    """A verdict on an unread line after the rules that forbid to leave the sandbox."""
+    leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
+    if leaves and (denied := rule_on((line.strip(), *lines_of(line)), policy, "deny", "outside")):
+        return Deny(str(denied), "the command may not run outside the sandbox")
+    return verdict
+
+
+def _may_meet_a_rule(line: str, reason: str, policy: Policy) -> Ask | None:
+    """The question about a line that a deny or ask rule may cover; those on reading are the sandbox's to enforce
+    where there is one, because it hides what they close."""
+    kinds = ("shell", "write") if policy.sandboxed else ("shell", "read", "write")
     for rule in policy.rules:
-        if rule.effect != "allow" and rule.kind in ("shell", "read", "write") and rule.place != "built in":
+        if rule.effect != "allow" and rule.kind in kinds and rule.place != BUILT_IN_PLACE:
             return Ask(str(rule), f"{reason} against this rule")
-    for word in re.split(r"[\s$`(){};|&<>=:@,]+", re.sub(r"[\"'\\]", "", line)):
+    words = dict.fromkeys(re.split(r"[\s$`(){};|&<>=:@,]+", re.sub(r"[\"'\\]", "", line)))
+    if len(words) > _MOST_WORDS:
+        return Ask(f"mode {policy.mode}", f"{reason}: it has more than {_MOST_WORDS} different words")
+    for word in words:
         path = os.path.normpath(os.path.join(policy.root, word))
         glob = re.search(r"[*?]|\[.+\]", word) is not None
-        if word and isinstance(verdict := watched(path, word, policy, glob), Ask):
-            return Ask(verdict.rule, f"{reason} against this rule")
-    if policy.mode == "yolo":
-        return Allow("mode yolo")
-    if policy.mode == "auto-edit" and policy.sandboxed:
-        return Allow("mode auto-edit, in the sandbox")
-    return Ask(f"mode {policy.mode}", reason)
-
-
-def _simple(step: _Step, policy: Policy, depth: int) -> Verdict:
-    """The verdict on a simple command: its own, that of its files, and those of all that it runs."""
-    outer, *inner = step.inside.commands
-    verdicts = [_one(outer, step.cwd, policy)]
-    nested = [_one(command, step.cwd, policy) for command in inner]
-    nested += [run_verdict(script, step.cwd, policy, depth + 1) for script in step.inside.scripts]
-    allowed = _allowing_rule(outer, policy)
-    if allowed and "*" not in allowed.pattern:
-        nested = [
-            verdict for verdict in nested if not (isinstance(verdict, Ask) and verdict.rule.startswith("mode "))
-        ]
-    worst = strictest(verdicts + nested)
-    if isinstance(worst, Ask):
-        return _weightiest([verdict for verdict in verdicts + nested if isinstance(verdict, Ask)])
-    return worst
-
-
-def _one(part: SimpleCommand, cwd: str, policy: Policy) -> Verdict:
-    """The verdict on one command, whatever it runs in turn."""
-    shown = " ".join(part.argv)
-    texts = _texts(part)
-    if denied := _rule_on(texts, policy, "deny"):
-        return Deny(str(denied), f"`{shown}` is denied")
-    read = None if _is_doubtful(part, policy) else reading(part)
-    files = _files(part, read, cwd, policy)
-    if isinstance(files, Deny):
-        return files
-    if policy.mode == "plan" and (read is None or not set(part.writes) <= danger.HARMLESS):
-        return Deny("mode plan", f"`{shown}` is not known to only read")
-    place = danger.Place(lambda word: policy.resolve(word, cwd), policy.roots, policy.home)
-    why = danger.destroys(part, place) or _redirected(part, place)
-    if why:
-        return Ask("destruction", f"{why}; undo cannot bring that back")
-    if asked := _rule_on(texts, policy, "ask"):
-        return Ask(str(asked), f"`{shown}` needs approval")
-    both = (files, _own(part, shown, read, cwd, policy))
-    asks = [verdict for verdict in both if isinstance(verdict, Ask)]
-    return _weightiest(asks) if asks else both[1]
-
-
-def _is_doubtful(part: SimpleCommand, policy: Policy) -> bool:
-    """Whether earlier commands of the session may have changed what this one runs, so that no table knows it."""
-    if policy.shadowed and ("*" in policy.shadowed or program(part) in policy.shadowed):
-        return True
-    return _is_redefined(part, policy) or any(map(danger.may_change_what_runs, policy.altered))
-
-
-def _is_redefined(part: SimpleCommand, policy: Policy) -> bool:
-    """Whether a rule of the user's would not cover it any more: the name is a function by now, or programs are
-    made to load something. A changed PATH alone, as in a virtual environment, leaves rules in force."""
-    if policy.functions and ("*" in policy.functions or program(part) in policy.functions):
-        return True
-    return any(map(danger.changes_what_runs, policy.altered))
-
-
-def _own(part: SimpleCommand, shown: str, read: Reading | None, cwd: str, policy: Policy) -> Verdict:
-    if allowed := _allowing_rule(part, policy):
-        return Allow(str(allowed))
-    closed = policy.searched(cwd) if read is not None and read.opens else None
-    if read is not None and closed is None:
-        return Allow("known to only read")
-    if policy.mode == "yolo":
-        return Allow("mode yolo")
-    if policy.mode == "auto-edit" and policy.sandboxed:
-        return Allow("mode auto-edit, in the sandbox")
-    if closed is not None and policy.mode == "plan":
-        return Deny("mode plan", f"`{shown}` may open files that {closed} closes")
-    why = "there is no sandbox here" if policy.mode == "auto-edit" else f"`{shown}` may change things"
-    if closed is not None:
-        why = f"`{part.argv[0]}` may open files that {closed} closes"
-    return Ask(f"mode {policy.mode}", why, grant_for(part))
-
-
-def _redirected(part: SimpleCommand, place: danger.Place) -> str:
-    whys = (
-        danger.protected_target(place.resolve(target), place)
-        for target in part.writes
-        if target not in danger.HARMLESS
-    )
-    return next(filter(None, whys), "")
-
-
-def _texts(part: SimpleCommand) -> tuple[str, ...]:
-    """The forms of a command that deny and ask rules are held against."""
-    written = part.argv
-    bare = (program(part), *written[1:])
-    return tuple(dict.fromkeys(" ".join(words) for words in (written, bare, normalised(part))))
-
-
-def _rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect) -> Rule | None:
-    for rule in policy.rules:
-        if rule.effect == effect and rule.kind == "shell" and any(matches_words(rule, text) for text in texts):
-            return rule
-    return None
-
-
-def _allowing_rule(part: SimpleCommand, policy: Policy) -> Rule | None:
-    """The rule that allows a command. A prefix does not cover options of git that write files or run programs."""
-    text = " ".join(part.argv)
-    for rule in () if part.assigns or _is_redefined(part, policy) else policy.rules:
-        if rule.effect != "allow" or rule.kind != "shell" or not matches_words(rule, text):
+        if not word or (glob and policy.sandboxed):
             continue
-        if "*" not in rule.pattern or program(part) != "git" or git_extras_are_known(part.argv, rule.pattern):
-            return rule
-    return None
-
-
-def _files(part: SimpleCommand, read: Reading | None, cwd: str, policy: Policy) -> Verdict:
-    """The verdict on every file a simple command names. Words of unknown programs are held only against
-    deny and ask rules and protected paths; files of known readers and redirections are judged in full."""
-    verdicts: list[Verdict] = []
-    for target in part.writes:
-        if target not in danger.HARMLESS:
-            verdicts.append(write_verdict(policy.resolve(target, cwd), target, policy))
-    for source in part.reads:
-        verdicts.append(read_verdict(policy.resolve(source, cwd), source, policy))
-    for word in read.files if read else ():
-        verdicts.append(read_verdict(policy.resolve(word.text, cwd), _written(word.text, cwd), policy, word.glob))
-    for word in read.judged if read else part.words[1:]:
-        verdicts += _watched_word(word, cwd, policy, protected=read is None)
-    if read and read.opens and (rule := _opened_by(read, policy)):
-        verdicts.append(Ask(str(rule), f"`{part.argv[0]}` may open files that this rule covers"))
-    return strictest(verdicts)
-
-
-def _written(word: str, cwd: str) -> str:
-    return os.path.join(cwd, os.path.expanduser(word))
-
-
-def _watched_word(word: Word, cwd: str, policy: Policy, protected: bool) -> list[Verdict]:
-    """What deny and ask rules say to all that a program may take for a file in one word."""
-    found: list[Verdict] = []
-    for text in _parts(word.text):
-        path = policy.resolve(text, cwd)
-        if verdict := watched(path, _written(text, cwd), policy, word.glob):
-            found.append(verdict)
-        elif protected and is_protected(path, policy) and not path.endswith("/.git"):
-            found.append(Ask("protected path", f"{text} belongs to git or to the agent itself"))
-    return found
-
-
-def _parts(word: str) -> list[str]:
-    """The word itself, what follows `=`, `@` or `:` in it, and what follows the letters of an option."""
-    parts = [] if word.startswith("-") else [word]
-    if any(mark in word for mark in "=@:"):
-        parts += re.split("[=@:]", word)[1:]
-    if cluster := re.match(rf"-\w{{1,{_TAIL}}}", word):
-        parts += [word[at:] for at in range(2, cluster.end() + 1)]
-    return [part for part in parts if part]
-
-
-def _opened_by(read: Reading, policy: Policy) -> Rule | None:
-    """The first rule about files that a search may open without naming them."""
-    for rule in policy.rules:
-        if rule.kind == "read" and rule.effect != "allow" and (read.opens == "all" or rule.place != "built in"):
-            return rule
+        if isinstance(verdict := watched(path, word, policy, glob), Ask | Deny):
+            return Ask(verdict.rule, f"{reason} against this rule", reach="outside")
     return None

@@ -3,14 +3,12 @@
 from typing import get_args
 
 from ..protocol.actions import Mode
-from .rules import Rule, parse_rule
+from .rules import BUILT_IN_PLACE, Rule, parse_rule
+from .secrets import secret_patterns
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-_SECRETS = (
-    "**/.env", "**/.env.local", "**/.env.production", "**/*.pem", "**/id_rsa", "**/id_ed25519",
-    "**/.netrc", "**/.aws/credentials", "**/.ssh/**", "**/.git-credentials",
-)  # fmt: skip
-
-BUILT_IN: tuple[Rule, ...] = tuple(parse_rule(f"read({path})", "ask", "built in") for path in _SECRETS)
+BUILT_IN: tuple[Rule, ...] = tuple(
+    parse_rule(f"read({path})", "ask", BUILT_IN_PLACE) for path in secret_patterns()
+)
 """Files that usually hold secrets are read only with a person's consent."""

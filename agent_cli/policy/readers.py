@@ -66,9 +66,12 @@ _GREP = Reader(
 _RG_SHORT = r"-[acFHiIlnNoPsSUvwx0pqu.]*"
 _RG = Reader(
     _RG_SHORT + r"([ABCmMjd]\d+|[gtTer].+)?|--(glob|iglob|type|type-not|regexp|replace|color|sort|sortr|engine)"
-    r"=.+|--(context|after-context|before-context|max-count|max-depth|max-columns|threads)=\d+|--(files|hidden|no-ignore"
-    r"|no-ignore-vcs|no-heading|heading|line-number|no-line-number|ignore-case|smart-case|case-sensitive|word-regexp"
-    r"|line-regexp|fixed-strings|files-with-matches|files-without-match|count|count-matches|invert-match|only-matching"
+    r"=.+|--(context|after-context|before-context|max-count|max-depth|max-columns|threads)=\d+|--(files|hidden"
+    r"|no-ignore"
+    r"|no-ignore-vcs|no-heading|heading|line-number|no-line-number|ignore-case|smart-case|case-sensitive"
+    r"|word-regexp"
+    r"|line-regexp|fixed-strings|files-with-matches|files-without-match|count|count-matches|invert-match"
+    r"|only-matching"
     r"|json|stats|quiet|multiline|multiline-dotall|pcre2|text|column|no-filename|with-filename|vimgrep|trim|null"
     r"|type-list|no-messages|no-config|pretty|unrestricted)",
     _RG_SHORT + r"[ABCmMjdgtTer]|--(glob|iglob|type|type-not|regexp|replace|color|sort|sortr|context"
@@ -78,9 +81,11 @@ _RG = Reader(
     opens_all=_RG_SHORT + r"[u.g].*|--hidden|--no-ignore.*|--unrestricted|--i?glob(=.*)?",
 )  # fmt: skip
 _FIND = Reader(
-    r"-(print|print0|ls|empty|not|o|or|a|and|prune|xdev|mount|depth|readable|writable|executable|daystart|true|false"
+    r"-(print|print0|ls|empty|not|o|or|a|and|prune|xdev|mount|depth|readable|writable|executable|daystart|true"
+    r"|false"
     r"|quit|P|nouser|nogroup)",
-    r"-(name|iname|path|ipath|wholename|type|xtype|maxdepth|mindepth|size|mtime|mmin|atime|amin|ctime|cmin|newermt"
+    r"-(name|iname|path|ipath|wholename|type|xtype|maxdepth|mindepth|size|mtime|mmin|atime|amin|ctime|cmin"
+    r"|newermt|newer|anewer|cnewer"
     r"|perm|user|group|regex|iregex|regextype|links|inum|printf)",
     globs="suffix", ends=False,
 )  # fmt: skip
@@ -129,13 +134,15 @@ READERS: dict[str, Reader] = {
     "realpath": Reader("-[emsqz]+"),
     "readlink": Reader("-[efmnqsvz]+"),
     "du": Reader(
-        r"-[abchkmsSx0]+|-d\d+|--max-depth=\d+|--(apparent-size|si|human-readable|summarize|total|all)|--exclude=.*",
+        r"-[abchkmsSx0]+|-d\d+|--max-depth=\d+|--(apparent-size|si|human-readable|summarize|total|all)"
+        r"|--exclude=.*",
         "-d|--max-depth",
     ),
     "df": Reader("-[ahHiklPT]+|--(total|si|human-readable|print-type|local|inodes)|--output(=[a-z,]+)?"),
     "sort": Reader(
         r"-[bcCdfghimMnRrsuVz]*(k[0-9][0-9.,bdfgiMhnRrV]*|t.)?|--(key|field-separator|sort)=.+|--(unique|reverse"
-        r"|numeric-sort|human-numeric-sort|version-sort|general-numeric-sort|ignore-case|check|stable|zero-terminated)",
+        r"|numeric-sort|human-numeric-sort|version-sort|general-numeric-sort|ignore-case|check|stable"
+        r"|zero-terminated)",
         "-[bcCdfghimMnRrsuVz]*[kt]",
         globs="none",
     ),
@@ -143,13 +150,27 @@ READERS: dict[str, Reader] = {
         r"-[cdDiuz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)", "-[fsw]", most=1, globs="none"
     ),
     "diff": Reader(
-        r"-[abBdeEinpqstTuwy]+|-[UCW]\d+|--(unified|context|width)=\d+|--(unified|context|brief|side-by-side|minimal"
+        r"-[abBdeEinpqstTuwy]+|-[UCW]\d+|--(unified|context|width)=\d+|--(unified|context|brief|side-by-side"
+        r"|minimal"
         r"|colou?r|ignore-case|ignore-all-space|ignore-space-change|ignore-blank-lines|strip-trailing-cr|text"
         r"|report-identical-files|suppress-common-lines|no-dereference)|--colou?r=\w+",
         "-[UCW]", globs="named", opens="visible",
     ),
     "sed": Reader("-n|-[Es]", operand=_ANY, pattern=r"(\d+|\$)(,(\d+|\$))?p", globs="named"),
     "tree": Reader(r"-[adfpshDCiNntrvF]+|-[LIP].+|--(dirsfirst|noreport|du|gitignore)", "-[LIP]", globs="named"),
+    **dict.fromkeys(["nproc", "uptime", "arch", "groups", "tty"], Reader(most=0, paths=False)),
+    "type": Reader("-[aptP]+", operand=r"[\w.+-]+", paths=False),
+    "test": Reader("-[defhLrswxzn]|-nt|-ot|-ef", globs="named"),
+    **dict.fromkeys(["sha512sum", "sha224sum", "sha384sum", "b2sum", "cksum"], _SUMS),
+    "expand": Reader(r"-t\d+|-i", "-t"),
+    "xxd": Reader(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none"),
+    "jq": Reader(
+        "-[rcSeMCjas]+|--(raw-output|compact-output|sort-keys|exit-status|slurp|null-input|tab|monochrome-output)",
+        pattern=r"(?!.*(env|input|include|import|debug|stderr|modulemeta|halt|\$))[\w.\[\]\"|,:{}() ?=<>!+*'-]*",
+        globs="named",
+    ),
+    "awk": Reader("-F.+", "-F", pattern=r"(NR *[<>=]=? *\d+ *|/[\w .-]*/ *)?\{ *print [$\w, \":-]*\}",
+    globs="named"),
     **dict.fromkeys(["grep", "egrep", "fgrep"], _GREP),
     "rg": _RG,
     "find": _FIND,
@@ -167,13 +188,19 @@ _WHOLE: dict[str, str] = {
 
 _LOG = (
     r"-\d+|-n\d+|-[pusiwbzq]+|-U\d+|-[SGL].+|-M\d*%?|--(no-)?(oneline|patch|decorate|color|merges|renames|graph"
-    r"|abbrev-commit|color-moved|prefix|notes)|--no-(ext-diff|textconv)|--(stat|decorate|color|word-diff|date|abbrev"
-    r"|diff-filter|since|after|before|until|author|committer|grep|skip|max-count|unified|color-moved|relative|find-renames"
-    r"|min-parents|diff-algorithm|ignore-submodules)=.+|--(format|pretty)=(?!.*%G)[\s\S]*|--(stat|shortstat|numstat"
-    r"|dirstat|name-only|name-status|summary|all|cached|staged|word-diff|first-parent|reverse|follow|full-index|raw|minimal"
+    r"|abbrev-commit|color-moved|prefix|notes)|--no-(ext-diff|textconv)|--(stat|decorate|color|word-diff|date"
+    r"|abbrev"
+    r"|diff-filter|since|after|before|until|author|committer|grep|skip|max-count|unified|color-moved|relative"
+    r"|find-renames"
+    r"|min-parents|diff-algorithm|ignore-submodules)=.+|--(format|pretty)=(?!.*%G)[\s\S]*|--(stat|shortstat"
+    r"|numstat"
+    r"|dirstat|name-only|name-status|summary|all|cached|staged|word-diff|first-parent|reverse|follow|full-index"
+    r"|raw|minimal"
     r"|patience|histogram|check|exit-code|quiet|merge-base|relative|tags|branches|remotes|topo-order|date-order"
-    r"|left-right|cherry-pick|find-renames|root|ignore-all-space|ignore-space-change|ignore-blank-lines|ancestry-path"
-    r"|cc|function-context|pickaxe-all|regexp-ignore-case|extended-regexp|fixed-strings|source|parents|children|boundary"
+    r"|left-right|cherry-pick|find-renames|root|ignore-all-space|ignore-space-change|ignore-blank-lines"
+    r"|ancestry-path"
+    r"|cc|function-context|pickaxe-all|regexp-ignore-case|extended-regexp|fixed-strings|source|parents|children"
+    r"|boundary"
     r"|count|simplify-by-decoration|full-history|cherry|cherry-mark|left-only|right-only|submodule|pretty)"
 )
 _LIST = (
@@ -192,11 +219,13 @@ GIT_READERS: dict[str, Reader] = {
         r"|untracked-files)|--(porcelain|ignored|untracked-files|ignore-submodules)=\w+", opens="",
     ),
     "rev-parse": _git(
-        r"-q|--(abbrev-ref|short|show-toplevel|verify|git-dir|git-common-dir|is-inside-work-tree|show-prefix|show-cdup"
+        r"-q|--(abbrev-ref|short|show-toplevel|verify|git-dir|git-common-dir|is-inside-work-tree|show-prefix"
+        r"|show-cdup"
         r"|quiet|symbolic-full-name|all|branches|tags|is-bare-repository|absolute-git-dir)|--short=\d+", opens="",
     ),
     "ls-files": _git(
-        r"-[cdmosuktvz]+|--(others|cached|modified|deleted|exclude-standard|stage|full-name|error-unmatch|directory"
+        r"-[cdmosuktvz]+|--(others|cached|modified|deleted|exclude-standard|stage|full-name|error-unmatch"
+        r"|directory"
         r"|ignored|unmerged)", opens="",
     ),
     "blame": _git(r"-L.+|-[wsfletnp]+|-[MC]\d*|--porcelain|--date=\w+|--show-email", "-L"),
@@ -204,6 +233,11 @@ GIT_READERS: dict[str, Reader] = {
     "shortlog": _git(r"-[sne]+|--(summary|numbered|email|all|no-merges)|--(since|until|group)=\S+", opens=""),
     "cat-file": _git("-[tpse]", most=1),
     "ls-tree": _git("-[rdtlz]+|--(name-only|name-status|full-tree|full-name|long)", opens=""),
+    "name-rev": _git("--(tags|all|name-only|always)|--refs=.+", opens=""),
+    "check-ignore": _git("-[vnq]+|--(no-index|verbose|quiet)", opens=""),
+    "for-each-ref": _git(r"--(sort|format|count|points-at|contains|merged|no-merged)(=(?!.*%G).*)?", opens=""),
+    "count-objects": _git("-[vH]+", most=0, opens=""),
+    "stash show": _git("-p|--(stat|patch|name-only|name-status)", most=1),
     "merge-base": _git("-a|--(all|is-ancestor|fork-point|octopus)", opens=""),
     "branch": _git(_LIST, most=0, opens=""),
     "tag": _git(r"-l|--list|-n\d*|--sort=.+", most=0, opens=""),

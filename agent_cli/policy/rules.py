@@ -1,20 +1,21 @@
 """Permission rules: `shell(git diff *)`, `read(**/.env*)`, `write(src/**)`, `fetch(host)`,
-`mcp(server/tool)`, or a bare name for all of a kind. A rule knows where it was written."""
+`mcp(server/tool)`, `outside(docker ps)` for commands that run without the sandbox, or a bare name for all of a
+kind. A rule knows where it was written."""
 
 import os
 import re
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
-from .globs import globs_meet
-
-Kind = Literal["shell", "read", "write", "fetch", "mcp"]
+Kind = Literal["shell", "outside", "read", "write", "fetch", "mcp"]
 Effect = Literal["allow", "ask", "deny"]
 
+BUILT_IN_PLACE = "built in"
+"""Where the rules are from that nobody has written."""
 _NAMES: dict[str, Kind] = {
-    "shell": "shell", "read": "read", "write": "write", "fetch": "fetch", "mcp": "mcp",
+    "shell": "shell", "outside": "outside", "read": "read", "write": "write", "fetch": "fetch", "mcp": "mcp",
     "read_file": "read", "grep": "read", "glob": "read", "list_dir": "read",
     "write_file": "write", "edit_file": "write", "edit": "write",
 }  # fmt: skip
@@ -49,8 +50,9 @@ def parse_rule(text: str, effect: Effect, place: str) -> Rule:
     match = _FORM.fullmatch(text)
     name = match.group(1) if match else ""
     if match is None or name not in _NAMES:
-        known = ", ".join(("shell", "read", "write", "fetch", "mcp"))
-        raise RuleError(f"{text!r} is not a rule; write NAME or NAME(PATTERN) with NAME one of {known}")
+        known = ", ".join(get_args(Kind))
+        form = f"{text!r} is not a rule; write NAME or NAME(PATTERN) with NAME one of {known}"
+        raise RuleError(form + _nearest(text if match is None else name))
     kind = _NAMES[name]
     pattern = (match.group(2) or "").strip()
     if kind in ("read", "write"):
@@ -58,6 +60,27 @@ def parse_rule(text: str, effect: Effect, place: str) -> Rule:
             raise RuleError(f"{text!r} is not a rule: a path may hold `*`, `**` and `?`, but not `{odd.group()}`")
         pattern = pattern.rstrip("/") or pattern[:1]
     return Rule(effect, kind, "" if pattern in ("*", "**") else pattern, text.strip(), place)
+
+
+_FOREIGN: dict[str, Kind] = {
+    "bash": "shell", "run": "shell", "exec": "shell", "command": "shell", "cmd": "shell", "execute": "shell",
+    "webfetch": "fetch", "web": "fetch", "url": "fetch", "network": "fetch", "unsandboxed": "outside",
+    "view": "read", "cat": "read", "create": "write", "multiedit": "write", "notebookedit": "write",
+}  # fmt: skip
+"""What other programs call these kinds."""
+
+
+def _nearest(name: str) -> str:
+    """A hint: the kind that was probably meant."""
+    from difflib import get_close_matches
+
+    word = re.match(r"\s*([A-Za-z_]*)", name)
+    written = word.group(1).lower() if word else ""
+    near = get_close_matches(written, [*get_args(Kind), *_FOREIGN], n=1, cutoff=0.6)
+    if not near:
+        return ""
+    kind = _FOREIGN.get(near[0], near[0])
+    return f"; did you mean `{kind}(...)`?" if written != kind else ""
 
 
 @lru_cache(maxsize=1024)
@@ -107,8 +130,22 @@ def matches_path(rule: Rule, path: str, root: str) -> bool:
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:
     """Whether a shell's glob, made absolute, may stand for a path that a rule covers. The built-in patterns
     name files, so nothing lies below them unless they end in `/**`."""
-    below = rule.place != "built in" or rule.pattern.endswith("/**")
+    from .globs import globs_meet  # only for lines with globs
+
+    is_built_in = rule.place == BUILT_IN_PLACE
+    if is_built_in and _is_far(glob.rsplit("/", 1)[-1], rule.pattern.rsplit("/", 1)[-1]):
+        return False
+    below = not is_built_in or rule.pattern.endswith("/**")
     return not rule.pattern or ".." in glob.split("/") or globs_meet(glob, _absolute(rule, root), below)
+
+
+def _is_far(glob: str, pattern: str) -> bool:
+    """Whether a glob only meets the name of a pattern because both leave nearly everything open: `*.py` and
+    `id_rsa*`, which some `id_rsa.py` would fit."""
+    if "*" not in pattern[1:] or pattern == "**":
+        return False
+    begins, wanted = re.split(r"[*?[]", glob)[0].lower(), pattern.split("*")[0].lower()
+    return not (begins and wanted and (wanted.startswith(begins) or begins.startswith(wanted)))
 
 
 @lru_cache(maxsize=1024)

@@ -12,6 +12,8 @@ from .shell_syntax import SimpleCommand, Unsure, Word
 
 MAX_LAYERS = 8
 
+TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
+"""Wrappers that are as harmless as what they run."""
 SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
 _ASSIGNMENT = r"[A-Za-z_]\w*=.*"
 
@@ -59,13 +61,26 @@ WRAPPERS: dict[str, Wrapper] = {
     "exec": Wrapper("-[cl]+", "-a"),
     "busybox": Wrapper(),
     "watch": Wrapper(r"-[bcdegptx]+|-n[\d.]+", "-n", script=True),
+    **dict.fromkeys(["strace", "ltrace"], Wrapper(r"-[fFqvtTyiCcrx]+|-[eos].+|--[\w-]+=.*", "-[eosPpu]")),
+    "unshare": Wrapper(r"-[a-zA-Z]+|--[\w-]+(=.*)?", "-[SGRw]|--(root|wd|setuid|setgid)"),
+    "nsenter": Wrapper(r"-[a-zA-Z]+\d*|--[\w-]+(=.*)?", "-[tSG]|--target"),
+    "taskset": Wrapper("-[ac]+|--all-tasks|--cpu-list", operands=1),
+    "chrt": Wrapper("-[abfiomrv]+|--[a-z-]+", "-[TPD]", 1),
+    "setarch": Wrapper(r"-[a-zA-Z0-9]+|--[\w-]+", operands=1),
+    **dict.fromkeys(
+        "proot fakeroot xvfb-run unbuffer caffeinate toybox chronic torsocks proxychains proxychains4 eatmydata"
+        " linux64"
+        " linux32 dbus-run-session systemd-inhibit faketime prlimit numactl firejail rlwrap dotenv direnv".split(),
+        Wrapper(r"-.*"),
+    ),
     "flock": Wrapper(r"-[nxsueoF]+|-w\d+", "-[wE]", 1),
 }  # fmt: skip
 
 _SHELL_FLAGS = r"[-+][abcefhiklmnprstuvxBCEHPT]+|--(norc|noprofile|posix|login|noediting)"
 _SHELL_VALUED = r"[-+][abcefhiklmnprstuvxBCEHPT]*[oO]"
 _GIT_FLAGS = (
-    r"-[pP]|--(no-pager|paginate|bare|no-replace-objects|no-optional-locks|no-advice|no-lazy-fetch|literal-pathspecs"
+    r"-[pP]|--(no-pager|paginate|bare|no-replace-objects|no-optional-locks|no-advice|no-lazy-fetch"
+    r"|literal-pathspecs"
     r"|glob-pathspecs|noglob-pathspecs|icase-pathspecs)|--(git-dir|work-tree|namespace|exec-path|config-env)=.*"
 )
 _GIT_VALUED = r"-[Cc]|--(git-dir|work-tree|namespace|config-env|super-prefix)"
@@ -141,6 +156,10 @@ def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
         return [], [_joined(words[1:] if words[:1] == [Word("--")] else words)]
     if name == "find":
         return _find_commands(words), []
+    if name == "parallel":
+        return _parallel(words), []
+    if name == "script":
+        return [], _recorded(words)
     normalised(command)
     wrapper = WRAPPERS.get(name)
     if wrapper is None or (words and re.fullmatch(wrapper.queries, words[0].text)):
@@ -202,6 +221,25 @@ def _find_commands(words: list[Word]) -> list[SimpleCommand]:
                 raise Unsure("what `find` runs is not certain")
             found.append(SimpleCommand(tuple(words[at + 1 : end]), fed=True))
     return found
+
+
+def _parallel(words: list[Word]) -> list[SimpleCommand]:
+    """What `parallel` runs once for each of its arguments; a single word may hold all of it."""
+    ends = next((at for at, word in enumerate(words) if word.text.startswith(":::")), len(words))
+    rest = _past_options("parallel", words[:ends], r"-[kqtvXmN0u]+|-[jnN]\d+%?|--[\w-]+(=.*)?", "-[jnNaIP]")
+    if rest and " " in rest[0].text:
+        rest = [*(Word(text) for text in rest[0].text.split()), *rest[1:]]
+    return [SimpleCommand(tuple(rest), fed=True)] if rest else []
+
+
+def _recorded(words: list[Word]) -> list[str]:
+    """The line that `script` records."""
+    for at, word in enumerate(words):
+        if re.fullmatch(r"-[a-zA-Z]*c|--command", word.text):
+            return [_joined(words[at + 1 : at + 2])]
+        if word.text.startswith("--command="):
+            return [word.text.removeprefix("--command=")]
+    return []
 
 
 def _joined(words: list[Word]) -> str:

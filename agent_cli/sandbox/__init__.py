@@ -1,1 +1,1 @@
-"""The only room that starts processes."""
+"""The only room that starts processes, and the one that confines them."""

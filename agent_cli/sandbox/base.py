@@ -31,6 +31,8 @@ class Strength(msgspec.Struct, frozen=True):
     hides_inside: bool = False
     """`hidden` and `read_only` hold below `writable` too."""
     cuts_network: bool = False
+    shares_network: bool = False
+    """Commands without the network share one that leads nowhere, in which we can listen for them."""
 
     @property
     def is_there(self) -> bool:

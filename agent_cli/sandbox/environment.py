@@ -1,7 +1,8 @@
 """What a child process sees of our environment: everything but the keys to model providers, and never a
 program that would wait for a person."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
 CALL_TAG = "AGENT_CALL"
 """Names the call a process belongs to, so that it is found again after it has left its session."""
@@ -42,6 +43,53 @@ _SECRETS = frozenset(
     }
 )
 _SECRET_ENDINGS = ("_API_KEY", "_API_KEYS", "_APIKEY")
+
+
+_CACHES = {
+    "BUN_INSTALL_CACHE_DIR": "bun",
+    "DENO_DIR": "deno",
+    "GOCACHE": "go-build",
+    "PIP_CACHE_DIR": "pip",
+    "UV_CACHE_DIR": "uv",
+    "XDG_CACHE_HOME": "xdg",
+    "YARN_CACHE_FOLDER": "yarn",
+    "npm_config_cache": "npm",
+}
+"""By the variables that name them."""
+_DOWNLOADS = {"CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}
+"""Where these keep what they have downloaded: offline the user's own is read, else it must be written."""
+_OFFLINE = {
+    "CARGO_NET_OFFLINE": "true",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_RETRIES": "0",
+    "npm_config_fetch_retries": "0",
+    "npm_config_update_notifier": "false",
+}
+"""What would be tried for minutes fails at once."""
+OF_CONFINEMENT = frozenset({"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE})
+"""Variables that a confined command may have only because it is."""
+
+
+def confined_env(
+    env: Mapping[str, str], *, offline: bool, cache: str | Path | None, passed: Collection[str] = ()
+) -> dict[str, str]:
+    """The environment for a confined command: `env` without secrets and without what leads to other programs of
+    the user, but for the names `passed`; caches go to the folder `cache`, which should be writable (None: they
+    stay where they are).
+
+    A setting of git keeps its place and loses its value, as git counts them.
+    """
+    from .secret_names import is_secret, leads_out
+
+    kept = {}
+    for name, value in env.items():
+        if name in passed or not (is_secret(name, value) or leads_out(name)):
+            kept[name] = value
+        elif name.startswith("GIT_CONFIG_VALUE_"):
+            kept[name] = ""
+    moved = _CACHES if offline else {**_CACHES, **_DOWNLOADS}
+    caches = {name: f"{cache}/{folder}" for name, folder in moved.items()} if cache else {}
+    return {**kept, **caches, **(_OFFLINE if offline else {})}
 
 
 def is_provider_secret(name: str) -> bool:

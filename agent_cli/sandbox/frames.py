@@ -4,7 +4,8 @@ beside them.
 Both ends are the same interpreter, so `marshal` will do; it is loaded already, unlike `json` and `struct`.
 From the agent to the supervisor of a command:
 
-    ("start", argv, env, cwd)     with the descriptors for stdin, stdout and stderr
+    ("start", argv, env, cwd, wrap)  with the descriptors for stdin, stdout and stderr,
+                                     and of namespaces that the command is to enter
     ("stop",)
     ("keep",)                     with the reading end of its output, if that is open, and a log
 
@@ -16,7 +17,8 @@ and back:
     ("ended", exit code, alone)   of the main process; whether no child is left behind
     ("empty",)                    the last child left behind has ended; not sent after "ended" with `alone`
 
-After "failed", "empty" and "ended" with `alone` the supervisor waits for the next "start".
+`wrap` says how the command is confined: None, or "bubblewrap" or "landlock" and what the function for that in
+`spawn` takes first. ("listening", port) asks for a socket instead of a command; it comes over the "stdin". After "failed", "empty" and "ended" with `alone` the supervisor waits for the next "start".
 """
 
 import marshal
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 _LENGTH = 4
 _FD = 4
-_MOST_FDS = 4
+_MOST_FDS = 6
 
 
 def pack(*message: "Any") -> bytes:

@@ -9,20 +9,28 @@ whole tree when it is told to and when this process is gone, in whatever way.
 import asyncio
 import errno
 import os
+import socket
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .base import Confinement, Strength
 from .environment import CALL_TAG, child_env
-from .frames import pack
+from .frames import Inbox, pack
 from .pipes import Collected, EnoughError, Pipe
 from .reaper_link import ReaperLink
 from .running import NotStarted, to_the_end
 from .running import ProcessError as ProcessError
 from .running import Running as Running
+
+if TYPE_CHECKING:
+    from .confining import Means, Order
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 _START_S = 10.0
@@ -70,6 +78,12 @@ class ProcessRunner:
         self._count = 0
         self._live: set[Running] = set()
         self._reaper = ReaperLink()
+        self.means: Means | None = None
+        """How commands are confined here; None until it was measured, and where they cannot be."""
+        self.strength = Strength("none", why="what can be had here was not measured yet")
+        """How well; `probe.measure` sets both."""
+        self.network: tuple[int, ...] = ()
+        """Of the network that confined commands share, where they can; belongs to this runner."""
 
     @property
     def reaper_pid(self) -> int | None:
@@ -84,20 +98,25 @@ class ProcessRunner:
         env: Mapping[str, str],
         on_output: Callable[[bytes], None],
         takes_input: bool = False,
+        confinement: Confinement | None = None,
+        means: "Means | None" = None,
     ) -> Running:
         """Start a program; both its streams go to `on_output`, in order.
 
-        It has no terminal, and nothing to read unless it `takes_input`.
+        It has no terminal, and nothing to read unless it `takes_input`. With a `confinement` it reaches no
+        more than that says, by the means that were measured (`means`: by these, for measuring).
 
         Raises:
-            ProcessError: not found, not executable, no such folder, arguments too long.
+            ProcessError: not found, not executable, no such folder, arguments too long; or it shall be
+                confined and cannot be: it does not run then.
         """
+        order = None if confinement is None else partial(self._confined, argv, cwd, confinement, means)
         if not takes_input:
-            return await self._launch(argv, cwd, env, None, (on_output,))
+            return await self._launch(argv, cwd, env, None, (on_output,), order=order)
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         try:
-            return await self._launch(argv, cwd, env, reading, (on_output,), writing)
+            return await self._launch(argv, cwd, env, reading, (on_output,), writing, order)
         except BaseException:
             os.close(writing)
             raise
@@ -175,6 +194,34 @@ class ProcessRunner:
             background=in_time and running.background,
         )
 
+    async def listen(self, port: int) -> socket.socket:
+        """A socket that listens on a loopback port (0: any) of the network that confined commands share; whoever
+        connects to it there is accepted here. It belongs to the caller, and holds that network.
+
+        Raises:
+            ProcessError: they share none, or something listens on that port already.
+        """
+        if not self.network:
+            raise ProcessError("commands share no network in which we could listen")
+        from .confining import Order
+
+        argv, network, inbox = (sys.executable,), self.network, Inbox()
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            running = await self._launch(
+                *(argv, Path("/"), {}, theirs.fileno(), (lambda _: None,)),
+                order=lambda env: Order(argv, env, ("listening", port), network),
+            )
+            try:
+                await running.ended_within(_START_S)
+                inbox.receive(ours, 1)
+            except BlockingIOError as error:
+                raise ProcessError("cannot listen in the network of the commands") from error
+            finally:
+                await to_the_end(running.stop())
+        return socket.socket(fileno=inbox.take_fds(1)[0])
+
     async def aclose(self) -> None:
         """Kill everything that is still alive but what was kept, children in the background included, and end
         the reaper. At most 2 s. Other commands can be started afterwards."""
@@ -184,7 +231,14 @@ class ProcessRunner:
         live = tuple(running for running in self._live if not running.kept)
         await asyncio.gather(*(running.stop() for running in live))
         self._live.difference_update(live)
+        self.leave_network()
         await self._reaper.aclose(0.2)
+
+    def leave_network(self) -> None:
+        """From now on each confined command has a network of its own."""
+        for fd in self.network:
+            os.close(fd)
+        self.network = ()
 
     async def _launch(
         self,
@@ -194,20 +248,28 @@ class ProcessRunner:
         stdin: int | None,
         sinks: tuple[Callable[[bytes], None], ...],
         input_fd: int | None = None,
+        order: "Callable[[Mapping[str, str]], Order] | None" = None,
     ) -> Running:
         """Start a program with one pipe for each sink: stdout, stderr; a single one takes both. `input_fd`,
-        the writing end of its stdin, belongs to the `Running` afterwards.
+        the writing end of its stdin, belongs to the `Running` afterwards. `order` says what is really asked for,
+        given the variables.
         """
         self._count += 1
         tag = f"{self._tag}.{self._count};"
-        request = _request(argv, cwd, {**env, CALL_TAG: env.get(CALL_TAG, "") + tag})
+        tagged = {**env, CALL_TAG: env.get(CALL_TAG, "") + tag}
+        entered: tuple[int, ...] = ()
+        if order is None:
+            request = _request(argv, cwd, tagged)
+        else:
+            made = order(tagged)
+            request, entered = _request(made.argv, cwd, made.env, made.wrap), made.entered
         try:
             with ExitStack() as ours, ExitStack() as theirs:
                 pipes = tuple(_piped(sink, ours, theirs) for sink in sinks)
                 if stdin is None:
                     stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
                     theirs.callback(os.close, stdin)
-                fds = (stdin, pipes[0][1], pipes[-1][1])
+                fds = (stdin, pipes[0][1], pipes[-1][1], *entered)
                 running = await self._begin(request, fds, tuple(pipe for pipe, _ in pipes), input_fd, tag)
                 ours.pop_all()
                 return running
@@ -215,6 +277,24 @@ class ProcessRunner:
             raise ProcessError(_why(argv[0], cwd, failure)) from failure
         except OSError as error:
             raise ProcessError(f"cannot run {argv[0]}: {error.strerror or error}") from error
+
+    def _confined(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        confinement: Confinement,
+        means: "Means | None",
+        env: Mapping[str, str],
+    ) -> "Order":
+        means = means or self.means
+        if means is None:
+            raise ProcessError(f"cannot run {argv[0]} confined: {self.strength.why or 'there is no sandbox'}")
+        from .confining import confined
+
+        try:
+            return confined(means, confinement, argv, env, cwd, self.network)
+        except (OSError, ValueError) as error:
+            raise ProcessError(f"cannot run {argv[0]} confined: {error}") from error
 
     async def _begin(
         self, request: bytes, fds: tuple[int, ...], pipes: tuple[Pipe, ...], input_fd: int | None, tag: str
@@ -251,7 +331,9 @@ def _piped(sink: Callable[[bytes], None], ours: ExitStack, theirs: ExitStack) ->
     return pipe, writing
 
 
-def _request(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> bytes:
+def _request(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: "tuple[Any, ...] | None" = None
+) -> bytes:
     """What a supervisor is to start.
 
     Raises:
@@ -260,7 +342,7 @@ def _request(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> bytes:
     try:
         words = [os.fsencode(word) for word in argv]
         pairs = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-        request = pack("start", words, pairs, os.fsencode(os.path.abspath(cwd)))
+        request = pack("start", words, pairs, os.fsencode(os.path.abspath(cwd)), wrap)
     except (ValueError, OSError) as error:
         raise ProcessError(f"cannot run {argv[0]}: {error}") from error
     if len(request) > _LONGEST_REQUEST:

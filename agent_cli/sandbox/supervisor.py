@@ -26,6 +26,7 @@ from .proc import (
     process_table,
     send_signal,
 )
+from .spawn import spawn, spawn_in_bubblewrap, spawn_in_landlock, spawn_listener
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +73,10 @@ class Supervisor:
         self._adopts = adopts
         self._inbox = Inbox()
         self._main = 0
+        self._wrapped = False
+        """The main process only stands before the command, which is in a namespace below it."""
+        self._orphaned = False
+        """It was killed, and the command was not."""
         self._ended = False
         self._alone = True
         """Nothing of the command is left."""
@@ -97,40 +102,49 @@ class Supervisor:
                 elif self._kept and not self._kept.take():
                     self._poll.unregister(fd)
             self._reap()
+            if self._orphaned:
+                self._kill()
             if self._given_up:
                 return
         if self._kept:
             self._kept.finish()
 
-    def _start(self, argv: list[bytes], env: dict[bytes, bytes], cwd: bytes) -> None:
+    def _start(
+        self, argv: list[bytes], env: dict[bytes, bytes], cwd: bytes, wrap: "tuple[Any, ...] | None"
+    ) -> None:
         step = "folder"
         try:
             os.chdir(cwd)
             step = "program"
             program = _find(argv[0], env)
             step = "start"
-            self._main = self._spawn(program, argv, env)
+            self._main = self._spawn(program, argv, env, wrap)
+            self._wrapped = wrap is not None and wrap[0] == "bubblewrap"
         except (OSError, ValueError, MemoryError, NotImplementedError) as error:
             number = getattr(error, "errno", None) or 0
             self._say("failed", step, number, getattr(error, "strerror", None) or str(error))
             return
         finally:
             os.chdir("/")
-            for fd in self._inbox.take_fds(3):
+            for fd in self._inbox.take_fds(len(self._inbox.fds)):
                 os.close(fd)
         self._ended = self._alone = False
         self._say("started", self._main)
 
-    def _spawn(self, program: bytes, argv: list[bytes], env: dict[bytes, bytes]) -> int:
-        return os.posix_spawn(
-            program,
-            argv,
-            env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in enumerate(self._inbox.fds)],
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_signal.valid_signals(),
-        )
+    def _spawn(
+        self, program: bytes, argv: list[bytes], env: dict[bytes, bytes], wrap: "tuple[Any, ...] | None"
+    ) -> int:
+        streams, entered = self._inbox.fds[:3], self._inbox.fds[3:]
+        if wrap is None:
+            return spawn(program, argv, env, streams)
+        if wrap[0] == "bubblewrap":
+            _, bubblewrap, arguments, filter_program, own, has_network = wrap
+            options = (bubblewrap, arguments, filter_program, own)
+            return spawn_in_bubblewrap(*options, argv, env, streams, entered, has_network)
+        if wrap[0] == "listening":
+            return spawn_listener(wrap[1], streams, entered)
+        _, rules, filter_program = wrap
+        return spawn_in_landlock(rules, filter_program, program, argv, env, streams)
 
     def _watch(self, *fds: int) -> None:
         for fd in fds:
@@ -186,6 +200,7 @@ class Supervisor:
             if pid == self._main:
                 self._ended = True
                 code = os.waitstatus_to_exitcode(status)
+                self._orphaned = self._wrapped and code < 0
         self._alone = not left and (self._adopts or not group_alive(self._main))
         if self._ended and not had_ended:
             self._say("ended", code if code >= 0 else 128 - code, self._alone)
@@ -193,9 +208,11 @@ class Supervisor:
             self._say("empty")
 
     def _kill(self) -> None:
-        """TERM, a grace, KILL, until nothing is left or the limit is reached."""
-        members = self._members()
-        if not members and self._main:
+        """TERM, a grace, KILL, until nothing is left or the limit is reached. What stands before a confined
+        command is not asked to end: it does so with the command, whose exit code it has."""
+        self._orphaned = False
+        members = [pid for pid in self._members() if not (self._wrapped and pid == self._main)]
+        if not members and self._main and not self._wrapped:
             send_signal(os.killpg, self._main, _signal.SIGTERM)
         freeze_and_end(members)
         end = time.monotonic() + GRACE_S

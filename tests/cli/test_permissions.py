@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from agent_cli.cli import sandboxing
+from agent_cli.sandbox.base import Strength
 from tests.e2e.world import Done, World
 
 RULES = """\
@@ -201,3 +203,18 @@ def test_damaged_kept_rules_are_an_error_and_not_no_rules(world: World, content:
 def test_explaining_runs_and_writes_nothing(ruled: World, line: str) -> None:
     ruled.run("permissions", "explain", line)
     assert not ruled.state.exists() and list(ruled.work.iterdir()) == []
+
+
+def test_where_a_sandbox_was_measured_it_is_told_how_a_command_would_run(ruled: World) -> None:
+    strength = Strength("bubblewrap", hides_inside=True, cuts_network=True)
+    ruled.state.mkdir(exist_ok=True)
+    sandboxing._keep(ruled.state, strength)
+    for command, told in (
+        ("make", "  runs: in the sandbox"),
+        ("curl https://example.org", "  runs: once approved, in the sandbox, with the network"),
+        ("cat .env", "  runs: once approved, outside the sandbox"),
+    ):
+        done = ruled.run("permissions", "explain", command, "--mode", "auto-edit")
+        assert done.out.splitlines()[1] == told
+    off = ruled.run("permissions", "explain", "make", "--mode", "yolo")
+    assert off.out.splitlines()[1] == "  runs: without a sandbox"

@@ -206,3 +206,78 @@ async def test_no_descriptor_of_ours_is_left_open_in_it(runner: ProcessRunner, t
     running = await start(runner, "ls -l /proc/self/fd | grep -c -- '->'", tmp_path, out)
     assert await running.ended_within(5)
     assert int(out) == 4  # in, out, err and the folder itself
+
+
+async def test_variables_and_arguments_arrive_as_they_are(runner: ProcessRunner, tmp_path: Path) -> None:
+    values = ["", " ", "--bind", "--", "/", "a=b", "line\nline", "ünïcode", "\udcff", "'\"\\$`", "x" * 100_000]
+    env = {**ENV, **{f"V{number}": value for number, value in enumerate(values)}, "BASH_FUNC_x%%": "() { :; }"}
+    out = bytearray()
+    running = await runner.start(
+        ["/usr/bin/env", "-0", *(f"W{number}={value}" for number, value in enumerate(values))],
+        cwd=tmp_path,
+        env=env,
+        on_output=out.extend,
+        confinement=Confinement(writable=(str(tmp_path),)),
+    )
+    assert await running.ended_within(10)
+    found = dict(pair.split(b"=", 1) for pair in bytes(out).split(b"\0") if pair)
+    for number, value in enumerate(values):
+        assert found[b"V%d" % number] == found[b"W%d" % number] == os.fsencode(value)
+    assert found[b"BASH_FUNC_x%%"] == b"() { :; }"
+
+
+async def test_too_many_variables_are_refused_and_nothing_runs(runner: ProcessRunner, tmp_path: Path) -> None:
+    env = {**ENV, **{f"V{number}": "x" for number in range(3000)}}
+    start_it = runner.start(
+        ["/bin/touch", "made"],
+        cwd=tmp_path,
+        env=env,
+        on_output=lambda _: None,
+        confinement=Confinement(writable=(str(tmp_path),)),
+    )
+    if runner.means and runner.means.mechanism == "bubblewrap":
+        with pytest.raises(ProcessError, match="too many variables"):
+            await start_it
+        assert not (tmp_path / "made").exists()
+    else:
+        assert await (await start_it).ended_within(10)
+
+
+async def test_a_workspace_in_a_hidden_folder_is_there_and_its_neighbours_are_not(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    work = tmp_path / "hidden" / "deep" / "work"
+    work.mkdir(parents=True)
+    (tmp_path / "hidden" / "secret").write_text("SECRET", encoding="utf-8")
+    out = bytearray()
+    running = await runner.start(
+        [
+            "/bin/bash",
+            "-c",
+            f"echo x >here && cat here; cat {tmp_path}/hidden/secret; touch {tmp_path}/hidden/new",
+        ],
+        cwd=work,
+        env=ENV,
+        on_output=out.extend,
+        confinement=Confinement(writable=(str(work),), hidden=(str(tmp_path / "hidden"),)),
+    )
+    assert await running.ended_within(10)
+    assert out.startswith(b"x\n") and b"SECRET" not in out
+    assert sorted(os.listdir(tmp_path / "hidden")) == ["deep", "secret"]
+
+
+async def test_without_anything_writable_a_command_reads_and_has_its_own_tmp(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    (tmp_path / "f").write_text("text", encoding="utf-8")
+    (tmp_path / "tmp").mkdir()
+    out = bytearray()
+    running = await runner.start(
+        ["/bin/bash", "-c", 'cat f; echo x >$TMPDIR/y; touch f new 2>/dev/null || echo " kept"'],
+        cwd=tmp_path,
+        env=ENV,
+        on_output=out.extend,
+        confinement=Confinement(writable=(), tmp=str(tmp_path / "tmp")),
+    )
+    assert await running.ended_within(10)
+    assert bytes(out) == b"text kept\n" and (tmp_path / "tmp" / "y").exists() and not (tmp_path / "new").exists()

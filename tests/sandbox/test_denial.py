@@ -1,10 +1,13 @@
 """What is told of a failed command: by real failures, recorded and live."""
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agent_cli.sandbox.base import Confinement
 from agent_cli.sandbox.confining import Means
@@ -82,16 +85,16 @@ NETWORK = [
     ("wget: unable to resolve host address ‘example.org’", "example.org"),
     ("ssh: Could not resolve hostname example.org: Temporary failure in name resolution", "example.org"),
     ("npm error code EAI_AGAIN\nnpm error syscall getaddrinfo\nnpm error errno EAI_AGAIN\nnpm error request to"
-     " https://registry.npmjs.org/left-pad failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
-     "registry.npmjs.org"),
+     " https://registry.example.org/left-pad failed, reason: getaddrinfo EAI_AGAIN registry.example.org",
+     "registry.example.org"),
     ("ERROR: Could not find a version that satisfies the requirement six (from versions: none)\n"
      "ERROR: No matching distribution found for six", "six"),
     ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", ""),
     ("    sock.connect(sa)\nOSError: [Errno 101] Network is unreachable", ""),
     ("    _socket.socket.__init__(self, family, type, proto, fileno)\n"
      "PermissionError: [Errno 1] Operation not permitted", ""),
-    ("go: example.org/x: Get \"https://proxy.golang.org/x\": dial tcp: lookup proxy.golang.org on [::1]:53:"
-     " read: connection refused", "proxy.golang.org"),
+    ("go: example.org/x: Get \"https://proxy.example.org/x\": dial tcp: lookup proxy.example.org on [::1]:53:"
+     " read: connection refused", "proxy.example.org"),
     ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
      "/var/run/docker.sock"),
 ]  # fmt: skip
@@ -208,3 +211,30 @@ async def test_real_failures_are_told_apart(means: trials.Means, tmp_path: Path)
     if means[0] == "landlock":  # the program only says that it could not connect
         expected["git clone -q git://192.0.2.1/x y"] = found["git clone -q git://192.0.2.1/x y"]
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "connect a ",
+        "getaddrinfo EAI_AGAIN ",
+        "lookup x ",
+        "'a' ",
+        "a/b ",
+        "Read-only file system ",
+        ": x",
+        "ptrace ",
+    ],
+)
+def test_output_of_any_kind_is_judged_quickly(piece: str) -> None:
+    begun = time.perf_counter()
+    told(1, piece * 50_000)
+    told(1, (piece * 90 + "\n") * 100)
+    assert time.perf_counter() - begun < 1.0
+
+
+@given(st.text(st.sampled_from("/ab.:'‘\"~-\n \0[]()") | st.characters(), max_size=300), st.integers(0, 255))
+@settings(max_examples=60, deadline=None)
+def test_no_output_makes_it_fail(text: str, code: int) -> None:
+    for said in ("Permission denied", "Read-only file system", "No such file or directory"):
+        told(code, f"{text}: {said}")

@@ -97,6 +97,12 @@ def test_caches_go_where_they_can_be_written(tmp_path: Path) -> None:
     assert confined({"PIP_CACHE_DIR": "/x"}) == {"PIP_CACHE_DIR": "/x"}
 
 
+def test_what_was_downloaded_is_read_offline_and_kept_apart_otherwise(tmp_path: Path) -> None:
+    env = {"CARGO_HOME": "/home/u/.cargo"}
+    assert confined(env, cache=tmp_path, offline=True)["CARGO_HOME"] == "/home/u/.cargo"
+    assert confined(env, cache=tmp_path)["CARGO_HOME"] == f"{tmp_path}/cargo"
+
+
 def test_offline_nothing_is_tried_again() -> None:
     env = confined({}, offline=True)
     assert env["npm_config_fetch_retries"] == "0" and env["PIP_RETRIES"] == "0"

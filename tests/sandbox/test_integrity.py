@@ -69,6 +69,15 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
         lambda w: ((w / ".git/config").unlink(), (w / ".git/config").symlink_to("/dev/null")),
         {".git/config"},
     ),
+    "hooks by a link to elsewhere": (
+        lambda w: (
+            write(w / "sub/pre-commit"),
+            (w / ".git/hooks").rename(w / "sub/old"),
+            (w / ".git/hooks").symlink_to("../sub"),
+        ),
+        {".git/hooks", ".git/hooks/pre-push"},
+    ),
+    "no hooks at all": (lambda w: shutil.rmtree(w / ".git/hooks"), {".git/hooks", ".git/hooks/pre-push"}),
     "another repository in its place": (swap, {".git", ".git/config"}),
     "a link in its place": (
         lambda w: ((w / ".git").rename(w / "old"), (w / ".git").symlink_to("old")),
@@ -146,6 +155,31 @@ def test_a_repository_made_with_a_program_in_its_settings_is_set_aside(tmp_path:
     assert guarded.changed() == (".git/config",)
     assert guarded.put_back() == (".git/config",)
     assert not (tmp_path / ".git").exists() and (tmp_path / ".git.untrusted" / "config").exists()
+
+
+def test_submodules_and_working_trees_are_watched_and_new_ones_may_come(work: Path, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "other")
+    git(tmp_path / "other", "commit", "-q", "--allow-empty", "-m", "one")
+    guarded = taken(str(work))
+    git(work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "other"), "module")
+    git(work, "worktree", "add", "-q", str(tmp_path / "tree"))
+    changed = set(guarded.changed())
+    assert changed <= {"module/.git", ".git/config"}
+    guarded = taken(str(work))
+    name = next((work / ".git/worktrees").iterdir()).name
+    write(work / f".git/worktrees/{name}/commondir", "/evil")
+    with (work / ".git/modules/module/config").open("a", encoding="utf-8") as file:
+        file.write("[core]\nfsmonitor = evil\n")
+    write(work / ".git/modules/module/hooks/post-checkout")
+    write(work / ".git/modules/new/config", "[core]\nfsmonitor = evil\n")
+    expected = (
+        ".git/modules/module/config",
+        ".git/modules/module/hooks/post-checkout",
+        ".git/modules/new/config",
+        f".git/worktrees/{name}/commondir",
+    )
+    assert guarded.changed() == expected and guarded.put_back() == expected and guarded.changed() == ()
+    assert git(work, "status", "--porcelain").strip() and git(tmp_path / "tree", "log", "--format=%s") == "one\n"
 
 
 def test_a_pointer_to_a_repository_elsewhere_is_put_back(work: Path, tmp_path: Path) -> None:

@@ -1,0 +1,154 @@
+"""What an action could do at worst, in one line for a person who is about to allow it. Where several things are
+true of a command line the gravest is said."""
+
+import os
+import re
+from urllib.parse import urlsplit
+
+from ..protocol.actions import (
+    Action,
+    CallExternal,
+    Fetch,
+    ReadPath,
+    RunCommand,
+    SendInput,
+    StopCommand,
+    WritePath,
+)
+from .code import INTERPRETERS
+from .readers import reading
+from .secrets import is_secret
+from .shell_syntax import SimpleCommand, Unsure, parse
+from .unwrap import SHELLS, layers, program
+
+_CODE = "runs code of this project"
+_PACKAGES = "installs packages and runs their scripts"
+_SENDS = "sends data to the network, or brings foreign data in"
+
+_BY_PROGRAM: tuple[tuple[str, str, str], ...] = (
+    (r"sudo|doas|su|pkexec|runuser", r"", "acts as another user, with no bounds but that user's"),
+    (r"dd|mkfs\S*|fdisk|parted|wipefs|shred|sgdisk", r"", "overwrites whole disks or files; nothing brings that"
+    " back"),
+    (r"shutdown|reboot|halt|poweroff|mount|umount|insmod|modprobe|iptables|nft", r"", "changes this machine"),
+    (r"crontab|at|systemctl|launchctl|service", r"", "changes what this machine runs by itself"),
+    (r"terraform|tofu|pulumi|kubectl|helm|aws|gcloud|az", r"", "changes machines or services elsewhere; undo"
+    " cannot reach them"),
+    (r"npm|pnpm|yarn|cargo|twine|gem|poetry|uv", r"(un)?publish|upload|yank", "publishes; what is out cannot be"
+    " taken back"),
+    (r"git", r"push .*(-f\b|--force|--delete|--mirror| :| \+)", "rewrites or deletes what others see of the"
+    " repository"),
+    (r"git", r"push", "publishes commits"),
+    (r"git", r"reset --hard|clean|checkout (--|\.|-f)|restore|stash (drop|clear)|branch -D|reflog|filter\S*",
+     "discards work that is not committed, or history"),
+    (r"git", r"config", "changes settings that make git run programs"),
+    (r"git", r"clone|fetch|pull|submodule|ls-remote", "brings in code from elsewhere"),
+    (r"git", r"commit|merge|rebase|cherry-pick|revert|am", "changes the repository and runs its hooks"),
+    (r"git", r"", "changes the repository"),
+    (r"docker|podman|nerdctl|docker-compose", r"", "reaches the whole machine through the container service"),
+    (r"psql|mysql|mariadb|mongosh|redis-cli|sqlite3|dropdb", r"", "changes or deletes data that undo does not"
+    " keep"),
+    (r"npm|pnpm|yarn|bun", r"(i|install|ci|add|update|up|upgrade|dlx|create|init)\b", _PACKAGES),
+    (r"yarn", r"$", _PACKAGES),
+    (r"pip[\d.]*|pipx|conda|mamba|gem|bundle|composer|apt|apt-get|yum|dnf|brew|apk|pacman|uv|poetry|pdm",
+     r"(-\S+ )*(install|add|sync|update|upgrade|require|lock|pip (install|sync))\b", _PACKAGES),
+    (r"npx|uvx|bunx", r"", "runs a program of a package, which may be fetched first"),
+    (r"cargo|go", r"(install|get|add|update|mod)\b", "brings in packages, which run when they are built"),
+    (r"curl|wget|aria2c|http|xh|nc|ncat|socat|scp|sftp|rsync|ftp|gh|glab", r"", _SENDS),
+    (r"ssh|mosh", r"", "runs commands on another machine"),
+    (r"kill|pkill|killall", r"", "ends running programs; what they had not saved is lost"),
+    (r"chmod|chown|chgrp", r"", "changes who may read, write or run files"),
+    (r"make|gmake|cmake|ninja|bazel|gradle|gradlew|mvn|mvnw|ant|sbt|tox|nox|pytest|jest|vitest|mocha|rake|just"
+    r"|task|meson|ctest",
+     r"", _CODE),
+    (r"npm|pnpm|yarn|bun|cargo|go|dotnet|swift|mix|stack|deno|uv|poetry", r"", _CODE),
+)  # fmt: skip
+"""Program, then what its arguments begin with, then what that means; the first line that fits counts."""
+
+_GRAVITY = (
+    "acts as",
+    "overwrites",
+    "changes this machine",
+    "deletes",
+    "publishes",
+    "rewrites",
+    "discards",
+    "reaches",
+    "sends",
+)
+
+
+def risk(action: Action) -> str:
+    """One line, without a full stop: what the action could do at worst."""
+    match action:
+        case ReadPath(path=path, shown=shown):
+            secret = ", and it usually holds secrets" if is_secret(path) else ""
+            return f"shows {shown} to the model's provider{secret}"
+        case WritePath(shown=shown):
+            return f"changes {shown}; undo brings it back as long as it lies in the workspace"
+        case RunCommand(command=command, cwd=cwd):
+            return _of_line(command, cwd)
+        case SendInput(command=command):
+            return f"does whatever `{command}` does with this input"
+        case StopCommand(command=command):
+            return f"ends `{command}`; what it had not saved is lost"
+        case Fetch(url=url, host=host):
+            query = "; the address itself carries data there" if urlsplit(url).query else ""
+            return f"tells {host} that you ask, and brings its text to the model{query}"
+        case CallExternal(server=server, tool=tool):
+            return f"does whatever {server} does for `{tool}`, with the data of the call"
+
+
+def _of_line(line: str, cwd: str) -> str:
+    try:
+        commands = [command for part in parse(line) for command in layers(part).commands]
+        scripts = [script for part in parse(line) for script in layers(part).scripts]
+    except Unsure as doubt:
+        return f"cannot be told in advance ({doubt}): anything that this user may do"
+    found = [_of_command(command, cwd) for command in commands] + [_of_line(script, cwd) for script in scripts]
+    said = [each for each in dict.fromkeys(found) if each]
+    if not said:
+        return "only reads"
+    said.sort(key=lambda text: next((at for at, begin in enumerate(_GRAVITY) if text.startswith(begin)), 99))
+    return "; also ".join(said[:2])
+
+
+def _of_command(command: SimpleCommand, cwd: str) -> str:
+    written = [path for path in command.writes if not path.startswith("/dev/")]
+    if reading(command) is not None:
+        return f"overwrites or extends {_listed(written)}" if written else ""
+    name = program(command)
+    if not name:
+        return "sets variables"
+    words = [word for word in command.argv[1:] if not word.startswith("-")]
+    if name in ("rm", "rmdir", "unlink", "shred") or (name == "find" and "-delete" in command.argv):
+        return _deletes(words, cwd)
+    if name in ("mv", "cp", "install", "ln", "tee", "touch", "mkdir", "truncate", "patch", "sed"):
+        return f"changes {_listed(words[-1:] if name in ('mv', 'cp', 'install', 'ln') else words)}"
+    for programs, begins, meaning in _BY_PROGRAM:
+        if re.fullmatch(programs, name) and re.match(begins, " ".join(command.argv[1:]).strip()):
+            return f"{meaning}: {' '.join(command.argv)[:60]}" if meaning == _CODE else meaning
+    if name in SHELLS and layers(command).scripts:
+        return ""
+    if INTERPRETERS.fullmatch(name) or name in SHELLS or name in ("source", ".", "eval") or "/" in command.argv[0]:
+        is_text = any(re.match(r"-\w*[ce]|--eval", word) for word in command.argv[1:2])
+        return "runs the program given here" if is_text else f"{_CODE}: {' '.join(command.argv)[:60]}"
+    return f"runs `{name}`, about which nothing is known"
+
+
+def _deletes(words: list[str], cwd: str) -> str:
+    if not words:
+        return "deletes whatever it is given"
+    elsewhere = [word for word in words if word.startswith(("/", "~")) or ".." in word.split("/")]
+    away = [
+        word
+        for word in elsewhere
+        if word[0] == "~" or not os.path.normpath(os.path.join(cwd, word)).startswith(f"{cwd}/")
+    ]
+    if away:
+        return f"deletes {_listed(away)} outside {cwd}; undo does not bring that back"
+    return f"deletes {_listed(words)} below {cwd}; undo brings it back"
+
+
+def _listed(words: list[str]) -> str:
+    shown = ", ".join(words[:3]) or "files"
+    return f"{shown} and {len(words) - 3} more" if len(words) > 3 else shown

@@ -1,0 +1,69 @@
+"""Which files usually hold secrets, by name alone. They are read only with a person's consent, and a sandbox hides
+them from commands; templates of such files and public keys are no secrets.
+
+Patterns are those of rules: `**/` stands for any folder, `/**` behind a name for all below it.
+"""
+
+import re
+from functools import lru_cache
+
+_FOLDERS = (
+    ".ssh .gnupg .aws .azure .kube .password-store .local/share/keyrings Library/Keychains .config/gcloud"
+    " .config/gh .config/hub .config/op .mozilla/firefox .config/google-chrome .config/chromium"
+    " .config/BraveSoftware .config/microsoft-edge Library/Safari Library/Cookies .thunderbird"
+).split()
+_FILES = (
+    ".env .env.* .envrc *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx id_rsa* id_dsa* id_ecdsa* id_ed25519*"
+    " .netrc _netrc .npmrc .pypirc .git-credentials .pgpass .my.cnf .vault-token .dockercfg .docker/config.json"
+    " .s3cfg .boto .terraformrc terraform.rc .terraform.d/credentials.tfrc.json .cargo/credentials"
+    " .cargo/credentials.toml .gem/credentials .m2/settings.xml .htpasswd"
+    " secrets.yml secrets.yaml secrets.json secrets.toml .credentials.json application_default_credentials.json"
+    " *service-account*.json *service_account*.json *serviceaccount*.json client_secret*.json"
+    " *.keychain *.keychain-db .bash_history .zsh_history .sh_history .python_history .node_repl_history"
+    " .psql_history .mysql_history .rediscli_history .irb_history fish_history"
+).split()
+_SYSTEM = (
+    "/proc/*/environ /proc/*/mem /proc/*/task/*/environ /proc/*/task/*/mem /proc/kcore /dev/mem /dev/kmem"
+    " /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d/** /etc/security/opasswd"
+    " /etc/ssh/ssh_host_*_key"
+).split()
+
+_OPEN = re.compile(
+    r".*/\.env\.(?:[^/]*\.)?(?:example|sample|template|dist|defaults?|schema)|.*/\.ssh/known_hosts(?:\.old)?"
+    r"|.*\.pub"
+    r"|.*/(?:cacert|cabundle|ca-bundle|ca-certificates|ca-cert|tls-ca-bundle)\.pem"
+    r"|(?:/etc/ssl/certs|/etc/pki|/usr/share|/usr/lib|/usr/local/share/ca-certificates)/.*\.pem",
+    re.DOTALL | re.IGNORECASE,
+)
+"""What a pattern covers and is no secret all the same."""
+
+
+def secret_patterns() -> tuple[str, ...]:
+    """Every pattern, as a rule `read(PATTERN)` would write it."""
+    return (*(f"**/{name}" for name in _FILES), *(f"**/{name}/**" for name in _FOLDERS), *_SYSTEM)
+
+
+def is_secret(path: str, home: str = "") -> bool:
+    """Whether a file or folder usually holds secrets. `path` is absolute, or starts with `~` for `home`; whether
+    it exists does not matter, and nor does case."""
+    if home and path.startswith("~/"):
+        path = home + path[1:]
+    return _secret().search(path) is not None and _OPEN.fullmatch(path) is None
+
+
+def names_a_secret(pattern: str) -> bool:
+    """Whether the pattern of a rule is itself the name of a secret, its wildcards taken as written: so that
+    `.env` and `**/*.pem` speak of secrets and `**` does not."""
+    return is_secret(f"/{pattern.lstrip('/')}")
+
+
+@lru_cache(maxsize=1)
+def _secret() -> re.Pattern[str]:
+    names = "|".join(map(_regex, _FILES))
+    folders = "|".join(map(_regex, _FOLDERS))
+    system = "|".join(_regex(path.removesuffix("/**")) + "(?:/.*)?" * path.endswith("/**") for path in _SYSTEM)
+    return re.compile(rf"/(?:(?:{names})|(?:{folders})(?:/.*)?)\Z|\A(?:{system})\Z", re.DOTALL | re.IGNORECASE)
+
+
+def _regex(pattern: str) -> str:
+    return re.escape(pattern).replace(r"\*", "[^/]*")

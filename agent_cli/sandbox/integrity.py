@@ -1,0 +1,305 @@
+"""What a confined command left behind that would run later, outside: settings and hooks of git, a repository that
+was not there, tasks of editors and shells. A look before and a look after, cheap enough for every command.
+
+Git's own files are put back; of the others it is only said that they changed, for they are the work itself.
+Everything is done relative to open folders and never through a link, because what was started may still run.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+
+import msgspec
+
+_OF_GIT = ("config", "config.worktree", "commondir", "info/attributes")
+_FOLDERS = ("hooks", "info")
+_INNER = ("modules", "worktrees")
+"""Where there are more of the kind in a repository."""
+_USUAL = b"../.."
+"""What a working tree's `commondir` says."""
+_ELSEWHERE = (".envrc", ".husky", ".vscode/tasks.json", ".vscode/settings.json")
+_IDLE = re.compile(rb"^\s*(?:[#;].*|worktree\s*=\s*\.\./\.\./\.\./[^.].*)$", re.MULTILINE)
+"""Comments, and where a submodule has its files."""
+_BARE = ("HEAD", "objects", "refs")
+"""With these a folder is a repository, and git reads `config` in it."""
+_MOST_BYTES = 256 * 1024
+_MOST_FOLDERS = 100
+_ASIDE = ".untrusted"
+_RUNS = re.compile(
+    rb"^\s*(?:fsmonitor|hookspath|sshcommand|editor|pager|askpass|program|helper|external|textconv|command|clean"
+    rb"|smudge|process|driver|path|worktree|gitproxy|uploadpack|receivepack|packobjectshook|alternaterefscommand"
+    rb"|attributesfile|\w+cmd|\w+program)\s*=|=\s*\"?!|^\s*\[\s*include|^\s*\[[^]]*\][ \t]*\w+[ \t]*=",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Settings of git that name a program, or more settings."""
+
+Mark = tuple[int, int, int, int, int]
+"""Kind and permissions, inode, size, times of content and of the entry: what has the same was not touched."""
+
+
+class Guarded(msgspec.Struct, frozen=True):
+    """What was there before a command."""
+
+    root: str
+    marks: dict[str, Mark]
+    """By path relative to `root`; what is not in it was not there."""
+    contents: dict[str, bytes]
+    """Of git's files."""
+    is_bare: bool
+
+    def changed(self) -> tuple[str, ...]:
+        """Paths relative to the root that have changed, appeared or gone, sorted."""
+        now = _marks(self.root)
+        found = {path for path in self.marks.keys() | now.keys() if self.marks.get(path) != now.get(path)}
+        kept = {path for path in found if not self._is_harmless(path, now)}
+        if _is_bare(self.root) and not self.is_bare:
+            kept.add("HEAD")
+        return tuple(sorted(kept))
+
+    def put_back(self) -> tuple[str, ...]:
+        """Restore git's own files, and take away what was not there; returns what of `changed` is as before
+        now. What was made into a repository no longer is one; a new one that would run programs is set aside."""
+        return tuple(path for path in self.changed() if self._restored(path))
+
+    def _is_harmless(self, path: str, now: dict[str, Mark]) -> bool:
+        """Whether it was only touched, or what is new runs nothing."""
+        folder, is_ = _repository(path), now.get(path)
+        if path in self.contents and is_ is not None and is_[0] == self.marks[path][0]:
+            return _read(self.root, path) == self.contents[path]
+        if folder in self.marks or is_ is None:
+            return path.endswith(_FOLDERS) and path not in self.marks and is_ is not None and stat.S_ISDIR(is_[0])
+        if path in (folder, *(f"{folder}/{name}" for name in _FOLDERS)):
+            return stat.S_ISDIR(is_[0])
+        content = _read(self.root, path) or b"[include"
+        if path == f"{folder}/commondir":
+            return content.strip() == _USUAL
+        return path == f"{folder}/config" and not _RUNS.search(_IDLE.sub(b"", content))
+
+    def _restored(self, path: str) -> bool:
+        if path == "HEAD" and path not in self.marks:
+            return _removed(self.root, path)
+        if _mark(self.root, path) == self.marks.get(path):
+            return True
+        if not _is_of_git(path):
+            return False
+        folder = _repository(path)
+        if folder not in self.marks:
+            return _set_aside(self.root, folder if folder == ".git" else path)
+        if path == ".git":
+            return self._entry_restored(path)
+        if path in self.marks and stat.S_ISDIR(self.marks[path][0]):
+            return _set_aside(self.root, path) and _made(self.root, path)
+        if path in self.marks:
+            return path in self.contents and _written(self.root, path, self.contents[path], self.marks[path][0])
+        return _removed(self.root, path)
+
+    def _entry_restored(self, folder: str) -> bool:
+        """Where `.git` itself is another one now, the old one is looked for beside it."""
+        mark = self.marks[folder]
+        if stat.S_ISREG(mark[0]):
+            now = _mark(self.root, folder)
+            free = now is None or not stat.S_ISDIR(now[0]) or _set_aside(self.root, folder)
+            return free and folder in self.contents and _written(self.root, folder, self.contents[folder], mark[0])
+        with suppress(OSError), os.scandir(self.root) as entries:
+            for entry in entries:
+                if entry.inode() == mark[1] and entry.is_dir(follow_symlinks=False):
+                    return _set_aside(self.root, folder) and _renamed(self.root, entry.name, folder)
+        return False
+
+
+def taken(root: str, before: Guarded | None = None) -> Guarded:
+    """Look at a workspace, before a command runs in it. What `before` has read and nobody touched since is not
+    read again."""
+    marks = _marks(root)
+    contents = {}
+    for path, mark in marks.items():
+        if not stat.S_ISREG(mark[0]) or not _is_of_git(path):
+            continue
+        if before and before.marks.get(path) == mark and path in before.contents:
+            contents[path] = before.contents[path]
+        elif mark[2] <= _MOST_BYTES and (content := _read(root, path)) is not None:
+            contents[path] = content
+    return Guarded(root, marks, contents, _is_bare(root))
+
+
+def _marks(root: str) -> dict[str, Mark]:
+    return {path: mark for path in _watched(root) if (mark := _mark(root, path))}
+
+
+def _watched(root: str) -> Iterator[str]:
+    yield from _ELSEWHERE
+    yield from (f".husky/{name}" for name in _names(f"{root}/.husky"))
+    yield from _in_repository(root, ".git")
+    for folder in _folders(root):
+        if os.path.lexists(f"{root}/{folder}/.git"):
+            yield from _in_repository(root, f"{folder}/.git")
+
+
+def _in_repository(root: str, folder: str) -> Iterator[str]:
+    yield folder
+    yield from (f"{folder}/{name}" for name in (*_OF_GIT, *_FOLDERS))
+    hooks = _names(f"{root}/{folder}/hooks")
+    yield from (f"{folder}/hooks/{name}" for name in hooks if not name.endswith((".sample", _ASIDE)))
+    if not folder.endswith(".git"):
+        return
+    for inner in _INNER:
+        for name in _names(f"{root}/{folder}/{inner}"):
+            yield from _in_repository(root, f"{folder}/{inner}/{name}")
+
+
+def _names(folder: str) -> list[str]:
+    """All of them: a bound could be filled with others."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _folders(root: str) -> list[str]:
+    """The folders of the first two levels, as far as there are not too many."""
+    found = list(_inner(root, ""))
+    for folder in tuple(found):
+        if len(found) > _MOST_FOLDERS:
+            break
+        found += _inner(root, folder + "/")
+    return found[:_MOST_FOLDERS]
+
+
+def _inner(root: str, below: str) -> Iterator[str]:
+    with suppress(OSError), os.scandir(f"{root}/{below}") as entries:
+        for entry in entries:
+            if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                yield below + entry.name
+
+
+def _mark(root: str, path: str) -> Mark | None:
+    try:
+        is_ = os.lstat(f"{root}/{path}")
+    except OSError:
+        return None
+    if stat.S_ISDIR(is_.st_mode):  # what is in it is watched by itself, and its times change with every commit
+        return (stat.S_IFDIR, 0 if path.endswith(_FOLDERS) else is_.st_ino, 0, 0, 0)
+    return (is_.st_mode, is_.st_ino, is_.st_size, is_.st_mtime_ns, is_.st_ctime_ns)
+
+
+def _is_bare(root: str) -> bool:
+    return all(os.path.lexists(f"{root}/{name}") for name in _BARE)
+
+
+def _is_of_git(path: str) -> bool:
+    """In the repository of the root itself."""
+    return path == ".git" or path.startswith(".git/")
+
+
+def _repository(path: str) -> str:
+    """The repository a path is in, that of a submodule or working tree counted; the path itself if in none."""
+    names = path.split("/")
+    if ".git" not in names:
+        return path
+    at = names.index(".git")
+    return "/".join(names[: at + 3] if names[at + 1 : at + 2] in ([_INNER[0]], [_INNER[1]]) else names[: at + 1])
+
+
+def _parent(root: str, path: str, stack: ExitStack) -> tuple[int, str]:
+    """The folder of a path, open, reached without following a link below the root, and the last name.
+
+    Raises:
+        OSError: there is no such folder, or a link is in the way.
+    """
+    *folders, name = path.split("/")
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    stack.callback(os.close, fd)
+    for folder in folders:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+        stack.callback(os.close, fd)
+    return fd, name
+
+
+def _read(root: str, path: str) -> bytes | None:
+    try:
+        with ExitStack() as stack:
+            folder, name = _parent(root, path, stack)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(name, flags, dir_fd=folder)
+            stack.callback(os.close, fd)
+            return os.read(fd, _MOST_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    except OSError:
+        return None
+
+
+def _written(root: str, path: str, content: bytes, mode: int) -> bool:
+    """In one step, so that nobody reads half of it."""
+    try:
+        with ExitStack() as stack:
+            folder, name = _parent(root, path, stack)
+            new = f"{name}.{os.urandom(4).hex()}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(new, flags, 0o600, dir_fd=folder)
+            stack.callback(os.close, fd)
+            _write_all(fd, content)
+            os.fchmod(fd, stat.S_IMODE(mode))
+            try:
+                os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                os.unlink(new, dir_fd=folder)
+                raise
+    except OSError:
+        return False
+    return True
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+def _removed(root: str, path: str) -> bool:
+    """A folder is only set aside: it may hold anything."""
+    try:
+        with ExitStack() as stack:
+            folder, name = _parent(root, path, stack)
+            os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
+        return _set_aside(root, path)
+    except OSError:
+        return False
+    return True
+
+
+def _made(root: str, path: str) -> bool:
+    try:
+        with ExitStack() as stack:
+            folder, name = _parent(root, path, stack)
+            os.mkdir(name, 0o755, dir_fd=folder)
+    except OSError:
+        return False
+    return True
+
+
+def _set_aside(root: str, path: str) -> bool:
+    """Rename what is there, if anything is; True when nothing is there afterwards."""
+    if not os.path.lexists(f"{root}/{path}"):
+        return True
+    return any(_renamed(root, path, f"{path}{number or ''}{_ASIDE}") for number in range(20))
+
+
+def _renamed(root: str, path: str, new: str) -> bool:
+    """Within one folder, never over something."""
+    if os.path.lexists(f"{root}/{new}"):
+        return False
+    try:
+        with ExitStack() as stack:
+            folder, name = _parent(root, path, stack)
+            os.rename(name, os.path.basename(new), src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        return False
+    return True
+
+
+def named(paths: Iterable[str]) -> str:
+    """Changed paths for a sentence: at most five, then how many more."""
+    all_ = list(paths)
+    return ", ".join(all_[:5]) + (f" and {len(all_) - 5} more" if len(all_) > 5 else "")

@@ -1,0 +1,315 @@
+"""How well commands can be confined here, found out by having one try to break out: what a manual promises of a
+kernel, a container or a security module is not what they do.
+
+Mechanisms are tried from the strongest to none. One that lets a command write outside, read what is hidden, see
+our variables or reach a socket of the host is not used at all.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .base import Confinement, Strength
+from .confining import Means
+
+if TYPE_CHECKING:
+    from .process import ProcessRunner
+
+_TIMEOUT_S = 5.0
+_FORBIDDEN = {
+    "write": "files outside the workspace could be written",
+    "hidden": "hidden files could be read",
+    "environ": "the variables of this process could be read",
+    "socket": "sockets of other programs could be reached",
+}
+"""By what the attempt is called: what makes a mechanism useless."""
+_SEATBELT = "/usr/bin/sandbox-exec"
+_ATTEMPTS = """
+import binascii, os, sys
+import _socket
+ours, outside, listening, port, agent, environ, space = sys.argv[1:]
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+def written(path):
+    with open(path, "ab") as file:
+        return True
+def truncated(path):
+    os.truncate(path, 0)
+    return True
+def moved(path):
+    os.rename(path, path + "2")
+    return True
+def connected(family, address):
+    with_it = _socket.socket(family, _socket.SOCK_STREAM)
+    with_it.settimeout(2)
+    with_it.connect(address)
+    return True
+def killed():
+    os.kill(int(agent), 0)
+    return os.readlink("/proc/self/ns/pid") == space
+attempts = {
+    "own": lambda: written(ours + "/new") and not read(ours + "/new"),
+    "write": lambda: written(outside + "/file"),
+    "write ": lambda: truncated(outside + "/file"),
+    "hidden": lambda: b"secret" in read(outside + "/hidden"),
+    "inside": lambda: b"secret" in read(ours + "/hidden"),
+    "fixed": lambda: written(ours + "/.fixed/file"),
+    "fixed ": lambda: moved(ours + "/.fixed"),
+    "socket": lambda: connected(_socket.AF_UNIX, listening),
+    "network": lambda: connected(_socket.AF_INET, ("127.0.0.1", int(port))),
+    "environ": lambda: binascii.crc32(read("/proc/%s/environ" % agent)) == int(environ),
+    "kill": killed,
+}
+done = []
+for name, attempt in attempts.items():
+    try:
+        if attempt():
+            done.append(name.strip())
+    except OSError:
+        pass
+print("done", *done)
+"""
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """Of one mechanism."""
+
+    achieved: frozenset[str] = frozenset()
+    failure: str = ""
+    """What it said where it did not start at all."""
+
+
+async def measure(processes: "ProcessRunner", scratch: Path) -> Strength:
+    """Find the strongest mechanism that holds here, and have `processes` use it.
+
+    `scratch` is a folder of ours; it is left as it was. Takes some 40 ms, more where much has to be tried.
+
+    Raises:
+        OSError: nothing can be written there.
+    """
+    reasons: list[str] = []
+    with ExitStack() as stack:
+        field = _Field.laid_out(scratch, stack)
+        for means in _candidates(reasons):
+            await _share_network(processes, means)
+            outcome = await _tried(processes, means, field)
+            if processes.network and _objection(outcome):
+                processes.leave_network()
+                outcome = await _tried(processes, means, field)
+            if reason := _objection(outcome):
+                reasons.append(f"{means.mechanism}: {reason}")
+            else:
+                processes.means = means
+                processes.strength = _strength(means, outcome.achieved, reasons, bool(processes.network))
+                return processes.strength
+    processes.means = None
+    processes.strength = Strength("none", why="; ".join(dict.fromkeys(reasons)))
+    return processes.strength
+
+
+def _candidates(reasons: list[str]) -> Iterator[Means]:
+    """From the strongest; `reasons` gets why one is not even tried."""
+    if sys.platform == "darwin":
+        yield Means("seatbelt", _SEATBELT)
+        return
+    if sys.platform != "linux":
+        reasons.append(f"there is no sandbox for {sys.platform}")
+        return
+    from . import bubblewrap, seccomp
+
+    if os.uname().machine not in seccomp.MACHINES:
+        reasons.append(f"there is no sandbox for processors of the kind {os.uname().machine}")
+        return
+    if program := bubblewrap.program():
+        for own_proc in (True, False):
+            for new_users in (False, True) if os.getuid() == 0 else (True,):
+                yield Means("bubblewrap", program, new_users, own_proc)
+    else:
+        reasons.append("bubblewrap is not installed: install the package bubblewrap")
+    yield Means("landlock")
+
+
+class _Field(msgspec.Struct, frozen=True):
+    """Where the attempts take place, and what they are after."""
+
+    confinement: Confinement
+    arguments: tuple[str, ...]
+
+    @staticmethod
+    def laid_out(scratch: Path, stack: ExitStack) -> "_Field":
+        """Files and sockets, until `stack` is closed."""
+        import shutil
+        import tempfile
+
+        base = Path(tempfile.mkdtemp(prefix="probe-", dir=scratch)).resolve()
+        stack.callback(shutil.rmtree, base, ignore_errors=True)
+        ours, outside, tmp = base / "ours", base / "outside", base / "tmp"
+        for folder in (ours / ".fixed", outside, tmp):
+            folder.mkdir(parents=True)
+        hidden = (outside / "hidden", ours / "hidden")
+        for path in hidden:
+            path.write_text("secret", encoding="utf-8")
+        for path in (ours / ".fixed" / "file", outside / "file"):
+            path.write_text("as it was", encoding="utf-8")
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        confinement = Confinement(
+            writable=(str(ours),),
+            read_only=(str(ours / ".fixed" / "file"),),
+            hidden=tuple(map(str, hidden)),
+            tmp=str(tmp),
+        )
+        port = str(listener.getsockname()[1])
+        listening = _listening(outside / "s", stack)
+        return _Field(confinement, (str(ours), str(outside), listening, port, *_ourselves()))
+
+
+def _listening(path: Path, stack: ExitStack) -> str:
+    """A Unix socket, where the path is short enough for one."""
+    listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+    with suppress(OSError):
+        listener.bind(str(path))
+        listener.listen()
+    return str(path)
+
+
+def _ourselves() -> tuple[str, str, str]:
+    """Our pid, and how to tell that a process of this pid is really us: a sum of our variables, and the
+    namespace of our pid."""
+    import binascii
+
+    environ, space = b"", ""
+    with suppress(OSError):
+        environ = Path("/proc/self/environ").read_bytes()
+        space = str(Path("/proc/self/ns/pid").readlink())
+    return str(os.getpid()), str(binascii.crc32(environ) if environ else -1), space
+
+
+async def _share_network(processes: "ProcessRunner", means: Means) -> None:
+    """Have a network that leads nowhere, which lives as long as its descriptors do. Where that cannot be had, each
+    command gets one of its own."""
+    from .process import ProcessError
+
+    processes.leave_network()
+    if means.mechanism != "bubblewrap":
+        return
+    out = bytearray()
+    options = ("--unshare-user", "--unshare-net") if means.new_users else ("--unshare-net",)
+    with suppress(ProcessError, OSError, ValueError):
+        running = await processes.start(
+            [means.program, *options, "--dev-bind", "/", "/", "--", "/bin/sh", "-c", "echo $$; read it"],
+            cwd=Path("/"),
+            env={"PATH": os.defpath},
+            on_output=out.extend,
+            takes_input=True,
+        )
+        try:
+            while not out.endswith(b"\n") and not running.ended.done():
+                await asyncio.sleep(0.001)
+            spaces = ("user", "net") if means.new_users else ("net",)
+            processes.network = tuple(_opened(f"/proc/{int(out)}/ns/{name}" for name in spaces))
+        finally:
+            running.close_input()  # which ends it
+
+
+def _opened(paths: Iterable[str]) -> list[int]:
+    """All of them, or none."""
+    found: list[int] = []
+    try:
+        found.extend(os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in paths)
+    except OSError:
+        for fd in found:
+            os.close(fd)
+        raise
+    return found
+
+
+async def _tried(processes: "ProcessRunner", means: Means, field: _Field) -> _Outcome:
+    from .process import ProcessError
+
+    out = bytearray()
+    try:
+        running = await processes.start(
+            [sys.executable, "-I", "-S", "-B", "-c", _ATTEMPTS, *field.arguments],
+            cwd=Path(field.confinement.writable[0]),
+            env={"PATH": os.defpath, "HOME": str(Path.home())},
+            on_output=out.extend,
+            confinement=field.confinement,
+            means=means,
+        )
+    except ProcessError as error:
+        return _Outcome(failure=str(error))
+    try:
+        ended = await running.ended_within(_TIMEOUT_S)
+    finally:
+        await running.stop()
+    last = bytes(out).decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
+    if not ended or not last[0].startswith("done"):
+        return _Outcome(failure=last[0] or ("it did not end" if not ended else "it said nothing"))
+    return _Outcome(achieved=frozenset(last[0].split()[1:]))
+
+
+def _objection(outcome: _Outcome) -> str:
+    """Why a mechanism cannot be used; empty when it can."""
+    if outcome.failure:
+        return _advice(outcome.failure)
+    if "own" not in outcome.achieved:
+        return "the workspace could not be written"
+    return ", ".join(text for name, text in _FORBIDDEN.items() if name in outcome.achieved)
+
+
+def _strength(
+    means: Means, achieved: frozenset[str], reasons: list[str], shares_network: bool = False
+) -> Strength:
+    if means.mechanism == "landlock" and "kill" in achieved:
+        reasons.append("landlock: commands can end other programs of yours, as the kernel is older than 6.12")
+    elif means.mechanism == "bubblewrap":
+        reasons = []
+    return Strength(
+        means.mechanism,
+        why="; ".join(dict.fromkeys(reasons)),
+        hides_inside=not achieved & {"inside", "fixed"},
+        cuts_network="network" not in achieved,
+        shares_network=shares_network,
+    )
+
+
+_ADVICE = (
+    (
+        "max_*_namespaces exceeded",
+        "user namespaces are switched off; as root: sysctl user.max_user_namespaces=15000",
+    ),
+    (
+        "No permissions to create",
+        "namespaces are forbidden here; as root: sysctl kernel.unprivileged_userns_clone=1, or start the container"
+        " with --security-opt seccomp=unconfined",
+    ),
+    (
+        "Creating new namespace failed",
+        "namespaces are forbidden here; start the container with --security-opt seccomp=unconfined",
+    ),
+    (
+        "setting up uid map",
+        "AppArmor keeps it from working; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    (
+        "RTM_NEWADDR",
+        "AppArmor keeps it from working; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    ("Unknown option", "this version of bubblewrap is too old: it needs 0.4 or later"),
+)
+
+
+def _advice(said: str) -> str:
+    """What its user can do about it."""
+    known = next((advice for part, advice in _ADVICE if part in said), "")
+    return known or said.removeprefix("bwrap: ")[:200]

@@ -1,0 +1,170 @@
+"""What a process does to itself before it becomes a confined command. By Landlock: the kernel then keeps it and
+its children to the files they were given, with no capability and no way back.
+
+It runs in a fork of the supervisor: nothing here may import what is slow to load, and `ctypes` is; its inner
+module, which the reaper has loaded already, is enough.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_BY_PATH, _ASK_VERSION = 1, 1
+LEAST_VERSION = 3
+"""Before, any file could be emptied."""
+_EXECUTE, _WRITE, _READ_FILE, _READ_FOLDER, _TRUNCATE, _DEVICE = 1, 2, 4, 8, 1 << 14, 1 << 15
+_ON_FILES = _EXECUTE | _WRITE | _READ_FILE | _TRUNCATE | _DEVICE
+_RIGHTS = {"list": _READ_FOLDER, "read": _EXECUTE | _READ_FILE | _READ_FOLDER, "write": (1 << 16) - 1}
+_SCOPES = 6
+"""The version since which processes outside can be out of reach."""
+_ABSTRACT_SOCKETS, _OTHERS = 1, 3
+"""Their abstract sockets, and those and signals to them."""
+_DROP_BOUND, _NO_NEW_PRIVILEGES, _SECCOMP, _AMBIENT = 24, 38, 22, 47
+_CLEAR_ALL, _FILTER = 4, 2
+_CAPABILITY_VERSION = 0x20080522
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+_OVERRIDE_PERMISSIONS = 1
+"""The one capability that root keeps, for workspaces of others; Landlock holds against it."""
+
+
+def restrict(rules: "Sequence[tuple[str, bytes]]", filter_program: bytes) -> None:
+    """Confine this process for good: to "list", "read" or "write" what is at or below these paths, and to the
+    calls that the filter allows.
+
+    Raises:
+        OSError: the kernel will not; the process is not confined wholly then and must end.
+    """
+    kernel = _Kernel()
+    version = kernel.call(_CREATE_RULESET, 0, 0, _ASK_VERSION)
+    if version < LEAST_VERSION:
+        raise OSError(38, "the kernel's Landlock is too old or switched off")
+    ruleset = _ruleset(kernel, version)
+    known = _known(version)
+    for right, path in rules:
+        _allow(kernel, ruleset, path, _RIGHTS[right] & known)
+    if os.getuid() == 0:
+        _drop_capabilities(kernel)
+    kernel.must(kernel.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
+    kernel.must(kernel.call(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+    os.close(ruleset)
+    kernel.filter(filter_program)
+
+
+def enter(namespaces: "Sequence[int]") -> None:
+    """Enter namespaces by their descriptors, that of users first.
+
+    Raises:
+        OSError: the kernel will not.
+    """
+    kernel = _Kernel()
+    for fd in namespaces:
+        kernel.must(kernel.setns(fd), "setns")
+
+
+def cut_abstract_sockets() -> None:
+    """Keep this process for good from the sockets without a path of those that are not confined with it: a network
+    namespace would, but it is to have the network. Older kernels cannot.
+
+    Raises:
+        OSError: the kernel will not, though it could.
+    """
+    kernel = _Kernel()
+    if kernel.call(_CREATE_RULESET, 0, 0, _ASK_VERSION) < _SCOPES:
+        return
+    fields = (0, 0, _ABSTRACT_SOCKETS)
+    packed = b"".join(field.to_bytes(8, "little") for field in fields)
+    ruleset = kernel.call(_CREATE_RULESET, packed, len(packed), 0)
+    kernel.must(ruleset, "landlock_create_ruleset")
+    kernel.must(kernel.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
+    kernel.must(kernel.call(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+    os.close(ruleset)
+
+
+def _known(version: int) -> int:
+    """The rights a kernel can refuse."""
+    return (1 << (15 if version < 5 else 16)) - 1
+
+
+def _ruleset(kernel: "_Kernel", version: int) -> int:
+    fields = [_known(version), 0, _OTHERS][: 1 if version < 4 else 2 if version < _SCOPES else 3]
+    packed = b"".join(field.to_bytes(8, "little") for field in fields)
+    ruleset = kernel.call(_CREATE_RULESET, packed, len(packed), 0)
+    kernel.must(ruleset, "landlock_create_ruleset")
+    return ruleset
+
+
+def _allow(kernel: "_Kernel", ruleset: int, path: bytes, rights: int) -> None:
+    """What is gone meanwhile needs no rule; a link would lead to what was not meant."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        mode = os.fstat(fd).st_mode & 0o170000
+        if mode == 0o120000:
+            return
+        if mode != 0o040000:
+            rights &= _ON_FILES
+        rule = rights.to_bytes(8, "little") + fd.to_bytes(4, "little")
+        kernel.must(kernel.call(_ADD_RULE, ruleset, _BY_PATH, rule, 0), "landlock_add_rule")
+    finally:
+        os.close(fd)
+
+
+def _drop_capabilities(kernel: "_Kernel") -> None:
+    for number in range(64):
+        if number != _OVERRIDE_PERMISSIONS:  # refused for want of a capability: it cannot be gained then
+            kernel.prctl(_DROP_BOUND, number, 0, 0, 0)
+    kernel.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
+    header = _CAPABILITY_VERSION.to_bytes(4, "little") + bytes(4)
+    kept = (1 << _OVERRIDE_PERMISSIONS).to_bytes(4, "little")
+    for sets in (kept * 2 + kept + bytes(12), bytes(24)):  # where even that one is not ours to keep: none
+        if kernel.call(_CAPSET[os.uname().machine], header, sets) == 0:
+            return
+    raise OSError(1, "the kernel does not let go of capabilities")
+
+
+class _Kernel:
+    """Calls that Python has no functions for."""
+
+    def __init__(self) -> None:
+        import _ctypes
+
+        self._ctypes: Any = _ctypes
+        library = self._ctypes.dlopen(None, 0)
+        self._syscall = self._ctypes.dlsym(library, "syscall")
+        self._prctl = self._ctypes.dlsym(library, "prctl")
+
+    def call(self, number: int, *arguments: "int | bytes") -> int:
+        """The result; below 0 for an error."""
+        return int(self._ctypes.call_function(self._syscall, (number, *arguments)))
+
+    def prctl(self, option: int, *arguments: "int | bytes") -> int:
+        return int(self._ctypes.call_function(self._prctl, (option, *arguments)))
+
+    def setns(self, fd: int) -> int:
+        library = self._ctypes.dlopen(None, 0)
+        return int(self._ctypes.call_function(self._ctypes.dlsym(library, "setns"), (fd, 0)))
+
+    def filter(self, program: bytes) -> None:
+        """Install a filter for system calls.
+
+        Raises:
+            OSError: the kernel will not.
+        """
+        byte: Any = type("Byte", (self._ctypes._SimpleCData,), {"_type_": "B"})
+        buffer = (byte * len(program)).from_buffer_copy(program)
+        address = self._ctypes.addressof(buffer)
+        described = (len(program) // 8).to_bytes(8, "little") + address.to_bytes(8, "little")
+        self.must(self.prctl(_SECCOMP, _FILTER, described, 0, 0), "seccomp")
+
+    def must(self, result: int, what: str) -> None:
+        """Raises:
+        OSError: that call failed.
+        """
+        if result < 0:
+            raise OSError(1, f"the kernel refuses to confine it ({what})")

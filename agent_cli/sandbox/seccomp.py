@@ -1,0 +1,134 @@
+"""The filter for system calls that a confined command and all its children live under: no look into other
+processes, no mounts or new namespaces, no kernel interfaces with a bad record, no kinds of sockets but those
+named. A program for the kernel's classic BPF machine, written in Python and needing no library.
+
+The numbers are those of the kernel's tables; a processor that is not in `MACHINES` has no filter.
+"""
+
+from collections.abc import Iterable
+
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+
+_LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
+_EPERM, _ENOSYS = 1, 38
+_NUMBER, _MACHINE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
+_X32 = 0x40000000
+_NEW_NAMESPACES = 0x7E020000
+"""All flags of `clone` that make a namespace; that for time is none of its flags."""
+_TERMINAL_INPUT = (0x5412, 0x541C)
+"""TIOCSTI and TIOCLINUX: typing in another's name."""
+
+_SAME_EVERYWHERE = {
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fspick": 433,
+    "pidfd_getfd": 438,
+    "mount_setattr": 442,
+}
+_X86_64 = {
+    "ptrace": 101,
+    "pivot_root": 155,
+    "mount": 165,
+    "umount2": 166,
+    "swapon": 167,
+    "reboot": 169,
+    "init_module": 175,
+    "delete_module": 176,
+    "kexec_load": 246,
+    "add_key": 248,
+    "request_key": 249,
+    "keyctl": 250,
+    "unshare": 272,
+    "perf_event_open": 298,
+    "open_by_handle_at": 304,
+    "setns": 308,
+    "process_vm_readv": 310,
+    "process_vm_writev": 311,
+    "finit_module": 313,
+    "kexec_file_load": 320,
+    "bpf": 321,
+    "userfaultfd": 323,
+}
+_AARCH64 = {
+    "umount2": 39,
+    "mount": 40,
+    "pivot_root": 41,
+    "unshare": 97,
+    "kexec_load": 104,
+    "init_module": 105,
+    "delete_module": 106,
+    "ptrace": 117,
+    "reboot": 142,
+    "add_key": 217,
+    "request_key": 218,
+    "keyctl": 219,
+    "swapon": 224,
+    "perf_event_open": 241,
+    "open_by_handle_at": 265,
+    "setns": 268,
+    "process_vm_readv": 270,
+    "process_vm_writev": 271,
+    "finit_module": 273,
+    "bpf": 280,
+    "userfaultfd": 282,
+    "kexec_file_load": 294,
+}
+MACHINES: dict[str, tuple[int, dict[str, int], dict[str, int]]] = {
+    "x86_64": (0xC000003E, _X86_64, {"ioctl": 16, "socket": 41, "socketpair": 53, "clone": 56, "clone3": 435}),
+    "aarch64": (
+        *(0xC00000B7, _AARCH64),
+        {"ioctl": 29, "socket": 198, "socketpair": 199, "clone": 220, "clone3": 435},
+    ),
+}
+"""By name: the kernel's number of the machine, the calls that are refused, those that depend on arguments."""
+
+
+def filter_program(machine: str, families: Iterable[int]) -> bytes:
+    """The filter for a machine as `os.uname` names it, with these address families for sockets.
+
+    Raises:
+        KeyError: there is no filter for that machine.
+    """
+    number, refused, special = MACHINES[machine]
+    code = [
+        *(_step(_LOAD, _MACHINE), _step(_IF_EQUAL, number, 1, 0), _step(_RETURN, _KILL)),
+        _step(_LOAD, _NUMBER),
+    ]
+    if machine == "x86_64":
+        code += _refuse(_IF_AT_LEAST, _X32, _ENOSYS)
+    for call in (*refused.values(), *_SAME_EVERYWHERE.values()):
+        code += _refuse(_IF_EQUAL, call, _EPERM)
+    code += _refuse(_IF_EQUAL, special["clone3"], _ENOSYS)  # programs fall back to `clone`, which can be read
+    code += _for_call(special["clone"], _FIRST_ARGUMENT, _refuse(_IF_ANY_BIT, _NEW_NAMESPACES, _EPERM))
+    typing = [step for request in _TERMINAL_INPUT for step in _refuse(_IF_EQUAL, request, _EPERM)]
+    code += _for_call(special["ioctl"], _SECOND_ARGUMENT, typing)
+    code += _for_call(special["socket"], _FIRST_ARGUMENT, _only(families))
+    code += _for_call(special["socketpair"], _FIRST_ARGUMENT, _only((AF_UNIX,)))
+    return b"".join((*code, _step(_RETURN, _ALLOW)))
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    """One instruction; the jumps count instructions."""
+    return code.to_bytes(2, "little") + bytes((if_true, if_false)) + value.to_bytes(4, "little")
+
+
+def _refuse(test: int, value: int, error: int) -> list[bytes]:
+    return [_step(test, value, 0, 1), _step(_RETURN, _FAIL | error)]
+
+
+def _for_call(number: int, argument: int, steps: list[bytes]) -> list[bytes]:
+    """Steps on an argument of one call; what none of them refuses is allowed."""
+    body = [_step(_LOAD, argument), *steps, _step(_RETURN, _ALLOW)]
+    return [_step(_IF_EQUAL, number, 0, len(body)), *body]
+
+
+def _only(values: Iterable[int]) -> list[bytes]:
+    allowed = [step for value in values for step in (_step(_IF_EQUAL, value, 0, 1), _step(_RETURN, _ALLOW))]
+    return [*allowed, _step(_RETURN, _FAIL | _EPERM)]
