@@ -54,16 +54,19 @@ class Confining:
         self.cache = cache
         self.strength = strength
 
-    def level(self, mode: Mode) -> SandboxLevel:
-        """What is in force in a mode: yolo means no sandbox unless one was asked for, plan changes nothing."""
+    def level(self, mode: Mode, untrusted: str) -> SandboxLevel:
+        """What is in force in a mode. Plan changes nothing; yolo means no sandbox unless one was asked for, or
+        text of strangers has entered the conversation."""
         wanted = self._wanted
-        if wanted.level == "off" or not self.strength.is_there or (mode == "yolo" and not wanted.asked_for):
+        if wanted.level == "off" or not self.strength.is_there:
+            return "off"
+        if mode == "yolo" and not (wanted.asked_for or untrusted):
             return "off"
         return "read-only" if mode == "plan" else wanted.level
 
-    def described(self, mode: Mode) -> str:
+    def described(self, mode: Mode, untrusted: str) -> str:
         """The level in force in words, with what enforces it or why nothing does."""
-        level = self.level(mode)
+        level = self.level(mode, untrusted)
         if level != "off":
             return f"{level} ({self.strength.mechanism})"
         if self._wanted.level == "off" or self.strength.is_there:
@@ -85,11 +88,13 @@ class Confining:
 
     def is_enough(self, policy: Policy) -> bool:
         """Whether commands may run in it without a question: what is closed to them must stay closed."""
-        return self.level(policy.mode) != "off" and (self.strength.hides_inside or not self._closed_inside(policy))
+        return self.level(policy.mode, policy.untrusted) != "off" and (
+            self.strength.hides_inside or not self._closed_inside(policy)
+        )
 
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
         """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
-        level = self.level(policy.mode)
+        level = self.level(policy.mode, policy.untrusted)
         if reach == "outside" or level == "off":
             return None
         may_write = level == "workspace-write" and not policy.unwritable

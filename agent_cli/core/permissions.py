@@ -1,7 +1,9 @@
 """The policy in force: rules from the configuration, rules kept by the user, and the mode of the moment."""
 
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -10,13 +12,17 @@ import msgspec
 
 from ..policy.authorize import Policy, authorize, may_leave, together
 from ..policy.modes import BUILT_IN
+from ..policy.paths import watched
 from ..policy.rules import Rule, RuleError, parse_rule
 from ..protocol.actions import Action, Mode, Reach, RunCommand, Verdict
 from ..protocol.operations import GrantScope
 from ..sandbox.base import Confinement
+from ..sandbox.process import ProcessRunner
 from ..workspace.agentignore import AgentIgnore
+from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace
 from .confining import Confining
+from .outlet import Outlet
 
 _MAX_NAMES = 10_000
 """Files that one glob of a command is followed to."""
@@ -63,11 +69,14 @@ class Permissions:
         self._confining = confining
         self._untrusted = untrusted
         self._closed = AgentIgnore(workspace.roots)
+        self._outlet: Outlet | None = None
+        self._judging: Policy | None = None
+        self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
         self._stores: dict[GrantScope, GrantStore | None] = {"project": project, "user": user}
         self._kept: list[Rule] = [parse_rule(text, "allow", "this session") for text in session_grants]
         for store in (project, user):
             if store is not None:
-                self._kept += [_kept_rule(text, store.path) for text in store.rules()]
+                self._kept += [_kept_rule(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
 
     def authorize(self, action: Action) -> Verdict:
         """What the policy says to an action, now."""
@@ -85,13 +94,27 @@ class Permissions:
             sandboxed=False,
             resolve=_resolve,
             hidden=self._hidden,
+            names=_names,
             searched=self._searched,
             untrusted=self._untrusted(),
             unwritable=self._unwritable(),
         )
-        if self._confining is None or not self._confining.is_enough(policy):
-            return policy
-        return msgspec.structs.replace(policy, sandboxed=True)
+        policy = msgspec.structs.replace(policy, twins=partial(self._twins, policy))
+        sandboxed = self._confining is not None and self._confining.is_enough(policy)
+        return msgspec.structs.replace(policy, sandboxed=sandboxed)
+
+    def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
+        """The closed files of the workspace that are the same file as the one at a path: its hard links."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            return ()
+        if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
+            return ()
+        if self._judging is None or self._judging.rules != policy.rules:
+            self._closed_files.forget()
+        self._judging = policy
+        return tuple(file for file in _files(self._closed_files.paths()) if _is_same(file, status))
 
     def outside(self, actions: tuple[Action, ...]) -> Verdict:
         """What the policy says to running commands without the sandbox that has kept them from something."""
@@ -105,20 +128,30 @@ class Permissions:
     @property
     def is_confining(self) -> bool:
         """Whether commands are confined now."""
-        return self._confining is not None and self._confining.level(self.mode) != "off"
+        return self._confining is not None and self._confining.level(self.mode, self._untrusted()) != "off"
 
     def level(self) -> str:
         """The sandbox in force, in words."""
-        return self._confining.described(self.mode) if self._confining else "none"
+        return self._confining.described(self.mode, self._untrusted()) if self._confining else "none"
 
     async def measured(self) -> bool:
         """Make sure, before the first command, that the sandbox holds; whether it is another than was thought."""
         return self._confining is not None and await self._confining.measured()
 
+    def way_out(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> Outlet:
+        """How the commands of these processes reach the hosts that rules allow, until `close`."""
+        self._outlet = Outlet(processes, self.rules, self.authorize, private_hosts)
+        return self._outlet
+
     def close(self) -> None:
         """Remove what was made for commands."""
+        if self._outlet is not None:
+            self._outlet.close()
         if self._confining is not None:
             self._confining.close()
+
+    def _is_closed(self, path: str) -> bool:
+        return self._judging is not None and watched(path, path, self._judging) is not None
 
     def _unwritable(self) -> str:
         """Why nothing may be changed here: a home directory or the root is no project."""
@@ -160,16 +193,40 @@ class Permissions:
         store = self._stores.get(scope)
         if store is not None:
             store.add(rule.text)
-            rule = parse_rule(text, "allow", str(store.path))
+            rule = _kept_rule(text, store.path, store.rules().index(rule.text) + 1)
         self._kept.append(rule)
         return rule
 
 
-def _kept_rule(text: str, path: Path) -> Rule:
+def _kept_rule(text: str, path: Path, number: int) -> Rule:
+    place = f"{path}: rule {number}"
     try:
-        return parse_rule(text, "allow", str(path))
+        return parse_rule(text, "allow", place)
     except RuleError as error:
-        raise RuleError(f"{path}: {error}") from error
+        raise RuleError(f"{place}: {error}") from error
+
+
+def _names(glob: str) -> tuple[str, ...] | None:
+    """What a glob stands for now; None when that is too much to look at."""
+    from glob import iglob
+
+    found = tuple(islice(iglob(glob), _MAX_NAMES))
+    return None if len(found) == _MAX_NAMES else (*found, *map(os.path.realpath, found))
+
+
+def _files(paths: Iterable[str]) -> Iterable[str]:
+    """The files among some paths and below the folders among them."""
+    for path in paths:
+        yield path
+        for folder, _, names in os.walk(path):
+            yield from (os.path.join(folder, name) for name in names)
+
+
+def _is_same(path: str, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), status)
+    except OSError:
+        return False
 
 
 def _resolve(word: str, folder: str) -> str:

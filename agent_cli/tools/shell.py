@@ -89,8 +89,8 @@ class Shell:
             exit_code=running.exit_code if ended else None,
             job=job.id if job is not None else "",
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
-            blocked=_blocked(start, output, came_from) if ended else "",
-            untrusted=_strangers(params.command, start.confinement),
+            blocked=_blocked(start, output, came_from, context) if ended else "",
+            untrusted=_strangers(params.command, start, context),
         )
 
 
@@ -120,6 +120,8 @@ class _Start(msgspec.Struct, frozen=True):
     confinement: Confinement | None
     guarded: "Guarded | None"
     """What must not change while it runs confined."""
+    proxied: int | None
+    """How many connections to allowed hosts there had been before; None where it can make none."""
 
 
 async def _started(params: ShellParams, context: ToolContext, log: OutputLog) -> _Start:
@@ -127,7 +129,8 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
     reports = program.endswith("bash")
     folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
     confinement = context.confine(folder)
-    given = _given(folder, confinement, context)
+    proxy = await _proxy(confinement, context)
+    given = _given(folder, confinement, context, proxy)
     guarded = None
     if confinement is not None:
         from ..sandbox.integrity import taken
@@ -141,7 +144,17 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
         takes_input=params.background,
         confinement=confinement,
     )
-    return _Start(running, given if reports else None, confinement, guarded)
+    proxied = context.way_out.connected if context.way_out and proxy else None
+    return _Start(running, given if reports else None, confinement, guarded, proxied)
+
+
+async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
+    """The URL at which the command reaches allowed hosts; empty where it does not, or needs no proxy."""
+    if confinement is None or confinement.network != "none" or context.way_out is None:
+        return ""
+    url = await context.way_out.open()
+    context.way_out.take_refused()  # by earlier commands
+    return url
 
 
 def _tampered(start: _Start) -> Iterator[str]:
@@ -155,10 +168,13 @@ def _tampered(start: _Start) -> Iterator[str]:
         yield f"it changed {', '.join(left)}, which may run later, outside the sandbox: look at it"
 
 
-def _blocked(start: _Start, output: str, cwd: Path) -> str:
+def _blocked(start: _Start, output: str, cwd: Path, context: ToolContext) -> str:
     """What the sandbox kept a command from, in words; empty when it failed for another reason or not at all."""
     if start.confinement is None or not start.running.exit_code:
         return ""
+    refused = context.way_out.take_refused() if context.way_out and start.proxied is not None else ()
+    if refused:
+        return f"the network ({', '.join(refused)})"
     from ..sandbox.denial import blocked
 
     found = blocked(start.running.exit_code, output, start.confinement, str(cwd))
@@ -175,22 +191,32 @@ _KEPT_FROM = {
 }
 _BRINGS_TEXT = re.compile(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
 """Programs that print what strangers have written."""
+_HOSTS = re.compile(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
+_OURSELVES = re.compile(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
 
 
-def _strangers(command: str, confinement: Confinement | None) -> str:
-    if confinement is not None and confinement.network == "none":
-        return ""
+def _strangers(command: str, start: _Start, context: ToolContext) -> str:
+    if start.confinement is not None and start.confinement.network == "none":
+        connected = context.way_out.connected if context.way_out else 0
+        if start.proxied is None or connected == start.proxied:
+            return ""
     found = _BRINGS_TEXT.search(command)
-    return f"the output of {found.group()}" if found else ""
+    hosts = _HOSTS.findall(command)
+    is_ours = bool(hosts) and all(_OURSELVES.fullmatch(host) for host in hosts)
+    return f"the output of {found.group()}" if found and not is_ours else ""
 
 
-def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext) -> Given:
+def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext, proxy: str) -> Given:
     if confinement is None:
         return context.shell.environment(folder)
     from ..sandbox.environment import OF_CONFINEMENT, confined_env
 
     settings = partial(
-        confined_env, offline=confinement.network == "none", cache=context.cache, passed=context.passed
+        confined_env,
+        offline=confinement.network == "none",
+        cache=context.cache,
+        passed=context.passed,
+        proxy=proxy,
     )
     return context.shell.environment(folder, settings, OF_CONFINEMENT)
 

@@ -86,7 +86,7 @@ def test_help_is_found_behind_other_words_but_not_behind_two_dashes(world: World
         (["undo", "--bogus"], "No such option: --bogus"),
         (["doctor", "extra"], "Got unexpected extra argument(s) (extra)"),
         (["config", "explain", "x"], "there is no key 'x'; `agent config show` lists them all"),
-        (["permissions", "explain"], "name either a command or --write PATH"),
+        (["permissions", "explain"], "name one of: a command, --write PATH, --read PATH, --fetch URL"),
         (["permissions", "explain", "ls", "--mode", "x"], "--mode: 'x' is not one of plan, ask, auto-edit, yolo"),
         (["permissions", "explain", "--write", "a\nb"], "--write: the path 'a\\nb' contains control characters"),
         (["permissions", "test", "gone.yaml"], "gone.yaml: No such file or directory"),

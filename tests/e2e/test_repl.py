@@ -91,8 +91,11 @@ def _approved_edit(world: World, person: Person, greet: Path) -> None:
     ):
         person.wait(rf"(?m)^ +{re.escape(line)}$")
     person.send("y")
-    person.pump(0.2)
+    person.wait("A call waits for your answer")
     assert greet.read_text(encoding="utf-8") == GREET, "a key within the guard time must not count"
+    person.wait_line("y")
+    person.send("\x7f")
+    person.wait("Allow edit_file")
     person.pump(GUARD_S)
     person.send("\r")
     person.pump(0.2)

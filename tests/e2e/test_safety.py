@@ -65,3 +65,26 @@ def test_a_home_is_no_project_nothing_is_changed_there(world: World) -> None:
     assert [denied["tool"] for denied in done.result["denied"]] == ["write_file", "shell"]
     assert "is a home directory" in done.result["denied"][0]["reason"]
     assert not (world.work / "x").exists() and not (world.work / "y").exists()
+
+
+def test_in_yolo_the_sandbox_is_there_once_text_of_strangers_is(world: World) -> None:
+    host = serving(world)
+    place = f"{world.home}/x"
+    write = shell(f'python3 -c \'open("{place}", "a").write("x")\'; for f in *; do echo "$f"; done')
+    world.script(
+        write, Reply(calls=(Call("web_fetch", {"url": host}),)), write, shell("curl -sm1 http://localhost:1; echo $?"),
+        Reply(text="done"),
+    )  # fmt: skip
+    done = world.run("run", "go", "--mode", "yolo", "--output-format", "json")
+    assert len((world.home / "x").read_text(encoding="utf-8")) == 1, done.err
+    assert "The sandbox kept it from writing" not in world.records("tool_result")[0]["text"]
+
+
+def test_what_a_server_of_ones_own_says_is_no_text_of_strangers(world: World) -> None:
+    world.script(
+        shell("curl -sm1 http://localhost:1/; true"),
+        shell("curl -sm1 http://strangers.invalid/; true"),
+        Reply(text="d"),
+    )
+    world.run("run", "go", "--mode", "yolo")
+    assert [record.get("untrusted", "") for record in world.records("tool_result")] == ["", "the output of curl"]
