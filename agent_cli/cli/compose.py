@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -28,6 +29,7 @@ from ..core.tool_rules import told
 from ..model.base import Model
 from ..model.providers import choose_default, open_model
 from ..model.retry import RetryPolicy
+from ..policy.rules import Effect
 from ..protocol.actions import Allow, Mode, ReadPath
 from ..protocol.events import AnyEvent
 from ..protocol.messages import UserMessage, new_id
@@ -213,9 +215,11 @@ def _assemble(
         mode = config.mode
     effort = setup.chosen.text("effort") or effort
     permissions = _permissions(setup, session, confining, mode, spill)
+    _check_examples(setup, permissions)
     checkpoints = snapshots(setup.workspace.root, setup.project_state(), identifier, processes)
     context = _context(setup, session, permissions, processes, spill)
     context.cache, context.passed = confining.cache, config.tools.shell.pass_env
+    context.way_out = permissions.way_out(processes, config.tools.web.private_hosts)
     _take_up(session, context)
     handlers = Handlers(
         session,
@@ -259,6 +263,22 @@ def _permissions(setup: Setup, session: Session, confining: Confining, mode: Mod
         project=GrantFile(setup.project_state() / "permissions.json"),
         user=GrantFile(setup.config_dir / "permissions.json"),
     )
+
+
+def _check_examples(setup: Setup, permissions: Permissions) -> None:
+    """Hold the configuration's own examples against its rules.
+
+    Raises:
+        UsageError: the rules do not say what an example expects of them.
+    """
+    written = [(effect, *each) for effect in get_args(Effect) for each in setup.loaded.examples(effect)]
+    if not written:
+        return
+    from ..policy.examples import Example, check, decision
+
+    examples = tuple(Example(*each) for each in written)
+    for problem in check(examples, decision(permissions.policy())):
+        raise UsageError(f"{problem.example.place}: {problem.example.text}: {problem.why}")
 
 
 def _context(

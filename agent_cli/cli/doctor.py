@@ -158,6 +158,7 @@ async def _sandbox(setup: Setup) -> str:
         raise Problem(f"none: {strength.why}. Commands that are not known to only read ask first")
     holes = [] if strength.hides_inside else ["cannot protect single files of the workspace"]
     holes += [] if strength.cuts_network else ["does not cut the network"]
+    holes += [] if strength.shares_network else ["cannot let commands reach single hosts"]
     text = "; ".join([f"{setup.config.sandbox} by {strength.mechanism}, tried just now", *holes])
     if strength.why:
         raise Problem(f"{text}. {strength.why}")

@@ -11,10 +11,10 @@ import typer
 
 from ..config import yaml_file
 from ..config.layer import ConfigError, Layer
-from ..core.confining import Confining, Wanted
+from ..core.confining import Confining
 from ..core.permissions import Permissions
 from ..policy.authorize import Policy, authorize, judged_parts
-from ..policy.examples import Example, Problem, action_of, check
+from ..policy.examples import Example, Problem, check, decision
 from ..policy.risk import risk
 from ..policy.rules import BUILT_IN_PLACE, Effect, RuleError, parse_rule
 from ..protocol.actions import Action, Allow, Ask, Deny, Fetch, Mode, ReadPath, RunCommand, Verdict, WritePath
@@ -98,7 +98,7 @@ def test_examples(
     examples = _examples(layer, shown, prefix)
     setup = Setup(Chosen("agent", {}))
     policy = _permissions(setup, mode).policy()
-    problems = check(examples, lambda kind, value: _decided(kind, value, policy))
+    problems = check(examples, decision(policy))
     for problem in problems:
         print(f"{problem.example.place}: {problem.example.text}: {problem.why}")
     return _summed_up(len(examples), problems, is_configuration=bool(prefix))
@@ -166,10 +166,6 @@ def _action(
     return (WritePath if write is not None else ReadPath)(place.real, place.shown)
 
 
-def _decided(kind: str, value: str, policy: Policy) -> Verdict:
-    return authorize(action_of(kind, value, policy.root, policy.resolve), policy)
-
-
 def _read(file: Path) -> Layer:
     """A file of examples, or a configuration file.
 
@@ -177,21 +173,16 @@ def _read(file: Path) -> Layer:
         ConfigError: not readable, not YAML, or neither of the two.
     """
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        data = file.read_bytes()
+        values, lines = yaml_file.load_yaml(data.decode("utf-8-sig"), file)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
-    values, lines = yaml_file._load(text, file)
     if not isinstance(values, dict):
         raise ConfigError(f"{file}: write lists of examples under allow, ask and deny")
     if values.keys() <= set(get_args(Effect)):
         return Layer(str(file), values, lines)
-    layer = Layer(str(file), values, lines)
-    permitted = values.get("permissions")
-    examples = permitted.pop("examples", None) if isinstance(permitted, dict) else None
-    layer = yaml_file.parse(text.encode(), file) if examples is None else layer
-    if isinstance(permitted, dict) and examples is not None:
-        permitted["examples"] = examples
-    elif "permissions" not in values:
+    layer = yaml_file.parse(data, file)
+    if "permissions" not in values:
         raise ConfigError(f"{file}: it has neither examples under allow, ask and deny nor `permissions`")
     return layer
 
@@ -250,7 +241,6 @@ def _confining(setup: Setup) -> Confining:
     async def never(scratch: Path) -> Strength:
         return strength
 
-    level = setup.config.sandbox
-    strength = (None if level == "off" else sandboxing._kept(setup.state)) or Strength("none")
-    is_asked_for = setup.loaded.place("sandbox") != sandboxing._BUILT_IN
-    return Confining(setup.workspace, Wanted(level, is_asked_for), strength, measure=never)
+    wanted = sandboxing.wanted_for(setup)
+    strength = (None if wanted.level == "off" else sandboxing.kept(setup.state)) or Strength("none")
+    return Confining(setup.workspace, wanted, strength, measure=never)

@@ -34,16 +34,16 @@ async def confining_for(setup: Setup, processes: ProcessRunner) -> Confining:
     Raises:
         UsageError: a flag asks for a sandbox, and none can be had.
     """
-    wanted = Wanted(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
+    wanted = wanted_for(setup)
 
     async def measured(scratch: Path) -> Strength:
         from ..sandbox.probe import measure
 
         strength = await measure(processes, scratch)
-        _keep(setup.state, strength)
+        keep(setup.state, strength)
         return strength
 
-    strength = Strength("none") if wanted.level == "off" else _kept(setup.state)
+    strength = Strength("none") if wanted.level == "off" else kept(setup.state)
     confining = Confining(
         setup.workspace,
         wanted,
@@ -61,6 +61,11 @@ async def confining_for(setup: Setup, processes: ProcessRunner) -> Confining:
             " commands that are not known to only read ask first; `agent doctor` says more."
         )
     return confining
+
+
+def wanted_for(setup: Setup) -> Wanted:
+    """The level that was chosen, and whether anybody asked for it."""
+    return Wanted(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
 
 
 async def measured_for(setup: Setup) -> Strength:
@@ -93,7 +98,7 @@ def _key() -> tuple[str, ...]:
     return (__version__, boot, str(os.geteuid()), found, made)
 
 
-def _kept(state: Path) -> Strength | None:
+def kept(state: Path) -> Strength | None:
     """What was measured since this machine started, by this user; None when that is not known."""
     try:
         kept = msgspec.json.decode((state / "sandbox.json").read_bytes(), type=_Kept)
@@ -102,7 +107,7 @@ def _kept(state: Path) -> Strength | None:
         return None
 
 
-def _keep(state: Path, strength: Strength) -> None:
+def keep(state: Path, strength: Strength) -> None:
     """Kept for the next start; where it cannot be, it is measured then."""
     draft = state / f"sandbox.{os.getpid()}.tmp"
     try:

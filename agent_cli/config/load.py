@@ -15,7 +15,12 @@ from .rules import ToolRule
 from .schema import Config
 from .yaml_file import read_file, read_value, settle_paths
 
-ADDING = ("permissions.allow", "permissions.ask", "permissions.deny", "rules")
+_EFFECTS = ("allow", "ask", "deny")
+ADDING = (
+    *(f"permissions.{effect}" for effect in _EFFECTS),
+    *(f"permissions.examples.{effect}" for effect in _EFFECTS),
+    "rules",
+)
 """Lists that add up over the layers instead of replacing one another."""
 PROJECT_FILE = Path(".agent") / "config.yaml"
 
@@ -46,10 +51,20 @@ class Loaded(msgspec.Struct, frozen=True):
 
     def rules(self, effect: str) -> list[tuple[str, str]]:
         """The permission rules of an effect (`allow`, `ask`, `deny`), each with its place."""
+        return self._texts(("permissions", effect))
+
+    def examples(self, effect: str) -> list[tuple[str, str]]:
+        """The examples of an effect, each with its place."""
+        return self._texts(("permissions", "examples", effect))
+
+    def _texts(self, path: tuple[str, ...]) -> list[tuple[str, str]]:
+        """The items of a list in all layers, each with its place."""
         found = []
         for layer in self.layers:
-            for index, rule in enumerate(layer.values.get("permissions", {}).get(effect, ())):
-                found.append((rule, layer.place(f"permissions.{effect}.{index}")))
+            value: Any = layer.values
+            for key in path:
+                value = value.get(key, {})
+            found += [(text, layer.place(".".join((*path, str(index))))) for index, text in enumerate(value)]
         return found
 
 

@@ -16,12 +16,22 @@ Price = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 """The upper bound is there to refuse `.inf`; a bound at all refuses `.nan`."""
 
 
+class Examples(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the rules are meant to say, such as `shell(git push)` under `deny`; checked at each start."""
+
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
 class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Rules such as `shell(git diff *)`. Deny beats ask beats allow, whatever the order or the file."""
 
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    examples: Examples = Examples()
+    """What the rules are meant to say, such as `shell(git push)` under deny; checked at each start."""
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -35,7 +35,7 @@ def parse(data: bytes, path: Path) -> Layer:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
-    values, lines = _load(text, path)
+    values, lines = load_yaml(text, path)
     if values is None:
         return Layer(str(path), {})
     if not isinstance(values, dict):
@@ -67,7 +67,7 @@ def settle_paths(layer: Layer, folder: Path) -> None:
         sessions["dir"] = str(folder.absolute() / Path(sessions["dir"]).expanduser())
 
 
-def _load(text: str, path: Path) -> tuple[Any, dict[str, int]]:
+def load_yaml(text: str, path: Path) -> tuple[Any, dict[str, int]]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -22,7 +22,7 @@ from ..workspace.agentignore import AgentIgnore
 from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace
 from .confining import Confining
-from .outlet import Outlet
+from .outlet import Outlet, allow_hosts
 
 _MAX_NAMES = 10_000
 """Files that one glob of a command is followed to."""
@@ -100,8 +100,11 @@ class Permissions:
             unwritable=self._unwritable(),
         )
         policy = msgspec.structs.replace(policy, twins=partial(self._twins, policy))
-        sandboxed = self._confining is not None and self._confining.is_enough(policy)
-        return msgspec.structs.replace(policy, sandboxed=sandboxed)
+        confining = self._confining
+        if confining is None or not confining.is_enough(policy):
+            return policy
+        has_hosts = confining.strength.shares_network and allow_hosts(policy.rules)
+        return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 
     def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
         """The closed files of the workspace that are the same file as the one at a path: its hard links."""

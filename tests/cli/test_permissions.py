@@ -7,6 +7,7 @@ import pytest
 from agent_cli.cli import sandboxing
 from agent_cli.sandbox.base import Strength
 from tests.e2e.world import Done, World
+from tests.model.server import Reply
 
 RULES = """\
 permissions:
@@ -110,7 +111,7 @@ def test_what_cannot_be_explained_is_wrong_usage(ruled: World, arguments: list[s
 def test_rules_kept_by_the_user_count_and_say_where_they_are(ruled: World) -> None:
     file = ruled.config / "permissions.json"
     file.write_text('{"allow": ["shell(make *)"]}', encoding="utf-8")
-    assert f"allow  shell(make *)    # {file}" in ruled.run("permissions", "list").out.splitlines()
+    assert f"allow  shell(make *)    # {file}: rule 1" in ruled.run("permissions", "list").out.splitlines()
     assert ruled.run("permissions", "explain", "make all").out.startswith("allowed: ")
 
 
@@ -180,7 +181,10 @@ def test_examples_may_stand_in_a_configuration_beside_its_rules(ruled: World) ->
         ("allow: [", "not valid YAML"),
         ("mode: ask", "neither examples"),
         ("alow: [shell(ls)]", "unknown key `alow`"),
-        ("permissions: {examples: {allows: [shell(ls)]}}", "examples stand in lists"),
+        (
+            "permissions: {examples: {allows: [shell(ls)]}}",
+            "unknown key `permissions.examples.allows`; did you mean `allow`?",
+        ),
     ],
 )
 def test_a_bad_file_of_examples_is_told_from_failing_ones(ruled: World, content: str, told: str) -> None:
@@ -208,7 +212,7 @@ def test_explaining_runs_and_writes_nothing(ruled: World, line: str) -> None:
 def test_where_a_sandbox_was_measured_it_is_told_how_a_command_would_run(ruled: World) -> None:
     strength = Strength("bubblewrap", hides_inside=True, cuts_network=True)
     ruled.state.mkdir(exist_ok=True)
-    sandboxing._keep(ruled.state, strength)
+    sandboxing.keep(ruled.state, strength)
     for command, told in (
         ("make", "  runs: in the sandbox"),
         ("curl https://example.org", "  runs: once approved, in the sandbox, with the network"),
@@ -218,3 +222,15 @@ def test_where_a_sandbox_was_measured_it_is_told_how_a_command_would_run(ruled: 
         assert done.out.splitlines()[1] == told
     off = ruled.run("permissions", "explain", "make", "--mode", "yolo")
     assert off.out.splitlines()[1] == "  runs: without a sandbox"
+
+
+def test_examples_in_the_configuration_stop_the_start_when_the_rules_do_not_say_so(world: World) -> None:
+    file = world.config / "config.yaml"
+    text = "permissions:\n  deny: ['shell(git push *)']\n  examples:\n    deny: [shell(git push origin main)]\n    ask:\n"
+    file.write_text(text + "      - shell(git pull)\n", encoding="utf-8")
+    world.script(Reply(text="done"))
+    assert world.run("run", "go").code == 0
+    file.write_text(text.replace("git push *", "git pushh *") + "      - shell(git pull)\n", encoding="utf-8")
+    done = world.run("run", "go")
+    assert done.code == 2 and f"{file}:4: shell(git push origin main): expected deny, got ask" in done.err
+    assert world.run("permissions", "test", str(file)).code == 1
