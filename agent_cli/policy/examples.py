@@ -12,6 +12,7 @@ from typing import get_args
 import msgspec
 
 from ..protocol.actions import Action, Allow, Ask, CallExternal, Fetch, ReadPath, RunCommand, Verdict, WritePath
+from .authorize import Policy, authorize
 from .rules import Effect
 
 _FORM = re.compile(r"\s*(shell|outside|read|write|fetch|mcp)\((.+)\)\s*", re.DOTALL)
@@ -82,6 +83,11 @@ def action_of(kind: str, value: str, cwd: str, resolve: Callable[[str, str], str
         return Fetch(value if "://" in value else f"https://{value}/", host)
     server, _, tool = value.partition("/")
     return CallExternal(server, tool)
+
+
+def decision(policy: Policy) -> Callable[[str, str], Verdict]:
+    """What a policy says to an example's kind and what stands in its brackets."""
+    return lambda kind, value: authorize(action_of(kind, value, policy.root, policy.resolve), policy)
 
 
 def effect_of(verdict: Verdict) -> Effect:
