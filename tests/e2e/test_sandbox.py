@@ -8,7 +8,10 @@ import pytest
 
 from tests.model.server import Reply
 
+from .test_surroundings import launcher
 from .world import World, shell
+
+ROOT = Path(__file__).parents[2]
 
 
 def outputs(world: World) -> list[str]:
@@ -137,3 +140,63 @@ def test_a_usual_task_asks_nothing_in_auto_edit(world: World) -> None:
     done = world.run("run", "fix it", "--mode", "auto-edit", "--output-format", "json", timeout_s=60.0)
     assert (done.code, done.result["denied"]) == (0, []), done.err
     assert [each["exit_code"] for each in done.result["commands"]] == [0] * 8, outputs(world)
+
+
+def contained(*without: str) -> list[str]:
+    """A command line that lives as in a container that forbids namespaces, or Landlock too."""
+    return launcher(
+        f"sys.path.insert(0, {str(ROOT)!r})\nfrom tests.sandbox.trial import forbid\nforbid({list(without)!r})"
+    )
+
+
+ATTACKS = (
+    'python3 -c \'open("{home}/own", "w").write("spoiled")\'',
+    "python3 -c 'print(open(\"{home}/.ssh/id_rsa\").read())'",
+    'python3 -c \'import socket; socket.create_connection(("127.0.0.1", {port}), 2); print("reached")\'',
+    "python3 -c 'print(open(\"/proc/{agent}/environ\").read())'",
+)
+
+
+@pytest.mark.parametrize(
+    ("without", "mechanism"),
+    [((), "bubblewrap"), (("namespaces",), "landlock"), (("namespaces", "landlock"), "none")],
+)
+def test_the_level_shown_is_the_level_measured_by_trying_to_break_it(
+    world: World, without: tuple[str, ...], mechanism: str
+) -> None:
+    (world.home / "own").write_text("mine", encoding="utf-8")
+    (world.home / ".ssh").mkdir()
+    (world.home / ".ssh" / "id_rsa").write_text("planted", encoding="utf-8")
+    port = world.server.url.rpartition(":")[2].partition("/")[0]
+    attacks = [attack.format(home=world.home, port=port, agent="$PPID") for attack in ATTACKS]
+    world.script(*map(shell, [*attacks, "echo x > inside.txt"]), Reply(text="done"))
+    done = world.run(
+        "run", "go", "--mode", "auto-edit", "--output-format", "stream-json", before=contained(*without)
+    )
+    shown = done.lines[0]["sandbox"]
+    if mechanism == "none":
+        assert shown.startswith("none (") and len(done.result["denied"]) == len(attacks)
+        refused = world.run("run", "go", "--sandbox", "workspace-write", before=contained(*without))
+        assert refused.code == 2 and "no sandbox can be had here" in refused.err
+        return
+    assert shown == f"workspace-write ({mechanism})"
+    assert (world.home / "own").read_text(encoding="utf-8") == "mine" and (world.work / "inside.txt").exists()
+    told = "".join(outputs(world))
+    assert "planted" not in told and "reached" not in told and "OPENAI_API_KEY" not in told
+
+
+def test_where_single_files_cannot_be_hidden_commands_ask_as_soon_as_there_is_one(world: World) -> None:
+    (world.work / ".env").write_text("KEY=planted\n", encoding="utf-8")
+    world.script(shell('python3 -c \'print(open(".en" + "v").read())\''), Reply(text="done"))
+    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "json", before=contained("namespaces"))
+    assert len(done.result["denied"]) == 1 and "planted" not in "".join(outputs(world))
+
+
+def test_a_kept_measurement_that_holds_no_more_is_found_out_before_the_first_command(world: World) -> None:
+    world.script(shell("echo one"), Reply(text="done"), shell("touch two"), Reply(text="done"))
+    assert world.run("run", "go", "--mode", "auto-edit").code == 0
+    done = world.run(
+        "run", "go", "--mode", "auto-edit", "--output-format", "json", before=contained("namespaces", "landlock")
+    )
+    assert "The sandbox is not what it was" in done.err and len(done.result["denied"]) == 1
+    assert not (world.work / "two").exists()
