@@ -83,7 +83,10 @@ class Confining:
         hide_keys_of_this_process()
         before, self._is_measured = self.strength, True
         if self._wanted.level != "off":
-            self.strength = await self._measure(self.tmp)
+            try:
+                self.strength = await self._measure(self.tmp)
+            except OSError as error:
+                self.strength = Strength("none", why=f"it cannot be tried out: {error}")
         return self.strength != before
 
     def is_enough(self, policy: Policy) -> bool:
