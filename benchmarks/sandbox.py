@@ -8,6 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
+from agent_cli.core.outlet import Outlet
+from agent_cli.policy.rules import parse_rule
+from agent_cli.protocol.actions import Allow
 from agent_cli.sandbox import bubblewrap
 from agent_cli.sandbox.base import Confinement
 from agent_cli.sandbox.confining import Means
@@ -54,7 +57,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
         )
         if name == "bubblewrap":
             rows.append(("a command in bubblewrap, over bwrap alone", took / median(alone), "x", 2.5))
-    return [*rows, *_looks(base)]
+    return [*rows, *_looks(base), *await _way_out(base)]
 
 
 async def _ways(runner: ProcessRunner, base: Path) -> list[Means]:
@@ -90,6 +93,28 @@ async def _once(runner: ProcessRunner, base: Path, means: Means | None) -> float
     if running.exit_code != 0:
         raise RuntimeError("it does not work here")
     return time.perf_counter() - began
+
+
+async def _way_out(base: Path) -> list[tuple[str, float, str, float]]:
+    """What it costs that commands reach allowed hosts, before the first and before each later command."""
+    runner = ProcessRunner()
+    try:
+        if not (await measure_strength(runner, base)).shares_network:
+            return []
+        rule = parse_rule("fetch(example.org)", "allow", "benchmark")
+        outlet = Outlet(runner, lambda: (rule,), lambda _: Allow("benchmark"))
+        times = []
+        for _ in range(ROUNDS):
+            began = time.perf_counter()
+            await outlet.open()
+            times.append((time.perf_counter() - began) * 1000)
+        outlet.close()
+    finally:
+        await runner.aclose()
+    return [
+        ("a proxy to allowed hosts, once", times[0], "ms", 40.0),
+        ("a proxy to allowed hosts, each later command", median(times[1:]), "ms", 0.1),
+    ]
 
 
 def _looks(base: Path) -> list[tuple[str, float, str, float]]:

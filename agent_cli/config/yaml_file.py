@@ -68,6 +68,11 @@ def settle_paths(layer: Layer, folder: Path) -> None:
 
 
 def load_yaml(text: str, path: Path) -> tuple[Any, dict[str, int]]:
+    """The value of a YAML text, and the line of each dotted key; `path` names it in errors.
+
+    Raises:
+        ConfigError: as `read_file`, but for the schema.
+    """
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

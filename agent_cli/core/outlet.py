@@ -48,7 +48,7 @@ class Outlet:
 
     async def open(self) -> str:
         """The URL of the proxy, for a command that is about to start; empty where there is none: no rule allows a
-        host, or commands share no network. The first call takes some 3 ms."""
+        host, or commands share no network. The first call takes some 10 ms."""
         rules, network = self._rules(), self._processes.network
         if not network or not allow_hosts(rules):
             return ""

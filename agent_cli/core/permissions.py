@@ -103,7 +103,7 @@ class Permissions:
         confining = self._confining
         if confining is None or not confining.is_enough(policy):
             return policy
-        has_hosts = confining.strength.shares_network and allow_hosts(policy.rules)
+        has_hosts = confining.strength.shares_network and not policy.untrusted and allow_hosts(policy.rules)
         return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 
     def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 from .addresses import Refused, Resolver, Target, reachable, target_of
@@ -22,12 +23,15 @@ _HEAD_S = 30.0
 _CONNECT_S = 20.0
 _IDLE_S = 600.0
 _CHUNK = 65_536
+_MOST_CONNECTIONS = 200
+"""At a time; each takes two of our descriptors, and a command shall not have them all."""
 _CONNECT_LINE = re.compile(r"CONNECT (\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]+):(\d{1,5}) HTTP/1\.[01]")
 _PLAIN_LINE = re.compile(r"([A-Z]+) (http://\S+) HTTP/1\.[01]")
 _HOP_BY_HOP = re.compile(r"(?im)^(?:proxy-[\w-]+|connection|keep-alive):.*\r\n")
 _BODY = b"This host is closed to commands in the sandbox. A rule fetch(HOST) would allow it.\n"
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_Service = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
 
 
 class HostProxy:
@@ -45,34 +49,66 @@ class HostProxy:
         self._private_hosts = private_hosts
         self._resolve = resolve or _addresses_of
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self.refused: list[str] = []
         """Hosts that were wanted and not allowed since `take_refused` was last called, at most 20."""
+        self.connected = 0
+        """How many connections to hosts were made so far."""
 
     async def serve(self, listening: socket.socket) -> None:
         """Accept connections on a listening socket, which belongs to the proxy from now on."""
+        await self._accept(listening, self._answered)
+
+    async def forward(self, listening: socket.socket, host: str, port: int) -> None:
+        """Pass whatever connects to a listening socket on to a port of this machine, for what is not HTTP.
+        `is_allowed` is asked of HOST:PORT each time, with `host` as it is written in rules."""
+        await self._accept(listening, partial(self._forwarded, host, port))
+
+    async def _accept(self, listening: socket.socket, serve: _Service) -> None:
+        def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if len(self._tasks) >= _MOST_CONNECTIONS:
+                writer.close()
+                return
+            task = asyncio.ensure_future(serve(reader, writer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
         listening.setblocking(False)
-        self._server = await asyncio.start_server(self._begin, sock=listening, limit=_MAX_HEAD_BYTES)
+        self._servers.append(await asyncio.start_server(begin, sock=listening, limit=_MAX_HEAD_BYTES))
 
     def take_refused(self) -> tuple[str, ...]:
         """The hosts that were refused, once."""
         found, self.refused = tuple(dict.fromkeys(self.refused)), []
         return found
 
-    async def aclose(self) -> None:
-        """Close all connections."""
-        if self._server is not None:
-            self._server.close()
+    def close(self) -> None:
+        """Listen no more, and begin to close all connections."""
+        for server in self._servers:
+            server.close()
         for task in self._tasks:
             task.cancel()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        self.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._one(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _forwarded(
+        self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            self._check(f"{host}:{port}")
+            async with asyncio.timeout(_CONNECT_S):
+                upstream = await asyncio.open_connection(host.strip("[]"), port)
+        except (Refused, OSError, TimeoutError):
+            pass
+        else:
+            self.connected += 1
+            await _joined((reader, writer), upstream)
+        finally:
+            await _closed(writer)
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_HEAD_S):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -85,6 +121,7 @@ class HostProxy:
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             await _say(writer, "400 Bad Request", b"This is no request for a proxy.\n")
         else:
+            self.connected += 1
             if not first:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             upstream[1].write(first)
@@ -99,10 +136,7 @@ class HostProxy:
             Refused: it is not allowed, or leads to a private network.
             OSError, TimeoutError: it cannot be reached.
         """
-        if not self._is_allowed(target.host):
-            del self.refused[:-19]
-            self.refused.append(target.host)
-            raise Refused(f"{target.host} is not allowed")
+        self._check(target.host)
         problem: OSError = OSError(f"{target.host} has no address")
         async with asyncio.timeout(_CONNECT_S):
             for address in await reachable(target, self._resolve, self._private_hosts):
@@ -111,6 +145,15 @@ class HostProxy:
                 except OSError as error:
                     problem = error
         raise problem
+
+    def _check(self, host: str) -> None:
+        """Raises:
+        Refused: the host is not allowed; it is remembered as such.
+        """
+        if not self._is_allowed(host):
+            del self.refused[:-19]
+            self.refused.append(host)
+            raise Refused(f"{host} is not allowed")
 
 
 def _wanted(head: str) -> tuple[Target, bytes]:

@@ -16,6 +16,8 @@ class Need(msgspec.Struct, frozen=True):
 
     reach: Reach = "inside"
     why: str = ""
+    by_http: bool = False
+    """It needs the network only to load something by HTTP, which a proxy can let it do from single hosts."""
 
 
 _NET = "needs the network"
@@ -169,6 +171,18 @@ OUTSIDE: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 """Program → what in its arguments no sandbox can give it, and why."""
 
+_LOADS_BY_HTTP = frozenset(
+    "curl wget aria2c http https xh httpie yt-dlp npm npx pnpm yarn bun bunx deno corepack pip pip3 uv uvx poetry"
+    " pdm pipenv hatch conda mamba micromamba pixi cargo go gem bundle bundler composer dotnet pre-commit"
+    " prek".split()
+)
+_OTHERWISE = re.compile(
+    r" (push|publish|unpublish|login|logout|adduser|signin|yank|owner|deprecate|access|team|token|profile|org|hook"
+    r"|dist-tags?|star|unstar|stage) |[ =](?!(?:git\+)?https?:)[a-z][a-z+.-]*://| [\w.-]+@[\w.-]+:"
+)
+"""What sends something in one's own name, or goes another way."""
+_GIT_BY_HTTP = re.compile(r"^(?: -c \S+)* (?:clone|fetch|pull|ls-remote)(?= )(?=.* https?://)")
+
 _UNREAD = re.compile(
     r"(?:^|[|;&(`\n{]|\b(?:do|then|else|time|exec|command|env|sudo)\s)\s{0,9}(?:\S{0,99}/)?(?:curl|wget|ssh|scp"
     r"|sftp|gh"
@@ -201,8 +215,14 @@ def need_of(command: SimpleCommand, cwd: str, place: Place) -> Need:
         if not path.startswith("/dev/") and not _within(path, open_folders):
             return Need("outside", f"changes {target}, which lies outside the workspace")
     if name in NETWORK and re.search(NETWORK[name], line):
-        return Need("network", _NET)
+        return Need("network", _NET, _is_by_http(name, line))
     return _elsewhere(name, command, place, open_folders)
+
+
+def _is_by_http(name: str, line: str) -> bool:
+    if _OTHERWISE.search(line):
+        return False
+    return name in _LOADS_BY_HTTP or (name == "git" and _GIT_BY_HTTP.search(line) is not None)
 
 
 def unread_need(line: str) -> Need:

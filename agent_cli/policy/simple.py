@@ -159,7 +159,8 @@ def _own(part: SimpleCommand, shown: str, read: Reading | None, need: Need, cwd:
 
 def _by_mode(part: SimpleCommand, shown: str, closed: str | None, need: Need, policy: Policy) -> Judged:
     name = f"mode {policy.mode}"
-    if policy.mode == "auto-edit" and policy.sandboxed and need.reach == "inside":
+    is_enough = need.reach == "inside" or (need.by_http and policy.has_hosts)
+    if policy.mode == "auto-edit" and policy.sandboxed and is_enough:
         return Judged(Allow(f"{name}, in the sandbox"), shown, "inside")
     if closed is not None and policy.mode == "plan":
         return Judged(Deny(name, f"`{shown}` may open files that {closed} closes"), shown)

@@ -66,16 +66,37 @@ _OFFLINE = {
     "npm_config_update_notifier": "false",
 }
 """What would be tried for minutes fails at once."""
-OF_CONFINEMENT = frozenset({"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE})
+_BY_PROXY = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+    *("npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY"),
+)
+_PAST_PROXY = ("NO_PROXY", "no_proxy", "npm_config_noproxy")
+_OURSELVES = "localhost,127.0.0.1,::1"
+_PROXIED = {
+    "NODE_USE_ENV_PROXY": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_RETRIES": "1",
+    "npm_config_fetch_retries": "1",
+    "npm_config_fetch_retry_mintimeout": "500",
+    "npm_config_update_notifier": "false",
+}
+"""What is refused is refused a minute later too."""
+OF_CONFINEMENT = frozenset({"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED})
 """Variables that a confined command may have only because it is."""
 
 
 def confined_env(
-    env: Mapping[str, str], *, offline: bool, cache: str | Path | None, passed: Collection[str] = ()
+    env: Mapping[str, str],
+    *,
+    offline: bool,
+    cache: str | Path | None,
+    passed: Collection[str] = (),
+    proxy: str = "",
 ) -> dict[str, str]:
     """The environment for a confined command: `env` without secrets and without what leads to other programs of
     the user, but for the names `passed`; caches go to the folder `cache`, which should be writable (None: they
-    stay where they are).
+    stay where they are). Where it is `offline`, `proxy` is the URL at which allowed hosts are reached
+    all the same; empty: none are.
 
     A setting of git keeps its place and loses its value, as git counts them.
     """
@@ -87,9 +108,16 @@ def confined_env(
             kept[name] = value
         elif name.startswith("GIT_CONFIG_VALUE_"):
             kept[name] = ""
-    moved = _CACHES if offline else {**_CACHES, **_DOWNLOADS}
+    moved = _CACHES if offline and not proxy else {**_CACHES, **_DOWNLOADS}
     caches = {name: f"{cache}/{folder}" for name, folder in moved.items()} if cache else {}
-    return {**kept, **caches, **(_OFFLINE if offline else {})}
+    return {**kept, **caches, **(_way_out(proxy) if offline else {})}
+
+
+def _way_out(proxy: str) -> dict[str, str]:
+    """Settings for programs that have no network but the hosts behind a proxy, or none at all."""
+    if not proxy:
+        return _OFFLINE
+    return {**dict.fromkeys(_BY_PROXY, proxy), **dict.fromkeys(_PAST_PROXY, _OURSELVES), **_PROXIED}
 
 
 def is_provider_secret(name: str) -> bool:

@@ -18,7 +18,9 @@ and back:
     ("empty",)                    the last child left behind has ended; not sent after "ended" with `alone`
 
 `wrap` says how the command is confined: None, or "bubblewrap" or "landlock" and what the function for that in
-`spawn` takes first. ("listening", port) asks for a socket instead of a command; it comes over the "stdin". After "failed", "empty" and "ended" with `alone` the supervisor waits for the next "start".
+`spawn` takes first. ("listening", port) asks for a socket instead of a command; it comes over its stdin.
+
+After "failed", "empty" and "ended" with `alone` the supervisor waits for the next "start".
 """
 
 import marshal

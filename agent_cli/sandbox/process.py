@@ -215,11 +215,12 @@ class ProcessRunner:
             )
             try:
                 await running.ended_within(_START_S)
+            finally:
+                await to_the_end(running.stop())
+            try:
                 inbox.receive(ours, 1)
             except BlockingIOError as error:
                 raise ProcessError("cannot listen in the network of the commands") from error
-            finally:
-                await to_the_end(running.stop())
         return socket.socket(fileno=inbox.take_fds(1)[0])
 
     async def aclose(self) -> None:

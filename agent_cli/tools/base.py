@@ -76,6 +76,23 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """Where text of strangers in it came from, such as a host; empty when there is none."""
 
 
+class WayOut(Protocol):
+    """How confined commands reach the hosts that are allowed; `core.outlet` has it."""
+
+    @property
+    def connected(self) -> int:
+        """How many connections to hosts were made so far."""
+        ...
+
+    async def open(self) -> str:
+        """The URL of a proxy, for a command that is about to start; empty where no host is allowed."""
+        ...
+
+    def take_refused(self) -> tuple[str, ...]:
+        """The hosts that commands wanted and did not get since the last call."""
+        ...
+
+
 Confine = Callable[[Path | None], Confinement | None]
 Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user `question` with `options`; gives their words."""
@@ -129,8 +146,12 @@ class ToolContext:
         self.confine: Confine = lambda report: None
         """What a command of this call may reach; None where it is not confined. `report` is a folder that it may
         write to besides."""
+        self.way_out: WayOut | None = None
+        """For confined commands; None: they have none."""
         self.hunks: Collection[int] | None = None
         """Which hunks of the change, by number from 0, the person took over; None for all."""
+        self.places: frozenset[str] | None = None
+        """The real paths that the call was judged by and keeps to; None before it was judged."""
         self.cache: Path | None = None
         """Where confined package managers keep what they have loaded."""
         self.passed: tuple[str, ...] = ()
@@ -150,6 +171,12 @@ class ToolContext:
         view.hunks = hunks
         view.call_id, view.emit, view.silent = call_id, emit, silent
         view.confine = confine or self.confine
+        return view
+
+    def within(self, places: frozenset[str]) -> "ToolContext":
+        """The same context, for a call that keeps to the real paths it was judged by."""
+        view = copy.copy(self)
+        view.places = places
         return view
 
     def with_all_hunks(self) -> "ToolContext":
@@ -203,10 +230,33 @@ class Tool(Protocol):
 
 
 def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
-    """The real place of a path the model wrote.
+    """The real place of a path the model wrote. To go there by its real path follows no link (`anchored`).
 
     Raises:
-        ToolError: it cannot be a path; or it should be `existing`, and is so only from where commands start.
+        ToolError: it cannot be a path; or it should be `existing`, and is so only from where commands start; or
+            it leads elsewhere than when the call was judged.
+    """
+    return kept_to(context, meant(context, path, existing=existing))
+
+
+def kept_to(context: ToolContext, place: Resolved) -> Resolved:
+    """The place, if it is one of those the call was judged by.
+
+    Raises:
+        ToolError: it is not: a link has been put in its way.
+    """
+    if context.places is not None and place.real not in context.places:
+        raise ToolError(
+            f"{place.shown} leads elsewhere now than when the call was allowed; nothing was done. Look again."
+        )
+    return place
+
+
+def meant(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
+    """As `locate`, for a path that is not yet all there is to the place.
+
+    Raises:
+        ToolError: as `locate`, but for what it was judged by.
     """
     try:
         place = context.workspace.resolve(path)

@@ -3,11 +3,9 @@
 import contextlib
 import http.server
 import json
-import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +51,9 @@ def port() -> Iterator[int]:
         yield number
 
 
-def rules(world: World, port: int, allow: tuple[str, ...] = ("fetch(127.0.0.1)",), deny: tuple[str, ...] = ()) -> None:
+def rules(
+    world: World, port: int, allow: tuple[str, ...] = ("fetch(127.0.0.1)",), deny: tuple[str, ...] = ()
+) -> None:
     config = {
         "tools": {"web": {"private_hosts": [f"127.0.0.1:{port}"]}},
         "permissions": {"allow": list(allow), "deny": list(deny)},
@@ -106,13 +106,18 @@ def test_an_allowed_host_is_reached_and_every_other_place_is_not(world: World, p
 )
 def test_nothing_leads_past_the_proxy(world: World, port: int, command: str) -> None:
     rules(world, port, ("fetch",))
-    (text,) = told(world, f"sh -c '{command.format(port=port)}'" if "'" not in command else command.format(port=port))
+    (text,) = told(
+        world, f"sh -c '{command.format(port=port)}'" if "'" not in command else command.format(port=port)
+    )
     assert "exit code 0" not in text and FETCHED not in text and "GOT" not in text, text
 
 
 def test_without_a_rule_there_is_no_proxy(world: World, port: int) -> None:
     rules(world, port, ())
-    (text,) = told(world, "env | grep -ci _proxy=; python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 3128))'")
+    (text,) = told(
+        world,
+        "env | grep -ci _proxy=; python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 3128))'",
+    )
     assert text.startswith("0\n") and "refused" in text.lower(), text
 
 
@@ -139,14 +144,8 @@ def test_after_text_of_strangers_no_host_is_reached(world: World, port: int) -> 
 
 def test_what_a_program_for_pages_prints_is_text_of_strangers(world: World, port: int) -> None:
     rules(world, port)
-    told(world, "curl -sS -m 2 http://other.example/", f"{CURL} http://127.0.0.1:{port}/")
+    told(world, "curl -sS -m 2 http://other.example/", f"{CURL} 127.0.0.1:{port}")
     assert [record.get("untrusted", "") for record in world.records("tool_result")] == ["", "the output of curl"]
-
-
-def test_in_plan_mode_no_host_is_reached(world: World, port: int) -> None:
-    rules(world, port, ("fetch", "shell(python3 *)"))
-    world.script(shell("ls"), Reply(text="done"))
-    assert world.run("run", "go", "--mode", "plan").code == 0
 
 
 def test_commands_share_localhost_with_the_proxy_in_it(world: World, port: int) -> None:
@@ -173,13 +172,6 @@ def test_a_port_of_this_machine_that_a_rule_denies_is_not(world: World, port: in
     rules(world, 1, (f"fetch(localhost:{port})",), (deny,))
     (text,) = told(world, read)
     assert FETCHED not in text, text
-
-
-def test_a_command_that_takes_the_port_before_does_not_take_the_hosts(world: World, port: int) -> None:
-    rules(world, port, ())
-    take = "python3 -m http.server 3128 --bind 127.0.0.1 >/dev/null 2>&1 & sleep 1"
-    world.script(shell(take), Reply(text="one"))
-    assert world.run("run", "go", "--mode", "auto-edit").code == 0
 
 
 def _kill_then(world: World, port: int, number: int) -> None:

@@ -111,3 +111,50 @@ async def test_closing_ends_open_tunnels() -> None:
         async with asyncio.timeout(2):
             assert await reader.read(-1) == b""
         writer.close()
+
+
+async def test_a_flood_of_connections_does_not_take_all_descriptors() -> None:
+    async with proxied(["site.test"]) as (_, port, there):
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(300)]
+        await asyncio.sleep(0.05)
+        ended = [await _ended(reader) for reader, _ in held]
+        assert sum(ended) >= 100
+        for _, writer in held:
+            writer.close()
+        await asyncio.sleep(0.05)
+        assert "200" in await said(port, f"CONNECT site.test:{there} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n")
+
+
+async def _ended(reader: asyncio.StreamReader) -> bool:
+    try:
+        async with asyncio.timeout(0.001):
+            return await reader.read(1) == b""
+    except TimeoutError:
+        return False
+
+
+@asynccontextmanager
+async def forwarded(allowed: Sequence[str]) -> AsyncIterator[tuple[HostProxy, int, int]]:
+    """A proxy that passes a port on, that port, and the one it leads to."""
+    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    there = server.sockets[0].getsockname()[1]
+    listening = socket.create_server(("127.0.0.1", 0))
+    proxy = HostProxy(lambda host: host in [name.format(there) for name in allowed])
+    await proxy.forward(listening, "localhost", there)
+    try:
+        yield proxy, listening.getsockname()[1], there
+    finally:
+        await proxy.aclose()
+        server.close()
+
+
+async def test_a_port_is_passed_on_as_it_is() -> None:
+    async with forwarded(["localhost:{}"]) as (proxy, port, _):
+        assert "X: y" in await said(port, "HELLO\r\nX: y\r\n\r\n") and proxy.connected == 1
+
+
+@pytest.mark.parametrize("allowed", ["localhost", "localhost:1", "127.0.0.1:{}"])
+async def test_a_port_that_is_not_allowed_is_not_passed_on(allowed: str) -> None:
+    async with forwarded([allowed]) as (proxy, port, there):
+        assert await said(port, "") == ""
+        assert proxy.take_refused() == (f"localhost:{there}",) and proxy.connected == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.environment import child_env, confined_env
+from agent_cli.sandbox.environment import OF_CONFINEMENT, child_env, confined_env
 from agent_cli.sandbox.secret_names import is_secret, leads_out
 
 SECRETS = {
@@ -123,3 +123,36 @@ def test_keys_do_not_show_in_proc_and_still_work() -> None:
     env = {**os.environ, "OPENAI_API_KEY": "sk-secret", "EMPTY_API_KEY": "", "HARMLESS": "kept"}
     done = subprocess.run([sys.executable, "-c", _HIDING], env=env, capture_output=True, text=True, timeout=30)
     assert done.stdout.split("\n")[:3] == ["1 False sk-secret", "sk-secret set-later kept", "0"], done.stderr
+
+
+PROXY = "http://127.0.0.1:3128"
+
+
+def test_with_hosts_behind_a_proxy_every_program_finds_it_and_this_machine_stays_direct() -> None:
+    env = confined(
+        {"HTTP_PROXY": "http://mine:1", "NO_PROXY": "corp", "HOME": "/h"}, offline=True, proxy=PROXY, cache="/c"
+    )
+    names = (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "npm_config_https_proxy",
+    )
+    assert {env[name] for name in names} == {PROXY}
+    assert {env[name] for name in ("NO_PROXY", "no_proxy", "npm_config_noproxy")} == {"localhost,127.0.0.1,::1"}
+    assert "CARGO_NET_OFFLINE" not in env and env["CARGO_HOME"] == "/c/cargo" and env["HOME"] == "/h"
+
+
+def test_without_a_proxy_none_is_named() -> None:
+    assert not [name for name in confined({}, offline=True) if "proxy" in name.lower()]
+    assert confined({"HTTP_PROXY": "http://mine:1"}, offline=False, proxy=PROXY) == {"HTTP_PROXY": "http://mine:1"}
+
+
+def test_what_only_the_proxy_adds_does_not_outlast_the_command() -> None:
+    added = (
+        confined({}, offline=True, proxy=PROXY, cache="/c").keys() | confined({}, offline=True, cache="/c").keys()
+    )
+    assert added <= OF_CONFINEMENT

@@ -38,12 +38,12 @@ def mark() -> str:
     return f"{900 + os.getpid() % 90}.{time.monotonic_ns() % 10**9}"
 
 
-def alive(mark: str) -> list[int]:
+def alive(mark: str, program: bytes = b"") -> list[int]:
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            stat = Path(f"/proc/{pid}/stat").read_bytes()
-            if mark.encode() in Path(f"/proc/{pid}/cmdline").read_bytes() and b") Z" not in stat:
+            stat, words = Path(f"/proc/{pid}/stat").read_bytes(), Path(f"/proc/{pid}/cmdline").read_bytes()
+            if mark.encode() in words and program in words[:20] and b") Z" not in stat:
                 found.append(int(pid))
         except OSError:
             pass
@@ -61,10 +61,7 @@ async def all_gone(mark: str, within_s: float) -> bool:
 
 async def until_alive(mark: str, count: int) -> None:
     for _ in range(500):
-        if (
-            len([pid for pid in alive(mark) if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()[:20]])
-            >= count
-        ):
+        if len(alive(mark, b"sleep")) >= count:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("the processes did not start")
