@@ -9,7 +9,7 @@ import msgspec
 
 from ..policy.authorize import together
 from ..policy.rules import RuleError
-from ..protocol.actions import Allow, Ask, Deny, ReadPath, RunCommand, WritePath
+from ..protocol.actions import Allow, Ask, Deny, Reach, ReadPath, RunCommand, WritePath
 from ..protocol.events import ApprovalItem
 from ..protocol.messages import ToolResult, new_id
 from ..protocol.operations import Decision
@@ -173,38 +173,40 @@ class Consent:
             return
         self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
 
-    async def lets_out(self, job: Job, blocked: str) -> bool:
-        """Whether a command that the sandbox has kept from something may run again outside it.
+    async def lets_out(self, job: Job, outcome: ToolOutcome) -> Reach | None:
+        """How much of the machine a command gets, that the sandbox has kept from something, when it runs again;
+        None when it does not. The network alone, still in the sandbox, where that is all it was kept from.
 
         Raises:
             Abandoned: the user went on without answering.
         """
         if not self._approvals.interactive or not job.command:
-            return False
-        verdict = self._permissions.outside(job.actions)
+            return None
+        verdict = self._permissions.beyond(job.actions, outcome.needs, outcome.blocked_hosts)
         if isinstance(verdict, Deny):
-            return False
+            return None
+        where = "with the network" if outcome.needs == "network" else "outside the sandbox"
         item = ApprovalItem(
             call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.command, preview_kind="command",
-            reason=f"the sandbox kept it from {blocked}; run it again, outside the sandbox?", rule="sandbox",
+            reason=f"the sandbox kept it from {outcome.blocked}; run it again, {where}?", rule="sandbox",
             grant=verdict.grant if isinstance(verdict, Ask) else "", arguments=job.call.arguments, editable="",
-            risk=self._risk(job), reach="outside",
+            risk=self._risk(job), reach=outcome.needs,
         )  # fmt: skip
         decisions = await self._approvals.ask((item,), self._submission_id)
         decision = decisions.get(job.call.id)
         if decision is None or not decision.allow:
             job.said = decision.feedback.strip() if decision else ""
-            return False
+            return None
         if decision.grant:
             self._keep(decision)
-        return True
+        return outcome.needs
 
     def kept_in(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
         """The outcome of a command that failed because of the sandbox, and stays in it."""
         if self._approvals.interactive:
             said = f" They said: {job.said}" if job.said else ""
-            who = f"The user does not let it run outside.{said}"
+            who = f"The user does not let it.{said}"
         else:
-            who = "Nobody is there to let it run outside; say in the end what the user should allow."
+            who = "Nobody is there to let it; say in the end what the user should allow."
         note = f"[The sandbox kept it from {outcome.blocked}. {who} Do not try to get round it.]"
         return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")

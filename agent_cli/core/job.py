@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ..protocol.actions import Action, Allow, Ask, CallExternal, Deny, Reach, Verdict
+from ..protocol.actions import Action, Allow, Ask, CallExternal, Deny, Reach, ReadPath, Verdict, WritePath
 from ..protocol.events import ApprovalItem
 from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..tools.base import Preview, Tool, ToolError, ToolOutcome
@@ -49,6 +49,11 @@ class Job:
     def succeeded(self) -> bool:
         """Whether it was done as asked."""
         return self.result is not None and self.result.status == "ok"
+
+    @property
+    def places(self) -> frozenset[str]:
+        """The real paths it was judged by."""
+        return frozenset(it.path for it in self.actions if isinstance(it, ReadPath | WritePath))
 
     @property
     def stranger(self) -> str:

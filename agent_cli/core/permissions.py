@@ -14,7 +14,7 @@ from ..policy.authorize import Policy, authorize, may_leave, together
 from ..policy.modes import BUILT_IN
 from ..policy.paths import watched
 from ..policy.rules import Rule, RuleError, parse_rule
-from ..protocol.actions import Action, Mode, Reach, RunCommand, Verdict
+from ..protocol.actions import Action, Ask, Deny, Fetch, Mode, Reach, RunCommand, Verdict
 from ..protocol.operations import GrantScope
 from ..sandbox.base import Confinement
 from ..sandbox.process import ProcessRunner
@@ -119,10 +119,17 @@ class Permissions:
         self._judging = policy
         return tuple(file for file in _files(self._closed_files.paths()) if _is_same(file, status))
 
-    def outside(self, actions: tuple[Action, ...]) -> Verdict:
-        """What the policy says to running commands without the sandbox that has kept them from something."""
+    def beyond(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
+        """What the policy says to running commands with more than the sandbox that has kept them from something:
+        the network, where they wanted these hosts, or everything."""
         policy = self.policy()
-        return together(may_leave(action, policy) for action in actions if isinstance(action, RunCommand))
+        if reach != "network":
+            return together(may_leave(action, policy) for action in actions if isinstance(action, RunCommand))
+        verdicts = [authorize(Fetch(f"https://{host}/", host), policy) for host in hosts]
+        if denied := next((verdict for verdict in verdicts if isinstance(verdict, Deny)), None):
+            return denied
+        grant = f"fetch({hosts[0]})" if len(hosts) == 1 and not policy.untrusted else ""
+        return Ask("sandbox", "it wants the network", grant, "network")
 
     def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
         """What a command with this reach may touch; None where it is not confined."""

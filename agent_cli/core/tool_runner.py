@@ -222,7 +222,7 @@ class ToolRunner:
         kept = await self._named(job)
         confine = partial(self._permissions.confinement, job.reach)
         view = self._context.for_call(job.call.id, self._live(job), self._silent(job), confine, job.hunks)
-        outcome = await job.tool.run(job.params, view)
+        outcome = await job.tool.run(job.params, view.within(job.places))
         if kept:
             note = f"[Before it ran, {kept}]"
             outcome = msgspec.structs.replace(
@@ -230,10 +230,11 @@ class ToolRunner:
             )
         if not outcome.blocked:
             return outcome
-        if not await self._consent.lets_out(job, outcome.blocked):
+        reach = await self._consent.lets_out(job, outcome)
+        if reach is None:
             return self._consent.kept_in(job, outcome)
-        unconfined = partial(self._permissions.confinement, "outside")
-        again = self._context.for_call(job.call.id, self._live(job), self._silent(job), unconfined)
+        confine = partial(self._permissions.confinement, reach)
+        again = self._context.for_call(job.call.id, self._live(job), self._silent(job), confine)
         return msgspec.structs.replace(await job.tool.run(job.params, again), untrusted=outcome.untrusted)
 
     async def _named(self, job: Job) -> str:

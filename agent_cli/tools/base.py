@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from ..protocol.actions import Action
+from ..protocol.actions import Action, Reach
 from ..protocol.messages import FileChange, Image, PlanItem
 from ..sandbox.base import Confinement
 from ..sandbox.environment import child_env
@@ -72,6 +72,10 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """Where the next command starts, once a command has gone elsewhere."""
     blocked: str = ""
     """What the sandbox kept a command from, in words; empty when it failed for another reason or not at all."""
+    blocked_hosts: tuple[str, ...] = ()
+    """The hosts, where it was the network that it was kept from and they are known."""
+    needs: Reach = "outside"
+    """With how much of the machine it would have worked."""
     untrusted: str = ""
     """Where text of strangers in it came from, such as a host; empty when there is none."""
 

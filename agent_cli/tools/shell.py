@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -89,8 +89,8 @@ class Shell:
             exit_code=running.exit_code if ended else None,
             job=job.id if job is not None else "",
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
-            blocked=_blocked(start, output, came_from, context) if ended else "",
             untrusted=_strangers(params.command, start, context),
+            **(_blocked(start, output, came_from, context) if ended else {}),
         )
 
 
@@ -168,17 +168,24 @@ def _tampered(start: _Start) -> Iterator[str]:
         yield f"it changed {', '.join(left)}, which may run later, outside the sandbox: look at it"
 
 
-def _blocked(start: _Start, output: str, cwd: Path, context: ToolContext) -> str:
-    """What the sandbox kept a command from, in words; empty when it failed for another reason or not at all."""
+def _blocked(start: _Start, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:
+    """What the sandbox kept a command from, as fields of the outcome; none when it failed for another reason or
+    not at all."""
     if start.confinement is None or not start.running.exit_code:
-        return ""
+        return {}
     refused = context.way_out.take_refused() if context.way_out and start.proxied is not None else ()
     if refused:
-        return f"the network ({', '.join(refused)})"
+        return {"blocked": f"the network ({', '.join(refused)})", "blocked_hosts": refused, "needs": "network"}
     from ..sandbox.denial import blocked
 
     found = blocked(start.running.exit_code, output, start.confinement, str(cwd))
-    return f"{_KEPT_FROM[found.kind]} {found.subject}".rstrip() if found else ""
+    if found is None:
+        return {}
+    words = f"{_KEPT_FROM[found.kind]} {found.subject}".rstrip()
+    if found.kind != "network":
+        return {"blocked": words}
+    hosts = (found.subject.partition(":")[0],) if _HOST_NAME.fullmatch(found.subject) else ()
+    return {"blocked": words, "blocked_hosts": hosts, "needs": "network"}
 
 
 _KEPT_FROM = {
@@ -191,6 +198,7 @@ _KEPT_FROM = {
 }
 _BRINGS_TEXT = re.compile(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
 """Programs that print what strangers have written."""
+_HOST_NAME = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?")
 _HOSTS = re.compile(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
 _OURSELVES = re.compile(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
 
