@@ -41,6 +41,8 @@ class Job:
         self.edited = False
         self.hunks: tuple[int, ...] | None = None
         """Which hunks of its change the person took over; None for all."""
+        self.waited_s = 0.0
+        """How long the person was waited for while it ran."""
         self.said = ""
         """The user's words when they did not let it out of the sandbox."""
         self.result: ToolResult | None = None

@@ -214,7 +214,7 @@ class ToolRunner:
             outcome = ToolOutcome(text=describe(error), ok=False, seen=shown_by(error))
             status = "failed"
         finally:
-            job.result = self._result(job, outcome or stopped(job), status, time.monotonic() - started)
+            job.result = self._result(job, outcome or stopped(job), status, time.monotonic() - started - job.waited_s)
 
     async def _outcome(self, job: Job) -> ToolOutcome:
         """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
@@ -230,7 +230,9 @@ class ToolRunner:
             )
         if not outcome.blocked:
             return outcome
+        asked_at = time.monotonic()
         reach = await self._consent.lets_out(job, outcome)
+        job.waited_s += time.monotonic() - asked_at
         if reach is None:
             return self._consent.kept_in(job, outcome)
         confine = partial(self._permissions.confinement, reach)
