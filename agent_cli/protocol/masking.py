@@ -3,10 +3,14 @@ cut. Apart from `redact`, since only this must know what a text may still become
 """
 
 import re
+from typing import TYPE_CHECKING
 
 from . import secret_shapes as shapes
-from .redact import Redactor, Span, replaced
 from .secret_spans import open_key_block, open_values
+from .spans import Span, replaced
+
+if TYPE_CHECKING:
+    from .redact import Redactor
 
 _MAX_HELD = 8192
 """Characters of an unfinished token that are held back at most."""
@@ -27,7 +31,7 @@ class Masking:
     last token at most, of a private key all of it. Only a token of more than 8192 characters depends on the cut.
     """
 
-    def __init__(self, redactor: Redactor, assignments: bool) -> None:
+    def __init__(self, redactor: "Redactor", assignments: bool) -> None:
         self._redactor = redactor
         self._assignments = assignments
         self._line = ""

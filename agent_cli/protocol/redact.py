@@ -8,13 +8,13 @@ who wants to get one past it writes it backwards. The tables of shapes are loade
 
 import base64
 import json
-import math
 import re
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
+
+from .spans import Span, entropy, replaced
 
 if TYPE_CHECKING:
     from .masking import Masking
@@ -33,14 +33,6 @@ _WORDS = re.compile(r"(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)(?:[-_. /](?:[a-z]+|[A-Z]+|[A
 _LONG_FOR_WORDS = 20
 """Words without a digit, such as `development`, are a secret only when there are as many characters."""
 _GRAM = 3
-
-
-class Span(NamedTuple):
-    """A secret in a text, and what to call it."""
-
-    start: int
-    end: int
-    name: str
 
 
 def is_worth_masking(value: str) -> bool:
@@ -121,26 +113,6 @@ class Redactor:
             if text[size - left :] in self._short_grams:
                 return size - left
         return size
-
-
-def entropy(text: str) -> float:
-    """Bits per character."""
-    size = len(text)
-    return -sum(count / size * math.log2(count / size) for count in Counter(text).values()) if text else 0.0
-
-
-def replaced(text: str, spans: Iterable[Span], start: int, end: int) -> str:
-    """`text[start:end]` with its spans replaced; a span that began before `start` was told already."""
-    parts: list[str] = []
-    at = start
-    for span in spans:
-        if span.start >= end or span.end <= at:
-            continue
-        if span.start >= start:
-            parts += [text[at : span.start], f"[masked: {span.name}]"]
-        at = min(span.end, end)
-    parts.append(text[at:end])
-    return "".join(parts)
 
 
 def _merged(found: list[Span]) -> list[Span]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .redact import entropy
+from .spans import entropy
 
 DELIMITERS = " \t\r\n\f\v\"'`<>{}()[],;|\\"
 """Where a token ends."""

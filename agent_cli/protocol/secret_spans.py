@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from . import secret_shapes as shapes
-from .redact import Span
+from .spans import Span
 
 _PARTIAL_BEGIN = re.compile(r"-----BEGIN[ A-Z0-9]{0,60}-{0,5}")
 _TOKENS = tuple((start, shape) for shape in shapes.SHAPES for start in shape.starts)

@@ -1,0 +1,34 @@
+"""Places in a text that hold secrets: what finding, masking and the tables of shapes share, and cheap to load."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """A secret in a text, and what to call it."""
+
+    start: int
+    end: int
+    name: str
+
+
+def entropy(text: str) -> float:
+    """Bits per character."""
+    size = len(text)
+    return -sum(count / size * math.log2(count / size) for count in Counter(text).values()) if text else 0.0
+
+
+def replaced(text: str, spans: Iterable[Span], start: int, end: int) -> str:
+    """`text[start:end]` with its spans replaced; a span that began before `start` was told already."""
+    parts: list[str] = []
+    at = start
+    for span in spans:
+        if span.start >= end or span.end <= at:
+            continue
+        if span.start >= start:
+            parts += [text[at : span.start], f"[masked: {span.name}]"]
+        at = min(span.end, end)
+    parts.append(text[at:end])
+    return "".join(parts)
