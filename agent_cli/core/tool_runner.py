@@ -13,7 +13,7 @@ from itertools import groupby
 
 import msgspec
 
-from ..protocol.actions import Allow, Deny
+from ..protocol.actions import Allow, Deny, Reach
 from ..protocol.events import (
     AnyEvent,
     Notice,
@@ -214,15 +214,15 @@ class ToolRunner:
             outcome = ToolOutcome(text=describe(error), ok=False, seen=shown_by(error))
             status = "failed"
         finally:
-            job.result = self._result(job, outcome or stopped(job), status, time.monotonic() - started - job.waited_s)
+            job.result = self._result(
+                job, outcome or stopped(job), status, time.monotonic() - started - job.waited_s
+            )
 
     async def _outcome(self, job: Job) -> ToolOutcome:
         """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
         assert job.tool is not None
         kept = await self._named(job)
-        confine = partial(self._permissions.confinement, job.reach)
-        view = self._context.for_call(job.call.id, self._live(job), self._silent(job), confine, job.hunks)
-        outcome = await job.tool.run(job.params, view.within(job.places))
+        outcome = await job.tool.run(job.params, self._view(job, job.reach).within(job.places))
         if kept:
             note = f"[Before it ran, {kept}]"
             outcome = msgspec.structs.replace(
@@ -235,9 +235,19 @@ class ToolRunner:
         job.waited_s += time.monotonic() - asked_at
         if reach is None:
             return self._consent.kept_in(job, outcome)
-        confine = partial(self._permissions.confinement, reach)
-        again = self._context.for_call(job.call.id, self._live(job), self._silent(job), confine)
-        return msgspec.structs.replace(await job.tool.run(job.params, again), untrusted=outcome.untrusted)
+        again = await job.tool.run(job.params, self._view(job, reach).within(job.places))
+        return msgspec.structs.replace(again, untrusted=again.untrusted or outcome.untrusted)
+
+    def _view(self, job: Job, reach: Reach) -> ToolContext:
+        """The context for one run of a call, with so much of the machine."""
+        view = self._context.for_call(
+            job.call.id,
+            self._live(job),
+            self._silent(job),
+            partial(self._permissions.confinement, reach),
+            job.hunks,
+        )
+        return view.leaving(reach == "outside" and self._permissions.is_confining)
 
     async def _named(self, job: Job) -> str:
         """How to bring back what git keeps beside the files, where a command may throw it away."""

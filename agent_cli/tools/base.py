@@ -152,6 +152,8 @@ class ToolContext:
         write to besides."""
         self.way_out: WayOut | None = None
         """For confined commands; None: they have none."""
+        self.leaves = False
+        """A command of this call leaves the sandbox in which those before it ran."""
         self.hunks: Collection[int] | None = None
         """Which hunks of the change, by number from 0, the person took over; None for all."""
         self.places: frozenset[str] | None = None
@@ -175,6 +177,12 @@ class ToolContext:
         view.hunks = hunks
         view.call_id, view.emit, view.silent = call_id, emit, silent
         view.confine = confine or self.confine
+        return view
+
+    def leaving(self, leaves: bool) -> "ToolContext":
+        """The same context, for a command that leaves the sandbox, or does not."""
+        view = copy.copy(self)
+        view.leaves = leaves
         return view
 
     def within(self, places: frozenset[str]) -> "ToolContext":

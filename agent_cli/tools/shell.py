@@ -80,6 +80,8 @@ class Shell:
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
         model = [*person, *_place(context, lost, ended)]
+        if context.leaves:
+            model.append("it ran outside the sandbox, with the variables of the agent's start")
         output = log.text().rstrip("\n") or "(no output)"
         return ToolOutcome(
             text="\n".join([output, *(f"[{note}]" for note in model)]),
@@ -100,6 +102,8 @@ def _circumstances(params: ShellParams, context: ToolContext) -> Iterator[str]:
         yield f"“{said}”"
     if context.shell.start != context.workspace.root:
         yield f"in {context.workspace.relative(str(context.shell.start))}"
+    if "PATH" in context.shell.altered and not context.leaves:
+        yield "with a PATH that earlier commands have changed"
     if params.background:
         yield "goes on in the background"
     elif params.timeout_s is not None and params.timeout_s > context.shell_timeout_s:
@@ -216,7 +220,7 @@ def _strangers(command: str, start: _Start, context: ToolContext) -> str:
 
 def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext, proxy: str) -> Given:
     if confinement is None:
-        return context.shell.environment(folder)
+        return context.shell.environment(folder, leaves=context.leaves)
     from ..sandbox.environment import OF_CONFINEMENT, confined_env
 
     settings = partial(

@@ -17,7 +17,7 @@ _REPORT = (
 )
 """Built-ins only: it starts no process, and no changed PATH misleads it."""
 _DECLARED = re.compile(
-    rb"declare -(\S+) (\w+)(?:=(?:\"((?:[^\"\\]|\\.)*)\"|\$'((?:[^'\\]|\\.)*)'"
+    rb"declare -(\S+) (\w+)(?:=(?:\"((?:[^\"\\$`]|\\.)*)\"|\$'((?:[^'\\]|\\.)*)'"
     rb"|(\((?:[^\"'()$]|\$(?!')|\"(?:[^\"\\]|\\.)*\"|\$?'(?:[^'\\]|\\.)*')*\))))?\n",
     re.DOTALL,
 )
@@ -66,6 +66,8 @@ class Given(msgspec.Struct, frozen=True):
     """For its report; None when there will be none."""
     own: frozenset[str] = frozenset()
     """Variables that may be there only because it is confined."""
+    leaves: bool = False
+    """It started as the first one did, outside the sandbox of the others."""
 
 
 class ShellSession:
@@ -126,39 +128,44 @@ class ShellSession:
 
         try:
             self._folder = self._folder or Path(tempfile.mkdtemp(prefix="agent-shell-"))
-            folder = self._folder / name
-            folder.mkdir(mode=0o700, exist_ok=True)
-            (folder / _REPORT_NAME).unlink(missing_ok=True)
+            return Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
         except OSError:
             return None
-        return folder
 
     def environment(
         self,
         folder: Path | None,
         confined: Callable[[Mapping[str, str]], dict[str, str]] = dict,
         own: frozenset[str] = frozenset(),
+        *,
+        leaves: bool = False,
     ) -> Given:
-        """The environment for the next shell: ours as `confined` makes it, and the order to report in `folder`."""
-        env = confined(self.env)
+        """The environment for the next shell: ours as `confined` makes it, and the order to report in `folder`.
+
+        A shell that `leaves` the sandbox in which the others ran starts as the first one did: whatever those have
+        set, and what they have made functions of, was never looked at.
+        """
+        env = dict(self._launch) if leaves else confined(self.env)
         if folder is None:
-            return Given(env, None)
+            return Given(env, None, leaves=leaves)
         begin = folder / "begin"
         try:
-            begin.write_bytes(self._beginning(folder / _REPORT_NAME))
+            descriptor = os.open(begin, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(self._beginning(env, folder / _REPORT_NAME, leaves))
         except OSError:
-            return Given(env, None)
-        return Given({**env, "BASH_ENV": str(begin)}, folder, own)
+            return Given(env, None, leaves=leaves)
+        return Given({**env, "BASH_ENV": str(begin)}, folder, own, leaves)
 
-    def _beginning(self, report: Path) -> bytes:
+    def _beginning(self, env: Mapping[str, str], report: Path, leaves: bool) -> bytes:
         """What bash reads before the command: the user's own BASH_ENV, what earlier commands have left, and the
         order to report. The command itself is passed as it is, so that errors quote nothing else."""
         from shlex import quote
 
-        own = self.env.get("BASH_ENV", "")
+        own = env.get("BASH_ENV", "")
         first = f"export BASH_ENV={quote(own)}; [ -r {quote(own)} ] && . {quote(own)}" if own else "unset BASH_ENV"
         trap = quote(f"{_REPORT} 2>/dev/null >|{quote(str(report))}")
-        left = b"".join(self._local.values()) + self._functions
+        left = b"" if leaves else b"".join(self._local.values()) + self._functions
         return os.fsencode(f"{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
 
     def adopt(self, given: Given) -> str:
@@ -178,7 +185,8 @@ class ShellSession:
             return "its shell's report cannot be read: cd and export in it do not last"
         self.pipe = report.pipe
         self.cwd = Path(report.cwd) if report.cwd else self.cwd
-        self._local, self._functions = report.local, report.functions
+        if not given.leaves:
+            self._local, self._functions = report.local, report.functions
         return self._take_env(report.env, given)
 
     def close(self) -> None:

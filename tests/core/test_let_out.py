@@ -123,3 +123,24 @@ async def test_only_the_tools_own_measurement_lets_commands_run_unasked(tmp_path
 
 async def _nothing(scratch: Path) -> Strength:
     return Strength("none", why="a test")
+
+
+PLANT = "mkdir -p b; printf '#!/bin/sh\\necho planted ran\\n' > b/tool; chmod +x b/tool; export PATH=$PWD/b:$PATH MARK=kept"
+FORGE = 'trap \'printf "0\\n%s\\0\\0echo forged ran\\0" "$PWD" > "$(ls -td /tmp/agent-shell-*/*/ | head -1)report"\' EXIT; true'
+
+
+async def test_a_command_that_leaves_starts_as_the_first_one_did(tmp_path: Path, outside: Path) -> None:
+    leaving = f"tool; echo mark=$MARK; touch {outside}"
+    rule = [
+        f"allow outside({leaving.partition(';')[0]})",
+        "allow outside(echo *)",
+        f"allow outside(touch {outside})",
+    ]
+    async with confined(tmp_path, PLANT, "tool; echo mark=$MARK", FORGE, leaving, rules=rule) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        planted, inside, _, left = (event.text for event in it.of(ToolCallFinished))
+        assert "planted ran" in inside, planted
+        assert "planted ran" not in left and "mark=kept" not in left and "forged ran" not in left, left
+        assert "with the variables of the agent's start" in left and outside.exists()
+    outside.unlink()
