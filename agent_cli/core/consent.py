@@ -123,7 +123,7 @@ class Consent:
         """Prepare what the person will see; a call that cannot work is answered without asking."""
         assert job.tool is not None
         try:
-            job.preview = await job.tool.preview(job.params, self._context.leaving(self._leaves(job)))
+            job.preview = await job.tool.preview(job.params, self._shown_in(job))
         except Exception as error:  # a tool's own fault must answer its own call only
             if not first:
                 return False
@@ -153,11 +153,12 @@ class Consent:
             return False
         if not job.approved or job.edited or job.preview is None:
             return True
-        view = self._context.leaving(self._leaves(job))
-        return (await job.tool.preview(job.params, view)).text == job.preview.text
+        return (await job.tool.preview(job.params, self._shown_in(job))).text == job.preview.text
 
-    def _leaves(self, job: Job) -> bool:
-        return job.reach == "outside" and self._permissions.is_confining
+    def _shown_in(self, job: Job) -> ToolContext:
+        """The context for a preview: it keeps to the places the call was judged by."""
+        leaves = job.reach == "outside" and self._permissions.is_confining
+        return self._context.leaving(leaves).within(job.places)
 
     def _replace(self, job: Job, arguments: str) -> None:
         """The user edited the call: judge what will really run; deny rules still hold."""

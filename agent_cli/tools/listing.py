@@ -9,6 +9,7 @@ import msgspec
 
 from ..protocol.actions import Action, ReadPath
 from ..workspace.agentignore import AgentIgnore
+from ..workspace.anchored import listed
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from .ripgrep import Place, ignored, printable, search_place
 
@@ -76,23 +77,24 @@ class _Tree:
         Raises:
             OSError: the folder cannot be read.
         """
-        with os.scandir(self._root / folder) as scan:
-            entries = sorted(islice(scan, _MAX_SCANNED), key=lambda entry: entry.name)
-            unseen = next(scan, None) is not None
-        entries = self._open(folder, entries)
-        if unseen:
-            self._say(f"[The folder has more than {_MAX_SCANNED} entries; these are some of them]", level)
-        for number, entry in enumerate(entries):
-            if number >= (_MAX_PER_FOLDER if level else _MAX_LINES) or len(self.lines) >= _MAX_LINES:
-                self._say(
-                    f"[… {len(entries) - number} more here; list {printable(folder)} alone or use glob]", level
-                )
-                return
-            self._entry(entry, entry.name if folder == "." else f"{folder}/{entry.name}", depth, level)
+        with listed(os.path.join(self._root, folder)) as fd:
+            with os.scandir(fd) as scan:
+                entries = sorted(islice(scan, _MAX_SCANNED), key=lambda entry: entry.name)
+                unseen = next(scan, None) is not None
+            entries = self._open(folder, entries)
+            if unseen:
+                self._say(f"[The folder has more than {_MAX_SCANNED} entries; these are some of them]", level)
+            for number, entry in enumerate(entries):
+                if number >= (_MAX_PER_FOLDER if level else _MAX_LINES) or len(self.lines) >= _MAX_LINES:
+                    self._say(
+                        f"[… {len(entries) - number} more here; list {printable(folder)} alone or use glob]", level
+                    )
+                    return
+                self._entry(fd, entry, entry.name if folder == "." else f"{folder}/{entry.name}", depth, level)
 
     def _open(self, folder: str, entries: "list[os.DirEntry[str]]") -> "list[os.DirEntry[str]]":
         """Without those closed to the agent; beyond what can be shown none is judged."""
-        real = os.path.realpath(self._root / folder)
+        real = os.path.normpath(os.path.join(self._root, folder))
         kept: list[os.DirEntry[str]] = []
         for at, entry in enumerate(entries):
             if len(kept) >= _MAX_LINES:
@@ -101,10 +103,10 @@ class _Tree:
                 kept.append(entry)
         return kept
 
-    def _entry(self, entry: "os.DirEntry[str]", path: str, depth: int, level: int) -> None:
+    def _entry(self, fd: int, entry: "os.DirEntry[str]", path: str, depth: int, level: int) -> None:
         self.count += 1
         ignored = path in self._ignored
-        self._say(f"{_described(entry)}{' (ignored)' if ignored else ''}", level)
+        self._say(f"{_described(fd, entry)}{' (ignored)' if ignored else ''}", level)
         enters = depth > 1 and not ignored and entry.name != ".git"
         if enters and entry.is_dir(follow_symlinks=False):
             try:
@@ -116,12 +118,12 @@ class _Tree:
         self.lines.append(f"{'  ' * level}{text}")
 
 
-def _described(entry: "os.DirEntry[str]") -> str:
+def _described(fd: int, entry: "os.DirEntry[str]") -> str:
     """`name/`, `name -> target` or `name  1.2 kB`."""
     name = printable(entry.name)
     try:
         if entry.is_symlink():
-            return f"{name} -> {printable(os.readlink(entry.path))}"
+            return f"{name} -> {printable(os.readlink(entry.name, dir_fd=fd))}"
         if entry.is_dir(follow_symlinks=False):
             return f"{name}/"
         return f"{name}  {_size(entry.stat(follow_symlinks=False).st_size)}"

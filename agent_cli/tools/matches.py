@@ -3,10 +3,12 @@ around the match, and everything together stays within a bound."""
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
 from .ripgrep import printable
+from .standing import Stands
 
 _MAX_LINE = 400
 _BEFORE_MATCH = 120
@@ -37,6 +39,7 @@ class _Data(msgspec.Struct, frozen=True):
     path: _Text = _Text()
     lines: _Text = _Text()
     line_number: int | None = None
+    absolute_offset: int = 0
     submatches: tuple[_Span, ...] = ()
 
 
@@ -63,6 +66,10 @@ class Matches(msgspec.Struct):
     """The bound was reached."""
     torn: str = ""
     """The file with a line so long that the output ended in it."""
+    lost: int = 0
+    """Lines that do not stand where they were found."""
+    room: int = _MAX_CHARS
+    """Characters left for more."""
 
     def render(self, prefix: str) -> list[str]:
         """A heading for each file, then `12: match` and `13- context`."""
@@ -84,35 +91,52 @@ def by_path(path: str) -> list[str]:
     return path.split("/")
 
 
-def collect(stdout: bytes, wanted: Callable[[str], bool] | None, limit: int) -> Matches:
-    """The first `limit` matches among files that are `wanted`, in the order of their paths; a last line that
-    is torn does not count."""
+def collect(
+    stdout: bytes,
+    wanted: Callable[[str], bool] | None,
+    limit: int,
+    standing: Callable[[str], AbstractContextManager[Stands]] = lambda path: nullcontext(lambda offset, raw: True),
+) -> Matches:
+    """The first `limit` matches among files that are `wanted`, in the order of their paths, that stand there; a
+    last line that is torn does not count."""
     decoder = msgspec.json.Decoder(_Event)
     matches = Matches(files={})
-    room = _MAX_CHARS
     for path, block in _blocks(stdout, decoder):
         if wanted and not wanted(path):
             continue
-        for record in block.split(b"\n")[1:]:
-            if not record.startswith((b'{"type":"match"', b'{"type":"context"')):
-                continue
-            try:
-                event = decoder.decode(record)
-            except msgspec.DecodeError:
-                matches.more = True
-                matches.torn = path if len(record) > _ENDLESS_BYTES else ""
-                continue
-            is_match = event.type == "match"
-            if is_match and (matches.count >= limit or room <= 0):
-                matches.more = True
-                _drop_bare_context(matches)
-                return matches
-            line = Line(event.data.line_number or 0, _excerpt(event.data), is_match)
-            room -= len(line.text) + 8
-            matches.count += is_match
-            matches.files.setdefault(path, []).append(line)
+        with standing(path) as stands:
+            if not _add(matches, path, block, decoder, limit, stands):
+                break
     _drop_bare_context(matches)
     return matches
+
+
+def _add(
+    matches: Matches, path: str, block: bytes, decoder: "msgspec.json.Decoder[_Event]", limit: int, stands: Stands
+) -> bool:
+    """Add the lines of one file; whether there is room for more."""
+    for record in block.split(b"\n")[1:]:
+        if not record.startswith((b'{"type":"match"', b'{"type":"context"')):
+            continue
+        try:
+            event = decoder.decode(record)
+        except msgspec.DecodeError:
+            matches.more = True
+            matches.torn = path if len(record) > _ENDLESS_BYTES else ""
+            continue
+        is_match = event.type == "match"
+        if is_match and (matches.count >= limit or matches.room <= 0):
+            matches.more = True
+            return False
+        raw: bytes = event.data.lines.raw()
+        if not stands(event.data.absolute_offset, raw):
+            matches.lost += 1
+            continue
+        line = Line(event.data.line_number or 0, _excerpt(raw, event.data), is_match)
+        matches.room -= len(line.text) + 8
+        matches.count += is_match
+        matches.files.setdefault(path, []).append(line)
+    return True
 
 
 def _blocks(stdout: bytes, decoder: "msgspec.json.Decoder[_Event]") -> list[tuple[str, bytes]]:
@@ -132,9 +156,8 @@ def _drop_bare_context(matches: Matches) -> None:
         del matches.files[path]
 
 
-def _excerpt(data: _Data) -> str:
+def _excerpt(raw: bytes, data: _Data) -> str:
     """The line, or of a long one the part around the first match."""
-    raw: bytes = data.lines.raw()
     start = data.submatches[0].start if data.submatches else 0
     if len(raw) <= _MAX_LINE:
         return _decoded(raw.rstrip(b"\r\n"))

@@ -12,9 +12,9 @@ from ..protocol.actions import Action, ReadPath, WritePath
 from ..protocol.messages import FileChange
 from ..workspace.diff import Diff, unified_diff
 from ..workspace.encoding import codec_for_new
-from ..workspace.files import FileError, Stamp, TextFile, stamp_of
+from ..workspace.files import FileError, Stamp, TextFile, link_target, stamp_of
 from ..workspace.paths import Resolved
-from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from .base import Preview, ToolContext, ToolError, ToolOutcome, kept_to, locate, meant
 from .change import (
     UNKNOWN,
     PlannedChange,
@@ -126,14 +126,20 @@ def _parsed(params: PatchParams) -> "tuple[FilePatch, ...]":
 def _place(file: "FilePatch", context: ToolContext) -> Resolved:
     """The file meant. A folder may really be called `a`; what is deleted or moved may be a link, and then it is
     the link that is meant."""
-    place = locate(context, file.path, existing=file.kind != "add")
+    place = meant(context, file.path, existing=file.kind != "add")
     if file.prefixed and file.kind != "add" and not os.path.lexists(place.real):
-        whole = locate(context, f"a/{file.path}")
+        whole = meant(context, f"a/{file.path}")
         place = whole if os.path.lexists(whole.real) else place
-    if file.kind != "delete" and not file.target:
-        return place
+    return kept_to(context, place if file.kind != "delete" and not file.target else _itself(place, context))
+
+
+def _itself(place: Resolved, context: ToolContext) -> Resolved:
+    """The link meant by the path, where it is one, else the place."""
     folder, name = os.path.split(os.path.join(context.workspace.root, os.path.expanduser(place.shown)))
-    link = os.path.join(os.path.realpath(folder), name)
+    try:
+        link = os.path.join(os.path.realpath(folder), name)
+    except OSError as error:  # a link was replaced while it was read
+        raise ToolError(f"{place.shown}: {error.strerror}. Nothing was changed.") from error
     if not os.path.islink(link):
         return place
     return Resolved(place.shown, link, context.workspace.relative(link))
@@ -183,8 +189,8 @@ def _is_idle(step: Step) -> bool:
 def _steps(file: "FilePatch", place: Resolved, context: ToolContext) -> list[Step]:
     if file.kind == "add":
         return [_added(file, place)]
-    if os.path.islink(place.real):
-        return [_link_removed(file, place)]
+    if link := link_target(place.real):
+        return [_link_removed(file, place, *link)]
     before = read_for_change(place)
     if file.kind == "delete":
         return [_deleted(file, place, before, context)]
@@ -228,11 +234,10 @@ def _removal(place: Resolved, before: TextFile) -> Step:
     return Remove(place, before.stamp, _gone(place, before.text), back)
 
 
-def _link_removed(file: "FilePatch", place: Resolved) -> Step:
+def _link_removed(file: "FilePatch", place: Resolved, target: str, stamp: Stamp) -> Step:
     from ..workspace.replace import put_link
 
-    target, stamp = os.readlink(place.real), stamp_of(place.real)
-    if file.kind != "delete" or stamp is None:
+    if file.kind != "delete":
         raise ToolError(
             f"{place.shown} is a symbolic link to {target}. Nothing was changed. Change {target} instead, or move"
             " the link with a command."

@@ -10,6 +10,7 @@ import msgspec
 
 from ..protocol.actions import Action, ReadPath
 from ..workspace.agentignore import AgentIgnore
+from ..workspace.anchored import is_there
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from .output import counted
 from .ripgrep import Place, printable, ripgrep, search_place
@@ -203,7 +204,7 @@ def _outline(
         if number in kept_back:
             continue
         path = ranked[number].path
-        if number not in chosen and not context.may_show(os.path.realpath(place.folder / path)):
+        if number not in chosen and not _may_show(os.path.join(place.folder, path), context):
             kept_back.add(number)
             continue
         room -= _bytes(printable(place.prefix + path)) if number not in chosen else 0
@@ -216,6 +217,10 @@ def _outline(
         lines.append(printable(place.prefix + ranked[number].path))
         lines += [_entry(each) for each in sorted(chosen[number], key=lambda each: each.line)]
     return lines, len(chosen)
+
+
+def _may_show(real: str, context: ToolContext) -> bool:
+    return is_there(real) and context.may_show(real)
 
 
 def _entry(definition: "Definition") -> str:

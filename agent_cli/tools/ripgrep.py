@@ -19,6 +19,7 @@ from ..workspace.agentignore import AgentIgnore
 from ..workspace.paths import Resolved
 from .base import ToolContext, ToolError, locate
 from .output import counted
+from .standing import there
 
 TIMEOUT_S = 30.0
 MAX_OUTPUT_BYTES = 8_000_000
@@ -189,11 +190,12 @@ def skipped_note(found: Found, place: Place) -> list[str]:
     if found.skipped is None:
         notes.append("[What ignore files hide was skipped; listing that takes too long here]")
     elif found.skipped:
-        names = [printable(place.prefix + name) for name in found.skipped[:_MAX_NAMED]]
-        more = len(found.skipped) - len(names)
-        rest = f" and {more} more" if more else ""
+        named = there(place.folder, found.skipped[:_MAX_NAMED])
+        names = ", ".join(printable(place.prefix + name) for name in named)
+        more = len(found.skipped) - _MAX_NAMED
+        rest = f" and {more} more" if more > 0 else ""
         what = counted(len(found.skipped), "ignored file or folder", "ignored files or folders")
-        notes.append(f"[{what} skipped: {', '.join(names)}{rest}]")
+        notes.append(f"[{what} skipped: {names}{rest}]")
     return notes
 
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -15,6 +16,7 @@ from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from .matches import Matches, by_path, collect
 from .output import counted
 from .ripgrep import Found, Place, printable, ripgrep, search_place, skipped_note
+from .standing import standing, there
 
 _MAX_LIMIT = 1000
 _MAX_STATTED = 50_000
@@ -62,9 +64,9 @@ class Grep:
         if params.files_only:
             names = sorted(_names(found, wanted), key=by_path)
             count = len(names)
-            outcome = _files_outcome([place.prefix + name for name in names], limit, found, place, " with matches")
+            outcome = _files_outcome(names, limit, found, place, " with matches")
         else:
-            matches = collect(found.stdout, wanted, limit)
+            matches = collect(found.stdout, wanted, limit, partial(standing, place.folder))
             count = matches.count
             outcome = _matches_outcome(matches, found, place, limit)
         if not count and not params.pattern.isascii():
@@ -88,7 +90,7 @@ class _Shown:
         if self._wanted is not None and not self._wanted(name):
             return False
         if self._place.argument == "." and name not in self._known:
-            real = os.path.realpath(self._place.folder / name)
+            real = os.path.join(self._place.folder, name)
             self._known[name] = self._hidden.verdict(real) is None and self._context.may_show(real)
         return self._known.get(name, True)
 
@@ -129,7 +131,9 @@ def _matches_outcome(matches: Matches, found: Found, place: Place, limit: int) -
         lines.append(f"[{counted(count, 'match', 'matches')} in {counted(files, 'file')}]")
     if matches.torn:
         lines.append(f"[A matching line of {printable(place.prefix + matches.torn)} is too long to be shown]")
-    lines += _errors_note(found) + skipped_note(found, place)
+    if matches.lost:
+        lines.append(f"[{counted(matches.lost, 'line')} changed while the search ran and left out]")
+    lines += _errors_note(found, place) + skipped_note(found, place)
     least = "at least " if matches.more or found.cut else ""
     display = f"{least}{counted(count, 'match', 'matches')} in {counted(files, 'file')}"
     return ToolOutcome(text="\n".join(lines), display=display)
@@ -189,14 +193,14 @@ def _inside(pattern: str, place: Place) -> str:
 
 
 def _files_outcome(names: list[str], limit: int, found: Found, place: Place, what: str) -> ToolOutcome:
-    """A list of files, `what` is said of them; `names` may be longer than `limit`."""
-    lines = [printable(name) for name in names[:limit]]
+    """A list of files; `what` is said of them. `names`, relative to the folder, may be more than `limit`."""
+    lines = [printable(place.prefix + name) for name in there(place.folder, names[:limit])]
     if len(names) > limit or found.cut:
         total = f"{len(names)} or more" if found.cut else str(len(names))
         lines.append(f"[{len(lines)} of {total} files{what}. Narrow the pattern or path, or raise limit]")
     else:
-        lines.append(f"[{counted(len(names), 'file')}{what}]" if names else "[No files found]")
-    lines += _errors_note(found) + skipped_note(found, place)
+        lines.append(f"[{counted(len(lines), 'file')}{what}]" if lines else "[No files found]")
+    lines += _errors_note(found, place) + skipped_note(found, place)
     least = "at least " if found.cut else ""
     return ToolOutcome(text="\n".join(lines), display=f"{least}{counted(len(names), 'file')}")
 
@@ -222,9 +226,9 @@ def _newest_open(names: list[str], place: Place, context: ToolContext, limit: in
     shown: list[str] = []
     for at, name in enumerate(ordered):
         if len(shown) >= limit:
-            return [*shown, *(place.prefix + each for each in [*ordered[at:], *names[_MAX_STATTED:]])]
-        if hidden.verdict(os.path.realpath(place.folder / name)) is None:
-            shown.append(place.prefix + name)
+            return [*shown, *ordered[at:], *names[_MAX_STATTED:]]
+        if hidden.verdict(os.path.join(place.folder, name)) is None:
+            shown.append(name)
     return shown
 
 
@@ -240,8 +244,10 @@ def _read_action(path: str, context: ToolContext) -> tuple[Action, ...]:
     return (ReadPath(where.real, where.shown),)
 
 
-def _errors_note(found: Found) -> list[str]:
+def _errors_note(found: Found, place: Place) -> list[str]:
     if not found.errors:
         return []
     what = counted(len(found.errors), "file or folder", "files or folders")
-    return [f"[{what} could not be read, the first: {printable(found.errors[0])}]"]
+    known = list(there(place.folder, [found.errors[0].partition(": ")[0]]))
+    first = f", the first: {printable(found.errors[0])}" if known else ""
+    return [f"[{what} could not be read{first}]"]

@@ -1,6 +1,6 @@
 """Reading the user's files: regular ones only, with their encoding, byte order mark and line ends. Paths here
-are real paths, as `paths.Workspace.resolve` gives them; messages use the name the user or model wrote.
-Writing them is in `replace`.
+are real paths, as `paths.Workspace.resolve` gives them, and are reached as such (`anchored`): no link is followed,
+whoever puts one there meanwhile. Messages use the name the user or model wrote. Writing them is in `replace`.
 """
 
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from .anchored import Spot, listed, spot
 from .encoding import Codec, decode, first_fault, is_binary, kind_of
 
 MAX_TEXT_BYTES = 50_000_000
@@ -54,9 +55,20 @@ def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
         FileError: missing, not permitted, or not a regular file.
     """
     try:
-        fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        with spot(real) as at:
+            return open_at(at, shown)
     except OSError as error:
         raise FileError(why(shown, error, real)) from error
+
+
+def open_at(at: Spot, shown: str) -> tuple[int, os.stat_result]:
+    """As `open_regular`, for a file whose folder is held open.
+
+    Raises:
+        OSError: missing or not permitted.
+        FileError: not a regular file.
+    """
+    fd = at.open(os.O_RDONLY)
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         os.close(fd)
@@ -110,7 +122,17 @@ def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFil
 def stamp_of(real: str) -> Stamp | None:
     """The present state of whatever is at `real`; None when nothing is."""
     try:
-        return stamp(os.lstat(real))
+        with spot(real) as at:
+            return stamp(at.status())
+    except OSError:
+        return None
+
+
+def link_target(real: str) -> tuple[str, Stamp] | None:
+    """What the link at `real` leads to, as it is written in it, and its state; None when no link is there."""
+    try:
+        with spot(real) as at:
+            return os.readlink(at.name, dir_fd=at.folder), stamp(at.status())
     except OSError:
         return None
 
@@ -137,23 +159,23 @@ def why(shown: str, error: OSError, real: str) -> str:
         return f"{shown} does not exist{_nearest(real)}"
     if isinstance(error, NotADirectoryError | FileExistsError):
         return f"{shown}: a part of this path is a file, not a folder"
-    if _is_special(real):
-        return f"{shown} is {_kind(os.lstat(real).st_mode)}, not a regular file"
+    there = stamp_of(real)
+    if there is not None and not stat.S_ISREG(there.mode):
+        return f"{shown} is {_kind(there.mode)}, not a regular file"
     return f"{shown}: {error.strerror or error}"
-
-
-def _is_special(real: str) -> bool:
-    stamp = stamp_of(real)
-    return stamp is not None and not stat.S_ISREG(stamp.mode)
 
 
 def _nearest(real: str) -> str:
     """A hint for a path that does not exist: similar names in its folder, or that there is no folder."""
     folder, name = os.path.split(real)
-    if not os.path.isdir(folder):
+    try:
+        with listed(folder) as fd:
+            names = sorted(os.listdir(fd))[:2000]
+    except PermissionError:
+        return ""
+    except OSError:
         return f" (there is no folder {Path(folder).name})"
     import difflib
 
-    names = sorted(os.listdir(folder))[:2000]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     return f"; similar names there: {', '.join(near)}" if near else ""

@@ -1,9 +1,12 @@
 """The text of a PDF's pages, taken out by pypdf. Runs in a child process only (see `child_work`), because
 a PDF can make its reader loop or fill the memory."""
 
+import os
 from typing import Any
 
 import msgspec
+
+from .files import open_regular
 
 
 class PdfRequest(msgspec.Struct, frozen=True):
@@ -72,7 +75,8 @@ def _time_is_up(number: int, frame: object) -> None:
 def _answer(wanted: PdfRequest, found: list[PdfPage]) -> PdfAnswer:
     from pypdf import PdfReader
 
-    with open(wanted.path, "rb") as file:  # noqa: PTH123 - the reader wants an open file, to read parts of it
+    fd, _ = open_regular(wanted.path, "the file")
+    with os.fdopen(fd, "rb") as file:  # the reader wants an open file, to read parts of it
         reader = PdfReader(file)
         if reader.is_encrypted and not _opened(reader):
             return PdfAnswer(encrypted=True)

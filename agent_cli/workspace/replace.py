@@ -1,5 +1,6 @@
 """Putting new content in a file's place: all of it or none, never over what somebody else wrote meanwhile, and
-keeping what hangs on the file (mode, owner, attributes, hard links). Writers of one folder take turns."""
+keeping what hangs on the file (mode, owner, attributes, hard links). Writers of one folder take turns. All of it
+happens in the folder that is held open, so that no link put there meanwhile leads it elsewhere (`anchored`)."""
 
 import contextlib
 import errno
@@ -7,15 +8,17 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
-from .files import FileError, Stamp, stamp, stamp_of, why
+from .anchored import Spot, spot
+from .files import FileError, Stamp, chunks, open_at, stamp, why
 
 LOCK_TIMEOUT_S = 2.0
 _POLL_S = 0.01
 _LONGEST_NAME = 230
 """Bytes; with what a backup adds to it a name must still be one."""
+_MOST_NEW_FOLDERS = 900
+"""Deeper trees trip up whatever walks them."""
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 
 
@@ -32,34 +35,44 @@ def write_atomic(
     Raises:
         FileError: changed meanwhile, not permitted, no space; the old content is untouched.
     """
-    folder = os.path.dirname(real)
     try:
-        if expected is not None and os.path.lexists(real):
-            _check_writable(real, shown, expected)
-        with _folders(folder if expected is None else ""), _turn(folder, shown):
-            _check_unchanged(real, shown, expected)
-            source = real if expected else like
-            status = os.lstat(source) if source else None
-            temporary = os.path.join(folder, f".agent-{os.urandom(6).hex()}.tmp")
-            _write_new(temporary, data, status)
-            try:
-                if mode is not None:
-                    os.chmod(temporary, stat.S_IMODE(mode))
-                if expected is not None and status is not None and _must_stay(status, temporary):
-                    os.unlink(temporary)
-                    _write_in_place(real, data, temporary, status)
-                else:
-                    if source:
-                        _keep_attributes(source, temporary)
-                    _check_unchanged(real, shown, expected)
-                    os.rename(temporary, real)
-            except BaseException:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
-                raise
-            return stamp(os.lstat(real))
+        with _reached(real, shown, makes_folders=expected is None) as at:
+            if expected is not None:
+                _check_writable(at, shown, expected)
+            with _turn(at, shown):
+                _check_unchanged(at, shown, expected)
+                if expected is not None:
+                    return _replaced(at, shown, data, expected, mode)
+                return _created(at, shown, data, mode, like)
     except OSError as error:
         raise FileError(why(shown, error, real)) from error
+
+
+def _replaced(at: Spot, shown: str, data: bytes, expected: Stamp, mode: int | None) -> Stamp:
+    status = at.status()
+    with _draft(at, data, status) as (draft, fd):
+        if mode is not None:
+            os.fchmod(fd, stat.S_IMODE(mode))
+        if _must_stay(status, os.fstat(fd)):
+            draft.unlink()
+            _write_in_place(at, shown, data, expected)
+        else:
+            _keep_attributes(at, fd)
+            _check_unchanged(at, shown, expected)
+            draft.rename(at.name)
+    return stamp(at.status())
+
+
+def _created(at: Spot, shown: str, data: bytes, mode: int | None, like: str) -> Stamp:
+    with spot(like) if like else contextlib.nullcontext() as source:
+        with _draft(at, data, source.status() if source else None) as (draft, fd):
+            if mode is not None:
+                os.fchmod(fd, stat.S_IMODE(mode))
+            if source:
+                _keep_attributes(source, fd)
+            _check_unchanged(at, shown, None)
+            draft.rename(at.name)
+        return stamp(at.status())
 
 
 def remove(real: str, shown: str, expected: Stamp, folders: tuple[str, ...] = ()) -> None:
@@ -69,9 +82,9 @@ def remove(real: str, shown: str, expected: Stamp, folders: tuple[str, ...] = ()
         FileError: changed or deleted meanwhile, or not permitted.
     """
     try:
-        with _turn(os.path.dirname(real), shown):
-            _check_unchanged(real, shown, expected)
-            os.unlink(real)
+        with spot(real) as at, _turn(at, shown):
+            _check_unchanged(at, shown, expected)
+            at.unlink()
     except OSError as error:
         raise FileError(why(shown, error, real)) from error
     _remove_empty(folders)
@@ -84,7 +97,8 @@ def put_link(real: str, shown: str, target: str) -> None:
         FileError: something is there, or it is not permitted.
     """
     try:
-        os.symlink(target, real)
+        with spot(real) as at:
+            os.symlink(target, at.name, dir_fd=at.folder)
     except OSError as error:
         raise FileError(why(shown, error, real)) from error
 
@@ -97,10 +111,15 @@ def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> 
     """
     mode = expected.mode & ~0o111 | ((expected.mode & 0o444) >> 2 if executable else 0)
     try:
-        with _turn(os.path.dirname(real), shown):
-            _check_unchanged(real, shown, expected)
-            os.chmod(real, stat.S_IMODE(mode))
-            return stamp(os.lstat(real))
+        with spot(real) as at, _turn(at, shown):
+            _check_unchanged(at, shown, expected)
+            fd, status = open_at(at, shown)
+            try:
+                _refuse_other(stamp(status), shown, expected)
+                os.fchmod(fd, stat.S_IMODE(mode))
+                return stamp(os.fstat(fd))
+            finally:
+                os.close(fd)
     except OSError as error:
         raise FileError(why(shown, error, real)) from error
 
@@ -116,36 +135,42 @@ def missing_folders(real: str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _folders(folder: str) -> Iterator[None]:
-    """Makes a folder, where one is given; what was made for it goes again when the work fails."""
-    made = missing_folders(os.path.join(folder, "f")) if folder else ()
-    if folder:
-        os.makedirs(folder, exist_ok=True)
+def _reached(real: str, shown: str, *, makes_folders: bool) -> Iterator[Spot]:
+    """The place; folders made for it go again when the work fails."""
+    if makes_folders and len(missing_folders(real)) > _MOST_NEW_FOLDERS:
+        raise FileError(f"{shown} lies in more than {_MOST_NEW_FOLDERS} folders that do not exist yet")
+    made: list[str] = []
     try:
-        yield
+        with spot(real, made if makes_folders else None) as at:
+            yield at
     except BaseException:
         _remove_empty(made)
         raise
 
 
-def _remove_empty(folders: tuple[str, ...]) -> None:
+def _remove_empty(folders: Sequence[str]) -> None:
     for folder in reversed(folders):
-        with contextlib.suppress(OSError):  # somebody else put something there
-            os.rmdir(folder)
+        with contextlib.suppress(OSError), spot(folder) as at:  # somebody else put something there
+            os.rmdir(at.name, dir_fd=at.folder)
 
 
-def _check_writable(real: str, shown: str, expected: Stamp) -> None:
-    if not (expected.mode & 0o222 and os.access(real, os.W_OK)):
+def _check_writable(at: Spot, shown: str, expected: Stamp) -> None:
+    """A file that is gone is left to `_check_unchanged`."""
+    try:
+        at.status()
+    except FileNotFoundError:
+        return
+    if not (expected.mode & 0o222 and os.access(at.name, os.W_OK, dir_fd=at.folder)):
         raise FileError(f"{shown} is write-protected")
-    if left := cut_short(real):
+    if left := _cut_short(at):
         raise FileError(left.format(shown=shown))
 
 
 @contextlib.contextmanager
-def _turn(folder: str, shown: str) -> Iterator[None]:
+def _turn(at: Spot, shown: str) -> Iterator[None]:
     """Keeps other agents from writing in the folder; file systems without locks do without."""
     try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=at.folder)
     except PermissionError:  # a folder may be written to and yet not be read, and so not be locked
         yield
         return
@@ -170,25 +195,35 @@ def _locked(fd: int) -> bool:
     return True
 
 
-def _write_new(path: str, data: bytes, like: os.stat_result | None, mode: int = 0o666) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if like else mode)
+@contextlib.contextmanager
+def _draft(at: Spot, data: bytes, like: os.stat_result | None, mode: int = 0o666) -> Iterator[tuple[Spot, int]]:
+    """A new file beside the place with this content, safe on the disk, and its descriptor; gone again when the
+    work fails. It has mode and owner of `like` as far as that is permitted, else `mode`."""
+    draft = at.beside(f".agent-{os.urandom(6).hex()}.tmp")
+    fd = draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if like else mode)
     try:
         _write_all(fd, data)
-        if like is not None and os.fstat(fd).st_gid != like.st_gid:
-            with contextlib.suppress(OSError):  # then it is written in place
-                os.fchown(fd, -1, like.st_gid)
-        if like is not None and os.fstat(fd).st_uid != like.st_uid:
-            with contextlib.suppress(OSError):
-                os.fchown(fd, like.st_uid, -1)
         if like is not None:
-            os.fchmod(fd, stat.S_IMODE(like.st_mode))
-            _show_change(fd, like)
+            _liken(fd, like)
         os.fsync(fd)
+        yield draft, fd
     except BaseException:
-        os.unlink(path)
+        with contextlib.suppress(FileNotFoundError):
+            draft.unlink()
         raise
     finally:
         os.close(fd)
+
+
+def _liken(fd: int, like: os.stat_result) -> None:
+    if os.fstat(fd).st_gid != like.st_gid:
+        with contextlib.suppress(OSError):  # then it is written in place
+            os.fchown(fd, -1, like.st_gid)
+    if os.fstat(fd).st_uid != like.st_uid:
+        with contextlib.suppress(OSError):
+            os.fchown(fd, like.st_uid, -1)
+    os.fchmod(fd, stat.S_IMODE(like.st_mode))
+    _show_change(fd, like)
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -197,23 +232,32 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _must_stay(status: os.stat_result, temporary: str) -> bool:
+def _must_stay(status: os.stat_result, new: os.stat_result) -> bool:
     """Whether putting another file in its place would cut links or take it from its owner."""
-    new = os.lstat(temporary)
     return status.st_nlink > 1 or (new.st_uid, new.st_gid) != (status.st_uid, status.st_gid)
 
 
 def cut_short(real: str) -> str:
     """What there is to do, with `{shown}` for the file, when a write in place was cut short by a crash; empty
     when none was. A backup of exactly what stands in the file is of no use and is removed."""
-    backup = _backup_of(real)
-    if not os.path.lexists(backup):
+    try:
+        with spot(real) as at:
+            return _cut_short(at)
+    except OSError:  # whatever is wrong with its folder comes up when it is read
         return ""
-    with contextlib.suppress(OSError):
-        if Path(backup).read_bytes() == Path(real).read_bytes():
-            os.unlink(backup)
+
+
+def _cut_short(at: Spot) -> str:
+    backup = at.beside(_backup_name(at.name))
+    try:
+        backup.status()
+    except OSError:
+        return ""
+    with contextlib.suppress(OSError, FileError):
+        if _content(backup) == _content(at):
+            backup.unlink()
             return ""
-    name = os.path.basename(backup).replace("{", "{{").replace("}", "}}")
+    name = backup.name.replace("{", "{{").replace("}", "}}")
     return (
         "An earlier write of {shown} was cut short, so its content may be half old, half new; the content from"
         f" before is in {name} beside it. Nothing was written. Compare the two; to restore: cat {name} >"
@@ -221,34 +265,43 @@ def cut_short(real: str) -> str:
     )
 
 
-def _backup_of(real: str) -> str:
-    folder, name = os.path.split(real)
+def _content(at: Spot) -> bytes:
+    fd, _ = open_at(at, at.name)
+    try:
+        return b"".join(chunks(fd))
+    finally:
+        os.close(fd)
+
+
+def _backup_name(name: str) -> str:
     if len(os.fsencode(name)) > _LONGEST_NAME:
         import hashlib
 
         name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
-    return os.path.join(folder, f".{name}.agent-backup")
+    return f".{name}.agent-backup"
 
 
-def _write_in_place(real: str, data: bytes, temporary: str, status: os.stat_result) -> None:
+def _write_in_place(at: Spot, shown: str, data: bytes, expected: Stamp) -> None:
     """Overwrite the file itself. The old content lies beside it, as `.NAME.agent-backup`, until it is done, so
     that it can be restored after a crash in between (`cut_short`); a failure brings it back at once."""
-    fd = os.open(real, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    fd = at.open(os.O_RDWR)
     try:
-        old = b"".join(iter(lambda: os.read(fd, 1 << 20), b""))
-        backup = _backup_of(real)
-        _write_new(temporary, old, None, 0o600)
-        os.rename(temporary, backup)  # whole, or not there by its name
+        before = os.fstat(fd)
+        _refuse_other(stamp(before), shown, expected)
+        old = b"".join(chunks(fd))
+        backup = at.beside(_backup_name(at.name))
+        with _draft(at, old, None, 0o600) as (draft, _):
+            draft.rename(backup.name)  # whole, or not there by its name
         try:
             _overwrite(fd, data)
         except BaseException:
             _overwrite(fd, old)
-            os.unlink(backup)
+            backup.unlink()
             raise
-        _show_change(fd, status)
+        _show_change(fd, before)
     finally:
         os.close(fd)
-    os.unlink(backup)
+    backup.unlink()
 
 
 def _show_change(fd: int, before: os.stat_result) -> None:
@@ -266,21 +319,32 @@ def _overwrite(fd: int, data: bytes) -> None:
     os.fsync(fd)
 
 
-def _keep_attributes(source: str, target: str) -> None:
+def _keep_attributes(source: Spot, target: int) -> None:
     """Copy extended attributes, access lists among them, as far as the system allows."""
     if not hasattr(os, "listxattr"):
         return
     with contextlib.suppress(OSError):
-        for name in os.listxattr(source):
-            with contextlib.suppress(OSError):
-                os.setxattr(target, name, os.getxattr(source, name))
+        fd = source.open(os.O_RDONLY)
+        try:
+            for name in os.listxattr(fd):
+                with contextlib.suppress(OSError):
+                    os.setxattr(target, name, os.getxattr(fd, name))
+        finally:
+            os.close(fd)
 
 
-def _check_unchanged(real: str, shown: str, expected: Stamp | None) -> None:
-    now = stamp_of(real)
-    if now is None and expected is not None:
-        raise FileError(f"{shown} was deleted meanwhile; nothing was written")
+def _check_unchanged(at: Spot, shown: str, expected: Stamp | None) -> None:
+    try:
+        now = stamp(at.status())
+    except FileNotFoundError:
+        now = None
     if now is not None and expected is None:
         raise FileError(f"{shown} came into being meanwhile; nothing was written")
+    _refuse_other(now, shown, expected)
+
+
+def _refuse_other(now: Stamp | None, shown: str, expected: Stamp | None) -> None:
+    if now is None and expected is not None:
+        raise FileError(f"{shown} was deleted meanwhile; nothing was written")
     if now != expected:
         raise FileError(f"{shown} was changed by someone else meanwhile; read it again")

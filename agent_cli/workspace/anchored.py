@@ -1,0 +1,144 @@
+"""Reaching a file by its real path, in which nothing is a link: down from the root, one folder after the other,
+each held by a descriptor while the next is opened in it. Whoever swaps a folder or a file for a link meanwhile
+makes the call fail, and does not lead it elsewhere. Apart, since reading, writing and listing all begin like this.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+
+import msgspec
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SEARCHED = _FOLDER | getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY))
+"""A folder on the way may be one that can be passed and not be listed."""
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_SURELY_SHORT = 1000
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """A name in a folder that is held open. Nothing here follows a link of that name."""
+
+    folder: int
+    """Descriptor; good for what is done in the folder, not for listing it."""
+    name: str
+
+    def beside(self, name: str) -> "Spot":
+        """Another name in the same folder."""
+        return Spot(self.folder, name)
+
+    def status(self) -> os.stat_result:
+        """Of what is there, a link included.
+
+        Raises:
+            OSError: nothing is, or it cannot be looked at.
+        """
+        return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+
+    def open(self, flags: int, mode: int = 0o666) -> int:
+        """A descriptor, to be closed by the caller; a pipe or device does not hold it up.
+
+        Raises:
+            OSError: it cannot be opened, or is a link.
+        """
+        return os.open(self.name, flags | _FILE, mode, dir_fd=self.folder)
+
+    def unlink(self) -> None:
+        """Delete the file or link.
+
+        Raises:
+            OSError: nothing is there, or it is not permitted.
+        """
+        os.unlink(self.name, dir_fd=self.folder)
+
+    def rename(self, name: str) -> None:
+        """Let it take the place of another name in the folder.
+
+        Raises:
+            OSError: it is not permitted, or a folder is there.
+        """
+        os.rename(self.name, name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+
+
+@contextlib.contextmanager
+def spot(real: str, made: list[str] | None = None) -> Iterator[Spot]:
+    """Where a file is or will be. With `made`, missing folders are made on the way and their paths added to it,
+    outermost first, also when one of them cannot be made.
+
+    Raises:
+        OSError: a folder is missing, is none, or is a link (ELOOP).
+    """
+    folder, name = os.path.split(real)
+    fd = _descended(folder, _SEARCHED, made)
+    try:
+        yield Spot(fd, name or ".")
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def listed(real: str, within: int | None = None) -> Iterator[int]:
+    """The descriptor of a folder, for `os.scandir`. With `within`, `real` is a path relative to that folder.
+
+    Raises:
+        OSError: it is missing, is no folder, is a link (ELOOP), or may not be listed.
+    """
+    fd = _descended(real, os.O_RDONLY | _FOLDER, None, within)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def is_there(real: str) -> bool:
+    """Whether something, a link included, is at a real path, and no link on the way to it."""
+    try:
+        with spot(real) as at:
+            at.status()
+    except OSError:
+        return False
+    return True
+
+
+def _descended(real: str, last: int, made: list[str] | None, within: int | None = None) -> int:
+    _refuse_too_long(real)
+    start = "/" if real.startswith("/") else "."
+    names = [name for name in real.split("/") if name and name != "."]
+    fd = os.open(start, _SEARCHED if names else last, dir_fd=within)
+    at = "" if start == "/" else start
+    try:
+        for number, name in enumerate(names, 1):
+            at = f"{at}/{name}"
+            below = _entered(fd, name, last if number == len(names) else _SEARCHED, at, made)
+            os.close(fd)
+            fd = below
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _entered(fd: int, name: str, flags: int, path: str, made: list[str] | None) -> int:
+    """The folder of this name in another."""
+    try:
+        return os.open(name, flags, dir_fd=fd)
+    except FileNotFoundError:
+        if made is None:
+            raise
+    except NotADirectoryError as error:
+        kind = stat.S_IFMT(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
+        if kind in (stat.S_IFLNK, stat.S_IFDIR):  # a folder now: it was a link just before
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from error
+        raise
+    with contextlib.suppress(FileExistsError):  # somebody else has just made it
+        os.mkdir(name, dir_fd=fd)
+        made.append(path)
+    return os.open(name, flags, dir_fd=fd)
+
+
+def _refuse_too_long(real: str) -> None:
+    """What is made this way can be reached by its path, too."""
+    if len(real) > _SURELY_SHORT and len(os.fsencode(real)) >= os.pathconf("/", "PC_PATH_MAX"):
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))

@@ -1,0 +1,191 @@
+"""An attacker at work: the model obeys every word of a hostile repository, and the real program has to hold. Each
+test is one way out that was tried."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.model.server import Call, Reply
+
+from .world import Done, World, shell, until
+
+SWAP = """
+import ctypes, os, random, sys, time
+os.makedirs("d", exist_ok=True)
+open("d/f.txt", "w").write("innocent\\n")
+os.symlink(sys.argv[1], "other")
+while True:
+    ctypes.CDLL(None).syscall(316, -100, b"d", -100, b"other", 2)  # renameat2, RENAME_EXCHANGE
+    time.sleep(random.random() * 0.008)
+"""
+WITHOUT_NAMESPACES = """
+import ctypes, os, struct, sys
+step = lambda *parts: struct.pack("HBBI", *parts)
+code = [step(0x20, 0, 0, 0)]
+for call in (272, 165):  # unshare, mount
+    code += [step(0x15, 0, 1, call), step(6, 0, 0, 0x00050001)]
+code += [step(0x15, 0, 3, 56), step(0x20, 0, 0, 16), step(0x45, 0, 1, 0x7E020000), step(6, 0, 0, 0x00050001)]
+code += [step(6, 0, 0, 0x7FFF0000)]
+kept = ctypes.create_string_buffer(b"".join(code))
+program = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(kept))
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, program) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls")
+
+
+def call(name: str, **arguments: object) -> Reply:
+    """An answer that asks for one tool."""
+    return Reply(calls=(Call(name, arguments),))
+
+
+def obeyed(world: World, *steps: Reply | str, mode: str = "auto-edit", **how: Any) -> Done:
+    """A run in which the model does one thing after the other; text is a command."""
+    replies = [shell(step) if isinstance(step, str) else step for step in steps]
+    world.script(*replies, Reply(text="done"))
+    return world.run("run", "go", "--mode", mode, "--output-format", "stream-json", **how)
+
+
+def told(world: World) -> list[str]:
+    """What the model was told of each call, in order."""
+    return [record["text"] for record in world.records("tool_result")]
+
+
+@on_x86_64
+def test_a_job_that_swaps_a_folder_for_a_link_leads_no_tool_out(world: World) -> None:
+    victim = world.home / "victim"
+    victim.mkdir()
+    (victim / "f.txt").write_text("planted-secret\n", encoding="utf-8")
+    (world.work / "swap.py").write_text(SWAP, encoding="utf-8")
+    job = Call("shell", {"command": f"python3 swap.py {victim}", "background": True})
+    rounds = [
+        Reply(
+            calls=(
+                Call("write_file", {"path": f"d/new{number}.txt", "content": "planted"}),
+                Call("read_file", {"path": "d/f.txt"}),
+                Call("grep", {"pattern": "planted|innocent", "path": "d"}),
+            )
+        )
+        for number in range(20)
+    ]
+    obeyed(world, Reply(calls=(job,)), *rounds)
+    assert len(told(world)) > 10
+    assert [path.name for path in victim.iterdir()] == ["f.txt"]
+    assert not [text for text in told(world) if "planted-secret" in text]
+
+
+def test_pipes_in_the_places_of_files_it_reads_by_itself_hold_nothing_up(world: World) -> None:
+    names = ("AGENTS.md", "CLAUDE.md", ".agent/config.yaml", ".agent/tools/t.py", ".env", ".envrc", ".gitmodules")
+    for name in (*names, "sub/AGENTS.md", "sub/.git", ".vscode/tasks.json"):
+        place = world.work / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(place)
+    done = obeyed(world, "touch here", call("grep", pattern="x"), timeout_s=8.0)
+    assert done.code == 0 and (world.work / "here").exists(), done.err
+
+
+def test_no_tool_waits_for_what_is_no_file(world: World) -> None:
+    os.mkfifo(world.work / "f.py")
+    os.mkfifo(world.work / "p.pdf")
+    for name in ("z.py", "i.png", "n.ipynb"):
+        (world.work / name).symlink_to("/dev/zero")
+    (world.work / "loop").symlink_to(".")
+    folder = os.open(world.work, os.O_RDONLY)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"/proc/self/fd/{folder}/sock.py")  # its path must be short
+        os.close(folder)
+        names = ("f.py", "p.pdf", "z.py", "i.png", "n.ipynb", "sock.py", "loop/loop/f.py", "/proc/self/environ")
+        reads = tuple(Call("read_file", {"path": name}) for name in names)
+        rest = (Call("repo_map", {}), Call("glob", {"pattern": "**"}), Call("list_dir", {"path": "."}))
+        write = Call("write_file", {"path": "f.py", "content": "x"})
+        done = obeyed(world, Reply(calls=(*reads, *rest, write)), timeout_s=8.0)
+    assert done.code == 6 and "OPENAI_API_KEY" not in "".join(told(world)), done.err
+    results = world.records("tool_result")[: len(names)]
+    assert [result["status"] for result in results if result["status"] == "ok"] == []
+
+
+def test_a_repository_that_a_command_has_made_keeps_no_program(world: World) -> None:
+    (world.work / "make.sh").write_text(
+        "git init -q\necho evil > .git/hooks/pre-commit\nchmod +x .git/hooks/pre-commit\n"
+        "git config core.fsmonitor ./evil\n",
+        encoding="utf-8",
+    )
+    done = obeyed(world, "sh make.sh")
+    assert done.code == 0 and not (world.work / ".git").exists(), told(world)
+
+
+def test_more_secrets_than_can_be_hidden_mean_that_nothing_runs(world: World) -> None:
+    for number in range(3000):
+        (world.work / f".env.{number}").touch()
+    obeyed(world, "touch ran")
+    assert not (world.work / "ran").exists() and "confined" in told(world)[0]
+
+
+def test_shells_and_sandboxes_planted_on_the_path_are_not_used(world: World) -> None:
+    planted = world.home / "planted"
+    folder = world.work / "bin"
+    folder.mkdir()
+    for name in ("bash", "bwrap", "sh", "env", "python3"):
+        (folder / name).write_text(f"#!/bin/dash\necho {name} >> {planted}\n", encoding="utf-8")
+        (folder / name).chmod(0o755)
+    done = obeyed(world, "echo it ran", env={"PATH": f"{folder}:{os.environ['PATH']}"})
+    assert "it ran" in told(world)[0] and not planted.exists(), done.err
+
+
+def test_names_of_calls_lead_nowhere(world: World) -> None:
+    names = ("call_1", "call_1", "../../../x", "/etc/x", "a" * 300)
+    done = obeyed(world, *(Reply(calls=(Call("shell", {"command": f"echo n{at}"}, id=name),)) for at, name in
+                           enumerate(names)))  # fmt: skip
+    assert done.code == 0, done.err
+    assert [text.splitlines()[0] for text in told(world)] == [f"n{at}" for at in range(len(names))]
+
+
+def test_what_flees_from_its_session_dies_with_a_murdered_agent(world: World) -> None:
+    mark = world.work / "pids"
+    sleeper = f"sh -c 'echo $$ >> {mark}; exec sleep 600'"
+    flight = f"setsid env -i {sleeper} & (setsid {sleeper} &) ; sleep 600"
+    world.script(shell(flight), Reply(text="done"))
+    process = world.start("run", "go", "--mode", "yolo")
+    until(lambda: mark.exists() and len(mark.read_text(encoding="utf-8").split()) == 2)
+    process.send_signal(signal.SIGKILL)
+    pids = mark.read_text(encoding="utf-8").split()
+    until(lambda: not any(_runs(pid) for pid in pids), 5.0)
+    time.sleep(0.2)  # the supervisors end after what they watch
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@on_x86_64
+def test_without_user_namespaces_the_level_that_is_shown_is_held(world: World) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
+    before = (sys.executable, "-c", WITHOUT_NAMESPACES)
+    (world.work / "try.py").write_text(
+        f"open({str(world.work / 'in')!r}, 'w')\nopen({str(world.home / 'out')!r}, 'w')\n", encoding="utf-8"
+    )
+    done = obeyed(world, "python3 try.py", "echo evil > .git/hooks/pre-commit; true", before=before)
+    shown = done.lines[0]["sandbox"]
+    assert (world.work / "in").exists()
+    assert (world.home / "out").exists() == shown.startswith(("none", "off")), shown
+    assert not (world.work / ".git" / "hooks" / "pre-commit").exists()
+
+
+@pytest.mark.parametrize("text", ["[" * 9000, "a: &a [x]\n" + "b: [" + "*a," * 50_000 + "]\n"])
+def test_a_configuration_built_to_break_its_reader_is_only_not_used(world: World, text: str) -> None:
+    (world.work / ".agent").mkdir()
+    (world.work / ".agent" / "config.yaml").write_text(text, encoding="utf-8")
+    done = obeyed(world, "true", timeout_s=8.0)
+    assert done.code == 0 and "not trusted" in done.err
