@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..policy.paths import Policy, watched
-from ..policy.rules import BUILT_IN_PLACE, Rule
+from ..policy.rules import BUILT_IN_PLACE, Rule, matches_path
 from ..policy.secrets import is_secret, secret_patterns
 from ..protocol.actions import Mode, Reach, SandboxLevel
 from ..sandbox.base import Confinement, Strength
@@ -50,6 +50,7 @@ class Confining:
         self._policy: Policy | None = None
         self._has_own_rules = False
         self._hidden = HiddenFiles(workspace.roots, self._is_closed)
+        self._fixed = HiddenFiles(workspace.roots, self._is_fixed)
         self._is_measured = False
         self.cache = cache
         self.strength = strength
@@ -91,24 +92,27 @@ class Confining:
 
     def is_enough(self, policy: Policy) -> bool:
         """Whether commands may run in it without a question: what is closed to them must stay closed."""
-        return self.level(policy.mode, policy.untrusted) != "off" and (
-            self.strength.hides_inside or not self._closed_inside(policy)
-        )
+        if self.level(policy.mode, policy.untrusted) == "off" or not self._hidden.is_complete:
+            return False
+        return self.strength.hides_inside or not self._closed_inside(policy, ())
 
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
         """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
         level = self.level(policy.mode, policy.untrusted)
         if reach == "outside" or level == "off":
             return None
+        outside = self._closed_outside(policy)
         may_write = level == "workspace-write" and not policy.unwritable
         roots = policy.roots if may_write else ()
         caches = (str(self.cache),) if self.cache and may_write else ()
         places = [git_places(root) for root in roots]
         guarded = [path for place in places for path in place.guarded]
+        closed = self._closed_inside(policy, outside)
+        fixed = self._fixed.paths() if may_write and any(map(_fixes, policy.rules)) else ()
         return Confinement(
             writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
-            read_only=(*guarded, *(os.path.join(root, name) for root in roots for name in _GUARDED)),
-            hidden=(*self._own, *self._closed_outside(policy), *self._closed_inside(policy)),
+            read_only=(*guarded, *(os.path.join(root, name) for root in roots for name in _GUARDED), *fixed),
+            hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),
             network="open" if reach == "network" else "none",
         )
@@ -131,16 +135,23 @@ class Confining:
             shutil.rmtree(self._tmp, ignore_errors=True)
             self._tmp = None
 
-    def _closed_inside(self, policy: Policy) -> tuple[str, ...]:
+    def _closed_inside(self, policy: Policy, outside: tuple[str, ...]) -> tuple[str, ...]:
         if self._policy is None or self._policy.rules != policy.rules:
             self._hidden.forget()
+            self._fixed.forget()
             self._has_own_rules = any(_closes_more(rule) for rule in policy.rules)
         self._policy = policy
-        return self._hidden.paths()
+        return self._hidden.paths(outside)
 
     def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
         found = (path for path in _usual_secrets(policy.home) if watched(path, path, policy) is not None)
         return tuple(sorted(found))
+
+    def _is_fixed(self, path: str) -> bool:
+        policy = self._policy
+        return policy is not None and any(
+            _fixes(rule) and matches_path(rule, path, policy.root) for rule in policy.rules
+        )
 
     def _is_closed(self, path: str) -> bool:
         policy = self._policy
@@ -158,6 +169,11 @@ def _usual_secrets(home: str) -> Iterator[str]:
         path = name if name.startswith("/") else os.path.join(home, name)
         if "*" not in name and "/" in name and not name.startswith(("/proc", "/dev")) and os.path.lexists(path):
             yield path
+
+
+def _fixes(rule: Rule) -> bool:
+    """Whether a rule says that files are never to be changed."""
+    return rule.kind == "write" and rule.effect == "deny"
 
 
 def _closes_more(rule: Rule) -> bool:

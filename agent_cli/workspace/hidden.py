@@ -2,65 +2,115 @@
 has changed since."""
 
 import os
+import stat
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
-_SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
-"""What is made by tools and far too large to walk before a command."""
+import msgspec
+
+_SHALLOW = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
+"""What is made by tools and far too large to walk before a command: only their own entries are looked at."""
 MAX_FOLDERS = 20_000
+_MOST_INSIDE = 1_000
+"""Files of a closed folder whose other names are looked for."""
+
+Same = tuple[int, int]
+"""Device and inode: what has both the same is one file."""
+
+
+class _Folder(msgspec.Struct, frozen=True):
+    """What one folder held when it was looked at."""
+
+    changed: tuple[int, int]
+    """When its entries and when it itself was changed, in nanoseconds; a program can set the first back alone."""
+    folders: tuple[str, ...]
+    closed: tuple[str, ...]
+    linked: tuple[tuple[str, Same], ...]
+    """Files that have other names too."""
 
 
 class HiddenFiles:
     """The files and folders below some roots that are closed.
 
     `is_closed` says so of an absolute path. Links are not followed: what they lead to is judged at its own
-    place. A folder's entries are looked at again only when its modification time has changed.
+    place. A further name of a closed file, also of one of `elsewhere`, is closed too. At most `most_folders`
+    are walked.
     """
 
-    def __init__(self, roots: Iterable[Path], is_closed: Callable[[str], bool]) -> None:
+    def __init__(
+        self, roots: Iterable[Path], is_closed: Callable[[str], bool], most_folders: int = MAX_FOLDERS
+    ) -> None:
+        self._most_folders = most_folders
         self._roots = tuple(str(root) for root in roots)
         self._is_closed = is_closed
-        self._seen: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {}
-        """Folder → when it was changed, its folders to walk, its closed entries."""
+        self._seen: dict[str, _Folder] = {}
         self.is_complete = True
         """False when there were more folders than are walked."""
 
-    def paths(self) -> tuple[str, ...]:
+    def paths(self, elsewhere: Iterable[str] = ()) -> tuple[str, ...]:
         """Everything closed at this moment, sorted."""
-        found: list[str] = []
-        walked: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {}
+        closed: list[str] = []
+        linked: list[tuple[str, Same]] = []
+        walked: dict[str, _Folder] = {}
         waiting = list(self._roots)
-        while waiting and len(walked) < MAX_FOLDERS:
-            folder = waiting.pop()
-            try:
-                changed_ns = os.stat(folder).st_mtime_ns
-            except OSError:
+        while waiting and len(walked) < self._most_folders:
+            path = waiting.pop()
+            if (folder := self._folder(path)) is None:
                 continue
-            known = self._seen.get(folder)
-            if known is None or known[0] != changed_ns:
-                known = (changed_ns, *self._look(folder))
-            walked[folder] = known
-            waiting += known[1]
-            found += known[2]
+            walked[path] = folder
+            closed += folder.closed
+            linked += folder.linked
+            if os.path.basename(path) not in _SHALLOW or path in self._roots:
+                waiting += folder.folders
         self._seen = walked
         self.is_complete = not waiting
-        return tuple(sorted(found))
+        if linked:
+            same = {which for path in (*closed, *elsewhere) for which in _files_of(path)}
+            closed += [path for path, which in linked if which in same]
+        return tuple(sorted(set(closed)))
 
     def forget(self) -> None:
         """Rules have changed: look at everything again."""
         self._seen.clear()
 
-    def _look(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The folders in a folder that are to be walked, and its entries that are closed."""
-        folders, closed = [], []
+    def _folder(self, path: str) -> _Folder | None:
+        """A folder as it is now; None where it cannot be listed, as a command with our rights cannot list it."""
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    if not entry.is_symlink() and self._is_closed(entry.path):
-                        closed.append(entry.path)
-                    elif is_folder and entry.name not in _SKIPPED:
-                        folders.append(entry.path)
+            status = os.stat(path)
+            changed = (status.st_mtime_ns, status.st_ctime_ns)
+            known = self._seen.get(path)
+            return known if known is not None and known.changed == changed else self._look(path, changed)
         except OSError:
-            return (), ()  # what we cannot list, a command with our rights cannot list either
-        return tuple(folders), tuple(closed)
+            return None
+
+    def _look(self, path: str, changed: tuple[int, int]) -> _Folder:
+        folders, closed, linked = [], [], []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    continue
+                if self._is_closed(entry.path):
+                    closed.append(entry.path)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif (status := entry.stat(follow_symlinks=False)).st_nlink > 1:
+                    linked.append((entry.path, (status.st_dev, status.st_ino)))
+        return _Folder(changed, tuple(folders), tuple(closed), tuple(linked))
+
+
+def _files_of(path: str) -> set[Same]:
+    """The files at a path and, of a folder, those below it."""
+    found: set[Same] = set()
+    with suppress(OSError):
+        status = os.lstat(path)
+        if stat.S_ISREG(status.st_mode):
+            return {(status.st_dev, status.st_ino)}
+        for folder, _, names in os.walk(path):
+            for name in names:
+                with suppress(OSError):
+                    status = os.lstat(os.path.join(folder, name))
+                    found.add((status.st_dev, status.st_ino))
+            if len(found) > _MOST_INSIDE:
+                break
+    return found

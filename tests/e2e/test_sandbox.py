@@ -200,3 +200,13 @@ def test_a_kept_measurement_that_holds_no_more_is_found_out_before_the_first_com
     )
     assert "The sandbox is not what it was" in done.err and len(done.result["denied"]) == 1
     assert not (world.work / "two").exists()
+
+
+def test_what_is_never_to_be_edited_stays_as_it_is_whatever_a_program_does(world: World) -> None:
+    (world.work / "migrations").mkdir()
+    (world.work / "migrations" / "one.sql").write_text("kept", encoding="utf-8")
+    (world.work / "free.sql").write_text("kept", encoding="utf-8")
+    (world.config / "config.yaml").write_text("rules:\n  - never_edit: migrations/**\n", encoding="utf-8")
+    write = "import pathlib; [p.write_text('spoiled') for p in pathlib.Path().rglob('*.sql')]"
+    (told,) = in_auto_edit(world, f'python3 -c "{write}"')
+    assert (world.work / "migrations" / "one.sql").read_text(encoding="utf-8") == "kept", told
