@@ -1,6 +1,7 @@
 """`agent permissions`: what would be allowed, asked or denied, by which rule of which file, and how it would run.
-Nothing is executed here: commands are read, not tried, and the sandbox is the one that was last measured."""
+Nothing of what is asked about is executed; only the sandbox is tried where it has not been before."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -236,11 +237,13 @@ def _permissions(setup: Setup, mode: str | None) -> Permissions:
 
 
 def _confining(setup: Setup) -> Confining:
-    """The sandbox by its last measurement; none before the first one."""
+    """The sandbox by its last measurement, or by one made now."""
 
-    async def never(scratch: Path) -> Strength:
+    async def known(scratch: Path) -> Strength:
         return strength
 
     wanted = sandboxing.wanted_for(setup)
-    strength = (None if wanted.level == "off" else sandboxing.kept(setup.state)) or Strength("none")
-    return Confining(setup.workspace, wanted, strength, measure=never)
+    strength = Strength("none")
+    if wanted.level != "off":
+        strength = sandboxing.kept(setup.state) or asyncio.run(sandboxing.measured_for(setup))
+    return Confining(setup.workspace, wanted, strength, measure=known)

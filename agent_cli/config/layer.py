@@ -9,6 +9,9 @@ import msgspec
 
 from .schema import Config
 
+_MAY_BE_OFF = (("sandbox",), ("ui", "notify"))
+"""The keys that have `off` among their words."""
+
 
 class ConfigError(Exception):
     """The configuration is wrong; the text gives file, line and what to write instead."""
@@ -46,10 +49,21 @@ def check(layer: Layer) -> None:
         ConfigError: unknown key or wrong type, with its place and the nearest valid key.
     """
     strict = not layer.name.startswith("--")
+    _write_out_off(layer.values)
     try:
         msgspec.convert(layer.values, Config, strict=strict)
     except msgspec.ValidationError as error:
         raise ConfigError(_explain(layer, str(error), strict)) from None
+
+
+def _write_out_off(values: dict[str, Any]) -> None:
+    """YAML takes the bare word `off` for a boolean; where a word is meant, it is put back."""
+    for *folders, name in _MAY_BE_OFF:
+        inner: Any = values
+        for folder in folders:
+            inner = inner.get(folder) if isinstance(inner, dict) else None
+        if isinstance(inner, dict) and inner.get(name) is False:
+            inner[name] = "off"
 
 
 def _explain(layer: Layer, message: str, strict: bool) -> str:

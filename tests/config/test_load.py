@@ -195,3 +195,10 @@ def test_a_price_that_is_none_is_refused_with_its_place(tmp_path: Path, price: s
     with pytest.raises(ConfigError, match="prices"):
         loaded(tmp_path, flags=[assignment(f"providers.mine.models.m.prices.input={price}")])
     assert loaded(tmp_path, text.replace(price, "0")).config.providers["mine"].models["m.1"].prices.output == 0
+
+
+@pytest.mark.parametrize("text", ["sandbox: off\nui: {notify: off}", "sandbox: 'off'\nui:\n  notify: 'off'"])
+def test_off_is_a_word_where_a_word_is_meant(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
+    found = load(tmp_path / "config.yaml", environment={}, flags=[assignment("sandbox=off")])
+    assert (found.config.sandbox, found.config.ui.notify) == ("off", "off")
