@@ -1,7 +1,8 @@
 """A YAML file as a layer. YAML says too little about its own mistakes: a key given twice silently loses the
-first, aliases can blow up or bite their own tail, a date that is none is a crash. Here each is an error with
-its line."""
+first, aliases can blow up or bite their own tail, a date that is none is a crash, and so is too deep a nesting,
+of the whole process. Here each is an error with its line."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from .layer import ConfigError, Layer, check
 
 _DEEPEST = 40
 _MOST_KEYS = 20_000
+_LARGEST_BYTES = 1_000_000
 _TEXT = "tag:yaml.org,2002:str"
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -20,7 +22,8 @@ def read_file(path: Path) -> Layer:
         ConfigError: not readable, not YAML, not a mapping, unknown key or wrong type.
     """
     try:
-        return parse(path.read_bytes(), path)
+        with path.open("rb") as file:
+            return parse(file.read(_LARGEST_BYTES + 1), path)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
 
@@ -31,6 +34,8 @@ def parse(data: bytes, path: Path) -> Layer:
     Raises:
         ConfigError: as `read_file`.
     """
+    if len(data) > _LARGEST_BYTES:
+        raise ConfigError(f"{path}: larger than {_LARGEST_BYTES:,} bytes")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -78,6 +83,7 @@ def load_yaml(text: str, path: Path) -> tuple[Any, dict[str, int]]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     lines: dict[str, int] = {}
     try:
+        _refuse_deep(yaml.parse(text, Loader=loader), path)
         node = yaml.compose(text, Loader=loader)
         if node is not None:
             _walk(node, "", path, lines)
@@ -93,6 +99,21 @@ def load_yaml(text: str, path: Path) -> tuple[Any, dict[str, int]]:
         raise ConfigError(f"{path}: not valid YAML: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{path}: nested too deeply") from error
+
+
+def _refuse_deep(events: Iterable[Any], path: Path) -> None:
+    """Before anything recurses into it.
+
+    Raises:
+        ConfigError: lists and mappings in each other, further than in any configuration.
+    """
+    from yaml import CollectionEndEvent, CollectionStartEvent
+
+    depth = 0
+    for event in events:
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ConfigError(f"{path}:{event.start_mark.line + 1}: nested too deeply")
 
 
 def _problem(error: Exception) -> str:

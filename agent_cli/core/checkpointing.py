@@ -16,6 +16,8 @@ from ..workspace.checkpoints import CheckpointError
 from . import history
 from .session import Session
 
+_MOST_NAMED = 5
+
 
 class NothingToRestore(Exception):
     """There is no turn to undo or redo; the text says so."""
@@ -32,6 +34,8 @@ class _Move(msgspec.Struct, frozen=True):
 class Snapshots(Protocol):
     """Where checkpoints live; `workspace.Checkpoints` is one. All may raise `CheckpointError`."""
 
+    @property
+    def left_out(self) -> tuple[str, ...]: ...
     async def take(self) -> str: ...
     async def cover(self, path: str, checkpoint: str) -> str: ...
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]: ...
@@ -53,6 +57,8 @@ class Checkpointing:
         self._emit = emit
         self._before: dict[str, str] = {}
         """Turn id → checkpoint before its first side effect; empty text when none could be taken."""
+        self._told: set[str] = set()
+        """Files that are known to be left out."""
 
     async def before_effect(self, turn_id: str, paths: tuple[str, ...], submission_id: str) -> None:
         """Make sure the turn can be undone, before something changes. `paths` are the files about to be
@@ -65,6 +71,7 @@ class Checkpointing:
             self._before[turn_id] = ""
             self._warn(f"This turn cannot be undone: {error}.", submission_id)
             return
+        self._tell_left_out(submission_id)
         for path in paths:
             try:
                 checkpoint = await self._snapshots.cover(path, checkpoint)
@@ -81,6 +88,7 @@ class Checkpointing:
             return ()
         try:
             after = await self._snapshots.take()
+            self._tell_left_out("")
             changes = await self._snapshots.changes(before, after)
         except CheckpointError as error:
             self._warn(f"This turn cannot be undone: {error}.", "")
@@ -211,6 +219,16 @@ class Checkpointing:
         self._session.append(
             CheckpointTaken(id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late)
         )
+
+    def _tell_left_out(self, submission_id: str) -> None:
+        """Name what no checkpoint holds because of its size, each file once."""
+        new = [path for path in self._snapshots.left_out if path not in self._told]
+        self._told.update(new)
+        if new:
+            named = ", ".join(new[:_MOST_NAMED]) + (
+                f" and {len(new) - _MOST_NAMED} more" * (len(new) > _MOST_NAMED)
+            )
+            self._warn(f"Undo will not bring back what is too large: {named}.", submission_id)
 
     def _warn(self, text: str, submission_id: str) -> None:
         self._emit(Notice(level="warning", text=text, submission_id=submission_id))

@@ -90,6 +90,10 @@ class Confining:
                 self.strength = Strength("none", why=f"it cannot be tried out: {error}")
         return self.strength != before
 
+    def look(self, policy: Policy) -> None:
+        """Find what is closed; a large workspace takes a while the first time, and next to nothing afterwards."""
+        self._closed_inside(policy, ())
+
     def is_enough(self, policy: Policy) -> bool:
         """Whether commands may run in it without a question: what is closed to them must stay closed."""
         if self.level(policy.mode, policy.untrusted) == "off" or not self._hidden.is_complete:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from ..model.base import ModelInfo, ModelRequest, ToolSpec
+from ..model.base import ModelRequest, ToolSpec
 from ..model.retry import RetryPolicy
 from ..protocol.client import Snapshot
 from ..protocol.events import (
@@ -96,7 +96,7 @@ class Handlers:
         self._moment = moment
         self._masked = masked
         self._specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
-        self._meter = Meter(session, self._info, lambda: self._specs)
+        self._meter = Meter(session, lambda: models.model.info, lambda: self._specs)
         self._spending = Spending(session, settings.bounds, day, self._meter.tokens)
         self._caller = ModelCaller(session, bus, models, retry, self._spending)
         self._compactor = Compactor(
@@ -252,6 +252,8 @@ class Handlers:
         return self._settling.result() if self._settling.done() else ()
 
     async def _after_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+        for words in self._context.jobs.take_changes():
+            self._warn(words, "")
         try:
             return await self.checkpointing.after_turn(turn_id)
         except Exception as failure:  # told; the turn itself is over
@@ -332,7 +334,7 @@ class Handlers:
     def failed(self, submission: Submission, error: BaseException, changes: tuple[FileChange, ...] = ()) -> None:
         """Tell that a task failed, and what to do next."""
         wanted = submission.operation.model if isinstance(submission.operation, ChangeSettings) else None
-        reason, info = explained(error, wanted or self._info().name)
+        reason, info = explained(error, wanted or self._models.model.info.name)
         if isinstance(submission.operation, UserInput):
             self.bus.emit(TurnFailed(stop_reason=reason, error=info, changes=changes, submission_id=submission.id))
         else:
@@ -369,9 +371,10 @@ class Handlers:
         """Kill what still runs, close connections, let go of the file."""
         with contextlib.suppress(Exception):
             await self.settle()
-        for words in self._context.jobs.last_words():
-            self.bus.emit(Notice(level="info", text=words))
+        ended = self._context.jobs.last_words()
         await self._context.processes.aclose()
+        for words in (*ended, *self._context.jobs.take_changes()):
+            self.bus.emit(Notice(level="info", text=words))
         self._context.shell.close()
         self._permissions.close()
         await self._models.aclose()
@@ -385,9 +388,6 @@ class Handlers:
             effort=self._models.effort,
             session_id=self.session.header.session_id,
         )
-
-    def _info(self) -> ModelInfo:
-        return self._models.model.info
 
     async def _question(self, text: str, options: tuple[str, ...]) -> str:
         return await self.approvals.question(text, options, self._turn.submission_id if self._turn else "")

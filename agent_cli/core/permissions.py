@@ -1,12 +1,13 @@
 """The policy in force: rules from the configuration, rules kept by the user, and the mode of the moment."""
 
+import asyncio
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -20,9 +21,12 @@ from ..sandbox.base import Confinement
 from ..sandbox.process import ProcessRunner
 from ..workspace.agentignore import AgentIgnore
 from ..workspace.hidden import HiddenFiles
-from ..workspace.paths import Workspace
+from ..workspace.paths import Workspace, real_path
 from .confining import Confining
 from .outlet import Outlet, allow_hosts
+
+if TYPE_CHECKING:
+    from ..workspace.git_settings import GitSettings
 
 _MAX_NAMES = 10_000
 """Files that one glob of a command is followed to."""
@@ -69,6 +73,7 @@ class Permissions:
         self._confining = confining
         self._untrusted = untrusted
         self._closed = AgentIgnore(workspace.roots)
+        self._git: GitSettings | None = None
         self._outlet: Outlet | None = None
         self._judging: Policy | None = None
         self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
@@ -80,7 +85,10 @@ class Permissions:
 
     def authorize(self, action: Action) -> Verdict:
         """What the policy says to an action, now."""
-        return authorize(action, self.policy())
+        try:
+            return authorize(action, self.policy())
+        except OSError as error:
+            return _unsettled(error)
 
     def policy(self) -> Policy:
         """The policy as a value."""
@@ -96,6 +104,7 @@ class Permissions:
             hidden=self._hidden,
             names=_names,
             searched=self._searched,
+            plain_git=self._plain_git,
             untrusted=self._untrusted(),
             unwritable=self._unwritable(),
         )
@@ -124,7 +133,10 @@ class Permissions:
         the network, where they wanted these hosts, or everything."""
         policy = self.policy()
         if reach != "network":
-            return together(may_leave(action, policy) for action in actions if isinstance(action, RunCommand))
+            try:
+                return together(may_leave(action, policy) for action in actions if isinstance(action, RunCommand))
+            except OSError as error:
+                return _unsettled(error)
         verdicts = [authorize(Fetch(f"https://{host}/", host), policy) for host in hosts]
         if denied := next((verdict for verdict in verdicts if isinstance(verdict, Deny)), None):
             return denied
@@ -145,8 +157,13 @@ class Permissions:
         return self._confining.described(self.mode, self._untrusted()) if self._confining else "none"
 
     async def measured(self) -> bool:
-        """Make sure, before the first command, that the sandbox holds; whether it is another than was thought."""
-        return self._confining is not None and await self._confining.measured()
+        """Make sure, before the first command, that the sandbox holds and that what is to be hidden is known;
+        whether it is another sandbox than was thought."""
+        if self._confining is None:
+            return False
+        changed = await self._confining.measured()
+        await asyncio.to_thread(self._confining.look, self.policy())
+        return changed
 
     def way_out(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> Outlet:
         """How the commands of these processes reach the hosts that rules allow, until `close`."""
@@ -177,7 +194,7 @@ class Permissions:
         from glob import iglob
 
         names = islice(iglob(path), _MAX_NAMES)
-        places = (self._closed.verdict(each) for name in names for each in (name, os.path.realpath(name)))
+        places = (self._closed.verdict(each) for name in names for each in (name, real_path(name)))
         return next(filter(None, places), None)
 
     def _searched(self, folder: str) -> str | None:
@@ -187,6 +204,12 @@ class Permissions:
                 return found
             folder = os.path.dirname(folder)
         return None
+
+    def _plain_git(self, folder: str) -> bool:
+        from ..workspace.git_settings import GitSettings
+
+        self._git = self._git or GitSettings()
+        return self._git.are_harmless(folder)
 
     def rules(self) -> tuple[Rule, ...]:
         """Every rule in force."""
@@ -221,7 +244,7 @@ def _names(glob: str) -> tuple[str, ...] | None:
     from glob import iglob
 
     found = tuple(islice(iglob(glob), _MAX_NAMES))
-    return None if len(found) == _MAX_NAMES else (*found, *map(os.path.realpath, found))
+    return None if len(found) == _MAX_NAMES else (*found, *map(real_path, found))
 
 
 def _files(paths: Iterable[str]) -> Iterable[str]:
@@ -240,4 +263,9 @@ def _is_same(path: str, status: os.stat_result) -> bool:
 
 
 def _resolve(word: str, folder: str) -> str:
-    return os.path.realpath(os.path.join(folder, os.path.expanduser(word)))
+    return real_path(os.path.join(folder, os.path.expanduser(word)))
+
+
+def _unsettled(error: OSError) -> Deny:
+    """What has no one place cannot be judged: something swaps its folders while it is looked at."""
+    return Deny("unsettled path", f"a path of it cannot be resolved ({error.strerror}), it is being changed now")

@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ..protocol.messages import UserMessage
+from ..workspace.git_folder import git_folder
+from ..workspace.small_files import first_line
 
 _PROMPTS = Path(__file__).parent / "prompts"
 
@@ -67,16 +69,14 @@ def moment(root: Path, earlier: Sequence[UserMessage]) -> str:
 
 def _branch(root: Path) -> str:
     """The branch checked out, read from `.git` without starting a process."""
-    for folder in (root, *root.parents):
-        marker = folder / ".git"
-        if not marker.exists():
-            continue
-        try:
-            if marker.is_file():
-                marker = folder / marker.read_text(encoding="utf-8").partition(":")[2].strip()
-            head = (marker / "HEAD").read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            return "unreadable repository"
-        name = head.removeprefix("ref: refs/heads/")
-        return f"on branch {name}" if name != head else f"detached at {head[:10]}"
-    return "no repository"
+    try:
+        place = git_folder(root)
+        if place is None:
+            return "no repository"
+        head = first_line(os.path.join(place.own, "HEAD"))
+    except OSError:
+        return "unreadable repository"
+    if re.fullmatch(r"[0-9a-f]{40,64}", head):
+        return f"detached at {head[:10]}"
+    found = re.fullmatch(r"ref: refs/heads/([^\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+)", head)
+    return f"on branch {found.group(1)}" if found else "unreadable repository"

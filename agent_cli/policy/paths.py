@@ -57,6 +57,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Further real paths by which the file at a real path is known and closed: hard links."""
     scratch: tuple[str, ...] = ("/tmp", "/var/tmp")
     """Folders of which a sandboxed command has its own."""
+    plain_git: Callable[[str], bool] = lambda folder: True
+    """Whether git starts no program that the repositories around a folder name in their settings."""
     has_hosts: bool = False
     """Whether sandboxed commands reach, by HTTP, the hosts that rules allow."""
 

@@ -48,6 +48,8 @@ class Reading(msgspec.Struct, frozen=True):
     files: tuple[Word, ...] = ()
     judged: tuple[Word, ...] = ()
     opens: Opens = ""
+    by_git: bool = False
+    """It obeys the settings of the repository it stands in."""
 
 
 _TEXT = Reader(_ANY, paths=False)
@@ -282,7 +284,8 @@ def reading(command: SimpleCommand) -> Reading | None:
             words = words[1:]
         verb = next((n for n in (2, 1) if " ".join(word.text for word in words[:n]) in GIT_READERS), 0)
         reader = GIT_READERS.get(" ".join(word.text for word in words[:verb]))
-        return _judge(reader, words[verb:]) if reader else None
+        found = _judge(reader, words[verb:]) if reader else None
+        return msgspec.structs.replace(found, by_git=True) if found else None
     if name == "cd":
         return Reading((words[0],), (words[0],)) if len(words) == 1 else None
     spec = READERS.get(name)

@@ -80,6 +80,9 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: boo
     if denied := rule_on(texts_of(part), policy, "deny"):
         return Judged(Deny(str(denied), f"`{shown}` is denied"), shown)
     read = Reading() if is_transparent else None if is_doubtful(part, policy) else reading(part)
+    led = read is not None and read.by_git and not policy.plain_git(cwd)
+    if led and not policy.sandboxed:
+        read = None
     named = files_named(part, read, cwd, policy)
     if isinstance(named.verdict, Deny):
         return Judged(named.verdict, shown)
@@ -88,6 +91,8 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: boo
     scratch = policy.scratch if policy.sandboxed else ()
     place = danger.Place(lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch)
     need = Need() if read is not None else need_of(part, cwd, place)
+    if led and read is None and not need.why:
+        need = msgspec.structs.replace(need, why="may run programs that the settings of this repository name")
     return _weighed(part, shown, read, named, need, cwd, place, policy)
 
 
@@ -151,7 +156,10 @@ def _own(part: SimpleCommand, shown: str, read: Reading | None, need: Need, cwd:
         return Judged(Allow(str(allowed), need.reach), shown, "outside" if is_free else "network")
     closed = policy.searched(cwd) if read is not None and read.opens else None
     if read is not None and (closed is None or policy.sandboxed):
-        return Judged(Allow("known to only read"), shown, "network" if closed else "outside")
+        trusted: Reach = (
+            "inside" if read.by_git and not policy.plain_git(cwd) else "network" if closed else "outside"
+        )
+        return Judged(Allow("known to only read"), shown, trusted)
     if policy.mode == "yolo":
         return Judged(Allow("mode yolo", need.reach), shown)
     return _by_mode(part, shown, closed, need, policy)

@@ -20,6 +20,9 @@ class Confinement(msgspec.Struct, frozen=True):
     tmp: str = ""
     """The folder it sees as `/tmp` and `/var/tmp`."""
     network: Literal["none", "open"] = "none"
+    shown: tuple[str, ...] = ()
+    """Folders it may read wherever they lie. The one it starts in is seen below `/tmp` only if it is in these or
+    in `writable`: any other there is of another program."""
 
 
 class Strength(msgspec.Struct, frozen=True):

@@ -63,6 +63,9 @@ def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> Ground:
     """See what is where, right before a command starts. `env` is our own: it says where programs are and where
     others listen."""
     named = {*confinement.writable, *confinement.read_only, *confinement.hidden}
+    roots = tuple(map(os.path.realpath, confinement.shown))
+    start = os.path.realpath(cwd)
+    needed = {*_tools(env), *roots, *((start,) if _is_in(start, (*roots, *confinement.writable)) else ())}
     folders = frozenset(path for path in named if os.path.isdir(path))
     resolver = os.path.realpath("/etc/resolv.conf")
     return Ground(
@@ -70,7 +73,7 @@ def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> Ground:
         folders=folders,
         files=frozenset(path for path in named - folders if os.path.lexists(path)),
         there=frozenset(filter(os.path.exists, (*_PRIVATE, _RUN, *_SETTINGS, *_OF_THE_SYSTEM))),
-        needed=tuple(sorted({path for path in _tools(cwd, env) if _is_private(path) and os.path.isdir(path)})),
+        needed=tuple(sorted(path for path in needed if _is_private(path) and os.path.isdir(path))),
         sockets=tuple(sorted(_sockets(env))),
         resolver=resolver if _is_below(resolver, _RUN) and os.path.exists(resolver) else "",
     )
@@ -103,6 +106,31 @@ def arguments(
     ]
 
 
+def asked(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
+    """What must be found mounted when `words`, the arguments, were carried out, in order, as `mounts` takes it: of
+    several at one place the last one shows. The system's
+    own places may be links; that any other is one would be somebody's doing."""
+    found: list[tuple[str, str, bool]] = []
+    rest = iter(words)
+    for word in rest:
+        if word in ("--bind", "--ro-bind"):
+            source, place = next(rest), next(rest)
+            source = os.path.realpath(source) if source in _OF_THE_SYSTEM else source
+            found.append((_real(place), source, word == "--ro-bind"))
+        elif word in ("--tmpfs", "--dev"):
+            found.append((_real(next(rest)), "", False))
+        elif word == "--remount-ro":
+            place = next(rest)
+            found = [(path, source, fixed or path == place) for path, source, fixed in found]
+        elif word in ("--chdir", "--cap-add", "--cap-drop", "--proc"):
+            next(rest)
+    return tuple((os.fsencode(place), os.fsencode(source), fixed) for place, source, fixed in found)
+
+
+def _real(place: str) -> str:
+    return os.path.realpath(place) if place in (*_PRIVATE, _RUN) else place
+
+
 def _without_capabilities() -> Iterator[str]:
     yield from ("--cap-drop", "ALL")
     for name in _KEPT_CAPABILITIES:
@@ -133,8 +161,26 @@ def _private_folders(confinement: Confinement, ground: Ground) -> Iterator[str]:
     for path in _PRIVATE:
         if path in ground.there:
             yield from ("--bind", confinement.tmp, path) if confinement.tmp else ("--tmpfs", path)
+    for path in tops(confinement, ground):
+        if path not in (*ground.needed, *confinement.writable):
+            yield from ("--tmpfs", path)
     for path in ground.needed:
         yield from ("--ro-bind", path, path)
+
+
+def tops(confinement: Confinement, ground: Ground) -> tuple[str, ...]:
+    """The uppermost folders in a `/tmp` that lasts in which, or as which, something is mounted. Commands find it
+    as the last one left it; as a mount of its own such a folder cannot be moved away, or a link in its place would
+    lead the next mounts astray, and make folders elsewhere."""
+    if not confinement.tmp:
+        return ()
+    writable = (path for path in confinement.writable if path in ground.folders)
+    mounted = [path for path in (*ground.needed, *writable) if _is_in_tmp(path)]
+    return tuple(sorted({"/".join(path.split("/")[: 4 if path.startswith("/var/") else 3]) for path in mounted}))
+
+
+def _is_in_tmp(path: str) -> bool:
+    return any(_is_below(path, folder) for folder in _PRIVATE)
 
 
 def _laid_over(confinement: Confinement, ground: Ground) -> Iterator[str]:
@@ -192,9 +238,9 @@ def _between(path: str, writable: list[str]) -> list[str]:
     return [os.path.join(top, *names[: at + 1]) for at in range(len(names))]
 
 
-def _tools(cwd: str, env: Mapping[str, str]) -> Iterator[str]:
+def _tools(env: Mapping[str, str]) -> Iterator[str]:
     """Folders that programs are started from, real. A folder for programs is there with what belongs to it."""
-    yield from (os.path.realpath(path) for path in (cwd, sys.prefix, sys.base_prefix))
+    yield from map(os.path.realpath, (sys.prefix, sys.base_prefix))
     for name in _FOLDER_LISTS:
         for path in filter(os.path.isabs, env.get(name, "").split(os.pathsep)):
             real = os.path.realpath(path)

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -96,9 +97,11 @@ def _by_bubblewrap(
 ) -> Order:
     from . import bubblewrap, seccomp
 
+    ground = bubblewrap.look(confinement, cwd, os.environ)  # not `env`, which earlier commands have a say in
+    _make_way(confinement.tmp, bubblewrap.tops(confinement, ground))
     words = bubblewrap.arguments(
         confinement,
-        bubblewrap.look(confinement, cwd, os.environ),  # not `env`, which earlier commands have a say in
+        ground,
         cwd,
         new_users=means.new_users,
         own_proc=means.own_proc,
@@ -114,8 +117,18 @@ def _by_bubblewrap(
     packed = b"".join(os.fsencode(word) + b"\0" for word in words)
     own = {os.fsencode(name): os.fsencode(env[name]) for name in (CALL_TAG,) if name in env}
     scoped = confinement.network == "open" and not os.stat(means.program).st_mode & stat.S_ISUID
-    wrap = ("bubblewrap", os.fsencode(means.program), packed, filter_program, own, scoped)
+    wrap = ("bubblewrap", os.fsencode(means.program), packed, filter_program, own, scoped, bubblewrap.asked(words))
     return Order(tuple(argv), inner, wrap, entered)
+
+
+def _make_way(tmp: str, places: Sequence[str]) -> None:
+    """Where something shall be mounted in a folder that commands see as their `/tmp`, a link or file of theirs has
+    to go."""
+    for place in places:
+        mine = os.path.join(tmp, os.path.basename(place))
+        if os.path.islink(mine) or (os.path.lexists(mine) and not os.path.isdir(mine)):
+            with suppress(FileNotFoundError):
+                os.unlink(mine)
 
 
 def _by_landlock(confinement: Confinement, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Order:

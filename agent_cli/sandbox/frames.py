@@ -13,7 +13,7 @@ and back:
 
     ("hello", pid)                of the supervisor, which has read the request and begins
     ("started", pid)              of the command
-    ("failed", step, errno, text) step is "folder", "program" or "start"
+    ("failed", step, errno, text) step is "folder", "program", "start" or "mounts"
     ("ended", exit code, alone)   of the main process; whether no child is left behind
     ("empty",)                    the last child left behind has ended; not sent after "ended" with `alone`
 

@@ -20,20 +20,29 @@ _INNER = ("modules", "worktrees")
 _USUAL = b"../.."
 """What a working tree's `commondir` says."""
 _ELSEWHERE = (".envrc", ".husky", ".vscode/tasks.json", ".vscode/settings.json")
-_IDLE = re.compile(rb"^\s*(?:[#;].*|worktree\s*=\s*\.\./\.\./\.\./[^.].*)$", re.MULTILINE)
+_IDLE = re.compile(rb"^[ \t]*(?:[#;].*|worktree[ \t]*=[ \t]*\.\./\.\./\.\./[^.].*)$", re.MULTILINE)
 """Comments, and where a submodule has its files."""
 _BARE = ("HEAD", "objects", "refs")
 """With these a folder is a repository, and git reads `config` in it."""
 _MOST_BYTES = 256 * 1024
 _MOST_FOLDERS = 100
 _ASIDE = ".untrusted"
-_RUNS = re.compile(
-    rb"^\s*(?:fsmonitor|hookspath|sshcommand|editor|pager|askpass|program|helper|external|textconv|command|clean"
-    rb"|smudge|process|driver|path|worktree|gitproxy|uploadpack|receivepack|packobjectshook|alternaterefscommand"
-    rb"|attributesfile|\w+cmd|\w+program)\s*=|=\s*\"?!|^\s*\[\s*include|^\s*\[[^]]*\][ \t]*\w+[ \t]*=",
-    re.IGNORECASE | re.MULTILINE,
+_DEEPEST_NAME = 3
+_NO_NAMES = frozenset({*_FOLDERS, "objects", "refs", "logs"})
+_SECTION = re.compile(rb'\[([a-z0-9-]+)(?:[ \t]+"([^"]*)")?\]')
+_SETTING = re.compile(rb"([a-z][a-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
+_HARMLESS = re.compile(
+    rb"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks"
+    rb"|autocrlf|eol|safecrlf|quotepath)|(user|author|committer)\.(name|email)|init\.defaultbranch"
+    rb"|branch\..*\.(remote|merge|rebase)|remote\..*\.(url|fetch)|submodule\..*\.(url|active)|pull\.(rebase|ff)"
+    rb"|push\.(default|autosetupremote)|(commit|tag)\.gpgsign|fetch\.prune|color\.ui|advice\.[a-z0-9]+",
+    re.DOTALL,
 )
-"""Settings of git that name a program, or more settings."""
+"""Settings of git that name neither a program nor more settings; whatever else there is may."""
+_MARK = b"\xef\xbb\xbf"
+"""At the beginning of a text; git reads over it."""
+_LED_ELSEWHERE = re.compile(rb'"?-|.*::')
+"""Values of an address that git takes for an option or for a program of that name."""
 
 Mark = tuple[int, int, int, int, int]
 """Kind and permissions, inode, size, times of content and of the entry: what has the same was not touched."""
@@ -43,6 +52,10 @@ class Guarded(msgspec.Struct, frozen=True):
     """What was there before a command."""
 
     root: str
+    git: str
+    """The folder or file with its own repository, relative to `root`."""
+    is_outer: bool
+    """Only the repository is watched; the workspace is somewhere else or further down."""
     marks: dict[str, Mark]
     """By path relative to `root`; what is not in it was not there."""
     contents: dict[str, bytes]
@@ -51,10 +64,10 @@ class Guarded(msgspec.Struct, frozen=True):
 
     def changed(self) -> tuple[str, ...]:
         """Paths relative to the root that have changed, appeared or gone, sorted."""
-        now = _marks(self.root)
+        now = _marks(self.root, self.git, self.is_outer)
         found = {path for path in self.marks.keys() | now.keys() if self.marks.get(path) != now.get(path)}
         kept = {path for path in found if not self._is_harmless(path, now)}
-        if _is_bare(self.root) and not self.is_bare:
+        if not self.is_outer and _is_bare(self.root) and not self.is_bare:
             kept.add("HEAD")
         return tuple(sorted(kept))
 
@@ -75,19 +88,19 @@ class Guarded(msgspec.Struct, frozen=True):
         content = _read(self.root, path) or b"[include"
         if path == f"{folder}/commondir":
             return content.strip() == _USUAL
-        return path == f"{folder}/config" and not _RUNS.search(_IDLE.sub(b"", content))
+        return path == f"{folder}/config" and runs_nothing(content)
 
     def _restored(self, path: str) -> bool:
         if path == "HEAD" and path not in self.marks:
             return _removed(self.root, path)
         if _mark(self.root, path) == self.marks.get(path):
             return True
-        if not _is_of_git(path):
+        if not _is_in(path, self.git):
             return False
         folder = _repository(path)
         if folder not in self.marks:
-            return _set_aside(self.root, folder if folder == ".git" else path)
-        if path == ".git":
+            return _set_aside(self.root, folder if folder == self.git else path)
+        if path == self.git:
             return self._entry_restored(path)
         if path in self.marks and stat.S_ISDIR(self.marks[path][0]):
             return _set_aside(self.root, path) and _made(self.root, path)
@@ -109,44 +122,93 @@ class Guarded(msgspec.Struct, frozen=True):
         return False
 
 
-def taken(root: str, before: Guarded | None = None) -> Guarded:
-    """Look at a workspace, before a command runs in it. What `before` has read and nobody touched since is not
-    read again."""
-    marks = _marks(root)
+def taken(root: str, before: Guarded | None = None, *, git: str = ".git", is_outer: bool = False) -> Guarded:
+    """Look at a workspace, before a command runs in it, or only (`is_outer`) at the repository `git` in a folder.
+    What `before` has read and nobody touched since is not read again."""
+    marks = _marks(root, git, is_outer)
     contents = {}
     for path, mark in marks.items():
-        if not stat.S_ISREG(mark[0]) or not _is_of_git(path):
+        if not stat.S_ISREG(mark[0]) or not _is_in(path, git):
             continue
         if before and before.marks.get(path) == mark and path in before.contents:
             contents[path] = before.contents[path]
         elif mark[2] <= _MOST_BYTES and (content := _read(root, path)) is not None:
             contents[path] = content
-    return Guarded(root, marks, contents, _is_bare(root))
+    return Guarded(root, git, is_outer, marks, contents, not is_outer and _is_bare(root))
 
 
-def _marks(root: str) -> dict[str, Mark]:
-    return {path: mark for path in _watched(root) if (mark := _mark(root, path))}
+def moved_on(guarded: Guarded, paths: Iterable[str]) -> Guarded:
+    """With these paths as they are now: what was told of once is not told of again."""
+    now, marks = _marks(guarded.root, guarded.git, guarded.is_outer), dict(guarded.marks)
+    for path in paths:
+        marks.pop(path, None)
+        marks.update({path: now[path]} if path in now else {})
+    is_bare = guarded.is_bare or (not guarded.is_outer and _is_bare(guarded.root))
+    return msgspec.structs.replace(guarded, marks=marks, is_bare=is_bare)
 
 
-def _watched(root: str) -> Iterator[str]:
+def furnish(root: str, git: str = ".git") -> None:
+    """Make the folders of a repository that can be closed to commands only when they are there."""
+    for name in _FOLDERS:
+        if not os.path.lexists(f"{root}/{git}/{name}") and os.path.lexists(f"{root}/{git}/HEAD"):
+            _made(root, f"{git}/{name}")
+
+
+def runs_nothing(config: bytes) -> bool:
+    """Whether all settings in a file of git's are known to be harmless. What git could read in another way than
+    is done here counts as harmful: a mark at the beginning, continued lines, several things in one line."""
+    if config.startswith(_MARK) or b"\\" in config or b"\0" in config:
+        return False
+    section = b""
+    for line in _IDLE.sub(b"", config).split(b"\n"):
+        plain = line.strip(b" \t\r")
+        if not plain:
+            continue
+        if found := _SECTION.fullmatch(plain.lower()):
+            section = b".".join(part for part in found.groups() if part is not None)
+            continue
+        setting = _SETTING.fullmatch(plain.lower())
+        if setting is None or not _HARMLESS.fullmatch(section + b"." + setting[1]):
+            return False
+        if setting[1] == b"url" and _LED_ELSEWHERE.match(setting[2] or b""):
+            return False
+    return True
+
+
+def _marks(root: str, git: str, is_outer: bool) -> dict[str, Mark]:
+    return {path: mark for path in _watched(root, git, is_outer) if (mark := _mark(root, path))}
+
+
+def _watched(root: str, git: str, is_outer: bool) -> Iterator[str]:
+    yield from _in_repository(root, git)
+    if is_outer:
+        return
     yield from _ELSEWHERE
     yield from (f".husky/{name}" for name in _names(f"{root}/.husky"))
-    yield from _in_repository(root, ".git")
     for folder in _folders(root):
         if os.path.lexists(f"{root}/{folder}/.git"):
             yield from _in_repository(root, f"{folder}/.git")
 
 
-def _in_repository(root: str, folder: str) -> Iterator[str]:
+def _in_repository(root: str, folder: str, *, is_inner: bool = False) -> Iterator[str]:
     yield folder
     yield from (f"{folder}/{name}" for name in (*_OF_GIT, *_FOLDERS))
     hooks = _names(f"{root}/{folder}/hooks")
     yield from (f"{folder}/hooks/{name}" for name in hooks if not name.endswith((".sample", _ASIDE)))
-    if not folder.endswith(".git"):
-        return
-    for inner in _INNER:
-        for name in _names(f"{root}/{folder}/{inner}"):
-            yield from _in_repository(root, f"{folder}/{inner}/{name}")
+    if not is_inner:
+        for inner in _INNER:
+            for name in _repositories(f"{root}/{folder}/{inner}", _DEEPEST_NAME):
+                yield from _in_repository(root, f"{folder}/{inner}/{name}", is_inner=True)
+
+
+def _repositories(folder: str, depth: int) -> Iterator[str]:
+    """What lies in a folder of repositories; the name of one may have slashes."""
+    for name in _names(folder):
+        if not os.path.isdir(f"{folder}/{name}"):
+            continue
+        yield name
+        if depth and not os.path.lexists(f"{folder}/{name}/HEAD") and name not in _NO_NAMES:
+            yield from (f"{name}/{inner}" for inner in _repositories(f"{folder}/{name}", depth - 1))
 
 
 def _names(folder: str) -> list[str]:
@@ -188,18 +250,17 @@ def _is_bare(root: str) -> bool:
     return all(os.path.lexists(f"{root}/{name}") for name in _BARE)
 
 
-def _is_of_git(path: str) -> bool:
-    """In the repository of the root itself."""
-    return path == ".git" or path.startswith(".git/")
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
 
 
 def _repository(path: str) -> str:
     """The repository a path is in, that of a submodule or working tree counted; the path itself if in none."""
-    names = path.split("/")
-    if ".git" not in names:
-        return path
-    at = names.index(".git")
-    return "/".join(names[: at + 3] if names[at + 1 : at + 2] in ([_INNER[0]], [_INNER[1]]) else names[: at + 1])
+    folder = path.rpartition("/")[0]
+    if folder.endswith("/hooks"):
+        return folder.removesuffix("/hooks")
+    ending = next((ending for ending in (*_OF_GIT, *_FOLDERS) if path.endswith(f"/{ending}")), "")
+    return path.removesuffix(f"/{ending}") if ending else path
 
 
 def _parent(root: str, path: str, stack: ExitStack) -> tuple[int, str]:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 _START_S = 10.0
 """How long the start of a program may take; it takes 1 ms."""
+_TRIES = 7
+"""How often a sandbox is made anew that was tampered with while it was made."""
 _LONGEST_REQUEST = 16 * 1024 * 1024
 
 
@@ -258,26 +260,37 @@ class ProcessRunner:
         self._count += 1
         tag = f"{self._tag}.{self._count};"
         tagged = {**env, CALL_TAG: env.get(CALL_TAG, "") + tag}
-        entered: tuple[int, ...] = ()
-        if order is None:
-            request = _request(argv, cwd, tagged)
-        else:
-            made = order(tagged)
-            request, entered = _request(made.argv, cwd, made.env, made.wrap), made.entered
-        try:
-            with ExitStack() as ours, ExitStack() as theirs:
-                pipes = tuple(_piped(sink, ours, theirs) for sink in sinks)
-                if stdin is None:
-                    stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-                    theirs.callback(os.close, stdin)
-                fds = (stdin, pipes[0][1], pipes[-1][1], *entered)
-                running = await self._begin(request, fds, tuple(pipe for pipe, _ in pipes), input_fd, tag)
-                ours.pop_all()
-                return running
-        except NotStarted as failure:
-            raise ProcessError(_why(argv[0], cwd, failure)) from failure
-        except OSError as error:
-            raise ProcessError(f"cannot run {argv[0]}: {error.strerror or error}") from error
+        for last in (*(False,) * _TRIES, True):
+            made = order(tagged) if order else None
+            words, variables, wrap = (made.argv, made.env, made.wrap) if made else (argv, tagged, None)
+            request, entered = _request(words, cwd, variables, wrap), made.entered if made else ()
+            try:
+                return await self._connected(request, stdin, entered, sinks, input_fd, tag)
+            except NotStarted as failure:
+                if failure.step != "mounts" or last:
+                    raise ProcessError(_why(argv[0], cwd, failure)) from failure
+            except OSError as error:
+                raise ProcessError(f"cannot run {argv[0]}: {error.strerror or error}") from error
+        raise AssertionError("unreachable")
+
+    async def _connected(
+        self,
+        request: bytes,
+        stdin: int | None,
+        entered: tuple[int, ...],
+        sinks: tuple[Callable[[bytes], None], ...],
+        input_fd: int | None,
+        tag: str,
+    ) -> Running:
+        with ExitStack() as ours, ExitStack() as theirs:
+            pipes = tuple(_piped(sink, ours, theirs) for sink in sinks)
+            if stdin is None:
+                stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+                theirs.callback(os.close, stdin)
+            fds = (stdin, pipes[0][1], pipes[-1][1], *entered)
+            running = await self._begin(request, fds, tuple(pipe for pipe, _ in pipes), input_fd, tag)
+            ours.pop_all()
+            return running
 
     def _confined(
         self,
@@ -376,6 +389,9 @@ def _why(program: str, cwd: Path, failure: NotStarted) -> str:
             return f"cannot run {program}: the folder {cwd} {reason}"
         case "program" if absent:
             return f"{program} was not found"
+        case "mounts":
+            reason = f"{failure} is being moved or replaced while the sandbox is made: stop the job that does so"
+            return f"cannot run {program} confined: {reason}"
         case "start" if absent:
             return f"cannot run {program}: the interpreter that its first line names was not found"
         case "program" | "start":

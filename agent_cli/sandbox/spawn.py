@@ -9,10 +9,13 @@ from _socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
 from _socket import socket as Socket
 
 from .frames import send_with_fds
+from .gate import Gate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from .mounts import Asked
 
 _BACKLOG = 128
 
@@ -44,33 +47,50 @@ def spawn_in_bubblewrap(
     fds: "Sequence[int]",
     entered: "Sequence[int]",
     has_network: bool,
+    asked: "Asked" = (),
 ) -> int:
     """The same below bubblewrap, which is given the variables `own` alone and makes `env` itself: an earlier
     command may have set what would have it load a library. The namespaces `entered` it enters before; where it
-    `has_network`, it gives up the sockets that come with that.
+    `has_network`, it gives up the sockets that come with that. Nothing runs before the mounts are found to be
+    those that were `asked` for; with none, nobody looks.
 
     Raises:
+        MountsAstrayError: they are not.
         OSError: it cannot be started.
         ValueError: a variable holds a NUL, behind which another argument could begin.
     """
     if any(b"\0" in name or b"\0" in value for name, value in env.items()):
         raise ValueError("embedded null byte")
     pairs = (b"--setenv\0%b\0%b\0" % pair for pair in env.items() if pair[0])
+    gate = Gate()
     opened = []
     try:
         opened.append(_file(b"".join((arguments, *pairs))))
         opened.append(_file(filter_program))
-        options = (b"--args", b"%d" % opened[0], b"--seccomp", b"%d" % opened[1], b"--")
-        words = [bubblewrap, *options, *argv]
-        if not entered and not has_network:
-            return spawn(bubblewrap, words, own, fds)
-        from .restrict import cut_abstract_sockets, enter  # here, so that it is there for the next command
-
-        before = cut_abstract_sockets if has_network else lambda: enter(entered)
-        return _forked(before, bubblewrap, words, own, fds)
+        options = (b"--args", b"%d" % opened[0], b"--seccomp", b"%d" % opened[1], *gate.options(), b"--")
+        pid = _behind(bubblewrap, [bubblewrap, *options, *argv], own, fds, entered, has_network)
+        gate.open(pid, asked)
+        return pid
     finally:
+        gate.close()
         for fd in opened:
             os.close(fd)
+
+
+def _behind(
+    bubblewrap: bytes,
+    words: list[bytes],
+    own: dict[bytes, bytes],
+    fds: "Sequence[int]",
+    entered: "Sequence[int]",
+    has_network: bool,
+) -> int:
+    if not entered and not has_network:
+        return spawn(bubblewrap, words, own, fds)
+    from .restrict import cut_abstract_sockets, enter  # here, so that it is there for the next command
+
+    before = cut_abstract_sockets if has_network else lambda: enter(entered)
+    return _forked(before, bubblewrap, words, own, fds)
 
 
 def spawn_in_landlock(

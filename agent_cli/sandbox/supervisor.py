@@ -16,6 +16,7 @@ import time
 from _socket import socket as Socket
 
 from .frames import Inbox, pack
+from .gate import MountsAstrayError
 from .proc import (
     SWEEP_LIMIT_S,
     below,
@@ -121,6 +122,7 @@ class Supervisor:
             self._main = self._spawn(program, argv, env, wrap)
             self._wrapped = wrap is not None and wrap[0] == "bubblewrap"
         except (OSError, ValueError, MemoryError, NotImplementedError) as error:
+            step = "mounts" if isinstance(error, MountsAstrayError) else step
             number = getattr(error, "errno", None) or 0
             self._say("failed", step, number, getattr(error, "strerror", None) or str(error))
             return
@@ -138,9 +140,9 @@ class Supervisor:
         if wrap is None:
             return spawn(program, argv, env, streams)
         if wrap[0] == "bubblewrap":
-            _, bubblewrap, arguments, filter_program, own, has_network = wrap
+            _, bubblewrap, arguments, filter_program, own, has_network, asked = wrap
             options = (bubblewrap, arguments, filter_program, own)
-            return spawn_in_bubblewrap(*options, argv, env, streams, entered, has_network)
+            return spawn_in_bubblewrap(*options, argv, env, streams, entered, has_network, asked)
         if wrap[0] == "listening":
             return spawn_listener(wrap[1], streams, entered)
         _, rules, filter_program = wrap

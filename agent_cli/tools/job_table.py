@@ -5,10 +5,15 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..protocol.client import JobState
 from ..sandbox.process import Running
+from ..workspace.paths import Workspace
 from .output import OutputLog
+
+if TYPE_CHECKING:
+    from .tampering import Tampering
 
 MAX_RUNNING = 16
 _LOOK_EVERY_S = 1.0
@@ -93,6 +98,7 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._last = 0
         self._gone = False
+        self._tampering: Tampering | None = None
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
@@ -101,6 +107,19 @@ class Jobs:
     def are_too_many(self) -> bool:
         """Whether no further command may go on in the background."""
         return sum(job.is_running for job in self) >= MAX_RUNNING
+
+    def tampering(self, workspace: Workspace) -> "Tampering":
+        """What confined commands change there."""
+        if self._tampering is None:
+            from .tampering import Tampering
+
+            self._tampering = Tampering(workspace)
+        return self._tampering
+
+    def take_changes(self) -> list[str]:
+        """What commands in the background have changed that would run later, in words, for the user."""
+        found = self._tampering.look() if self._tampering else []
+        return [f"{words[0].upper()}{words[1:]}." for words in found]
 
     def count_from(self, last: int) -> None:
         """A resumed session has had jobs up to this number; they are gone."""

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from ..sandbox.process import Completed, OverdueError, ProcessError
 from ..workspace.agentignore import AgentIgnore
 from ..workspace.paths import Resolved
+from ..workspace.programs import program
 from .base import ToolContext, ToolError, locate
 from .output import counted
 from .standing import there
@@ -28,11 +30,15 @@ _LOG_GRACE_S = 0.3
 _LOG_TIMEOUT_S = 10.0
 _IGNORING = re.compile(rb"ignoring (?:\./)?(.+?): Ignore\(IgnoreMatch\(Gitignore\(Glob \{ from: ")
 _SHARED = ("--no-config", "--hidden", "--glob=!.git", "--color=never")
-_QUIETLY = ("/bin/sh", "-c", 'exec "$@" >/dev/null', "sh")
+_BOUNDED = "ulimit -v 4000000 2>/dev/null; exec"
+"""In KB: an ignore file may lead to a device that never ends, and ripgrep takes all of it for a line."""
+_LOUDLY = ("/bin/sh", "-c", f'{_BOUNDED} "$@"', "sh")
+_QUIETLY = ("/bin/sh", "-c", f'{_BOUNDED} "$@" >/dev/null', "sh")
 _ABOUT_A_FILE = re.compile(r"rg: .+ \(os error \d+\)$|rg: .+: (?:File system loop|.*line \d+)")
 _MAX_NAMED = 5
 TIMED_OUT = 124
 """The exit code of a run that was stopped in the middle."""
+_KNOWN_CODES = (0, 1, 2, TIMED_OUT)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -96,13 +102,21 @@ async def ripgrep(context: ToolContext, place: Place, *arguments: str, only: str
         log.cancel()
         with contextlib.suppress(asyncio.CancelledError, ToolError):
             await log
+    if done.exit_code not in _KNOWN_CODES and not done.cut:
+        from ..workspace.ignore_files import bad_ignore_file
+
+        why = await asyncio.to_thread(bad_ignore_file, place.folder)
+        raise ToolError(f"The search broke off (exit code {done.exit_code}){why and ': '}{why}")
     return _found(done, skipped)
 
 
 async def _search(context: ToolContext, place: Place, arguments: tuple[str, ...], only: str) -> Completed:
+    from ..workspace.ignore_files import BadIgnoreFile, unless_held_up
+
     closed = AgentIgnore(context.workspace.roots).list_of(str(place.folder)) if place.argument == "." else None
     argv = [
-        _program(),
+        *_LOUDLY,
+        _program(context.workspace.roots),
         *_shared(place),
         *([f"--ignore-file={closed}"] if closed and _is_root(place, context) else []),
         *(["--ignore-file=/dev/stdin"] if only else []),
@@ -110,13 +124,16 @@ async def _search(context: ToolContext, place: Place, arguments: tuple[str, ...]
         place.argument,
     ]
     try:
-        return await context.processes.run(
+        running = context.processes.run(
             argv,
             cwd=place.folder,
             input=only.encode(),
             timeout_s=TIMEOUT_S,
             max_output_bytes=MAX_OUTPUT_BYTES,
         )
+        return await unless_held_up(running, place.folder)
+    except BadIgnoreFile as error:
+        raise ToolError(f"The search was held up: {error}.") from error
     except ProcessError as error:
         raise ToolError(f"The search could not start: {error}") from error
     except OverdueError as error:
@@ -144,7 +161,8 @@ async def ignored(context: ToolContext, place: Place, *arguments: str) -> tuple[
     """What ignore files hide below a folder, relative to it; None where that took too long."""
     if place.argument != ".":
         return ()
-    argv = [*_QUIETLY, _program(), *_shared(place), "--debug", "--files", "--threads=1", *arguments, "."]
+    called = (*_QUIETLY, _program(context.workspace.roots), *_shared(place))
+    argv = [*called, "--debug", "--files", "--threads=1", *arguments, "."]
     try:
         done = await context.processes.run(
             argv, cwd=place.folder, timeout_s=_LOG_TIMEOUT_S, max_output_bytes=MAX_OUTPUT_BYTES
@@ -205,16 +223,14 @@ def printable(name: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found.group())[1:-1], name)
 
 
-def _program(python: str = sys.executable) -> str:
-    """ripgrep: the one installed with us, beside `python`, else the one on the PATH.
+def _program(roots: Iterable[Path] = (), python: str = sys.executable) -> str:
+    """ripgrep: the one installed with us, beside `python`, else the one on the PATH; not one that lies in one of
+    `roots`, where commands write.
 
     Raises:
         ToolError: there is none.
     """
-    beside = os.path.join(os.path.dirname(python), "rg")
-    folders = os.environ.get("PATH", "").split(os.pathsep)
-    candidates = (beside, *(os.path.join(folder, "rg") for folder in folders if os.path.isabs(folder)))
-    for path in candidates:
-        if os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
+    found = program("rg", os.path.dirname(python)) or program("rg", os.environ.get("PATH", ""), roots)
+    if found:
+        return found
     raise ToolError("ripgrep (rg) is not installed; use shell with grep and find instead")

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,9 +16,6 @@ from .base import Preview, ToolContext, ToolError, ToolOutcome
 from .job_table import MAX_RUNNING, Job
 from .output import OutputLog, file_stem
 from .shell_session import Given
-
-if TYPE_CHECKING:
-    from ..sandbox.integrity import Guarded
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -76,7 +73,7 @@ class Shell:
             log.close()
         lost = context.shell.adopt(start.given) if ended and start.given is not None else ""
         person = [*moved, *_end(running, job, ended, time.monotonic() - begun), *_news(job, ended, context)]
-        person += _tampered(start)
+        person += _tampered(start, context)
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
         model = [*person, *_place(context, lost, ended)]
@@ -122,8 +119,8 @@ class _Start(msgspec.Struct, frozen=True):
     given: Given | None
     """What its shell was given; None for a shell other than bash, which does not report."""
     confinement: Confinement | None
-    guarded: "Guarded | None"
-    """What must not change while it runs confined."""
+    told: list[str]
+    """What commands in the background had changed before, that would run later."""
     proxied: int | None
     """How many connections to allowed hosts there had been before; None where it can make none."""
 
@@ -132,24 +129,34 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
     program = shell_program(context.shell.env.get("PATH", ""))
     reports = program.endswith("bash")
     folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
-    confinement = context.confine(folder)
+    tampering = context.jobs.tampering(context.workspace)
+    told = tampering.look()
+    confinement = _shown(context.confine(folder), context)
     proxy = await _proxy(confinement, context)
     given = _given(folder, confinement, context, proxy)
-    guarded = None
     if confinement is not None:
-        from ..sandbox.integrity import taken
-
-        guarded = taken(str(context.workspace.root))
-    running = await context.processes.start(
-        [program, "-c", "--", params.command],
-        cwd=context.shell.cwd,
-        env=given.env,
-        on_output=log.feed,
-        takes_input=params.background,
-        confinement=confinement,
-    )
+        tampering.begin(may_write=bool(confinement.writable))
+    running = None
+    try:
+        running = await context.processes.start(
+            [program, "-c", "--", params.command],
+            cwd=context.shell.cwd,
+            env=given.env,
+            on_output=log.feed,
+            takes_input=params.background,
+            confinement=confinement,
+        )
+    finally:
+        if confinement is not None:
+            tampering.started(running)
     proxied = context.way_out.connected if context.way_out and proxy else None
-    return _Start(running, given if reports else None, confinement, guarded, proxied)
+    return _Start(running, given if reports else None, confinement, told, proxied)
+
+
+def _shown(confinement: Confinement | None, context: ToolContext) -> Confinement | None:
+    """With the workspace to be read, in whatever mode and wherever it lies."""
+    roots = tuple(map(str, context.workspace.roots))
+    return confinement and msgspec.structs.replace(confinement, shown=roots)
 
 
 async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
@@ -161,15 +168,11 @@ async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
     return url
 
 
-def _tampered(start: _Start) -> Iterator[str]:
-    """Says what a confined command has changed that would run later, outside; git's own files are as before."""
-    if start.guarded is None or not (changed := start.guarded.changed()):
-        return
-    restored = start.guarded.put_back()
-    if restored:
-        yield f"it changed {', '.join(restored)}, which git runs or reads; that was put back"
-    if left := [path for path in changed if path not in restored]:
-        yield f"it changed {', '.join(left)}, which may run later, outside the sandbox: look at it"
+def _tampered(start: _Start, context: ToolContext) -> list[str]:
+    """Says what confined commands have changed that would run later, outside; git's own files are as before."""
+    tampering = context.jobs.tampering(context.workspace)
+    found = tampering.outside() if start.confinement is None else tampering.ended(start.running)
+    return [*start.told, *found]
 
 
 def _blocked(start: _Start, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import msgspec
 from .gitignore import Pattern, deciding, parse
 
 NAME = ".agentignore"
-_MAX_BYTES = 1_000_000
+_MAX_BYTES = 100_000
 _MAX_CACHED = 20_000
 _MAX_DEPTH = 256
 
@@ -102,7 +102,7 @@ def _loaded(path: str, mode: int, stamp: tuple[int, int, int]) -> _List:
         with os.fdopen(fd, "rb") as file:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            return _List(path, stamp, None, " (larger than 1 MB)")
+            return _List(path, stamp, None, " (larger than 100 KB)")
         return _List(path, stamp, parse(data.decode("utf-8-sig")))
     except OSError as error:
         return _List(path, stamp, None, f" (cannot be read: {error.strerror or error})")

@@ -16,7 +16,9 @@ from typing import Protocol
 
 from ..protocol.events import RestoreReport
 from ..protocol.messages import FileChange
-from .restore import NESTED, Entry, kind_of_change, printable, restore
+from .programs import outside, program
+from .restore import LARGEST_BYTES, NESTED, Entry, kind_of_change, printable, restore
+from .small_files import small_bytes
 
 _OPTIONS = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false",
@@ -26,10 +28,16 @@ _OPTIONS = (
 )  # fmt: skip
 _ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
 _PLAIN_MODES = (0o644, 0o755)
+_MORE_TRIES = 2
+_LONGEST_EXCLUDE = 1_000_000
 
 
 class CheckpointError(Exception):
     """The workspace could not be saved or restored; the text says why."""
+
+
+class _GitFailed(CheckpointError):
+    """git began and gave up, as it does when a file goes away under its hands."""
 
 
 class Output(Protocol):
@@ -60,7 +68,20 @@ class RunProgram(Protocol):
 class Checkpoints:
     """Checkpoints of one workspace root, taken for one session."""
 
-    def __init__(self, root: Path, store: Path, session_id: str, run: RunProgram, *, timeout_s: float) -> None:
+    def __init__(
+        self,
+        root: Path,
+        store: Path,
+        session_id: str,
+        run: RunProgram,
+        *,
+        timeout_s: float,
+        roots: Iterable[Path] = (),
+    ) -> None:
+        """`roots` are further folders that commands write to: no git that lies in one is run."""
+        search_path = os.environ.get("PATH", os.defpath)
+        self._program = program("git", search_path, (root, *roots))
+        self._path = os.pathsep.join(outside(search_path, (root, *roots)))
         self._top = _enclosing_repository(root)
         """Where ignore files begin to count: the repository around the workspace, else the workspace."""
         self._scope = os.path.relpath(root, self._top)
@@ -72,6 +93,8 @@ class Checkpoints:
         self._tracked: set[str] = set()
         self._extra: set[str] = set()
         """Ignored files that a tool is about to write, relative to the top."""
+        self.left_out: tuple[str, ...] = ()
+        """Files that the last checkpoint lacks because they are larger than `LARGEST_BYTES`, as shown."""
 
     async def take(self) -> str:
         """Save the workspace as it is now; returns the checkpoint's id.
@@ -87,14 +110,65 @@ class Checkpoints:
             await self._prepare()
         except OSError as error:
             raise CheckpointError(f"{self._git_dir} cannot be written: {error.strerror}") from error
-        await self._git("add", "--all", "--ignore-errors", "--", self._scope, accept=(0, 1))
-        present = [path for path in sorted(self._extra) if os.path.lexists(self._top / path)]
+        await self._without_nested()
+        for _ in range(_MORE_TRIES):
+            with contextlib.suppress(_GitFailed):
+                await self._add_all()
+                break
+        else:
+            await self._add_all()
+        present = [
+            path for path in sorted(self._extra) if os.path.lexists(self._top / path) and not self._is_large(path)
+        ]
         if present:
-            await self._git("add", "--force", "--", *present)
+            await self._add(*present)
         tree = (await self._git("write-tree")).decode().strip()
         listing = await self._git("ls-files", "-z")
         self._tracked = {os.fsdecode(path) for path in listing.split(b"\0") if path}
         return await self._commit(tree, self._odd_modes())
+
+    async def _add_all(self) -> None:
+        """Everything that is not ignored, but for what is too large: that would take the time of all the rest."""
+        listed = ("ls-files", "-z", "--others", "--modified", "--exclude-standard", "--", self._scope)
+        from .ignore_files import BadIgnoreFile, unless_held_up
+
+        try:
+            found = await unless_held_up(self._git(*listed), self._top / self._scope)
+        except BadIgnoreFile as error:
+            raise CheckpointError(str(error)) from error
+        names = {os.fsdecode(name) for name in found.split(b"\0") if name}
+        large = sorted(name for name in names if self._is_large(name))
+        self.left_out = tuple(self._shown(name) for name in large)
+        wanted = [f":(literal){self._scope}", *(f":(exclude,literal){name}" for name in large)]
+        await self._git(
+            *("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
+            input=b"\0".join(map(os.fsencode, wanted)),
+            accept=(0, 1),
+        )
+
+    def _is_large(self, relative: str) -> bool:
+        try:
+            status = os.lstat(self._top / relative)
+        except OSError:
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_size > LARGEST_BYTES
+
+    async def _add(self, *paths: str) -> None:
+        """Files by name, ignored or not."""
+        nested = await self._without_nested()
+        await self._git("add", "--force", "--", *paths)
+        if nested:
+            await self._git("update-index", "-z", "--index-info", input=nested)
+
+    async def _without_nested(self) -> bytes:
+        """Take nested repositories out of the index, and give them as its lines. Of one that is in it, git would
+        ask what has changed: by a git of its own in there, which obeys that repository's configuration."""
+        listed = (await self._git("ls-files", "-s", "-z")).split(b"\0")
+        nested = [line for line in listed if line.startswith(NESTED.encode())]
+        if nested:
+            names = b"".join(line.partition(b"\t")[2] + b"\0" for line in nested)
+            await self._git("update-index", "-z", "--force-remove", "--stdin", input=names)
+        return b"".join(line + b"\0" for line in nested)
 
     async def cover(self, path: str, checkpoint: str) -> str:
         """Make sure that a file about to be written is in `checkpoint`, even if it is ignored; returns the
@@ -114,13 +188,15 @@ class Checkpoints:
         async with self._lock:
             if await self._is_ignored(relative):
                 if os.path.lexists(path):
+                    if self._is_large(relative):
+                        raise CheckpointError(f"{self._shown(relative)} is larger than {LARGEST_BYTES:,} bytes")
                     checkpoint = await self._add_ignored(relative, checkpoint)
                 self._extra.add(relative)
         return checkpoint
 
     async def _add_ignored(self, relative: str, checkpoint: str) -> str:
         await self._git("read-tree", checkpoint)
-        await self._git("add", "--force", "--", relative)
+        await self._add(relative)
         tree = (await self._git("write-tree")).decode().strip()
         modes = await self._modes(checkpoint)
         mode = stat.S_IMODE(os.lstat(self._top / relative).st_mode)
@@ -256,7 +332,7 @@ class Checkpoints:
         """The user's own excludes of this clone, and the store itself should it lie in the workspace."""
         lines = b""
         with contextlib.suppress(OSError):
-            lines = (self._top / ".git" / "info" / "exclude").read_bytes()
+            lines = small_bytes(self._top / ".git" / "info" / "exclude", _LONGEST_EXCLUDE)
         if self._git_dir.is_relative_to(self._top):
             lines += b"\n/" + os.fsencode(self._git_dir.relative_to(self._top)) + b"/\n"
         return lines
@@ -266,15 +342,21 @@ class Checkpoints:
         env |= {
             "GIT_DIR": str(self._git_dir), "GIT_WORK_TREE": str(self._top), "GIT_INDEX_FILE": str(self._index),
             "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
-            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_LITERAL_PATHSPECS": "1", "GIT_ALLOW_PROTOCOL": "none", "PATH": self._path,
         }  # fmt: skip
-        if arguments[0] == "check-ignore":
-            del env["GIT_LITERAL_PATHSPECS"]  # it knows no other kind, and refuses to be told
+        if arguments[0] == "check-ignore" or "--pathspec-from-file=-" in arguments:
+            del env["GIT_LITERAL_PATHSPECS"]  # the first knows no other kind, and refuses to be told
         if arguments[0] == "init":
             del env["GIT_WORK_TREE"]
+        if self._program is None:
+            raise CheckpointError("there is no git on the PATH outside the workspace")
         try:
             done = await self._run(
-                ["git", *_OPTIONS, *arguments], cwd=self._top, env=env, input=input, timeout_s=self._timeout_s
+                [self._program, *_OPTIONS, *arguments],
+                cwd=self._top,
+                env=env,
+                input=input,
+                timeout_s=self._timeout_s,
             )
         except TimeoutError:
             raise CheckpointError(
@@ -285,7 +367,7 @@ class Checkpoints:
         if done.exit_code not in accept:
             told = done.stderr.decode("utf-8", "replace").strip().splitlines()
             fatal = [line for line in told if line.startswith("fatal:")] or told[-1:] or ["no reason given"]
-            raise CheckpointError(f"git {arguments[0]} failed: {fatal[0]}")
+            raise _GitFailed(f"git {arguments[0]} failed: {fatal[0]}")
         return done.stdout
 
 

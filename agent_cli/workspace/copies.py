@@ -14,8 +14,10 @@ import msgspec
 
 from ..protocol.events import RestoreReport
 from ..protocol.messages import FileChange
+from .anchored import spot
 from .checkpoints import CheckpointError
-from .restore import LINK, Entry, blob_hash, kind_of_change, printable, restore
+from .restore import LARGEST_BYTES, LINK, Entry, blob_hash, kind_of_change, printable, restore
+from .small_files import regular_bytes
 
 NOTE = "git is not installed, so only files written by the agent's own tools can be restored"
 
@@ -27,6 +29,8 @@ class Copies:
         self.root = root
         self._store = store
         self._covered: set[str] = set()
+        self.left_out: tuple[str, ...] = ()
+        """None; what is too large is told when it is to be covered."""
 
     async def take(self) -> str:
         """Save every covered file as it is now; returns the checkpoint's id.
@@ -100,13 +104,16 @@ class Copies:
         return self._content(entry.blob).decode("utf-8", "replace") if entry.blob else ""
 
     def _entry(self, path: str) -> Entry:
-        full = self.root / path
         try:
-            status = os.lstat(full)
-            if stat.S_ISLNK(status.st_mode):
-                return Entry(self._keep(os.fsencode(os.readlink(full))), LINK)
-            mode = stat.S_IMODE(status.st_mode)
-            return Entry(self._keep(full.read_bytes()), "100755" if mode & 0o100 else "100644", mode)
+            with spot(os.path.join(os.path.realpath(self.root), path)) as at:
+                status = at.status()
+                if stat.S_ISLNK(status.st_mode):
+                    return Entry(self._keep(os.fsencode(os.readlink(at.name, dir_fd=at.folder))), LINK)
+                if status.st_size > LARGEST_BYTES:
+                    raise CheckpointError(f"{path} is larger than {LARGEST_BYTES:,} bytes")
+                mode = stat.S_IMODE(status.st_mode)
+                kind = "100755" if mode & 0o100 else "100644"
+                return Entry(self._keep(regular_bytes(at, LARGEST_BYTES)), kind, mode)
         except (FileNotFoundError, NotADirectoryError):
             return Entry()
         except OSError as error:

@@ -2,7 +2,7 @@
 touch, because git runs it or is led elsewhere by it."""
 
 import os
-import pathlib
+import stat
 
 import msgspec
 
@@ -16,6 +16,8 @@ class GitPlaces(msgspec.Struct, frozen=True):
 
     writable: tuple[str, ...] = ()
     guarded: tuple[str, ...] = ()
+    repository: str = ""
+    """The git folder with the settings and hooks; empty where there is none, or one that nothing opens."""
 
 
 def git_places(root: str) -> GitPlaces:
@@ -29,24 +31,42 @@ def git_places(root: str) -> GitPlaces:
     if os.path.islink(git):
         return GitPlaces(guarded=(git,))
     if os.path.isdir(git):
-        return GitPlaces((git,), _below(git, _RUN_LATER))
-    own = _named(git, "gitdir:", folder)
-    if not own or not _points_back(own, git):
+        return GitPlaces((git,), _below(git, _RUN_LATER), git)
+    if not (own := _trusted(git, folder)):
         return GitPlaces(guarded=(git,))
-    common = _named(os.path.join(own, "commondir"), "", own) or own
-    shared = _below(common, _SHARED) if common != own else ()
-    guarded = (git, *_below(own, _RUN_LATER), *(_below(common, _RUN_LATER[:3]) if common != own else ()))
-    return GitPlaces((own, *shared), guarded)
+    if not os.path.lexists(os.path.join(own, "commondir")):
+        return GitPlaces((own,), (git, *_below(own, _RUN_LATER)), own)
+    common = os.path.dirname(os.path.dirname(own))
+    guarded = (git, *_below(own, _RUN_LATER), *_below(common, _RUN_LATER[:3]))
+    return GitPlaces((own, *_below(common, _SHARED)), guarded, common)
 
 
-def _points_back(own: str, git: str) -> bool:
-    """Whether a git folder elsewhere knows of this work tree, so that no repository opens a foreign one to
-    writing: `gitdir` in it names the file `.git`; that of a submodule lies in the repository around it."""
-    if os.path.realpath(_named(os.path.join(own, "gitdir"), "", own)) == os.path.realpath(git):
-        return True
-    modules = f"{os.sep}.git{os.sep}modules{os.sep}"
-    top, found, _ = own.partition(modules)
-    return bool(found) and git.startswith(top + os.sep)
+def _trusted(git: str, folder: str) -> str:
+    """The git folder elsewhere that the file `git` names, real; empty where that is not where git itself puts one
+    for this very work tree. What a stranger wrote into the file must not open another repository to writing."""
+    named = _named(git, "gitdir:", folder)
+    own = os.path.realpath(named) if named else ""
+    folder = os.path.realpath(folder)
+    if not own or not os.path.isdir(own) or own == folder or own.startswith(folder + os.sep):
+        return ""
+    if os.path.lexists(os.path.join(own, "commondir")):
+        return own if _is_work_tree(own, git) else ""
+    return own if _is_submodule(own, folder) else ""
+
+
+def _is_work_tree(own: str, git: str) -> bool:
+    """Whether it lies in the repository that it shares, and knows of this file."""
+    above = os.path.dirname(own)
+    common = os.path.realpath(_named(os.path.join(own, "commondir"), "", own) or own)
+    back = os.path.realpath(_named(os.path.join(own, "gitdir"), "", own) or own)
+    is_there = os.path.basename(above) == "worktrees" and common == os.path.dirname(above)
+    return is_there and back == os.path.realpath(git)
+
+
+def _is_submodule(own: str, folder: str) -> bool:
+    """Whether it lies in the repository around the work tree."""
+    top, found, _ = own.partition(f"{os.sep}.git{os.sep}modules{os.sep}")
+    return bool(found) and folder.startswith(top + os.sep)
 
 
 def _below(folder: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -56,10 +76,15 @@ def _below(folder: str, names: tuple[str, ...]) -> tuple[str, ...]:
 def _named(file: str, label: str, base: str) -> str:
     """The path that a small file names, absolute; empty when it names none."""
     try:
-        with pathlib.Path(file).open(encoding="utf-8", errors="surrogateescape") as opened:
-            text = opened.read(_LONGEST).strip()
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    try:
+        text = os.fsdecode(os.read(fd, _LONGEST)).strip() if stat.S_ISREG(os.fstat(fd).st_mode) else ""
     except OSError:
         return ""
-    if not text.startswith(label):
+    finally:
+        os.close(fd)
+    if not text.startswith(label) or "\0" in text:
         return ""
     return os.path.normpath(os.path.join(base, text[len(label) :].strip()))

@@ -10,6 +10,8 @@ _CLASSES = {
     "punct": "!-/:-@\\[-`{-~", "space": "\\s", "upper": "A-Z", "xdigit": "0-9a-fA-F",
 }  # fmt: skip
 _STAR = "*"
+_LONGEST = 1000
+_MOST_SEGMENTS = 100
 
 _Token = str | re.Pattern[str] | None
 """A character or `*` marked by its pair form, a set, or None for any one character."""
@@ -93,7 +95,7 @@ def parse(text: str) -> tuple[Pattern, ...]:
     """The patterns of a file, in order.
 
     Raises:
-        ValueError: a line is no pattern; the text has its number.
+        ValueError: a line is no pattern, or longer than any that is meant; the text has its number.
     """
     found = (_pattern(line, number) for number, line in enumerate(text.splitlines(), 1))
     return tuple(pattern for pattern in found if pattern is not None)
@@ -116,8 +118,15 @@ def _pattern(line: str, number: int) -> Pattern | None:
     text = text.removeprefix("/")
     if not text:
         raise ValueError(f"line {number} is not a pattern")
+    if len(text) > _LONGEST:
+        raise ValueError(f"line {number} is longer than {_LONGEST:,} characters")
+    parts = text.split("/") if anchored else [text]
+    parts = [
+        part for at, part in enumerate(parts) if not (anchored and part == "**" and parts[at - 1 : at] == ["**"])
+    ]
+    if len(parts) > _MOST_SEGMENTS:
+        raise ValueError(f"line {number} names more than {_MOST_SEGMENTS} folders")
     try:
-        parts = text.split("/")
         segments = tuple(None if part == "**" and anchored else _segment(part) for part in parts)
     except (ValueError, re.error) as error:
         raise ValueError(f"line {number} is not a pattern") from error

@@ -1,9 +1,12 @@
 """Where the agent works: the workspace root, further folders added by the user, and path resolution."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+
+_TRIES = 50
 
 
 class PathError(ValueError):
@@ -45,7 +48,7 @@ class Workspace:
             raise PathError(f"the path {path!r} contains control characters")
         joined = os.path.join(self.root, os.path.expanduser(path))
         try:
-            real = os.path.realpath(joined)
+            real = real_path(joined)
         except OSError as error:
             raise PathError(f"{path}: {error.strerror or error}") from error
         return Resolved(shown=path, real=real, relative=self.relative(real))
@@ -60,3 +63,15 @@ class Workspace:
         if real == str(self.root):
             return "."
         return real[len(prefix) :] if real.startswith(prefix) else real
+
+
+def real_path(path: str) -> str:
+    """The path with all links resolved. Where somebody swaps a folder for a link just then, it is tried again.
+
+    Raises:
+        OSError: that did not help.
+    """
+    for _ in range(_TRIES):
+        with suppress(OSError):
+            return os.path.realpath(path)
+    return os.path.realpath(path)

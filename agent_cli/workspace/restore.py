@@ -2,6 +2,7 @@
 Shared by both kinds of checkpoints; a path that somebody else has changed since is never overwritten."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import stat
@@ -13,9 +14,14 @@ import msgspec
 
 from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
+from .anchored import Spot, spot
+from .small_files import regular_bytes
 
 LINK = "120000"
 NESTED = "160000"
+LARGEST_BYTES = 100_000_000
+"""A larger file is in no checkpoint."""
+_CHANGED = "changed since by somebody else"
 _FILES = ("100644", "100755")
 
 
@@ -75,54 +81,71 @@ def restore(
 
 def _restore_one(root: Path, path: str, old: Entry, new: Entry, content: Callable[[str], bytes]) -> str | None:
     """None: restored; empty: it was so already; else why it was left alone."""
-    full = root / path
     if NESTED in (old.kind, new.kind):
         return "a nested repository; its files are not covered"
-    if os.path.realpath(full.parent) != os.path.join(os.path.realpath(root), os.path.dirname(path)).rstrip("/"):
-        return "its folder is now a link to somewhere else"
-    if is_as(full, new):
+    real = os.path.join(os.path.realpath(root), path)
+    try:
+        with spot(real) as at:
+            done = _put(at, old, new, content)
+    except (FileNotFoundError, NotADirectoryError):
+        if old.blob or not new.blob:
+            return _CHANGED if new.blob else ""
+        with spot(real, []) as at:
+            done = _put(at, old, new, content)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "its folder is now a link to somewhere else"
+        raise
+    if done is None and not new.blob:
+        _prune(os.path.realpath(root), os.path.dirname(real))
+    return done
+
+
+def _put(at: Spot, old: Entry, new: Entry, content: Callable[[str], bytes]) -> str | None:
+    """As `_restore_one`, in a folder that is held."""
+    if _is_as(at, new):
         return ""
-    if not is_as(full, old):
-        return "changed since by somebody else"
+    if not _is_as(at, old):
+        return _CHANGED
     if not new.blob:
-        full.unlink()
-        _prune(root, full.parent)
+        at.unlink()
         return None
-    full.parent.mkdir(parents=True, exist_ok=True)
-    draft = full.with_name(f".{os.urandom(6).hex()}.restore")
+    draft = at.beside(f".{os.urandom(6).hex()}.restore")
     try:
         if new.kind == LINK:
-            os.symlink(os.fsdecode(content(new.blob)), draft)
+            os.symlink(os.fsdecode(content(new.blob)), draft.name, dir_fd=draft.folder)
         else:
-            draft.write_bytes(content(new.blob))
-            draft.chmod(new.mode)
-        draft.replace(full)
+            with os.fdopen(draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(content(new.blob))
+                os.fchmod(file.fileno(), new.mode)
+        draft.rename(at.name)
     finally:
         with contextlib.suppress(FileNotFoundError):
             draft.unlink()
     return None
 
 
-def is_as(full: Path, entry: Entry) -> bool:
-    """Whether a path on disk is exactly in a recorded state."""
+def _is_as(at: Spot, entry: Entry) -> bool:
+    """Whether what is there is exactly in a recorded state."""
     try:
-        status = os.lstat(full)
-    except (FileNotFoundError, NotADirectoryError):
+        status = at.status()
+    except FileNotFoundError:
         return not entry.blob
     if stat.S_ISLNK(status.st_mode):
-        return entry.kind == LINK and blob_hash(os.fsencode(os.readlink(full))) == entry.blob
-    if not stat.S_ISREG(status.st_mode):
+        return entry.kind == LINK and blob_hash(os.fsencode(os.readlink(at.name, dir_fd=at.folder))) == entry.blob
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
         return False
     if entry.kind not in _FILES or stat.S_IMODE(status.st_mode) != entry.mode:
         return False
-    return blob_hash(full.read_bytes()) == entry.blob
+    return blob_hash(regular_bytes(at, LARGEST_BYTES)) == entry.blob
 
 
-def _prune(root: Path, folder: Path) -> None:
+def _prune(root: str, folder: str) -> None:
     """Remove folders that have become empty, up to the root."""
-    while folder != root and root in folder.parents:
+    while folder.startswith(f"{root}{os.sep}"):
         try:
-            folder.rmdir()
+            with spot(folder) as at:
+                os.rmdir(at.name, dir_fd=at.folder)
         except OSError:
             return
-        folder = folder.parent
+        folder = os.path.dirname(folder)

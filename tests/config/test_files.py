@@ -128,3 +128,16 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> N
 def test_a_folder_in_the_place_of_the_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Is a directory"):
         read_file(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, "a: " + "{b: " * 200_000, "- " * 200_000, "x:\n" + "[" * 41])
+def test_nesting_that_would_crash_the_parser_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    assert "nested too deeply" in refusal(tmp_path, text) or "not valid YAML" in refusal(tmp_path, text)
+
+
+def test_no_more_is_read_than_any_configuration_has(tmp_path: Path) -> None:
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "large").write_text("# x\n" * 300_000, encoding="utf-8")
+    for name in ("zero", "large"):
+        with pytest.raises(ConfigError, match="larger than 1,000,000 bytes"):
+            read_file(tmp_path / name)

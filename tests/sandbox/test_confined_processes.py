@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -277,7 +279,31 @@ async def test_without_anything_writable_a_command_reads_and_has_its_own_tmp(
         cwd=tmp_path,
         env=ENV,
         on_output=out.extend,
-        confinement=Confinement(writable=(), tmp=str(tmp_path / "tmp")),
+        confinement=Confinement(writable=(), tmp=str(tmp_path / "tmp"), shown=(str(tmp_path),)),
     )
     assert await running.ended_within(10)
     assert bytes(out) == b"text kept\n" and (tmp_path / "tmp" / "y").exists() and not (tmp_path / "new").exists()
+
+
+async def test_no_link_in_a_tmp_that_lasts_leads_the_next_mounts_elsewhere(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    report = Path(tempfile.mkdtemp(prefix="agent-trial-", dir="/tmp"))
+    tmp, work = tmp_path / "own", tmp_path / "work"
+    try:
+        for folder in (report / "1", tmp, work, tmp_path / "victim"):
+            folder.mkdir()
+        move = f"mv {report} {report}.old; ln -s ../../oldroot{tmp_path}/victim {report}; echo x >{report}/1/said"
+        for command in (move, f"echo y >>{report}/1/said"):
+            running = await runner.start(
+                ["/bin/sh", "-c", command],
+                cwd=work,
+                env=ENV,
+                on_output=lambda _: None,
+                confinement=Confinement(writable=(str(work), str(report / "1")), tmp=str(tmp)),
+            )
+            assert await running.ended_within(5) and running.exit_code == 0
+        assert (report / "1/said").read_text(encoding="utf-8") == "x\ny\n"
+        assert os.listdir(tmp_path / "victim") == [] and not (tmp / report.name).is_symlink()
+    finally:
+        shutil.rmtree(report)

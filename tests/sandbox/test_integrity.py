@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.integrity import named, taken
+from agent_cli.sandbox.integrity import moved_on, named, runs_nothing, taken
 
 
 @pytest.fixture
@@ -144,7 +144,10 @@ def test_a_new_repository_is_only_told_of_when_it_would_run_something(work: Path
     "line",
     ["[core]\nsshCommand = x", "[core] hooksPath = x", "[alias]\nst = !x", "[include]\npath = x", '[alias]\nst = "!x"',
      "[diff]\nexternal = x", '[filter "x"]\nclean = x', "[credential]\nhelper = x", '[includeIf "gitdir:x"]\npath = y',
-     "[gpg]\nprogram = x", "[core]\n\tworktree = /", "[sequence]\neditor=x"],
+     "[gpg]\nprogram = x", "[core]\n\tworktree = /", "[sequence]\neditor=x", "[pager]\nlog = x",
+     "[alias]\nst = \\\n!x", "[interactive]\ndiffFilter = x", '[difftool "vimdiff"]\ncmd = x',
+     '[submodule "x"]\nupdate = !x', '[remote "x"]\nurl = ext::x', '[remote "x"]\nurl = --upload-pack=x',
+     '[url "ext::x"]\ninsteadOf = y', "[core] fsmonitor = x", "[unknown]\nnew = x", "[core]\nfsmonitor"],
 )  # fmt: skip
 def test_a_repository_made_with_a_program_in_its_settings_is_set_aside(tmp_path: Path, line: str) -> None:
     guarded = taken(str(tmp_path))
@@ -155,6 +158,78 @@ def test_a_repository_made_with_a_program_in_its_settings_is_set_aside(tmp_path:
     assert guarded.changed() == (".git/config",)
     assert guarded.put_back() == (".git/config",)
     assert not (tmp_path / ".git").exists() and (tmp_path / ".git.untrusted" / "config").exists()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [b"\xef\xbb\xbf[core]fsmonitor=x\n", b"[core]\n\tbare = false \\\n fsmonitor = x\n", b"[core]\n\0bare = false",
+     b"bare = false", b"[core.x]\nbare = false", b"[core]\nbare = false\n[core", b"[core]\x0bbare = false"],
+)  # fmt: skip
+def test_settings_that_could_be_read_in_another_way_are_not_harmless(config: bytes) -> None:
+    assert not runs_nothing(config)
+
+
+def test_everyday_settings_are_harmless() -> None:
+    config = b"""# of this work
+[core]
+\trepositoryformatversion = 0
+\tfileMode = true
+\tworktree = ../../../sub
+[user] ; me
+[user]\r
+\tname = Someone "Else"\r
+[remote "origin"]
+\turl = git@example.org:a/b.git
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+[branch "feature/x.y"]
+\tremote = origin
+\tmerge = refs/heads/feature/x.y
+[submodule "a b"]
+\tactive = true
+[commit]
+\tgpgSign = false
+"""
+    assert runs_nothing(config.replace(b"[user] ; me\n", b"")) and not runs_nothing(config)
+
+
+def test_the_repository_of_a_folder_above_is_watched_alone(work: Path) -> None:
+    guarded = taken(str(work), is_outer=True)
+    write(work / ".envrc")
+    write(work / "sub/.git/config")
+    assert guarded.changed() == ()
+    write(work / ".git/hooks/pre-commit")
+    assert guarded.put_back() == (".git/hooks/pre-commit",)
+
+
+def test_a_repository_may_have_another_name(work: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--bare", str(work), "bare.git")
+    git(tmp_path / "bare.git", "worktree", "add", "-q", str(tmp_path / "tree"))
+    guarded = taken(str(tmp_path), git="bare.git", is_outer=True)
+    write(tmp_path / "bare.git/hooks/pre-commit")
+    write(tmp_path / "bare.git/worktrees/tree/commondir", "/evil")
+    expected = ("bare.git/hooks/pre-commit", "bare.git/worktrees/tree/commondir")
+    assert guarded.changed() == expected and guarded.put_back() == expected and guarded.changed() == ()
+
+
+def test_modules_with_slashes_in_their_names_are_watched(work: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(work), "other")
+    always = ("-c", "protocol.file.allow=always")
+    git(work, *always, "submodule", "--quiet", "add", "--name", "a/b/c", str(tmp_path / "other"), "module")
+    guarded = taken(str(work))
+    write(work / ".git/modules/a/b/c/hooks/post-checkout")
+    write(work / ".git/modules/a/new/config", "[core]\nfsmonitor = evil\n")
+    expected = (".git/modules/a/b/c/hooks/post-checkout", ".git/modules/a/new/config")
+    assert guarded.changed() == expected and guarded.put_back() == expected
+
+
+def test_what_was_told_of_is_not_told_again(work: Path) -> None:
+    guarded = taken(str(work))
+    write(work / ".envrc")
+    write(work / ".vscode/tasks.json")
+    later = moved_on(guarded, [".envrc"])
+    assert later.changed() == (".vscode/tasks.json",)
+    (work / ".envrc").unlink()
+    assert later.changed() == (".envrc", ".vscode/tasks.json")
 
 
 def test_submodules_and_working_trees_are_watched_and_new_ones_may_come(work: Path, tmp_path: Path) -> None:

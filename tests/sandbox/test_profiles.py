@@ -199,3 +199,56 @@ def test_what_earlier_commands_set_makes_nothing_visible(tmp_path: Path, variabl
     (tmp_path / "bin").mkdir()
     order = confined(Means("bubblewrap", "/bin/sh"), Confinement(()), ["true"], env, Path("/"))
     assert order.wrap is not None and os.fsencode(tmp_path) not in order.wrap[2]  # type: ignore[operator]
+
+
+def test_folders_of_other_programs_below_tmp_are_not_shown_though_a_command_starts_there(
+    tmp_path: Path,
+) -> None:
+    other, work = tmp_path / "other", tmp_path / "work"
+    for folder in (other, work / "sub"):
+        folder.mkdir(parents=True)
+    for cwd, confinement, needed in (
+        (other, Confinement(writable=(str(work),)), ()),
+        (work / "sub", Confinement(writable=(str(work),)), (str(work / "sub"),)),
+        (other, Confinement((), shown=(str(work),)), (str(work),)),
+    ):
+        found = bubblewrap.look(confinement, str(cwd), {}).needed
+        assert tuple(path for path in found if path.startswith(str(tmp_path))) == needed
+
+
+def test_what_is_mounted_further_down_in_tmp_hangs_below_a_mount_of_its_own() -> None:
+    confinement = Confinement(writable=("/tmp/report/1", "/var/tmp/w", "/tmp/gone/x"), tmp="/home/u/state/tmp")
+    ground = Ground(
+        1000,
+        folders=frozenset({"/tmp/report/1", "/var/tmp/w"}),
+        there=frozenset({"/tmp", "/var/tmp", "/run"}),
+        needed=("/run/user/venv", "/tmp/venv", "/tmp/venv2/lib/x"),
+    )
+    assert bubblewrap.tops(confinement, ground) == ("/tmp/report", "/tmp/venv", "/tmp/venv2", "/var/tmp/w")
+    order = steps(confinement, ground)
+    assert [step[1] for step in order if step[0] == "--tmpfs"] == ["/run", "/tmp/report", "/tmp/venv2"]
+    at = order.index(("--tmpfs", "/tmp/report"))
+    assert order.index(("--bind", "/home/u/state/tmp", "/tmp")) < at
+    assert at < order.index(("--bind", "/tmp/report/1", "/tmp/report/1"))
+
+
+def test_a_link_or_file_in_the_way_of_a_mount_in_tmp_is_removed_and_a_folder_stays(tmp_path: Path) -> None:
+    tmp = tmp_path / "tmp"
+    work = next(path for path in tmp_path.resolve().parents if path.parent.name == "tmp")
+    if work.parent != Path("/tmp"):
+        pytest.skip("the temporary folder is elsewhere")
+    (tmp / "kept").mkdir(parents=True)
+    (tmp / work.name).symlink_to("../../oldroot/home")
+    confined(Means("bubblewrap", "/bin/sh"), Confinement((str(tmp_path),), tmp=str(tmp)), ["true"], {}, tmp_path)
+    assert os.listdir(tmp) == ["kept"]
+    (tmp / work.name).mkdir()
+    confined(Means("bubblewrap", "/bin/sh"), Confinement((str(tmp_path),), tmp=str(tmp)), ["true"], {}, tmp_path)
+    assert sorted(os.listdir(tmp)) == sorted(["kept", work.name])
+
+
+def test_what_is_asked_for_is_what_is_expected_to_be_mounted() -> None:
+    words = ["--new-session", "--ro-bind", "/", "/", "--cap-add", "--bind", "--dev", "/dev", "--proc", "/proc",
+             "--tmpfs", "/a", "--bind", "/x", "/b", "--remount-ro", "/a", "--chdir", "--tmpfs"]  # fmt: skip
+    assert bubblewrap.asked(words) == (
+        (b"/", b"/", True), (b"/dev", b"", False), (b"/a", b"", True), (b"/b", b"/x", False)
+    )  # fmt: skip

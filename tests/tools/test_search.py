@@ -207,7 +207,31 @@ async def test_ripgrep_is_the_one_installed_with_us(monkeypatch: pytest.MonkeyPa
     assert ripgrep._program() == str(Path(sys.executable).parent / "rg")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="not installed"):
-        ripgrep._program(str(tmp_path / "python"))
+        ripgrep._program(python=str(tmp_path / "python"))
+    planted = tmp_path / "work" / "bin" / "rg"
+    planted.parent.mkdir(parents=True)
+    planted.write_text("#!/bin/sh\n", encoding="utf-8")
+    planted.chmod(0o755)
+    monkeypatch.setenv("PATH", str(planted.parent))
+    with pytest.raises(ToolError, match="not installed"):
+        ripgrep._program((tmp_path / "work",), str(tmp_path / "python"))
+    assert ripgrep._program((tmp_path / "elsewhere",), str(tmp_path / "python")) == str(planted)
+
+
+@pytest.mark.parametrize("name", [".ignore", "sub/.gitignore"])
+async def test_an_ignore_file_that_never_ends_is_named(context: ToolContext, root: Path, name: str) -> None:
+    (root / ".git").mkdir()
+    (root / "sub").mkdir()
+    (root / "sub" / "f").write_text("x", encoding="utf-8")
+    began = time.monotonic()
+    os.mkfifo(root / name)
+    with pytest.raises(ToolError, match=r"ignore is no regular file"):
+        await call(context, "grep", pattern="x")
+    assert time.monotonic() - began < 12
+    (root / name).unlink()
+    (root / name).symlink_to("/dev/zero")
+    with pytest.raises(ToolError, match=r"ignore is no regular file"):
+        await call(context, "grep", pattern="x")
 
 
 def put(root: Path, files: dict[str, str]) -> None:

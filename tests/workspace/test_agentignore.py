@@ -74,7 +74,10 @@ def test_changes_count_at_once(tmp_path: Path) -> None:
         (b"a\n\xff\xfe\n", "not UTF-8"),
         (b"a\n[z-a]\n", "(line 2 is not a pattern)"),
         (b"a[b\n", "(line 1 is not a pattern)"),
-        (b"x\n" * 600_000, "larger than 1 MB"),
+        (b"x\n" * 60_000, "larger than 100 KB"),
+        (b"a\n" + b"**/" * 20_000 + b"x\n", "(line 2 is longer than 1,000 characters)"),
+        (b"*a" * 501, "(line 1 is longer than 1,000 characters)"),
+        (b"a/" * 101 + b"b\n", "(line 1 names more than 100 folders)"),
     ],
 )
 def test_a_list_that_cannot_be_understood_closes_its_folder(tmp_path: Path, data: bytes, words: str) -> None:
@@ -110,6 +113,16 @@ def test_a_pattern_made_to_be_slow_is_not(tmp_path: Path) -> None:
     ignore.verdict(f"{tmp_path}/{'a/' * 200}c")
     assert "more than 256 folders" in (ignore.verdict(f"{tmp_path}/{'a/' * 1000}c") or "")
     assert time.monotonic() - began < 3
+
+
+def test_neighbouring_double_stars_are_one(tmp_path: Path) -> None:
+    ignore = put(tmp_path, {".agentignore": f"{'**/' * 300}x\na{'/**' * 300}\nb/{'**/' * 300}c"})
+    began = time.monotonic()
+    for number, path in ((1, "x"), (1, "q/r/x"), (2, "a/b"), (2, "a/b/c"), (3, "b/c"), (3, "b/q/r/c")):
+        assert ignore.verdict(f"{tmp_path}/{path}") == f"{tmp_path}/.agentignore:{number}", path
+    for path in ("a", "c", "q/b/c", "y", f"{'y/' * 200}y"):
+        assert ignore.verdict(f"{tmp_path}/{path}") is None, path
+    assert time.monotonic() - began < 1
 
 
 def test_asking_is_cheap(tmp_path: Path) -> None:

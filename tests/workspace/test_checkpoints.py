@@ -2,14 +2,16 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.workspace.checkpoints import Checkpoints
+from agent_cli.sandbox.process import Completed, ProcessRunner
+from agent_cli.workspace.checkpoints import CheckpointError, Checkpoints
 
 
 def make(root: Path, store: Path) -> Checkpoints:
@@ -200,6 +202,26 @@ async def test_a_folder_that_became_a_link_elsewhere_is_not_followed(root: Path,
     report = await checkpoints.restore(after, before)
     assert [conflict.path for conflict in report.conflicts] == ["d/e"]
     assert (tmp_path / "moved" / "e").exists()
+
+
+@pytest.mark.parametrize(("failures", "is_taken"), [(0, True), (2, True), (3, False)])
+async def test_files_that_go_away_while_git_reads_them_do_not_end_undo_at_once(
+    root: Path, tmp_path: Path, failures: int, is_taken: bool
+) -> None:
+    left = [failures]
+
+    async def run(argv: Sequence[str], **how: Any) -> Completed:
+        if "add" in argv and left[0]:
+            left[0] -= 1
+            return Completed(128, b"", b"fatal: unable to stat 'x': No such file or directory\n")
+        return await ProcessRunner().run(argv, **how)
+
+    checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=20.0)
+    if is_taken:
+        assert await checkpoints.take()
+    else:
+        with pytest.raises(CheckpointError, match="unable to stat"):
+            await checkpoints.take()
 
 
 _names = st.sampled_from(["a.txt", "sub/b.txt", "run.sh", "secret", "x", "sub/y", "new/z"])

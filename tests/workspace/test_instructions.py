@@ -38,3 +38,20 @@ def test_what_cannot_be_read_or_is_empty_does_not_count(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "CLAUDE.md")
     (tmp_path / "GEMINI.md").write_text("\n", encoding="utf-8")
     assert instructions(tmp_path) == ()
+
+
+def test_a_link_counts_when_it_leads_to_another_text_of_the_project(tmp_path: Path) -> None:
+    root, config = tmp_path / "repo", tmp_path / "config"
+    (root / "docs").mkdir(parents=True)
+    config.mkdir()
+    (root / ".git").mkdir()
+    (root / "docs" / "rules.md").write_text("be kind", encoding="utf-8")
+    (root / ".env").write_text("TOKEN=secret", encoding="utf-8")
+    (tmp_path / "private.md").write_text("secret", encoding="utf-8")
+    for target in (tmp_path / "private.md", Path(".env"), Path("/dev/zero"), Path("AGENTS.md")):
+        (root / "AGENTS.md").symlink_to(target)
+        assert instructions(root) == (), target
+        (root / "AGENTS.md").unlink()
+    (root / "AGENTS.md").symlink_to("docs/rules.md")
+    (config / "AGENTS.md").symlink_to(tmp_path / "private.md")
+    assert [text for _, text in instructions(root / "docs", config_dir=config)] == ["secret", "be kind"]

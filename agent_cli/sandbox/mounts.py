@@ -1,0 +1,157 @@
+"""Whether the mounts of a sandbox are those that were asked for. Bubblewrap makes them by path, one after the
+other, while an earlier command may still run and put a link in the place of a folder: a mount would lie elsewhere
+then, and open what is hidden or closed. What counts is what the kernel says of the finished ones, before the
+command begins.
+
+Part of the supervisor: nothing here may import what is slow to load.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    Asked = Sequence[tuple[bytes, bytes, bool]]
+    """Where a mount shall be, what it shows (empty: a new and empty folder), and whether it stays as it is."""
+
+_OF_THE_KERNEL = (b"/dev", b"/proc", b"/sys")
+
+
+class Mount:
+    """A line of `mountinfo`."""
+
+    def __init__(self, line: bytes) -> None:
+        """
+        Raises:
+            ValueError, IndexError: it is none.
+        """
+        words = line.split(b" ")
+        self.id, self.parent, self.device = int(words[0]), int(words[1]), words[2]
+        self.root, self.place = _plain(words[3]), _plain(words[4])
+        self.is_fixed = b"ro" in words[5].split(b",")
+        self.kind = words[words.index(b"-", 6) + 1]
+
+    @property
+    def what(self) -> tuple[bytes, bytes, bytes]:
+        """Where it is and what it shows."""
+        return self.place, self.device, self.root
+
+
+class Tree:
+    """The mounts that a process sees, from the content of its `mountinfo`."""
+
+    def __init__(self, data: bytes) -> None:
+        """
+        Raises:
+            ValueError, IndexError: it cannot be read, or there is no root.
+        """
+        self.all = [Mount(line) for line in data.splitlines()]
+        ids = {mount.id for mount in self.all}
+        self._inner = {(mount.parent, mount.place): mount for mount in self.all}
+        outer = [mount for mount in self.all if mount.place == b"/" and mount.parent not in ids]
+        self._root = self._uppermost(outer[0], b"/")
+        self.devices = {mount.device for mount in self.all}
+
+    def at(self, path: bytes) -> Mount:
+        """The mount that shows what is seen at a path, links in it not counted."""
+        mount, place = self._root, b""
+        for name in filter(None, path.split(b"/")):
+            place += b"/" + name
+            mount = self._uppermost(mount, place)
+        return mount
+
+    def shown(self, path: bytes) -> tuple[bytes, bytes]:
+        """What is seen at a path: the device, and the path in it."""
+        mount = self.at(path)
+        below = path[len(mount.place) :] if mount.place != b"/" else path
+        return mount.device, b"/" + b"/".join(filter(None, (mount.root + b"/" + below).split(b"/")))
+
+    def _uppermost(self, mount: Mount, place: bytes) -> Mount:
+        seen = set()
+        while (over := self._inner.get((mount.id, place))) and over.id not in seen:
+            seen.add(over.id)
+            mount = over
+        return mount
+
+
+def are_made(inside: Tree) -> bool:
+    """Whether the mounts are all there; before, they are below another root, in which no such device folder is."""
+    device = inside.at(b"/dev")
+    return device.place == b"/dev" and device.kind == b"tmpfs" and inside.at(b"/newroot").place != b"/newroot"
+
+
+def astray(asked: "Asked", inside: Tree, outside: Tree) -> bytes:
+    """The first place where something else is mounted than what was asked for; empty when there is none. `inside`
+    are the mounts of the sandbox, `outside` are ours, read later than those."""
+    for place, source, is_fixed in _uncovered(asked):
+        mount = inside.at(place)
+        if mount.place != place or (is_fixed and not mount.is_fixed):
+            return place
+        if not _is_new(mount, outside) if not source else (mount.device, mount.root) != outside.shown(source):
+            return place
+    return _unasked(asked, inside, outside)
+
+
+def _uncovered(asked: "Asked") -> "Asked":
+    """Those that are seen in the end: no later one lies at the same place or above it."""
+    later: set[bytes] = set()
+    found = []
+    for one in reversed(asked):
+        names = one[0].split(b"/")
+        above = {b"/".join(names[:count]) or b"/" for count in range(1, len(names) + 1)}
+        if not above & later:
+            found.append(one)
+        later.add(one[0])
+    return found
+
+
+def _unasked(asked: "Asked", inside: Tree, outside: Tree) -> bytes:
+    """Where there is a mount that is no copy of one of ours. One of ours is there once, and once more for each
+    folder above it that was mounted anew."""
+    left: dict[tuple[bytes, bytes, bytes], int] = {}
+    for mount in outside.all:
+        copies = sum(source == place and _is_below(mount.place, place) for place, source, _ in asked)
+        left[mount.what] = left.get(mount.what, 0) + max(copies, 1)
+    for place, source, _ in asked:
+        if source:
+            what = (place, *outside.shown(source))
+            left[what] = left.get(what, 0) + 1
+    places = {place for place, source, _ in asked if not source}
+    for mount in inside.all:
+        if _is_below(mount.place, *_OF_THE_KERNEL) or (mount.place in places and _is_new(mount, outside)):
+            continue
+        left[mount.what] = left.get(mount.what, 0) - 1
+        if left[mount.what] < 0:
+            return mount.place
+    return b""
+
+
+def _is_new(mount: Mount, outside: Tree) -> bool:
+    return mount.kind == b"tmpfs" and mount.root == b"/" and mount.device not in outside.devices
+
+
+def _is_below(path: bytes, *folders: bytes) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip(b"/") + b"/") for folder in folders)
+
+
+def _plain(text: bytes) -> bytes:
+    """Without the escapes for spaces and the like."""
+    if b"\\" not in text:
+        return text
+    first, *others = text.split(b"\\")
+    return first + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in others)
+
+
+def read(pid: "int | str") -> Tree:
+    """The mounts of a process.
+
+    Raises:
+        OSError: it is gone, or may not be looked at.
+        ValueError, IndexError: what the kernel says cannot be read.
+    """
+    with open(f"/proc/{pid}/mountinfo", "rb", buffering=0) as file:  # noqa: PTH123
+        return Tree(b"".join(_chunks(file)))
+
+
+def _chunks(file: "object") -> "Iterable[bytes]":
+    while chunk := file.read(1 << 16):  # type: ignore[attr-defined]
+        yield chunk

@@ -1,0 +1,126 @@
+"""What confined commands change that would run later, outside: looked for from the first of them on, for as long
+as anything of them is alive. Apart from the single call, because nobody else looks at what goes on in the
+background."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from ..sandbox.integrity import Guarded, furnish, moved_on, taken
+from ..sandbox.running import Running
+from ..workspace.git_places import git_places
+from ..workspace.paths import Workspace
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What has changed."""
+
+    restored: tuple[str, ...] = ()
+    """Of git's own; as before now."""
+    left: tuple[str, ...] = ()
+
+    def words(self, who: str) -> list[str]:
+        """A sentence for each kind."""
+        said = []
+        if self.restored:
+            said.append(f"{who} changed {', '.join(self.restored)}, which git runs or reads; that was put back")
+        if self.left:
+            names = ", ".join(self.left)
+            said.append(f"{who} changed {names}, which may run later, outside the sandbox: look at it")
+        return said
+
+
+class Tampering:
+    """One for a session. What it compares with is taken anew only when nothing confined is alive and nothing was
+    found; until then it is what was there before the first of them."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._before: dict[tuple[str, str], Guarded] = {}
+        self._alive: list[Running] = []
+        self._starting = 0
+        self._news: list[str] = []
+
+    def begin(self, *, may_write: bool) -> None:
+        """Before a confined command: remember what is there, unless another one may have changed it. `may_write`:
+        it can write to the workspace; what of a repository can be closed to it only when it is there, is made."""
+        if not self._alive and not self._starting:
+            self._before = self._taken(self._before, may_write)
+        self._starting += 1
+
+    def started(self, running: Running | None) -> None:
+        """Each `begin` ends with the command that was started, None where it could not be."""
+        self._starting -= 1
+        if running is not None:
+            self._alive.append(running)
+
+    def ended(self, running: Running) -> list[str]:
+        """What a confined command whose call returns has changed, in words. Where something of it goes on, it is
+        looked for again when that ends."""
+        said = self._compared().words("it")
+        if running in self._alive:
+            running.gone.add_done_callback(lambda _: self._news.extend(self._compared().words(_JOB)))
+        return said
+
+    def outside(self) -> list[str]:
+        """After a command outside the sandbox, which may change what it likes: what has changed is told, while
+        others are alive that might have done it, and stays."""
+        found = [name for key in self._before for name in self._names(key, self._before[key].changed())]
+        if not self._alive or not found:
+            return []
+        self._before = self._taken(self._before, False)
+        return [f"{', '.join(found)} changed meanwhile, and a background command may have done it: look at it"]
+
+    def look(self) -> list[str]:
+        """What background commands have changed since it was last asked, in words."""
+        said = [*self._news, *self._compared().words(_JOB)]
+        self._news.clear()
+        return said
+
+    def _compared(self) -> Found:
+        if not self._alive:
+            return Found()
+        alive = [running for running in self._alive if _goes_on(running)]  # before looking: it may end meanwhile
+        restored: list[str] = []
+        left: list[str] = []
+        for key, guarded in self._before.items():
+            changed = guarded.changed()
+            done = guarded.put_back() if changed else ()
+            others = [path for path in changed if path not in done]
+            self._before[key] = moved_on(guarded, others) if others else guarded
+            restored += self._names(key, done)
+            left += self._names(key, others)
+        self._alive = alive
+        return Found(tuple(restored), tuple(left))
+
+    def _taken(self, known: dict[tuple[str, str], Guarded], may_write: bool) -> dict[tuple[str, str], Guarded]:
+        """Of each root, and of each repository that commands may write and that lies elsewhere."""
+        found: dict[tuple[str, str], Guarded] = {}
+        roots = [str(root) for root in self._workspace.roots]
+        for root in roots:
+            if may_write:
+                furnish(root)
+            found[root, ".git"] = taken(root, known.get((root, ".git")))
+        for root in roots:
+            repository = git_places(root).repository
+            folder, name = os.path.split(repository)
+            if repository and (folder, name) not in found:
+                if may_write:
+                    furnish(folder, name)
+                key = (folder, name)
+                found[key] = taken(folder, known.get(key), git=name, is_outer=folder not in roots)
+        return found
+
+    def _names(self, key: tuple[str, str], paths: tuple[str, ...] | list[str]) -> list[str]:
+        """As the user knows them: relative to the first root, else whole."""
+        if key[0] == str(self._workspace.root):
+            return list(paths)
+        return [self._workspace.relative(str(Path(key[0], path))) for path in paths]
+
+
+def _goes_on(running: Running) -> bool:
+    return not running.gone.done() or running.holding_pipe
+
+
+_JOB = "a background command (or somebody meanwhile)"

@@ -1,0 +1,28 @@
+"""Where a program lies that the agent itself runs, outside of any sandbox. Commands write to the workspace, so
+what is found there, in an activated environment or through `.` on the PATH, is none of ours."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def program(name: str, search_path: str, roots: Iterable[str | Path] = ()) -> str | None:
+    """The absolute path of a program, from the folders of a PATH that are absolute and in none of `roots`; None
+    where there is none. Links are followed first: one that leads into a root does not count."""
+    kept = [os.path.realpath(root) for root in roots]
+    for folder in outside(search_path, roots):
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK) and os.path.isfile(path) and not _inside(os.path.realpath(path), kept):
+            return path
+    return None
+
+
+def outside(search_path: str, roots: Iterable[str | Path]) -> tuple[str, ...]:
+    """The folders of a PATH that are absolute and in none of `roots`."""
+    kept = [os.path.realpath(root) for root in roots]
+    folders = (folder for folder in search_path.split(os.pathsep) if os.path.isabs(folder))
+    return tuple(folder for folder in folders if not _inside(os.path.realpath(folder), kept))
+
+
+def _inside(real: str, roots: Iterable[str]) -> bool:
+    return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in roots)

@@ -1,0 +1,42 @@
+"""In a repository that names programs git's readers are no longer known to only read."""
+
+import pytest
+
+from agent_cli.policy.authorize import authorize
+from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, RunCommand, Verdict
+
+from .support import ruled
+
+LINES = ("git status", "git diff HEAD", "ls && git log -p", "env git blame f", "cd sub && git show")
+
+
+def judged(line: str, mode: Mode, *rules: str, sandboxed: bool = False) -> Verdict:
+    policy = ruled(*rules, mode=mode, sandboxed=sandboxed, plain_git=lambda folder: False)
+    return authorize(RunCommand(line, policy.root), policy)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_without_a_sandbox_they_ask(line: str) -> None:
+    for mode in ("ask", "auto-edit"):
+        verdict = judged(line, mode)  # type: ignore[arg-type]
+        assert isinstance(verdict, Ask) and "settings of this repository" in verdict.reason, verdict
+    assert isinstance(judged(line, "plan"), Deny)
+    assert isinstance(judged(line, "yolo"), Allow)
+
+
+@pytest.mark.parametrize("line", ["git --version", "ls", "git status"])
+def test_elsewhere_and_in_a_sandbox_they_do_not(line: str) -> None:
+    plain = ruled(mode="ask", sandboxed=False)
+    assert isinstance(authorize(RunCommand(line, plain.root), plain), Allow)
+    assert isinstance(judged(line, "ask", sandboxed=True), Allow)
+
+
+def test_they_do_not_leave_the_sandbox_with_another_command() -> None:
+    line = "git status && make deploy"
+    assert isinstance(judged(line, "ask", "allow outside(make deploy)", sandboxed=True), Ask)
+    plain = ruled("allow outside(make deploy)", mode="ask", sandboxed=True)
+    assert isinstance(authorize(RunCommand(line, plain.root), plain), Allow)
+
+
+def test_a_rule_of_the_users_still_allows_them() -> None:
+    assert isinstance(judged("git status", "ask", "allow shell(git status)"), Allow)
