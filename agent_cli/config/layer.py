@@ -3,7 +3,8 @@ an error that names file, line and what to write instead."""
 
 import re
 from collections.abc import Iterator
-from typing import Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -78,7 +79,9 @@ def _explain(layer: Layer, message: str, strict: bool) -> str:
         hint = f"; write one of {', '.join(choices)}" if choices else ""
         return f"{layer.place(key)}: {key or 'the file'}: {text}{hint}"
     name = ".".join([*parts, unknown.group(1)])
-    known = [field.name for field in msgspec.structs.fields(_kind(parts))]
+    kind = _kind(parts)
+    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    known = [field.name for field in msgspec.structs.fields(kind)] if is_struct else []
     near = _nearest(unknown.group(1), known)
     hint = f"did you mean `{near}`?" if near else f"known keys here: {', '.join(known)}"
     return f"{layer.place(name)}: unknown key `{name}`; {hint}"
@@ -104,6 +107,10 @@ def _culprits(values: dict[str, Any], parts: list[str], strict: bool) -> Iterato
 def _fitting(value: Any, parts: list[str]) -> Iterator[tuple[list[str], Any]]:
     if not parts:
         yield [], value
+    elif isinstance(value, list) and parts[0] == "*":
+        for index, item in enumerate(value):
+            for path, found in _fitting(item, parts[1:]):
+                yield [str(index), *path], found
     elif isinstance(value, dict):
         for key in value if parts[0] == "*" else [key for key in value if key == parts[0]]:
             for path, found in _fitting(value[key], parts[1:]):
@@ -117,8 +124,12 @@ def _kind(parts: list[str]) -> Any:
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             kind = next((field.type for field in msgspec.structs.fields(kind) if field.name == part), None)
         else:
-            kind = (get_args(kind) or (None,))[-1]  # of a mapping
-        options = [option for option in get_args(kind) if option is not type(None)]
-        if type(None) in get_args(kind):
-            kind = options[0] if len(options) == 1 else kind
+            inner = [option for option in get_args(kind) if option is not Ellipsis]  # of a mapping or a list
+            kind = inner[-1] if inner else None
+        options = [option for option in get_args(kind) if option not in (type(None), Ellipsis)]
+        structs = [option for option in options if isinstance(option, type) and issubclass(option, msgspec.Struct)]
+        if type(None) in get_args(kind) and len(options) == 1:
+            kind = options[0]
+        elif get_origin(kind) in (Union, UnionType) and structs:
+            kind = structs[0]
     return kind

@@ -35,7 +35,7 @@ class BoundRule(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """How it is named in a verdict."""
-        return f"{self.rule.kind} {', '.join(map(str, self.calls)) or self.about} ({self.place})"
+        return f"{self.rule.kind} {', '.join(map(str, self.calls)) or self.about or self.rule.paths} ({self.place})"
 
 
 class _Done(msgspec.Struct, frozen=True):

@@ -196,6 +196,10 @@ _UNREAD = re.compile(
 )
 
 
+_AT_HOME = re.compile(r"(?:https?://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?(?:[/?#].*)?")
+_ELSEWHERE = re.compile(r"://|^[^@-].*\.[A-Za-z]|@.*:")
+
+
 def need_of(command: SimpleCommand, cwd: str, place: Place) -> Need:
     """What one simple command needs, whatever it runs in turn, when it runs in `cwd`."""
     words = _through_module(normalised(command))
@@ -214,9 +218,19 @@ def need_of(command: SimpleCommand, cwd: str, place: Place) -> Need:
         path = place.resolve(target)
         if not path.startswith("/dev/") and not _within(path, open_folders):
             return Need("outside", f"changes {target}, which lies outside the workspace")
+    if name in _LOADS_BY_HTTP and _is_at_home(command):
+        return Need()
     if name in NETWORK and re.search(NETWORK[name], line):
         return Need("network", _NET, _is_by_http(name, line))
     return _elsewhere(name, command, place, open_folders)
+
+
+def _is_at_home(command: SimpleCommand) -> bool:
+    """Whether all it names are servers of this machine: commands in the sandbox reach those of one another, and no
+    others."""
+    words = command.argv[1:]
+    ours = [word for word in words if _AT_HOME.fullmatch(word)]
+    return bool(ours) and not any(_ELSEWHERE.search(word) for word in words if word not in ours)
 
 
 def _is_by_http(name: str, line: str) -> bool:

@@ -223,7 +223,7 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
         return Deny("mode plan", reason)
     if policy.mode == "yolo":
         return Allow("mode yolo")
-    return Ask(f"mode {policy.mode}", reason, f"read({path})", "outside")
+    return Ask(f"mode {policy.mode}", reason, f"read({path})")
 
 
 def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:

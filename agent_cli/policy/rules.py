@@ -59,7 +59,23 @@ def parse_rule(text: str, effect: Effect, place: str) -> Rule:
         if odd := re.search(r"[][{}]", pattern):
             raise RuleError(f"{text!r} is not a rule: a path may hold `*`, `**` and `?`, but not `{odd.group()}`")
         pattern = pattern.rstrip("/") or pattern[:1]
+    elif hint := _means_another(kind, pattern):
+        raise RuleError(f"{text!r} would never match: {hint}")
+    if kind == "fetch":
+        pattern = pattern.lower().rstrip(".")
     return Rule(effect, kind, "" if pattern in ("*", "**") else pattern, text.strip(), place)
+
+
+def _means_another(kind: Kind, pattern: str) -> str:
+    """What to write instead of a pattern in the way of other programs, that nothing here would ever match."""
+    if kind in ("shell", "outside") and pattern.endswith(":*"):
+        return f"write {kind}({pattern[:-2]} *)"
+    if kind == "fetch":
+        host = re.sub(r"^[a-z]+://", "", pattern, flags=re.IGNORECASE).partition("/")[0]
+        port = re.search(r":\d+$", host)
+        if host != pattern or (port and not re.match(r"localhost|127\.|\[", host)):
+            return f"write the host only, fetch({re.sub(r':[0-9]+$', '', host)})"
+    return ""
 
 
 _FOREIGN: dict[str, Kind] = {

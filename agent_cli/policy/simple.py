@@ -5,6 +5,8 @@ An allowed command carries how much it is trusted with. What is allowed only bec
 not run outside, or with the network, because another command of the same line needs that.
 """
 
+import re
+
 import msgspec
 
 from ..protocol.actions import Allow, Ask, Deny, Reach, Verdict
@@ -15,9 +17,13 @@ from .needs import Need, need_of
 from .paths import Policy, strictest, weightiest
 from .reach import narrowest, widest
 from .readers import Reading, reading
+from .rules import Effect, Rule, matches_words
 from .rulings import allowing_rule, is_doubtful, on_leaving, rule_on, texts_of
 from .shell_syntax import SimpleCommand
 from .unwrap import TRANSPARENT, Layers, program
+
+
+_HOST = re.compile(r"[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -96,8 +102,19 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: boo
     return _weighed(part, shown, read, named, need, cwd, place, policy)
 
 
+def _on_hosts(part: SimpleCommand, policy: Policy, effect: Effect) -> Rule | None:
+    """A rule about a host that a command names in an address."""
+    hosts = [host.lower() for word in part.argv[1:] for host in _HOST.findall(word)]
+    for rule in policy.rules:
+        if rule.effect == effect and rule.kind == "fetch" and any(matches_words(rule, host) for host in hosts):
+            return rule
+    return None
+
+
 def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Policy) -> Deny | None:
-    """Where nothing may change, only what is known to read may run."""
+    """What names a host that is denied may not run; where nothing may change, only what is known to read may."""
+    if denied := _on_hosts(part, policy, "deny"):
+        return Deny(str(denied), f"`{shown}` names a host that is denied")
     if read is not None and set(part.writes) <= danger.HARMLESS:
         return None
     if policy.unwritable:
@@ -119,7 +136,7 @@ def _weighed(
     if why := danger.destroys(part, place) or danger.redirected(part, place):
         reach = widest((danger.reach_of(part, need.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot bring that back", "", reach), part, shown, policy)
-    if asked := rule_on(texts_of(part), policy, "ask"):
+    if asked := rule_on(texts_of(part), policy, "ask") or _on_hosts(part, policy, "ask"):
         reach = widest((need.reach, filed))
         return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
     own = _own(part, shown, read, need, cwd, policy)

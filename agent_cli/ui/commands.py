@@ -24,6 +24,9 @@ _COMMAND = re.compile(r"/([A-Za-z?][\w-]*)(?:\s+(.*))?$", re.DOTALL)
 _MAX_ROWS = 40
 
 MODES: tuple[Mode, ...] = get_args(Mode)
+CYCLED: tuple[Mode, ...] = ("plan", "ask", "auto-edit")
+"""The modes that a key goes through."""
+_BUILT_IN = "built in"
 EFFORTS: tuple[str, ...] = get_args(Effort)
 
 
@@ -138,10 +141,14 @@ async def _effort(desk: Desk, argument: str) -> None:
 
 
 async def _permissions(desk: Desk, argument: str) -> None:
+    rules = desk.host.permissions()
+    own = [rule for rule in rules if rule.place != _BUILT_IN]
     rows = [
         f"  {rule.verdict:<5} {lines.one_line(rule.rule)}  {desk.theme.paint('muted', lines.one_line(rule.place))}"
-        for rule in desk.host.permissions()
+        for rule in own
     ]
+    count = len(rules) - len(own)
+    rows += [f"  {count} built-in rules on secrets: `agent permissions list` shows them"] if count else []
     desk.say("\n".join([f"Mode {desk.client.snapshot().mode}; deny beats ask beats allow.", *rows]))
 
 

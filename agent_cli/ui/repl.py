@@ -251,7 +251,7 @@ class Repl:
             facts.append(f"cache {now.cached_share:.0%}")
         if jobs := sum(job.state in ("running", "kept") for job in now.jobs):
             facts.append(f"{jobs} job{'s' * (jobs != 1)}")
-        facts.append(f"sandbox {now.sandbox}")
+        facts.append(f"sandbox {now.sandbox.partition(' (')[0]}")
         return self.theme.paint("muted", " · ".join(lines.one_line(fact, 60) for fact in facts))
 
     def busy(self) -> bool:
@@ -291,9 +291,9 @@ class Repl:
         self._screen.exit()
 
     def cycle_mode(self) -> None:
-        """Shift-Tab: the next mode."""
-        modes = commands.MODES
-        following = modes[(modes.index(self.client.snapshot().mode) + 1) % len(modes)]
+        """Shift-Tab: the next mode. The one that asks nothing is chosen by its name alone."""
+        modes, now = commands.CYCLED, self.client.snapshot().mode
+        following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
         self._submit(ChangeSettings(mode=following))
 
     def expand(self) -> None:

@@ -32,7 +32,7 @@ from .test_authorize import ROOT, kind, run
         ("docker pull x", "outside"), ("docker ps", "outside"), ("apt install x", "outside"), ("sudo make", "outside"),
         ("npm i -g x", "outside"), ("cp a /opt/b", "outside"), ("echo x > /opt/b", "outside"), ("tee ~/b", "outside"),
         ("cp a /tmp/b", "inside"), ("echo x > /tmp/b", "inside"), ("cat /tmp/b", "inside"), ("rm -rf /tmp/b", "inside"),
-        ("cat .env", "outside"), ("cat /etc/hosts", "outside"), ("rm -rf /opt/x", "outside"), ("rm -rf .", "outside"),
+        ("cat .env", "outside"), ("cat /etc/hosts", "inside"), ("rm -rf /opt/x", "outside"), ("rm -rf .", "outside"),
         ("git push --force", "network"), ("git reset --hard", "inside"), ("npm publish", "network"),
         ("git config core.pager x", "outside"), ("echo x > .git/config", "outside"), ("cd /opt && make", "outside"),
         ("git -C /opt commit -m x", "outside"), ("git clone u /opt/x", "network"), ("timeout 9 npm ci", "network"),
