@@ -45,6 +45,7 @@ from ..tools.shell_session import ShellSession
 from ..tools.web_search import search_tool
 from ..workspace.checkpoints import Checkpoints
 from ..workspace.instructions import instructions
+from ..workspace.programs import program
 from .options import UsageError
 from .sandboxing import confining_for
 from .setup import Setup
@@ -216,7 +217,8 @@ def _assemble(
     effort = setup.chosen.text("effort") or effort
     permissions = _permissions(setup, session, confining, mode, spill)
     _check_examples(setup, permissions)
-    checkpoints = snapshots(setup.workspace.root, setup.project_state(), identifier, processes)
+    roots = setup.workspace.roots
+    checkpoints = snapshots(setup.workspace.root, setup.project_state(), identifier, processes, roots)
     context = _context(setup, session, permissions, processes, spill)
     context.cache, context.passed = confining.cache, config.tools.shell.pass_env
     context.way_out = permissions.way_out(processes, config.tools.web.private_hosts)
@@ -370,12 +372,14 @@ def _moment(setup: Setup, earlier: Sequence[UserMessage]) -> str:
     return moment(setup.workspace.root, earlier)
 
 
-def snapshots(root: Path, project_state: Path, session_id: str, processes: ProcessRunner) -> Snapshots:
-    """Where a workspace's checkpoints are kept: a private git store, or copies where git is missing."""
-    folders = os.get_exec_path()
-    if any(os.access(os.path.join(folder, "git"), os.X_OK) for folder in folders):
+def snapshots(
+    root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = ()
+) -> Snapshots:
+    """Where a workspace's checkpoints are kept: a private git store, or copies where git is missing. A git that lies
+    in the workspace or in `roots` is none of ours."""
+    if program("git", os.environ.get("PATH", os.defpath), (root, *roots)):
         store = project_state / "checkpoints"
-        return Checkpoints(root, store, session_id, processes.run, timeout_s=CHECKPOINT_TIMEOUT_S)
+        return Checkpoints(root, store, session_id, processes.run, timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots)
     from ..workspace.copies import Copies
 
     return Copies(root, project_state / "copies")

@@ -16,6 +16,7 @@ from ..model.native import NativeModel
 from ..model.providers import REPLAY, NoModel, choose_default, key_source, open_model, resolve
 from ..protocol.sanitize import clean
 from ..sandbox.process import ProcessError, ProcessRunner
+from ..workspace.programs import program
 from .endpoint import Finding, examine
 from .options import Chosen
 from .sandboxing import measured_for
@@ -50,8 +51,8 @@ async def _findings(setup: Setup) -> AsyncGenerator[Finding, None]:
             yield finding
     for name in setup.config.fallback_models:
         yield await _found("fallback model", "note", _fallback(setup, name))
-    yield await _found("git", "note", _git())
-    yield await _found("ripgrep", "FAIL", _ripgrep())
+    yield await _found("git", "note", _git(setup))
+    yield await _found("ripgrep", "FAIL", _ripgrep(setup))
     yield await _found("state folder", "FAIL", _state(setup))
     yield await _found("sandbox", "note", _sandbox(setup))
     yield await _found("terminal", "note", _terminal())
@@ -118,19 +119,22 @@ async def _fallback(setup: Setup, name: str) -> str:
     return f"{name}, not tried"
 
 
-async def _git() -> str:
-    return await _version(["git", "--version"], "install git: without it undo cannot restore files")
+async def _git(setup: Setup) -> str:
+    found = program("git", os.environ.get("PATH", ""), setup.workspace.roots)
+    return await _version(found, "git", "install git: without it undo cannot restore files")
 
 
-async def _ripgrep() -> str:
+async def _ripgrep(setup: Setup) -> str:
     beside = Path(sys.executable).parent / "rg"
-    program = str(beside) if beside.exists() else "rg"
-    return await _version([program, "--version"], "install ripgrep: without it nothing can be searched")
+    own = str(beside) if beside.exists() else program("rg", os.environ.get("PATH", ""), setup.workspace.roots)
+    return await _version(own, "rg", "install ripgrep: without it nothing can be searched")
 
 
-async def _version(argv: list[str], advice: str) -> str:
+async def _version(found: str | None, name: str, advice: str) -> str:
+    if found is None:
+        raise Problem(f"{name} was not found outside the workspace; {advice}")
     try:
-        done = await ProcessRunner().run(argv, cwd=Path.cwd(), timeout_s=10.0)
+        done = await ProcessRunner().run([found, "--version"], cwd=Path.cwd(), timeout_s=10.0)
     except (ProcessError, TimeoutError) as error:
         raise Problem(f"{error}; {advice}") from error
     return done.stdout.decode("utf-8", "replace").partition("\n")[0]

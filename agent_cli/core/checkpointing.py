@@ -101,7 +101,11 @@ class Checkpointing:
         for turn_id, (before, after) in self._pairs().items():
             if before and not after and turn_id not in self._before:
                 self._before[turn_id] = before
-                await self.after_turn(turn_id, late=True)
+                try:
+                    await self.after_turn(turn_id, late=True)
+                except BaseException:  # interrupted: the next call tries again
+                    del self._before[turn_id]
+                    raise
 
     async def undo(self, turns: int) -> tuple[int, str, RestoreReport]:
         """Take back the last turns; returns how many, the first one's prompt, and what happened to the

@@ -2,6 +2,7 @@
 command what it may reach."""
 
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from ..policy.rules import BUILT_IN_PLACE, Rule, matches_path
 from ..policy.secrets import is_secret, secret_patterns
 from ..protocol.actions import Mode, Reach, SandboxLevel
 from ..sandbox.base import Confinement, Strength
+from ..workspace.git_index import TrackedFiles
 from ..workspace.git_places import git_places
 from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace
@@ -47,6 +49,7 @@ class Confining:
         self._measure = measure
         self._own = tuple(os.path.realpath(path) for path in own)
         self._tmp: Path | None = None
+        self._tracked = TrackedFiles()
         self._policy: Policy | None = None
         self._has_own_rules = False
         self._hidden = HiddenFiles(workspace.roots, self._is_closed)
@@ -115,7 +118,12 @@ class Confining:
         fixed = self._fixed.paths() if may_write and any(map(_fixes, policy.rules)) else ()
         return Confinement(
             writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
-            read_only=(*guarded, *(os.path.join(root, name) for root in roots for name in _GUARDED), *fixed),
+            read_only=(
+                *guarded,
+                *(os.path.join(root, name) for root in roots for name in _GUARDED),
+                *fixed,
+                *_ourselves(roots),
+            ),
             hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),
             network="open" if reach == "network" else "none",
@@ -145,7 +153,17 @@ class Confining:
             self._fixed.forget()
             self._has_own_rules = any(_closes_more(rule) for rule in policy.rules)
         self._policy = policy
-        return self._hidden.paths(outside)
+        found = self._hidden.paths(outside)
+        usual = [path for path in found if is_secret(path) and self._is_usual(path, policy)]
+        tracked = {path for root in policy.roots for path in self._tracked.among(root, usual)}
+        return tuple(path for path in found if path not in tracked)
+
+    def _is_usual(self, path: str, policy: Policy) -> bool:
+        """Whether a file is closed for its name alone. One that git tracks can be read from its objects as well,
+        and without it git could not work."""
+        return not policy.hidden(path, False) and not any(
+            _closes_more(rule) and matches_path(rule, path, policy.root) for rule in policy.rules
+        )
 
     def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
         found = (path for path in _usual_secrets(policy.home) if watched(path, path, policy) is not None)
@@ -183,6 +201,12 @@ def _fixes(rule: Rule) -> bool:
 def _closes_more(rule: Rule) -> bool:
     """Whether a rule closes files that are no usual secrets."""
     return rule.kind == "read" and rule.effect != "allow" and rule.place != BUILT_IN_PLACE
+
+
+def _ourselves(roots: tuple[str, ...]) -> tuple[str, ...]:
+    """The environment this program runs from, where it lies in the workspace: commands shall not change it."""
+    own = os.path.realpath(sys.prefix)
+    return (own,) if any(own.startswith(root.rstrip("/") + "/") for root in roots) else ()
 
 
 def _some(path: Path | None) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ class BoundRule(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """How it is named in a verdict."""
-        return f"{self.rule.kind} {', '.join(map(str, self.calls)) or self.about or self.rule.paths} ({self.place})"
+        named = ", ".join(map(str, self.calls)) or self.about or self.rule.paths
+        return f"{self.rule.kind} {named} ({self.place})"
 
 
 class _Done(msgspec.Struct, frozen=True):

@@ -258,7 +258,9 @@ class ToolRunner:
 
         if not discards_git_state(job.command):
             return ""
-        return await named_state(self._context.processes.run, self._context.shell.start)
+        return await named_state(
+            self._context.processes.run, self._context.shell.start, self._context.workspace.roots
+        )
 
     async def _after_edit(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
         """Run what the rules want run after an edit; it is judged as every command is, and its end is added to

@@ -91,6 +91,8 @@ class Checkpoints:
         self._timeout_s = timeout_s
         self._lock = asyncio.Lock()
         self._tracked: set[str] = set()
+        self._listing: bytes | None = None
+        """What the index holds, while nothing has changed it since it was listed."""
         self._extra: set[str] = set()
         """Ignored files that a tool is about to write, relative to the top."""
         self.left_out: tuple[str, ...] = ()
@@ -123,8 +125,9 @@ class Checkpoints:
         if present:
             await self._add(*present)
         tree = (await self._git("write-tree")).decode().strip()
-        listing = await self._git("ls-files", "-z")
-        self._tracked = {os.fsdecode(path) for path in listing.split(b"\0") if path}
+        self._listing = await self._git("ls-files", "-s", "-z")
+        lines = self._listing.split(b"\0")
+        self._tracked = {os.fsdecode(line.partition(b"\t")[2]) for line in lines if line}
         return await self._commit(tree, self._odd_modes())
 
     async def _add_all(self) -> None:
@@ -163,8 +166,9 @@ class Checkpoints:
     async def _without_nested(self) -> bytes:
         """Take nested repositories out of the index, and give them as its lines. Of one that is in it, git would
         ask what has changed: by a git of its own in there, which obeys that repository's configuration."""
-        listed = (await self._git("ls-files", "-s", "-z")).split(b"\0")
-        nested = [line for line in listed if line.startswith(NESTED.encode())]
+        listing = self._listing if self._listing is not None else await self._git("ls-files", "-s", "-z")
+        self._listing = None
+        nested = [line for line in listing.split(b"\0") if line.startswith(NESTED.encode())]
         if nested:
             names = b"".join(line.partition(b"\t")[2] + b"\0" for line in nested)
             await self._git("update-index", "-z", "--force-remove", "--stdin", input=names)
@@ -195,6 +199,7 @@ class Checkpoints:
         return checkpoint
 
     async def _add_ignored(self, relative: str, checkpoint: str) -> str:
+        self._listing = None
         await self._git("read-tree", checkpoint)
         await self._add(relative)
         tree = (await self._git("write-tree")).decode().strip()

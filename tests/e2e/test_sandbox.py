@@ -210,3 +210,24 @@ def test_what_is_never_to_be_edited_stays_as_it_is_whatever_a_program_does(world
     write = "import pathlib; [p.write_text('spoiled') for p in pathlib.Path().rglob('*.sql')]"
     (told,) = in_auto_edit(world, f'python3 -c "{write}"')
     assert (world.work / "migrations" / "one.sql").read_text(encoding="utf-8") == "kept", told
+
+
+def test_git_works_where_it_tracks_files_with_the_names_of_secrets(world: World) -> None:
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@e"]
+    for name, text in ((".npmrc", "save-exact=true\n"), ("tests/certs/ca.pem", "public\n"), ("a.py", "a = 1\n")):
+        (world.work / name).parent.mkdir(parents=True, exist_ok=True)
+        (world.work / name).write_text(text, encoding="utf-8")
+    subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
+    subprocess.run([*git, "add", "."], cwd=world.work, check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], cwd=world.work, check=True)
+    (world.work / ".env").write_text("KEY=planted\n", encoding="utf-8")
+    (world.work / ".gitignore").write_text(".env\n", encoding="utf-8")
+    status, work, read = in_auto_edit(
+        world,
+        "git status --short",
+        "echo b >> a.py && git stash -q && git stash pop -q && git add -A"
+        " && git -c user.name=n -c user.email=e@e commit -qm second && git checkout -qb x && git log --oneline | wc -l",
+        'python3 -c \'print(open(".npmrc").read(), open(".en" + "v").read())\'',
+    )
+    assert status.splitlines()[0] == "?? .gitignore" and "2" in work and "exit code 0" in work, status + work
+    assert "planted" not in read

@@ -26,7 +26,7 @@ def test_what_a_job_does_after_the_last_command_is_put_back_and_told_at_the_end_
     world.script(job, wait, Reply(text="done"))
     done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json")
     assert (world.work / "done").exists() and not (world.work / ".git/commondir").exists()
-    notices = " ".join(line["text"] for line in done.lines if line.get("type") == "notice")
+    notices = " ".join(line["text"] for line in done.lines if line.get("level") == "warning")
     assert ".git/commondir, which git runs or reads; that was put back" in notices
     assert ".vscode/tasks.json, which may run later" in notices
 

@@ -105,7 +105,7 @@ def test_what_a_later_mount_was_to_cover_need_not_be_seen() -> None:
     inside = b"10 5 8:1 / / ro - ext4 d rw\n11 10 8:1 /a/b /a/b ro - ext4 d rw\n12 10 8:1 /a /a rw - ext4 d rw\n"
     assert astray(asked, Tree(inside), outside) == b""
     assert astray(asked, Tree(inside.replace(b"/a/b /a/b", b"/a/b /c")), outside) == b"/c"
-    assert astray(asked[:2] + ((b"/d", b"/d", False),), Tree(inside), outside) == b"/d"
+    assert astray((*asked[:2], (b"/d", b"/d", False)), Tree(inside), outside) == b"/a/b"
 
 
 def test_our_own_mounts_can_be_read_and_show_what_is_there() -> None:
@@ -206,6 +206,23 @@ def test_nothing_has_run_and_nothing_is_left_where_mounts_are_not_as_asked(
     pid = spawn_in_bubblewrap(program, options, allow, {}, argv, {}, (null,) * 3, (), False, asked[:2])
     assert os.waitpid(pid, 0)[1] == 0 and (tmp_path / "made").exists()
     os.close(null)
+
+
+@pytest.mark.parametrize("means", BY_BUBBLEWRAP, ids=str)
+async def test_why_bubblewrap_itself_fails_is_told(
+    runner: ProcessRunner, place: Path, means: trials.Means
+) -> None:
+    out = bytearray()
+    runner.means = Means(*means)
+    running = await runner.start(
+        ["/bin/true"],
+        cwd=place / "work",
+        env={"PATH": os.defpath},
+        on_output=out.extend,
+        confinement=Confinement((str(place / "work"),), tmp=str(place / "gone")),
+    )
+    assert await running.ended_within(5)
+    assert running.exit_code == 1 and b"bwrap: Can't find source path" in out
 
 
 def test_what_waits_at_the_gate_stays_there_when_we_are_gone() -> None:
