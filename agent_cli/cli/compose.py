@@ -375,8 +375,8 @@ def _moment(setup: Setup, earlier: Sequence[UserMessage]) -> str:
 def snapshots(
     root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = ()
 ) -> Snapshots:
-    """Where a workspace's checkpoints are kept: a private git store, or copies where git is missing. A git that lies
-    in the workspace or in `roots` is none of ours."""
+    """Where a workspace's checkpoints are kept: a private git store, or copies where git is missing. A git that
+    lies in the workspace or in `roots` is none of ours."""
     if program("git", os.environ.get("PATH", os.defpath), (root, *roots)):
         store = project_state / "checkpoints"
         return Checkpoints(root, store, session_id, processes.run, timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots)

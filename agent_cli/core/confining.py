@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,10 +15,12 @@ from ..policy.rules import BUILT_IN_PLACE, Rule, matches_path
 from ..policy.secrets import is_secret, secret_patterns
 from ..protocol.actions import Mode, Reach, SandboxLevel
 from ..sandbox.base import Confinement, Strength
-from ..workspace.git_index import TrackedFiles
 from ..workspace.git_places import git_places
 from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from ..workspace.git_index import TrackedFiles
 
 _GUARDED = (".agent", ".agentignore", ".vscode", ".idea", ".husky", ".envrc")
 """What editors, shells and the agent itself read or run by themselves."""
@@ -49,7 +52,7 @@ class Confining:
         self._measure = measure
         self._own = tuple(os.path.realpath(path) for path in own)
         self._tmp: Path | None = None
-        self._tracked = TrackedFiles()
+        self._tracked: TrackedFiles | None = None
         self._policy: Policy | None = None
         self._has_own_rules = False
         self._hidden = HiddenFiles(workspace.roots, self._is_closed)
@@ -126,6 +129,7 @@ class Confining:
             ),
             hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),
+            shown=policy.roots,
             network="open" if reach == "network" else "none",
         )
 
@@ -135,7 +139,7 @@ class Confining:
         if self._tmp is None:
             import tempfile
 
-            self._tmp = Path(tempfile.mkdtemp(prefix="agent-"))
+            self._tmp = Path(os.path.realpath(tempfile.mkdtemp(prefix="agent-")))
             (self._tmp / "tmp").mkdir(mode=0o700)
         return self._tmp
 
@@ -155,6 +159,12 @@ class Confining:
         self._policy = policy
         found = self._hidden.paths(outside)
         usual = [path for path in found if is_secret(path) and self._is_usual(path, policy)]
+        if not usual:
+            return found
+        if self._tracked is None:
+            from ..workspace.git_index import TrackedFiles
+
+            self._tracked = TrackedFiles()
         tracked = {path for root in policy.roots for path in self._tracked.among(root, usual)}
         return tuple(path for path in found if path not in tracked)
 
@@ -201,6 +211,10 @@ def _fixes(rule: Rule) -> bool:
 def _closes_more(rule: Rule) -> bool:
     """Whether a rule closes files that are no usual secrets."""
     return rule.kind == "read" and rule.effect != "allow" and rule.place != BUILT_IN_PLACE
+
+
+def _obeyed(roots: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(os.path.join(root, name) for root in roots for name in _GUARDED)
 
 
 def _ourselves(roots: tuple[str, ...]) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def _means_another(kind: Kind, pattern: str) -> str:
     if kind == "fetch":
         host = re.sub(r"^[a-z]+://", "", pattern, flags=re.IGNORECASE).partition("/")[0]
         port = re.search(r":\d+$", host)
-        if host != pattern or (port and not re.match(r"localhost|127\.|\[", host)):
+        if host != pattern or (port and not re.match(r"localhost|[\d.]+:|\[", host)):
             return f"write the host only, fetch({re.sub(r':[0-9]+$', '', host)})"
     return ""
 

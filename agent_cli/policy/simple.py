@@ -22,7 +22,6 @@ from .rulings import allowing_rule, is_doubtful, on_leaving, rule_on, texts_of
 from .shell_syntax import SimpleCommand
 from .unwrap import TRANSPARENT, Layers, program
 
-
 _HOST = re.compile(r"[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .mounts import Asked
 
 _LONGEST_S = 5.0
-_FIRST_PAUSE_S, _PAUSE_S = 0.0005, 0.0002
+_FIRST_PAUSE_S, _PAUSE_S = 0.002, 0.0003
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 """What the kernel says of the mounts of a process that has ended."""
 _CHILD = b'"child-pid":'
@@ -57,9 +57,10 @@ class Gate:
         child = 0
         try:
             child = self._child()
-            if child and asked:
-                _look(child, asked)
-            os.write(self._release, b"x")
+            if child and asked and not _look(child, asked):
+                _kill(child)  # it is gone, or not the one that /proc shows: it must not go on
+            else:
+                os.write(self._release, b"x")
         except BaseException:
             _end(child, pid)
             raise
@@ -90,8 +91,9 @@ class Gate:
         return int(text.partition(_CHILD)[2].lstrip().partition(b",")[0].partition(b"\n")[0].rstrip(b"} "))
 
 
-def _look(child: int, asked: "Asked") -> None:
-    """
+def _look(child: int, asked: "Asked") -> bool:
+    """Whether the mounts are as asked for; False where they cannot be, since bubblewrap has failed and says why.
+
     Raises:
         MountsAstrayError: a mount is not where it was asked for, or not what.
         OSError: the mounts cannot be looked at, or are never made.
@@ -105,12 +107,12 @@ def _look(child: int, asked: "Asked") -> None:
             inside = None
         except OSError as error:
             if error.errno in _GONE:
-                return  # bubblewrap has failed and says why
+                return False
             raise
         if inside is not None and mounts.are_made(inside):
             if place := mounts.astray(asked, inside, mounts.read("self")):
                 raise MountsAstrayError(errno.EAGAIN, os.fsdecode(place))
-            return
+            return True
         time.sleep(_PAUSE_S)
     raise OSError(errno.ETIMEDOUT, "bubblewrap does not make its mounts")
 
@@ -118,8 +120,12 @@ def _look(child: int, asked: "Asked") -> None:
 def _end(child: int, pid: int) -> None:
     """The child first, which waits for us."""
     for one in filter(None, (child, pid)):
-        try:
-            os.kill(one, _signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        _kill(one)
     os.waitpid(pid, 0)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, _signal.SIGKILL)
+    except ProcessLookupError:
+        pass

@@ -101,7 +101,7 @@ def _uncovered(asked: "Asked") -> "Asked":
         if not above & later:
             found.append(one)
         later.add(one[0])
-    return found
+    return found[::-1]
 
 
 def _unasked(asked: "Asked", inside: Tree, outside: Tree) -> bytes:

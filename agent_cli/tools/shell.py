@@ -131,7 +131,7 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
     folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
     tampering = context.jobs.tampering(context.workspace)
     told = tampering.look()
-    confinement = _shown(context.confine(folder), context)
+    confinement = context.confine(folder)
     proxy = await _proxy(confinement, context)
     given = _given(folder, confinement, context, proxy)
     if confinement is not None:
@@ -151,12 +151,6 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
             tampering.started(running)
     proxied = context.way_out.connected if context.way_out and proxy else None
     return _Start(running, given if reports else None, confinement, told, proxied)
-
-
-def _shown(confinement: Confinement | None, context: ToolContext) -> Confinement | None:
-    """With the workspace to be read, in whatever mode and wherever it lies."""
-    roots = tuple(map(str, context.workspace.roots))
-    return confinement and msgspec.structs.replace(confinement, shown=roots)
 
 
 async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
