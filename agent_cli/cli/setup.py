@@ -124,6 +124,8 @@ def _flag_layers(chosen: Chosen) -> list[Layer]:
     if tools := chosen.text("tools"):
         names = [name.strip() for name in tools.split(",") if name.strip()]
         layers.append(nested("--tools", "tools.enabled", names))
+    if chosen.flag("plain"):
+        layers.append(nested("--plain", "ui.plain", True))
     for option, key in _FLAG_KEYS.items():
         value: Any = chosen.values.get(option)
         if value is not None:

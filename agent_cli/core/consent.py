@@ -88,7 +88,8 @@ class Consent:
                 job.result = failure(job, "denied", f"Denied: {reason}. Decided by: {rule}.", rule)
             case Ask() if not job.approved and job.result is None:
                 if self._approvals.interactive:
-                    await self._ask(rest)
+                    while not job.approved and job.result is None:
+                        await self._ask(rest)
                 else:
                     job.result = refused_unattended(job, job.verdict)
             case _:
@@ -138,7 +139,11 @@ class Consent:
         if decision.arguments is not None and decision.arguments != job.call.arguments:
             self._replace(job, decision.arguments)
         if decision.grant and job.result is None:
-            self._keep(decision)
+            if not self._keep(decision):
+                return  # a rule that cannot be kept is no yes: it is asked again
+            self.judge(job)
+            if isinstance(job.verdict, Ask):
+                self._notice(f"{decision.grant} does not cover this call: it is allowed this once.")
         job.approved, job.hunks = True, decision.hunks
 
     def _risk(self, job: Job) -> str:
@@ -170,13 +175,15 @@ class Consent:
         job.edited = True
         self.judge(job)
 
-    def _keep(self, decision: Decision) -> None:
+    def _keep(self, decision: Decision) -> bool:
+        """Keep a rule; False when it cannot be read or saved."""
         try:
             rule = self._permissions.keep(decision.grant, decision.scope)
         except (RuleError, StoreError) as error:
-            self._notice(f"The rule was not saved: {error}")
-            return
+            self._notice(f"The rule was not saved, and the call has not run: {error}")
+            return False
         self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
+        return True
 
     async def lets_out(self, job: Job, outcome: ToolOutcome) -> Reach | None:
         """How much of the machine a command gets, that the sandbox has kept from something, when it runs again;
@@ -202,8 +209,8 @@ class Consent:
         if decision is None or not decision.allow:
             job.said = decision.feedback.strip() if decision else ""
             return None
-        if decision.grant:
-            self._keep(decision)
+        if decision.grant and not self._keep(decision):
+            return None
         return outcome.needs
 
     def kept_in(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:

@@ -74,7 +74,7 @@ _NETWORK = tuple(
         r"(\d+(?:\.\d+){3})\[\d+: [^\n]*network is unreachable",
         rf"connect(?: to|ing to)? (?:host )?{_HOST}[^\n]*(?:network is unreachable|ENETUNREACH)",
         rf"dial tcp {_HOST}[^\n]*network is unreachable",
-        r"(?:No matching distribution found for) ([^\s]+)",
+        r"No matching distribution found for()",
         r"_socket\.socket\.__init__[^\n]*\n(?:[ ^~]*\n)?PermissionError: \[Errno 1\]()",
         r"\bsocket: operation not permitted()",
         r"(?:failed to (?:fetch|download|get))[^\n]*?https?://([A-Za-z0-9.-]+)[^\n]*(?:dns|resol|unreachable|connect)",

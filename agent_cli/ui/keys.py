@@ -144,6 +144,12 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     def _(event: KeyPressEvent) -> None:
         screen.controller.entered(screen.line.text)
 
+    blank = Condition(lambda: not screen.line.text)
+
+    @keys.add("backspace", filter=entering & blank)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.back()
+
     @keys.add("c-j", filter=entering)
     @keys.add("escape", "enter", filter=entering)
     def _(event: KeyPressEvent) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.protocol.events import ApprovalRequested, ToolCallFinished
+from agent_cli.protocol.events import ApprovalRequested, Notice, ToolCallFinished
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
 from tests.core.harness import approve_all, engine
 from tests.model.scripted import call, say
@@ -137,3 +137,19 @@ async def test_taking_over_no_hunk_writes_nothing(tmp_path: Path) -> None:
         await it.prompt("go")
         assert (it.root / "a.txt").read_text(encoding="utf-8") == "a\n"
         assert "took over no part" in it.of(ToolCallFinished)[-1].text
+
+
+async def test_a_rule_that_cannot_be_read_is_no_yes_and_is_asked_again(tmp_path: Path) -> None:
+    answers = ["shell(git push", "shell(touch other)"]
+    async with engine(tmp_path, say(call("shell", command="touch made")), say("ok")) as it:
+
+        def answer(request: ApprovalRequested) -> ApprovalAnswer:
+            assert not (it.root / "made").exists()
+            grant = answers.pop(0)
+            return ApprovalAnswer(request.request_id, (Decision(request.items[0].call_id, True, grant=grant),))
+
+        it.answer = answer
+        await it.prompt("go")
+        said = [notice.text for notice in it.of(Notice)]
+        assert "has not run" in said[0] and "does not cover this call" in said[1], said
+        assert (it.root / "made").exists() and not answers

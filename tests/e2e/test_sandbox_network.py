@@ -129,7 +129,8 @@ def test_a_refused_host_is_named(world: World, port: int) -> None:
 
 def test_a_deny_rule_wins(world: World, port: int) -> None:
     rules(world, port, ("fetch", "fetch(127.0.0.1)"), ("fetch(127.*)",))
-    (text,) = told(world, f"{CURL} http://127.0.0.1:{port}/")
+    urllib = f"import urllib.request as u; print(u.urlopen('http' + '://127.0.0.1:{port}/').read().decode())"
+    (text,) = told(world, f'NO_PROXY= no_proxy= python3 -c "{urllib}"')
     assert FETCHED not in text and "(127.0.0.1)" in text, text
 
 

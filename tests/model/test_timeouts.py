@@ -28,11 +28,12 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def within(limit_s: float) -> AsyncIterator[None]:
-    """The block takes at least the limit, and hardly longer."""
+    """The block takes hardly longer than the limit, and no less than the shortest one: on a busy machine a server's
+    signs of life may come too late."""
     started = time.monotonic()
     yield
     took = time.monotonic() - started
-    assert limit_s - 0.05 <= took <= limit_s + SLACK_S, took
+    assert min(limit_s, SHORT.connect_s) - 0.05 <= took <= limit_s + SLACK_S, took
 
 
 async def test_a_connection_that_is_never_accepted() -> None:
