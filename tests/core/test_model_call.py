@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from agent_cli.core.ledger import cache_collapse
 from agent_cli.core.limits import Bounds
 from agent_cli.model.base import Model, ModelError, Prices
@@ -97,6 +99,7 @@ async def test_a_message_refused_again_ends_the_turn(tmp_path: Path) -> None:
         assert len(model.requests) == 2
 
 
+@pytest.mark.long
 async def test_silence_is_told_and_its_end_too(tmp_path: Path) -> None:
     async with engine(tmp_path, say("a", Pause(10.5), "b", Pause(1.2), "c")) as it:
         submission = await it.submit(UserInput("go"))

@@ -95,8 +95,12 @@ SERVER = (
 
 SETTINGS = trials.settings()
 PLACES = [
-    (setting, private) for setting in SETTINGS for private in (True, False) if not private or setting.is_usual
+    pytest.param((setting, private), marks=[pytest.mark.long] if setting.is_usual and not private else [])
+    for setting in SETTINGS
+    for private in (True, False)
+    if not private or setting.is_usual
 ]
+"""The usual ways are tried below the private `/tmp`, which is harder; elsewhere too in the long suite."""
 HARMFUL = (
     "system",
     "mount",

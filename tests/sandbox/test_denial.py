@@ -88,7 +88,7 @@ NETWORK = [
      " https://registry.example.org/left-pad failed, reason: getaddrinfo EAI_AGAIN registry.example.org",
      "registry.example.org"),
     ("ERROR: Could not find a version that satisfies the requirement six (from versions: none)\n"
-     "ERROR: No matching distribution found for six", "six"),
+     "ERROR: No matching distribution found for six", ""),
     ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", ""),
     ("    sock.connect(sa)\nOSError: [Errno 101] Network is unreachable", ""),
     ("    _socket.socket.__init__(self, family, type, proto, fileno)\n"

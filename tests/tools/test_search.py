@@ -218,7 +218,7 @@ async def test_ripgrep_is_the_one_installed_with_us(monkeypatch: pytest.MonkeyPa
     assert ripgrep._program((tmp_path / "elsewhere",), str(tmp_path / "python")) == str(planted)
 
 
-@pytest.mark.parametrize("name", [".ignore", "sub/.gitignore"])
+@pytest.mark.parametrize("name", [".ignore", pytest.param("sub/.gitignore", marks=pytest.mark.long)])
 async def test_an_ignore_file_that_never_ends_is_named(context: ToolContext, root: Path, name: str) -> None:
     (root / ".git").mkdir()
     (root / "sub").mkdir()
