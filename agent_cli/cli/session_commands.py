@@ -1,5 +1,6 @@
 """`agent sessions`: saved sessions listed, shown, deleted."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -45,17 +46,21 @@ def show(identifier: _Id, json: _Json = False) -> int:
     setup = Setup(Chosen("agent", {}))
     path = setup.sessions.find(identifier)
     loaded = read_session(path)
+    from ..config.keys import keyed
+    from ..core.secrecy import environment_redactor
+
+    mask = environment_redactor(os.environ, keyed(os.environ, setup.config_dir).held(), setup.config).mask
     if json:
-        print(msgspec.json.encode(loaded.records).decode())
+        print(mask(msgspec.json.encode(loaded.records).decode()))
         return 0
     for record in loaded.records:
         match record:
             case UserMessage(origin="human", text=text):
-                print(f"\n> {clean(text)}")
+                print(f"\n> {clean(mask(text))}")
             case AssistantMessage(text=text) if text.strip():
-                print(f"\n{clean(text)}")
+                print(f"\n{clean(mask(text))}")
             case ToolResult(tool=tool, status=status, text=text):
-                print(f"  [{tool}: {status}] {clean(text).strip().partition(chr(10))[0][:100]}")
+                print(f"  [{tool}: {status}] {clean(mask(text)).strip().partition(chr(10))[0][:100]}")
             case _:
                 pass
     turns, used = totals(path)

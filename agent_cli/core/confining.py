@@ -81,8 +81,8 @@ class Confining:
         return f"none ({self.strength.why})" if self.strength.why else "none"
 
     async def measured(self) -> bool:
-        """Before the first command: hide our keys from it, and try once what the mechanism really enforces;
-        whether that is another one than was known so far."""
+        """Hide our keys from commands and try, once, what the mechanism really enforces; whether that is another one
+        than was known so far."""
         if self._is_measured:
             return False
         from ..sandbox.own_process import hide_keys_of_this_process
@@ -121,12 +121,7 @@ class Confining:
         fixed = self._fixed.paths() if may_write and any(map(_fixes, policy.rules)) else ()
         return Confinement(
             writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
-            read_only=(
-                *guarded,
-                *(os.path.join(root, name) for root in roots for name in _GUARDED),
-                *fixed,
-                *_ourselves(roots),
-            ),
+            read_only=(*guarded, *_obeyed(roots), *fixed, *_ourselves(roots)),
             hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),
             shown=policy.roots,

@@ -88,7 +88,7 @@ class Consent:
                 job.result = failure(job, "denied", f"Denied: {reason}. Decided by: {rule}.", rule)
             case Ask() if not job.approved and job.result is None:
                 if self._approvals.interactive:
-                    while not job.approved and job.result is None:
+                    while isinstance(job.verdict, Ask) and not job.approved and job.result is None:
                         await self._ask(rest)
                 else:
                     job.result = refused_unattended(job, job.verdict)

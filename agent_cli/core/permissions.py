@@ -15,7 +15,7 @@ from ..policy.authorize import Policy, authorize, may_leave, together
 from ..policy.modes import BUILT_IN
 from ..policy.paths import watched
 from ..policy.rules import Rule, RuleError, parse_rule
-from ..protocol.actions import Action, Ask, Deny, Fetch, Mode, Reach, RunCommand, Verdict
+from ..protocol.actions import Action, Ask, Deny, Fetch, Mode, Reach, RunCommand, SendInput, Verdict
 from ..protocol.operations import GrantScope
 from ..sandbox.base import Confinement
 from ..sandbox.process import ProcessRunner
@@ -72,6 +72,7 @@ class Permissions:
         self._readable = tuple(os.path.realpath(path) for path in readable)
         self._confining = confining
         self._untrusted = untrusted
+        self._has_looked = False
         self._closed = AgentIgnore(workspace.roots)
         self._git: GitSettings | None = None
         self._outlet: Outlet | None = None
@@ -85,13 +86,23 @@ class Permissions:
 
     def authorize(self, action: Action) -> Verdict:
         """What the policy says to an action, now."""
+        is_command = isinstance(action, RunCommand | SendInput)
         try:
-            return authorize(action, self.policy())
+            return authorize(action, self.policy() if is_command else self._unconfined())
         except OSError as error:
             return _unsettled(error)
 
     def policy(self) -> Policy:
-        """The policy as a value."""
+        """The policy as a value, with what the sandbox does for commands."""
+        policy = self._unconfined()
+        confining = self._confining
+        if confining is None or not confining.is_enough(policy):
+            return policy
+        has_hosts = confining.strength.shares_network and not policy.untrusted and allow_hosts(policy.rules)
+        return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
+
+    def _unconfined(self) -> Policy:
+        """The policy without the sandbox, which matters to commands alone and may take a walk to be judged."""
         policy = Policy(
             mode=self.mode,
             rules=self.rules(),
@@ -108,12 +119,7 @@ class Permissions:
             untrusted=self._untrusted(),
             unwritable=self._unwritable(),
         )
-        policy = msgspec.structs.replace(policy, twins=partial(self._twins, policy))
-        confining = self._confining
-        if confining is None or not confining.is_enough(policy):
-            return policy
-        has_hosts = confining.strength.shares_network and not policy.untrusted and allow_hosts(policy.rules)
-        return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
+        return msgspec.structs.replace(policy, twins=partial(self._twins, policy))
 
     def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
         """The closed files of the workspace that are the same file as the one at a path: its hard links."""
@@ -145,7 +151,7 @@ class Permissions:
 
     def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
         """What a command with this reach may touch; None where it is not confined."""
-        return self._confining.for_command(self.policy(), reach, report) if self._confining else None
+        return self._confining.for_command(self._unconfined(), reach, report) if self._confining else None
 
     @property
     def is_confining(self) -> bool:
@@ -157,12 +163,13 @@ class Permissions:
         return self._confining.described(self.mode, self._untrusted()) if self._confining else "none"
 
     async def measured(self) -> bool:
-        """Make sure, before the first command, that the sandbox holds and that what is to be hidden is known;
-        whether it is another sandbox than was thought."""
-        if self._confining is None:
+        """Make sure, before the first command and once, that the sandbox holds and that what is to be hidden is
+        known; whether it is another sandbox than was thought."""
+        if self._confining is None or self._has_looked:
             return False
+        self._has_looked = True
         changed = await self._confining.measured()
-        await asyncio.to_thread(self._confining.look, self.policy())
+        await asyncio.to_thread(self._confining.look, self._unconfined())
         return changed
 
     def way_out(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> Outlet:

@@ -105,8 +105,8 @@ class ToolRunner:
                     submission_id=self._submission_id,
                 )
             )
-        await self._know_the_sandbox(jobs)
         try:
+            await self._know_the_sandbox(jobs)
             for together, group in groupby(enumerate(jobs), key=lambda pair: _group(*pair)):
                 batch = [job for _, job in group]
                 if together < 0 and self._consent.still_allowed(batch):

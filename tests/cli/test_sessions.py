@@ -122,3 +122,15 @@ def test_a_session_in_use_is_not_deleted(world: World) -> None:
     assert (done.code, "is in use by another process" in done.err, len(world.sessions())) == (1, True, 1)
     running.terminate()
     assert finish(running).code == 143
+
+
+def test_a_session_is_shown_without_the_secrets_it_holds(world: World) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    world.script(Reply(text=f"Use {token} here."))
+    world.run("run", f"my token is {token}")
+    assert token in world.sessions()[0].read_text(encoding="utf-8")
+    identifier = world.records("session")[0]["session_id"]
+    for more in ((), ("--json",)):
+        shown = world.run("sessions", "show", identifier, *more)
+        assert shown.code == 0 and token not in shown.out and shown.out.count("[masked: ") >= 2
+    assert json.loads(world.run("sessions", "show", identifier, "--json").out)

@@ -153,3 +153,15 @@ async def test_a_rule_that_cannot_be_read_is_no_yes_and_is_asked_again(tmp_path:
         said = [notice.text for notice in it.of(Notice)]
         assert "has not run" in said[0] and "does not cover this call" in said[1], said
         assert (it.root / "made").exists() and not answers
+
+
+async def test_an_edit_that_needs_no_question_any_more_ends_the_asking_whatever_the_rule(tmp_path: Path) -> None:
+    async with engine(tmp_path, say(call("shell", command="touch made")), say("ok")) as it:
+
+        def answer(request: ApprovalRequested) -> ApprovalAnswer:
+            edited = Decision(request.items[0].call_id, True, arguments='{"command": "ls"}', grant="shell(")
+            return ApprovalAnswer(request.request_id, (edited,))
+
+        it.answer = answer
+        await it.prompt("go")
+        assert not (it.root / "made").exists() and it.of(ToolCallFinished)[0].status == "ok"
