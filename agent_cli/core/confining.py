@@ -81,8 +81,8 @@ class Confining:
         return f"none ({self.strength.why})" if self.strength.why else "none"
 
     async def measured(self) -> bool:
-        """Hide our keys from commands and try, once, what the mechanism really enforces; whether that is another one
-        than was known so far."""
+        """Hide our keys from commands and try, once, what the mechanism really enforces; whether that is another
+        one than was known so far."""
         if self._is_measured:
             return False
         from ..sandbox.own_process import hide_keys_of_this_process
