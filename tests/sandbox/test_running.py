@@ -309,8 +309,13 @@ def test_a_runner_serves_one_event_loop_after_another(tmp_path: Path, mark: str)
 
 def test_a_forgotten_runner_leaves_nothing(tmp_path: Path, mark: str) -> None:
     async def main() -> None:
-        await start(ProcessRunner(), ["sleep", mark], tmp_path)
+        runner = ProcessRunner()  # kept until its program is seen: forgotten sooner, it may already be gone
+        await start(runner, ["sleep", mark], tmp_path)
+        end = time.monotonic() + 3
+        while not alive(mark) and time.monotonic() < end:
+            await asyncio.sleep(0.01)
         assert alive(mark)
+        del runner
 
     asyncio.run(main())
     import gc
