@@ -149,7 +149,7 @@ def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
     for message in messages:
         match message:
             case UserMessage():
-                if message.text.strip() or message.context.strip() or message.images:
+                if message.text.strip() or message.lead.strip() or message.images:
                     repaired.append(message)
             case AssistantMessage():
                 repaired.extend(_exchange(message, results))

@@ -32,7 +32,7 @@ def message_tokens(message: Message) -> int:
     """Estimated tokens of one message."""
     match message:
         case UserMessage():
-            size = text_tokens(message.context + message.text) + _IMAGE_TOKENS * len(message.images)
+            size = text_tokens(message.lead + message.text) + _IMAGE_TOKENS * len(message.images)
         case AssistantMessage():
             size = text_tokens(message.text)
             size += sum(text_tokens(call.name + call.arguments) + 8 for call in message.calls)

@@ -148,7 +148,7 @@ def _entries(request: ModelRequest, route: Route, learnt: Learnt) -> list[_Entry
 def _blocks(message: Message, provider: str, limits: ImageLimits | None, *, reasoning: bool) -> list[Json]:
     match message:
         case UserMessage():
-            return _content(joined(message.context, message.text), message.images, limits)
+            return _content(joined(message.lead, message.text), message.images, limits)
         case AssistantMessage():
             return [_part(part) for part in in_order(message, provider, reasoning=reasoning)]
         case ToolResult():

@@ -109,7 +109,7 @@ def _answered(pairs: Iterable[tuple[str, Json]]) -> Iterator[tuple[str, Json]]:
 def _message(message: Message, quirks: Quirks, route: Route, pictures: bool) -> Json:
     match message:
         case UserMessage():
-            text = "\n\n".join(part for part in (message.context, message.text) if part)
+            text = "\n\n".join(part for part in (message.lead, message.text) if part)
             return _user(text, message.images, quirks, pictures)
         case AssistantMessage():
             return _assistant(message, quirks, route.provider)

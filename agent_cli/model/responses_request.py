@@ -71,7 +71,7 @@ def _items(message: Message, route: Route, learnt: Learnt) -> Iterator[Json]:
     limits = route.quirks.images if takes_pictures(learnt) else None
     match message:
         case UserMessage():
-            content = _content(joined(message.context, message.text), message.images, limits)
+            content = _content(joined(message.lead, message.text), message.images, limits)
             if content:
                 yield {"type": "message", "role": "user", "content": content}
         case AssistantMessage():

@@ -8,7 +8,7 @@ import msgspec
 from .actions import Mode
 from .events import AnyEvent
 from .messages import PlanItem
-from .operations import Operation
+from .operations import Mark, Operation
 from .usage import CostLine, Totals
 
 
@@ -17,6 +17,49 @@ class ContextPart(msgspec.Struct, frozen=True):
 
     name: str
     tokens: int
+
+
+class ContextItem(msgspec.Struct, frozen=True):
+    """One message or result in the window."""
+
+    message_id: str
+    kind: str
+    """The `ContextPart` it belongs to."""
+    label: str
+    """The beginning of its text, or the call it answers."""
+    tokens: int
+    age: int
+    """How many prompts ago."""
+    mark: Mark = ""
+
+
+class ContextPicture(msgspec.Struct, frozen=True):
+    """What fills the window, in estimated tokens."""
+
+    window: int | None
+    budget: int
+    """What a request may have: the window less reserved output and a margin."""
+    compact_at: int
+    """The size at which the conversation is reduced."""
+    tokens: int
+    source: str
+    parts: tuple[ContextPart, ...]
+    can_go: tuple[ContextPart, ...]
+    """What each kind of reduction would free."""
+    items: tuple[ContextItem, ...]
+    """All messages that are sent, oldest first."""
+
+
+class RewindPoint(msgspec.Struct, frozen=True):
+    """A prompt that one can go back to before."""
+
+    turn_id: str
+    prompt: str
+    time: float
+    """Seconds since the epoch."""
+    changed: tuple[str, ...]
+    """Files that its turn changed, as far as its records say."""
+    has_checkpoint: bool
 
 
 class JobState(msgspec.Struct, frozen=True):
@@ -64,6 +107,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Share of the last request that was read from the provider's cache, 0 to 1."""
     plan: tuple[PlanItem, ...]
     jobs: tuple[JobState, ...]
+    unsent: tuple[str, ...]
+    """Prompts that were queued when the program ended and have not been sent since."""
     turns: int
     last_answer: str
 
@@ -81,6 +126,14 @@ class Client(Protocol):
 
     def snapshot(self) -> Snapshot:
         """The state right now; never blocks."""
+        ...
+
+    def context(self) -> ContextPicture:
+        """What fills the window right now."""
+        ...
+
+    def rewind_points(self) -> tuple[RewindPoint, ...]:
+        """The prompts that count, oldest first."""
         ...
 
     async def diff(self) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from .actions import Mode, Reach
 from .messages import FileChange, Finish, PlanItem, ToolStatus
+from .operations import Rewound
 from .stop import StopReason
 from .usage import CallKind, Usage
 
@@ -236,12 +237,30 @@ class Notice(Event, frozen=True, kw_only=True, tag="notice"):
 
 
 class Compacted(Event, frozen=True, kw_only=True, tag="compacted"):
-    """The conversation was reduced. Counts are tokens of the next request, estimated."""
+    """The conversation was reduced, or a reduction taken back. Counts are tokens of the next request, estimated."""
 
     before: int
     after: int
-    how: Literal["summary", "shortened"]
+    how: Literal["summary", "shortened", "left_out", "edited", "preview", "undone"]
+    """`preview`: this is what would happen; nothing has changed yet."""
     summary: str = ""
+
+
+class Attached(Event, frozen=True, kw_only=True, tag="attached"):
+    """What a prompt brings along, counted before anything is sent."""
+
+    name: str
+    kind: Literal["file", "folder", "url", "image"]
+    tokens: int
+    """Estimated."""
+    note: str = ""
+    """What was left out, or why it could not be attached."""
+
+
+class Renamed(Event, frozen=True, kw_only=True, tag="renamed"):
+    """The session has another name."""
+
+    title: str
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -263,11 +282,12 @@ class RestoreReport(msgspec.Struct, frozen=True):
 class Restored(Event, frozen=True, kw_only=True, tag="restored"):
     """An undo or redo was carried out."""
 
-    kind: Literal["undo", "redo"]
+    kind: Literal["undo", "redo", "rewind", "resolve"]
     turns: int
     prompt: str
     """The prompt of the first turn concerned."""
     report: RestoreReport
+    what: Rewound = "both"
 
 
 class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings_changed"):
@@ -331,7 +351,7 @@ AnyEvent = (
     | StreamSilent | FellBack | AnswerCompleted
     | ToolCallRequested | ToolCallStarted | ToolOutput | ToolSilent | ToolCallFinished | ApprovalRequested
     | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | Notice
-    | Compacted | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
+    | Compacted | Attached | Renamed | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
     | OperationCompleted | OperationFailed | SessionClosed
 )  # fmt: skip
 

@@ -69,6 +69,27 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     removed: int = 0
 
 
+class MemoryChange(msgspec.Struct, frozen=True):
+    """What a call did to one block of the agent's memory: enough to take it back."""
+
+    path: str
+    """Absolute path of the block's file."""
+    before: str | None
+    """Its whole text; None when there was no such file. `after` likewise."""
+    after: str | None
+
+
+class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something a prompt brings along, as it was when the prompt was sent."""
+
+    name: str
+    """As the user wrote it: a path, a folder or an address."""
+    text: str
+    """What the model reads, complete with the marks around it."""
+    untrusted: str = ""
+    """Where text of strangers in it came from, such as a host."""
+
+
 class PlanItem(msgspec.Struct, frozen=True):
     """One line of the model's plan."""
 
@@ -95,7 +116,16 @@ class UserMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="us
     context: str = ""
     """Facts of the moment (date, git state, changed instructions) sent before the text. Kept here, and
     nowhere else, so that earlier requests stay byte prefixes of later ones."""
+    told: dict[str, str] = {}
+    """Source of an instruction or memory that `context` gives anew → hash of its text."""
+    attachments: tuple[Attachment, ...] = ()
+    """Sent between `context` and `text`."""
     images: tuple[Image, ...] = ()
+
+    @property
+    def lead(self) -> str:
+        """Everything that is sent before the text."""
+        return "\n\n".join(part for part in (self.context, *(each.text for each in self.attachments)) if part)
 
 
 class AssistantMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="assistant"):
@@ -124,16 +154,18 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
     command: str = ""
     exit_code: int | None = None
     seen: dict[str, str] = {}
-    """Absolute path → content hash of every file this call read or wrote."""
+    """Path → content hash of every file this call read or wrote. In a session file, paths are relative to the
+    session's directory where they lie inside it, so that a session can move; so is `cwd`."""
     plan: tuple[PlanItem, ...] | None = None
     job: str = ""
     """The number of the background job as which the command went on."""
     cwd: str = ""
-    """Absolute path of the folder the next command starts in, where this call has changed it."""
+    """The folder the next command starts in, where this call has changed it."""
     rule: str = ""
     """For a denied call: the rule that decided."""
     untrusted: str = ""
     """Where text of strangers in it came from, such as a host."""
+    memory: tuple[MemoryChange, ...] = ()
 
 
 Message = UserMessage | AssistantMessage | ToolResult

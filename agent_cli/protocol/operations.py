@@ -9,6 +9,12 @@ from .messages import Image
 from .stop import StopReason
 
 GrantScope = Literal["session", "project", "user"]
+Mark = Literal["pinned", "dropped", ""]
+Rewound = Literal["both", "code", "conversation"]
+"""What a rewind takes back."""
+Choice = Literal["mine", "old", "merge"]
+"""What becomes of a file that was changed since: it stays, the state in the checkpoint takes its place, or both
+are merged line by line."""
 
 
 class UserInput(msgspec.Struct, frozen=True, tag=True):
@@ -71,10 +77,50 @@ class Redo(msgspec.Struct, frozen=True, tag=True):
     """Bring back what the last undo took away."""
 
 
+class Rewind(msgspec.Struct, frozen=True, tag=True):
+    """Go back to before a turn: its prompt and everything after it, files, conversation or both."""
+
+    turn_id: str
+    what: Rewound = "both"
+
+
+class Resolve(msgspec.Struct, frozen=True, tag=True):
+    """Decide on files that the last undo, redo or rewind left alone."""
+
+    choice: Choice
+    paths: tuple[str, ...] = ()
+    """As the report named them; empty for all."""
+
+
 class Compact(msgspec.Struct, frozen=True, tag=True):
     """Replace the older part of the conversation by a summary."""
 
     focus: str = ""
+    preview: bool = False
+    """Only show the summary; `KeepSummary` makes it count."""
+
+
+class KeepSummary(msgspec.Struct, frozen=True, tag=True):
+    """Make the summary that was previewed count, or replace the newest one, by this text."""
+
+    text: str
+
+
+class Uncompact(msgspec.Struct, frozen=True, tag=True):
+    """Take back the last compaction."""
+
+
+class MarkMessage(msgspec.Struct, frozen=True, tag=True):
+    """Pin or drop one message or result, or take that back."""
+
+    message_id: str
+    mark: Mark
+
+
+class Rename(msgspec.Struct, frozen=True, tag=True):
+    """Give the session a name."""
+
+    title: str
 
 
 class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
@@ -98,7 +144,8 @@ class Shutdown(msgspec.Struct, frozen=True, tag=True):
 
 Operation = (
     UserInput | Steer | ApprovalAnswer | QuestionAnswer | Interrupt
-    | Undo | Redo | Compact | ChangeSettings | ControlJob | Shutdown
+    | Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
+    | ChangeSettings | ControlJob | Shutdown
 )  # fmt: skip
 
 

@@ -6,12 +6,12 @@ from typing import Any, Literal
 import msgspec
 
 from .actions import Mode
-from .messages import AssistantMessage, Record, ToolResult, UserMessage
-from .operations import GrantScope
+from .messages import AssistantMessage, Image, Record, ToolResult, UserMessage
+from .operations import GrantScope, Mark, Rewound
 from .stop import StopReason
 from .usage import CallKind, Usage
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class Header(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session"):
@@ -28,6 +28,8 @@ class Header(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session
     """The system prompt. Stored, so that a resumed session sends the same bytes."""
     effort: str = ""
     forked_from: str = ""
+    told: dict[str, str] = {}
+    """Source of an instruction or memory in `system` → hash of its text."""
 
 
 class ModelCalled(Record, frozen=True, kw_only=True, omit_defaults=True, tag="model_call"):
@@ -72,8 +74,27 @@ class Folded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"
     through: str
     """Id of the last message folded; messages are named by id, never by position."""
     summary: str
+    how: Literal["summary", "left_out", "edited"] = "summary"
+    """Who wrote it: the model, the program where no model could, or the user."""
+    told: dict[str, str] = {}
+    """What `summary` gives anew, as in `UserMessage.told`."""
     before: int = 0
     after: int = 0
+
+
+class Unfolded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="unfolded"):
+    """A compaction was taken back: the messages are sent again as they were."""
+
+    fold_id: str
+    """Of a `Folded` or `Shortened`."""
+
+
+class Marked(Record, frozen=True, kw_only=True, omit_defaults=True, tag="marked"):
+    """The user pinned a message (it stays word for word whatever is reduced), dropped it (a placeholder is sent
+    in its place), or took either back."""
+
+    message_id: str
+    mark: Mark
 
 
 class Shortened(Record, frozen=True, kw_only=True, omit_defaults=True, tag="shortened"):
@@ -89,6 +110,7 @@ class TurnsUndone(Record, frozen=True, kw_only=True, omit_defaults=True, tag="un
     """These turns no longer count; their messages and files are taken back."""
 
     turn_ids: tuple[str, ...]
+    what: Rewound = "both"
 
 
 class TurnsRedone(Record, frozen=True, kw_only=True, omit_defaults=True, tag="redone"):
@@ -119,6 +141,30 @@ class Quarantined(Record, frozen=True, kw_only=True, omit_defaults=True, tag="qu
     reason: str
 
 
+class InputQueued(Record, frozen=True, kw_only=True, omit_defaults=True, tag="input_queued"):
+    """A prompt that has to wait for the running turn."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+class InputTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag="input_taken"):
+    """Queued prompts that wait no longer: their turn has begun, or they were taken back."""
+
+    queued_ids: tuple[str, ...]
+
+
+class JobNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="job"):
+    """A background command began, ended, or was left to go on without the agent."""
+
+    job: str
+    command: str
+    state: str
+    """As in `JobState`."""
+    log: str = ""
+    pid: int = 0
+
+
 class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
     """A title given by the user."""
 
@@ -127,8 +173,8 @@ class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
 
 AnyRecord = (
     Header | UserMessage | AssistantMessage | ToolResult | ModelCalled | CallStarted | TurnEnded
-    | CheckpointTaken | Folded | Shortened | TurnsUndone | TurnsRedone | SettingsSet | Granted | Named
-    | Quarantined
+    | CheckpointTaken | Folded | Shortened | Unfolded | Marked | TurnsUndone | TurnsRedone | SettingsSet | Granted
+    | Named | Quarantined | InputQueued | InputTaken | JobNoted
 )  # fmt: skip
 
 _encoder = msgspec.json.Encoder()
