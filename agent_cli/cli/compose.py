@@ -19,7 +19,7 @@ from ..core.bus import EventBus
 from ..core.checkpointing import Checkpointing, Snapshots
 from ..core.confining import Confining
 from ..core.handlers import Handlers, Settings
-from ..core.history import known_files, last_job, working_directory
+from ..core.history import last_job, working_directory
 from ..core.limits import Bounds
 from ..core.models import Models
 from ..core.permissions import Permissions
@@ -94,7 +94,7 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
         draft = _fresh(setup, model, registry.names)
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
-    session = Session(draft.records, draft.file, saved=draft.saved)
+    session = Session(draft.records, draft.file, saved=draft.saved, root=setup.workspace.root)
     draft.notes = (*problems, *env.problems, *draft.notes)
     return _assemble(setup, session, model, draft, registry, processes, confining, interactive, env)
 
@@ -150,7 +150,7 @@ def _model_name(setup: Setup, draft: _Draft | None) -> str | None:
         return setup.config.model
     if draft is None:
         return None
-    return Session(draft.records, None, saved=True).settings()[0]
+    return Session(draft.records, None, saved=True).view.settings[0]
 
 
 def _fresh(setup: Setup, model: Model, tools: Sequence[str]) -> _Draft:
@@ -211,7 +211,7 @@ def _assemble(
     bus = EventBus(_logger(log) if log else None, redactor)
     identifier = session.header.session_id
     spill = setup.state / "spill" / identifier
-    _, mode, effort = session.settings()
+    _, mode, effort = session.view.settings
     if setup.chosen.text("mode"):
         mode = config.mode
     effort = setup.chosen.text("effort") or effort
@@ -293,7 +293,7 @@ def _context(
         spill,
         shell_timeout_s=shell.timeout_s,
         shell_env=shell.env,
-        seen=known_files(session.records),
+        seen=dict(session.view.known_files),
         cache_dir=setup.project_state() / "cache",
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
     )
@@ -301,7 +301,7 @@ def _context(
 
 def _take_up(session: Session, context: ToolContext) -> None:
     """A resumed session's commands go on where they left off, as far as that outlives a process."""
-    if left_off := working_directory(session.records):
+    if left_off := working_directory(session.records, session.root):
         context.shell.cwd = Path(left_off)
     if number := last_job(session.records):
         context.jobs.count_from(number)
@@ -368,8 +368,8 @@ def _logger(path: Path) -> Callable[[AnyEvent], None]:
     return write
 
 
-def _moment(setup: Setup, earlier: Sequence[UserMessage]) -> str:
-    return moment(setup.workspace.root, earlier)
+def _moment(setup: Setup, earlier: Sequence[UserMessage]) -> tuple[str, dict[str, str]]:
+    return moment(setup.workspace.root, earlier), {}
 
 
 def snapshots(
@@ -387,5 +387,5 @@ def snapshots(
 
 def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:
     """A resumed session may run with another model or mode than it was saved with."""
-    if session.settings() != (model.info.name, mode, effort):
+    if session.view.settings != (model.info.name, mode, effort):
         session.append(SettingsSet(id=new_id("set"), model=model.info.name, mode=mode, effort=effort))

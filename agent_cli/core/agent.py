@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ..protocol.client import Snapshot
+from ..protocol.client import ContextPicture, RewindPoint, Snapshot
 from ..protocol.events import (
     AnyEvent,
     ErrorInfo,
@@ -27,20 +27,19 @@ from ..protocol.messages import new_id
 from ..protocol.operations import (
     ApprovalAnswer,
     ChangeSettings,
-    Compact,
     ControlJob,
     Interrupt,
     Operation,
     QuestionAnswer,
-    Redo,
     Shutdown,
     Steer,
     Submission,
-    Undo,
     UserInput,
 )
 from ..protocol.stop import StopReason
+from ..store.session_file import StoreError
 from .handlers import Handlers
+from .reshaping import Reshape
 
 _SHUTDOWN_S = 5.0
 
@@ -83,8 +82,20 @@ class Agent:
             for submission_id, operation in self._waiting.items()
             if submission_id != self._running and (name := _queued_name(operation))
         )
-        busy = self._active is not None and not self._bus.has_ended(self._running)
-        return self._handlers.snapshot(busy=busy, queued=queued)
+        return self._handlers.overview.snapshot(busy=self.is_busy, queued=queued)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a submission is being carried out."""
+        return self._running != "" and not self._bus.has_ended(self._running)
+
+    def context(self) -> ContextPicture:
+        """What fills the window right now."""
+        return self._handlers.overview.context()
+
+    def rewind_points(self) -> tuple[RewindPoint, ...]:
+        """The prompts that count, oldest first."""
+        return self._handlers.checkpointing.points()
 
     async def diff(self) -> str:
         """Unified diff of the workspace against its state before the session's first change."""
@@ -123,8 +134,8 @@ class Agent:
                 case UserInput() as user_input:
                     if user_input.text.strip():
                         self._handlers.approvals.abandon()
-                    self._turns.put_nowait(submission)
-                case Undo() | Redo() | Compact():
+                    self._queue(submission, user_input)
+                case operation if isinstance(operation, Reshape):
                     self._turns.put_nowait(submission)
                 case Steer() as steer:
                     self._steer(submission, steer)
@@ -161,8 +172,20 @@ class Agent:
                 self._active = None
                 self._running = ""
             await self._handlers.settle()
+            await self._make_room()
             for text in self._handlers.take_leftover_steers():
                 await self.submit(UserInput(text))
+
+    async def _make_room(self) -> None:
+        """Between turns, when nothing waits. What is handed in meanwhile waits for it; a stop ends it."""
+        if not self._turns.empty():
+            return
+        self._active = asyncio.create_task(self._handlers.between_turns())
+        try:
+            await asyncio.wait({self._active})
+        finally:
+            self._active.cancel()
+            self._active = None
 
     def _finish(self, submission: Submission, task: "asyncio.Task[None]") -> None:
         """Make sure a task that ended has had its terminal event; a second one is dropped by the bus."""
@@ -181,6 +204,17 @@ class Agent:
             return True
         self._stop_next = self._active is None and not self._turns.empty()
         return self._stop_next
+
+    def _queue(self, submission: Submission, user_input: UserInput) -> None:
+        """A prompt that has to wait is saved first; where that fails it is told and not taken."""
+        if user_input.text.strip() and (self._active is not None or not self._turns.empty()):
+            try:
+                self._handlers.inbox.queue(user_input.text, user_input.images)
+            except StoreError as error:
+                self._handlers.failed(submission, error)
+                self._waiting.pop(submission.id, None)
+                return
+        self._turns.put_nowait(submission)
 
     def _steer(self, submission: Submission, steer: Steer) -> None:
         if self._handlers.steer(steer.text):
@@ -252,7 +286,7 @@ def _queued_name(operation: Operation) -> str:
     match operation:
         case UserInput(text=text):
             return text
-        case Undo() | Redo() | Compact():
+        case _ if isinstance(operation, Reshape):
             return f"/{type(operation).__name__.lower()}"
         case _:
             return ""

@@ -1,31 +1,57 @@
 """Keeping the conversation inside the model's window.
 
-One meter, one threshold, a ladder of two rungs: a summary written by the model in place of the older part;
-where that fails, old tool results shortened. Each step is verified to be smaller, nothing is ever removed
-from the session, and a cut never parts a call from its result.
+One meter, one threshold, and a ladder: old tool results shortened → the older part replaced by a summary that
+the model writes → the middle left out, with no model's help. Each rung is verified to be smaller, the ladder ends
+where a good part of the window is free again, nothing is ever removed from the session, and a cut never parts a
+call from its result.
 """
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from ..model.base import ModelError, ModelRequest
+from ..protocol.client import JobState
 from ..protocol.events import AnyEvent, Compacted, Notice
-from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage, new_id
-from ..protocol.records import Folded, Shortened
-from . import history
-from .meter import Meter, estimate, message_tokens
+from ..protocol.messages import Message, ToolResult, UserMessage, new_id
+from ..protocol.records import Folded, Shortened, Unfolded
+from . import history, keeping
+from .meter import Meter, estimate
 from .model_call import ModelCaller
-from .recall import recallable
 from .session import Session
+from .spending import OverBudget
 
+Retold = Callable[[Sequence[UserMessage]], tuple[str, dict[str, str]]]
+"""Instructions that messages no longer tell: their text, and source → hash."""
+
+_TARGET = 0.75
+"""A reduction goes on until the size is this share of the threshold, so that the next one is far off."""
 _KEEP_SHARE = 0.25
 """Share of the budget that stays word for word behind a summary."""
+_PROMPTS_SHARE = 0.1
+"""Share of the budget for what the user said earlier."""
+_FACTS_SHARE = 0.08
+_SUMMARISED_SHARE = 0.8
+"""Share of the budget that one summary may have to read."""
 _SHORTEN_STEPS = ((6, 2000), (3, 800), (1, 400))
 """Newest results left whole, characters kept of each older one; tried in order."""
+_SUMMARIES = 2
+"""Summaries asked for in one reduction, and failures in a row after which none is asked for any more."""
 _GROWTH = 1.1
 """After a reduction that did not help, the next is tried when the size has grown by this factor."""
+
+
+class ContextFull(Exception):
+    """Nothing more can be reduced, and the next request would not fit; the text says what takes the room."""
+
+
+class _Draft(msgspec.Struct, frozen=True):
+    """A summary that was shown and does not count yet."""
+
+    through: str
+    kept: tuple[str, ...]
 
 
 class Compactor:
@@ -40,6 +66,8 @@ class Compactor:
         emit: Callable[[AnyEvent], None],
         *,
         compact_at: float,
+        jobs: Callable[[], Sequence[JobState]],
+        retold: Retold,
     ) -> None:
         self._session = session
         self._meter = meter
@@ -47,138 +75,269 @@ class Compactor:
         self._request = request
         self._emit = emit
         self._compact_at = compact_at
+        self._jobs = jobs
+        self._retold = retold
         self._not_below = 0
+        self._failures = 0
+        self._draft: _Draft | None = None
+
+    @property
+    def threshold(self) -> int:
+        """The size, in tokens, from which on the conversation is reduced."""
+        return int(self._meter.budget() * self._compact_at)
 
     def forget_failure(self) -> None:
         """Try again at the threshold: the model or the conversation is another one now."""
-        self._not_below = 0
+        self._not_below = self._failures = 0
 
-    async def reduce_if_needed(self, *, turn_id: str, submission_id: str) -> bool:
-        """Reduce when the next request would pass the threshold; True when it became smaller."""
+    async def reduce_if_needed(self, *, turn_id: str, submission_id: str, share: float = 1.0) -> bool:
+        """Reduce when the next request would pass `share` of the threshold; True when it became smaller.
+
+        Raises:
+            ContextFull: it cannot be made to fit.
+        """
         size = self._meter.tokens()
-        if size < self._meter.budget() * self._compact_at or size < self._not_below:
+        if size < self.threshold * share or size < self._not_below:
             return False
-        return await self.reduce("", turn_id=turn_id, submission_id=submission_id)
+        done = await self._descend(turn_id, submission_id)
+        left = self._meter.tokens()
+        if left >= self.threshold:
+            self._not_below = int(left * _GROWTH)
+        if (window := self._meter.window()) is not None and left >= window:
+            raise ContextFull(self._what_fills(window))
+        return done
 
     async def reduce(self, focus: str, *, turn_id: str, submission_id: str) -> bool:
-        """Summarise the older part, or failing that shorten old tool results; True when it became
-        smaller. `focus` tells the summary what matters."""
+        """Summarise the older part, or failing that shorten old tool results; True when it became smaller. `focus`
+        tells the summary what matters."""
+        self.forget_failure()
+        if await self._summarise(focus, turn_id, submission_id):
+            return True
+        return self._shorten(_SHORTEN_STEPS[-1:], turn_id, submission_id)
+
+    async def reduce_refused(self, *, turn_id: str, submission_id: str) -> bool:
+        """Reduce a request that the provider found too large; True when it became smaller."""
+        return await self._descend(turn_id, submission_id)
+
+    async def preview(self, focus: str, *, submission_id: str) -> bool:
+        """Have a summary written and show it; nothing changes. False when there is nothing to fold."""
+        cut = self._cut()
+        summary = await self._written(self._session.visible()[:cut], focus, "", submission_id) if cut else ""
+        if not summary:
+            return False
+        older = self._session.visible()[:cut]
+        fold = self._fold(older, "", summary, "summary")
+        self._draft = _Draft(fold.through, fold.kept)
+        before, after = self._sizes(fold)
+        self._tell("preview", before, after, submission_id, fold.summary)
+        return True
+
+    def keep_summary(self, text: str, *, submission_id: str) -> bool:
+        """Make a text the summary: of what was previewed last, else in place of the newest summary. False when
+        there is neither."""
+        draft, newest = self._draft, history.last_reduction(self._session.records)
+        if draft is None and isinstance(newest, Folded):
+            draft = _Draft(newest.through, newest.kept)
+        if draft is None:
+            return False
+        fold = Folded(id=new_id("fold"), through=draft.through, kept=draft.kept, summary=text, how="edited")
+        before, after = self._sizes(fold)
+        self._draft = None
+        self._session.append(msgspec.structs.replace(fold, before=before, after=after))
+        self._tell("edited", before, after, submission_id, text)
+        return True
+
+    def take_back(self, *, submission_id: str) -> bool:
+        """Take back the newest reduction; False when there is none."""
+        newest = history.last_reduction(self._session.records)
+        if newest is None:
+            return False
         before = estimate(self._session.visible())
-        done = await self._summarise(focus, turn_id, submission_id) or self._shorten(turn_id, submission_id)
-        after = estimate(self._session.visible())
-        if not done or self._meter.tokens() >= self._meter.budget() * self._compact_at:
-            self._not_below = int(self._meter.tokens() * _GROWTH)
-        return done and after < before
+        self._session.append(Unfolded(id=new_id("unfold"), fold_id=newest.id))
+        self._not_below = int(self._meter.tokens() * _GROWTH)
+        self._tell("undone", before, estimate(self._session.visible()), submission_id)
+        return True
+
+    def could_free(self) -> dict[str, int]:
+        """What the rungs of the ladder would free, in estimated tokens."""
+        visible = self._session.visible()
+        before = estimate(visible)
+        record = self._shortened(*_SHORTEN_STEPS[-1], "")
+        shorter = before - estimate(self._with(record)) if record else 0
+        cut = self._cut()
+        return {"shortening old results": shorter, "a summary": estimate(visible[:cut])}
+
+    async def _descend(self, turn_id: str, submission_id: str) -> bool:
+        """Down the ladder until the target is reached; True when the conversation became smaller."""
+        self._meter.calibrate()
+        before = estimate(self._session.visible())
+        if not self._shorten(_SHORTEN_STEPS, turn_id, submission_id, only_if_enough=True):
+            for _ in range(_SUMMARIES):
+                if self._is_enough() or self._failures >= _SUMMARIES:
+                    break
+                if not await self._summarise("", turn_id, submission_id):
+                    break
+            if not self._is_enough():
+                self._shorten(_SHORTEN_STEPS[-1:], turn_id, submission_id)
+            if not self._is_enough():
+                self._leave_out(turn_id, submission_id)
+        return estimate(self._session.visible()) < before
+
+    def _is_enough(self) -> bool:
+        return self._meter.tokens() <= self.threshold * _TARGET
+
+    def _cut(self) -> int:
+        budget = self._meter.budget()
+        visible = self._session.visible()
+        return keeping.choose_cut(visible, int(budget * _KEEP_SHARE), int(budget * _SUMMARISED_SHARE))
 
     async def _summarise(self, focus: str, turn_id: str, submission_id: str) -> bool:
-        visible = self._session.visible()
-        cut = choose_cut(visible, int(self._meter.budget() * _KEEP_SHARE))
+        cut = self._cut()
         if cut == 0:
             return False
-        older = visible[:cut]
+        older = self._session.visible()[:cut]
+        summary = await self._written(older, focus, turn_id, submission_id)
+        if summary and self._add(self._fold(older, turn_id, summary, "summary"), submission_id):
+            self._failures = 0
+            return True
+        self._failures += 1
+        return False
+
+    async def _written(self, older: Sequence[Message], focus: str, turn_id: str, submission_id: str) -> str:
+        """The model's summary of a part; empty when there is none, which is told."""
         request = self._request([*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")])
         request = msgspec.structs.replace(request, may_call=False)
         try:
             answer, _ = await self._caller.call(
                 request, kind="summary", step=0, turn_id=turn_id, submission_id=submission_id
             )
-        except ModelError as error:
-            self._warn(f"The conversation could not be summarised ({error.message}).", submission_id)
-            return False
+        except (ModelError, OverBudget) as error:
+            self._warn(f"The conversation could not be summarised ({error}).", submission_id)
+            return ""
         if not answer.text.strip() or answer.finish not in ("stop", "unknown"):
             self._warn("The conversation could not be summarised (no usable answer).", submission_id)
-            return False
-        summary = f"{_HEADING}\n\n{answer.text.strip()}\n\n{self._facts()}".rstrip()
-        return self._fold(summary, older, turn_id, submission_id)
+            return ""
+        return answer.text.strip()
 
-    def _fold(self, summary: str, older: Sequence[Message], turn_id: str, submission_id: str) -> bool:
-        before = estimate(self._session.visible())
-        through = next(m.id for m in reversed(older) if m.id != self._fold_id())
-        fold = Folded(id=new_id("fold"), turn_id=turn_id, through=through, summary=summary)
-        after = estimate(history.visible_messages([*self._session.records, fold]))
+    def _leave_out(self, turn_id: str, submission_id: str) -> bool:
+        """Replace the older part by the facts about it, without a model."""
+        visible = self._session.visible()
+        cut = keeping.choose_cut(visible, int(self._meter.budget() * _KEEP_SHARE))
+        if cut == 0:
+            return False
+        return self._add(self._fold(visible[:cut], turn_id, "", "left_out"), submission_id)
+
+    def _fold(
+        self, older: Sequence[Message], turn_id: str, summary: str, how: Literal["summary", "left_out"]
+    ) -> Folded:
+        """A part of the conversation folded into `summary`, the facts about it, and what only it told."""
+        budget = self._meter.budget()
+        view, visible = self._session.view, self._session.visible()
+        pinned = {
+            message_id for message_id, mark in history.marks(self._session.records).items() if mark == "pinned"
+        }
+        kept = keeping.word_for_word(older, pinned, int(budget * _PROMPTS_SHARE))
+        stay = [*(m for m in older if m.id in kept), *visible[len(older) :]]
+        retold, told = self._retold([m for m in stay if isinstance(m, UserMessage)])
+        facts = keeping.facts(
+            history.active_messages(self._session.records),
+            view.plan,
+            view.known_files,
+            self._jobs(),
+            int(budget * _FACTS_SHARE) * 4,
+        )
+        heading = _HEADING if how == "summary" else _LEFT_OUT.format(count=len(older))
+        parts = (heading, summary, facts, retold if told else "")
+        return Folded(
+            id=new_id("fold"),
+            turn_id=turn_id,
+            through=next(m.id for m in reversed(older) if m.id != self._fold_id()),
+            summary="\n\n".join(part for part in parts if part),
+            how=how,
+            kept=kept,
+            told=told,
+        )
+
+    def _add(self, fold: Folded, submission_id: str) -> bool:
+        before, after = self._sizes(fold)
         if after >= before:
             self._warn("The summary was no smaller than what it would replace.", submission_id)
             return False
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
-        self._emit(
-            Compacted(before=before, after=after, how="summary", summary=summary, submission_id=submission_id)
-        )
+        self._tell(fold.how, before, after, submission_id, fold.summary)
         return True
 
     def _fold_id(self) -> str:
         first = self._session.visible()[0]
         return first.id if isinstance(first, UserMessage) and first.origin == "summary" else ""
 
-    def _shorten(self, turn_id: str, submission_id: str) -> bool:
+    def _shorten(
+        self,
+        steps: Sequence[tuple[int, int]],
+        turn_id: str,
+        submission_id: str,
+        *,
+        only_if_enough: bool = False,
+    ) -> bool:
+        """Shorten old tool results, no more than it takes; True when they became smaller. With `only_if_enough`
+        nothing is done unless it reaches the target by itself."""
         before = estimate(self._session.visible())
-        for newest, keep_chars in _SHORTEN_STEPS:
-            results = [m for m in self._session.visible() if isinstance(m, ToolResult)]
-            long = [r.call_id for r in results[: max(0, len(results) - newest)] if len(r.text) > keep_chars + 200]
-            if not long:
+        for step in steps:
+            record = self._shortened(*step, turn_id)
+            after = estimate(self._with(record)) if record else before
+            enough = self._meter.tokens_after(before, after) <= self.threshold * _TARGET
+            if record is None or after >= before or (only_if_enough and not enough):
                 continue
-            record = Shortened(
-                id=new_id("short"),
-                turn_id=turn_id,
-                call_ids=tuple(long),
-                keep_chars=keep_chars,
-                before=before,
-            )
-            after = estimate(history.visible_messages([*self._session.records, record]))
-            if after >= before:
-                continue
-            self._session.append(msgspec.structs.replace(record, after=after))
-            self._emit(Compacted(before=before, after=after, how="shortened", submission_id=submission_id))
-            if after < self._meter.budget() * self._compact_at:
-                return True
-        return estimate(self._session.visible()) < before
+            self._session.append(msgspec.structs.replace(record, before=before, after=after))
+            self._tell("shortened", before, after, submission_id)
+            return True
+        return False
 
-    def _facts(self) -> str:
-        """What a summary must not lose, copied from the records: the plan and the files concerned."""
-        plan = history.current_plan(self._session.records)
-        lines = ["Plan:", *(f"- [{item.status}] {item.text}" for item in plan)] if plan else []
-        changed = dict.fromkeys(
-            change.path
-            for message in history.active_messages(self._session.records)
-            if isinstance(message, ToolResult)
-            for change in message.changes
+    def _shortened(self, newest: int, keep_chars: int, turn_id: str) -> Shortened | None:
+        """The results that one step would shorten; None when there are none."""
+        results = [m for m in self._session.visible() if isinstance(m, ToolResult)]
+        older = results[: max(0, len(results) - newest)]
+        long = tuple(r.call_id for r in older if len(r.text) > keep_chars + 200)
+        return (
+            Shortened(id=new_id("short"), turn_id=turn_id, call_ids=long, keep_chars=keep_chars) if long else None
         )
-        if changed:
-            lines += ["Files changed so far: " + ", ".join(list(changed)[-60:])]
-        if earlier := recallable(history.active_messages(self._session.records)):
-            lines += ["Earlier results (recall ID shows one whole):", *earlier]
-        return "\n".join(lines)
+
+    def _with(self, record: Folded | Shortened) -> list[Message]:
+        return history.visible_messages([*self._session.records, record])
+
+    def _sizes(self, fold: Folded) -> tuple[int, int]:
+        return estimate(self._session.visible()), estimate(self._with(fold))
+
+    def _what_fills(self, window: int) -> str:
+        parts = sorted(self._meter.parts(), key=lambda part: -part.tokens)
+        named = ", ".join(f"{part.name} {part.tokens:,}" for part in parts[:3] if part.tokens)
+        return (
+            f"The next request would have about {self._meter.tokens():,} tokens, and the model's window takes "
+            f"{window:,}. Nothing more can be reduced. What fills it, in tokens: {named}."
+        )
+
+    def _tell(
+        self,
+        how: Literal["summary", "shortened", "left_out", "edited", "preview", "undone"],
+        before: int,
+        after: int,
+        submission_id: str,
+        summary: str = "",
+    ) -> None:
+        self._emit(Compacted(before=before, after=after, how=how, summary=summary, submission_id=submission_id))
 
     def _warn(self, text: str, submission_id: str) -> None:
         self._emit(Notice(level="warning", text=text, submission_id=submission_id))
 
 
-def choose_cut(messages: Sequence[Message], keep_tokens: int) -> int:
-    """How many of the oldest messages to fold: as many as leave about `keep_tokens` behind, at a place
-    that parts no call from its results. 0 when nothing can be folded."""
-    kept = 0
-    place = 0
-    for index in range(len(messages) - 1, 0, -1):
-        kept += message_tokens(messages[index])
-        if isinstance(messages[index], UserMessage | AssistantMessage):
-            place = index
-            if kept >= keep_tokens:
-                break
-    else:
-        place = _last_safe_cut(messages) if kept < keep_tokens else place
-    folded = [m for m in messages[:place] if not (isinstance(m, UserMessage) and m.origin == "summary")]
-    worthwhile = any(not isinstance(m, UserMessage) for m in folded)
-    return place if worthwhile else 0
-
-
-def _last_safe_cut(messages: Sequence[Message]) -> int:
-    """For a conversation smaller than what would be kept: fold all but the last exchange."""
-    for index in range(len(messages) - 1, 0, -1):
-        if isinstance(messages[index], UserMessage | AssistantMessage):
-            return index
-    return 0
-
-
-_HEADING = "[Summary of the conversation so far. The originals are kept in the session.]"
+_HEADING = (
+    "[Summary of the conversation so far. Nothing is lost: search_history finds what was said, recall shows a "
+    "result whole.]"
+)
+_LEFT_OUT = (
+    "[{count} earlier messages are left out here, since they no longer fit. Nothing is lost: search_history finds "
+    "what was said, recall shows a result whole.]"
+)
 
 
 def _instruction(focus: str) -> str:

@@ -6,6 +6,7 @@ from ..protocol.events import ErrorInfo
 from ..protocol.stop import StopReason
 from ..store.session_file import StoreError
 from .checkpointing import NothingToRestore
+from .compaction import ContextFull
 from .spending import OverBudget
 
 
@@ -17,6 +18,8 @@ def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
     """The stop reason and the words for a failure; `model` is the one it happened with."""
     if isinstance(error, ModelError):
         return stop_reason_of(error), explain(error, model)
+    if isinstance(error, ContextFull):
+        return "context_limit", ErrorInfo(kind="context_full", message=str(error), hint=_MAKE_ROOM)
     if isinstance(error, StoreError | NothingToRestore | NotDone | OverBudget):
         return "internal_error", ErrorInfo(kind="not_done", message=str(error))
     return "internal_error", ErrorInfo(
@@ -28,7 +31,15 @@ def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
 
 def stop_reason_of(error: BaseException) -> StopReason:
     """Why a turn stops that failed with this."""
+    if isinstance(error, ContextFull):
+        return "context_limit"
     return _BY_KIND.get(error.kind, "provider_error") if isinstance(error, ModelError) else "internal_error"
+
+
+_MAKE_ROOM = (
+    "Choose a model with a larger window (/model), drop what is large (/context drop N), offer fewer tools "
+    "(--tools core), or shorten the instructions files."
+)
 
 
 _BY_KIND: dict[str, StopReason] = {

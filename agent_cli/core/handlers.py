@@ -3,18 +3,15 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import msgspec
 
-from ..model.base import ModelRequest, ToolSpec
+from ..model.base import ModelError, ModelRequest, ToolSpec
 from ..model.retry import RetryPolicy
-from ..protocol.client import Snapshot
 from ..protocol.events import (
     ErrorInfo,
     Notice,
     OperationFailed,
-    Restored,
     SessionStarted,
     SettingsChanged,
     TurnAborted,
@@ -23,18 +20,21 @@ from ..protocol.events import (
     TurnStarted,
 )
 from ..protocol.messages import FileChange, Message, UserMessage, new_id
-from ..protocol.operations import ChangeSettings, Compact, ControlJob, Redo, Submission, Undo, UserInput
+from ..protocol.operations import ChangeSettings, ControlJob, Submission, UserInput
 from ..protocol.records import SettingsSet, TurnEnded
 from ..protocol.stop import StopReason
+from ..store.session_file import StoreError
 from ..tools.base import ToolContext
 from ..tools.registry import Registry
 from . import history
 from .approvals import Approvals
 from .bus import EventBus
 from .checkpointing import Checkpointing
-from .compaction import Compactor
-from .failures import NotDone, explained, stop_reason_of
+from .compaction import Compactor, ContextFull, Retold
+from .failures import explained, stop_reason_of
 from .guards import RepetitionGuard
+from .inbox import Inbox
+from .job_notes import JobNotes, control
 from .limits import Bounds, Limits
 from .meter import Meter
 from .model_call import ModelCaller
@@ -44,8 +44,9 @@ from .permissions import Permissions
 from .person import Person
 from .recall import recalled
 from .reminders import Reminders
+from .reshaping import Reshape, Reshaping
 from .session import Session
-from .spending import DayLedger, Spending
+from .spending import DayLedger, OverBudget, Spending
 from .tool_rules import BoundRule, TurnRules
 from .tool_runner import ToolRunner
 from .turn import Stop, Turn
@@ -77,7 +78,7 @@ class Handlers:
         bus: EventBus,
         settings: Settings,
         *,
-        moment: Callable[[Sequence[UserMessage]], str],
+        moment: Retold,
         retry: RetryPolicy,
         masked: Callable[[Sequence[Message]], Sequence[Message]] = tuple,
         day: DayLedger | None = None,
@@ -100,13 +101,23 @@ class Handlers:
         self._spending = Spending(session, settings.bounds, day, self._meter.tokens)
         self._caller = ModelCaller(session, bus, models, retry, self._spending)
         self._compactor = Compactor(
-            session, self._meter, self._caller, self._request, bus.emit, compact_at=settings.compact_at
+            session,
+            self._meter,
+            self._caller,
+            self._request,
+            bus.emit,
+            compact_at=settings.compact_at,
+            jobs=context.jobs.states,
+            retold=moment,
         )
+        self._reshaping = Reshaping(session, checkpointing, self._compactor, context, bus.emit)
+        self.inbox = Inbox(session)
+        self._job_notes = JobNotes(context.jobs)
         self._reminders = Reminders(session, context.jobs, finish_plan=settings.finish_plan)
         self._turn: Turn | None = None
         self._leftover: list[str] = []
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
-        self._overview = Overview(
+        self.overview = Overview(
             session,
             models,
             self._meter,
@@ -115,6 +126,9 @@ class Handlers:
             sandbox=permissions.level,
             session_path=settings.session_path,
             jobs=context.jobs,
+            unsent=lambda: self.inbox.unsent,
+            could_free=self._compactor.could_free,
+            threshold=lambda: self._compactor.threshold,
         )
         self.stop_reason: StopReason = "interrupted"
         """Why the next interruption happens."""
@@ -124,7 +138,7 @@ class Handlers:
 
     def announce(self) -> None:
         """The first event of the stream."""
-        model, mode, _ = self.session.settings()
+        model, mode, _ = self.session.view.settings
         self.bus.emit(
             SessionStarted(
                 session_id=self.session.header.session_id,
@@ -142,12 +156,8 @@ class Handlers:
         match submission.operation:
             case UserInput() as user_input:
                 await self._take_turn(submission, user_input)
-            case Undo(turns=turns):
-                await self._restore("undo", turns, submission.id)
-            case Redo():
-                await self._restore("redo", 1, submission.id)
-            case Compact(focus=focus):
-                await self._compact(focus, submission.id)
+            case operation if isinstance(operation, Reshape):
+                await self._reshaping.carry_out(operation, submission.id)
             case _:
                 raise TypeError(f"{type(submission.operation).__name__} is not a task")
 
@@ -188,8 +198,11 @@ class Handlers:
 
     def _give_back_steers(self, submission_id: str) -> None:
         """Guidance for a turn that was stopped is not acted on; the user is told it was not delivered."""
-        for text in self.take_leftover_steers():
+        texts = self.take_leftover_steers()
+        for text in texts:
             self._warn(f"Not delivered, because the turn was stopped: {text}", submission_id)
+        if taken := self.inbox.take(*texts):
+            self.session.append(*taken)
 
     def _new_turn(self, submission_id: str) -> Turn:
         turn_id = new_id("turn")
@@ -219,6 +232,7 @@ class Handlers:
             turn_id=turn_id,
             submission_id=submission_id,
             moment=lambda: self._moment([m for m in self.session.visible() if isinstance(m, UserMessage)]),
+            inbox=self.inbox,
             learn_window=self._meter.learn_window,
             spending=self._spending,
             person=Person(self.approvals, self.bus.emit, submission_id),
@@ -251,7 +265,17 @@ class Handlers:
             return ()  # the turn is over: a stop now only means not to wait for its checkpoint
         return self._settling.result() if self._settling.done() else ()
 
+    async def between_turns(self) -> None:
+        """While nobody waits: make room before the next prompt needs it. A stop ends it like any task."""
+        if not self.approvals.interactive:
+            return
+        try:
+            await self._compactor.reduce_if_needed(turn_id="", submission_id="", share=_EARLY)
+        except (ModelError, OverBudget, ContextFull, StoreError):
+            pass  # the next turn meets the same, and tells it
+
     async def _after_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+        self._note_jobs()
         for words in self._context.jobs.take_changes():
             self._warn(words, "")
         try:
@@ -277,21 +301,8 @@ class Handlers:
         if self._turn is None:
             return False
         self._turn.steers.append(text)
+        self.inbox.queue(text)
         return True
-
-    async def _restore(self, kind: Literal["undo", "redo"], turns: int, submission_id: str) -> None:
-        if kind == "undo":
-            count, prompt, report = await self.checkpointing.undo(turns)
-        else:
-            count, prompt, report = await self.checkpointing.redo()
-        self._compactor.forget_failure()
-        self._context.seen.clear()
-        self._context.seen.update(history.known_files(self.session.records))
-        self.bus.emit(Restored(kind=kind, turns=count, prompt=prompt, report=report, submission_id=submission_id))
-
-    async def _compact(self, focus: str, submission_id: str) -> None:
-        if not await self._compactor.reduce(focus, turn_id="", submission_id=submission_id):
-            raise NotDone("There is nothing to compact yet: the conversation is as small as it gets.")
 
     async def change_settings(self, change: ChangeSettings, submission_id: str) -> None:
         """Use another model, mode or effort from the next call on.
@@ -299,7 +310,7 @@ class Handlers:
         Raises:
             Exception: the model cannot be used; nothing is changed.
         """
-        model, mode, effort = self.session.settings()
+        model, mode, effort = self.session.view.settings
         if change.model is not None and change.model != model:
             await self._models.switch(change.model)
             model = self._models.model.info.name
@@ -350,27 +361,13 @@ class Handlers:
         Raises:
             NotDone: there is no such job, or it cannot be kept.
         """
-        job = self._context.jobs.get(change.job)
-        if job is None:
-            raise NotDone(f"There is no job {change.job}; /jobs lists them.")
-        if not job.is_running:
-            raise NotDone(f"Job {job.id} has ended: {job.state}.")
-        if change.action == "stop":
-            await job.stop()
-            return f"Job {job.id} is stopped."
-        try:
-            return f"Job {job.id} goes on after the session; its output is in {job.keep()}"
-        except OSError as error:
-            raise NotDone(f"Job {job.id} cannot be kept: {error.strerror or error}") from error
-
-    def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
-        """What a status line shows; see `Overview`."""
-        return self._overview.snapshot(busy=busy, queued=queued)
+        return await control(self._context.jobs, change)
 
     async def aclose(self) -> None:
         """Kill what still runs, close connections, let go of the file."""
         with contextlib.suppress(Exception):
             await self.settle()
+        self._note_jobs(leaving=True)
         ended = self._context.jobs.last_words()
         await self._context.processes.aclose()
         for words in (*ended, *self._context.jobs.take_changes()):
@@ -379,6 +376,11 @@ class Handlers:
         self._permissions.close()
         await self._models.aclose()
         self.session.close()
+
+    def _note_jobs(self, *, leaving: bool = False) -> None:
+        with contextlib.suppress(StoreError):  # a note; what it is about is told to the user in any case
+            if notes := self._job_notes.take(leaving=leaving):
+                self.session.append(*notes)
 
     def _request(self, messages: Sequence[Message]) -> ModelRequest:
         return ModelRequest(
@@ -396,5 +398,7 @@ class Handlers:
         self.bus.emit(Notice(level="warning", text=text, submission_id=submission_id))
 
 
+_EARLY = 0.9
+"""Between turns the conversation is reduced from this share of the threshold on."""
 _ABORT_PATIENCE_S = 0.15
 """How long the end of a stopped turn waits for its checkpoint before the prompt comes back."""

@@ -5,7 +5,8 @@ is built, so that no request is ever refused for its shape. The same records alw
 messages, which makes each request a byte prefix of the next one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -17,7 +18,22 @@ from ..protocol.messages import (
     ToolResult,
     UserMessage,
 )
-from ..protocol.records import AnyRecord, CallStarted, Folded, Quarantined, Shortened, TurnsRedone, TurnsUndone
+from ..protocol.operations import Mark
+from ..protocol.records import (
+    AnyRecord,
+    CallStarted,
+    Folded,
+    InputQueued,
+    InputTaken,
+    JobNoted,
+    Marked,
+    Quarantined,
+    Shortened,
+    TurnsRedone,
+    TurnsUndone,
+    Unfolded,
+)
+from .standins import kept_word_for_word, placeholder, shorten, taken_out
 
 UNKNOWN_OUTCOME = (
     "[The program was stopped while this call ran or before it could answer. Its outcome is unknown: "
@@ -27,11 +43,11 @@ INTERRUPTED = "[interrupted]"
 
 
 def undone_turns(records: Iterable[AnyRecord]) -> frozenset[str]:
-    """Ids of the turns that are taken back at the moment."""
+    """Ids of the turns whose messages are taken back at the moment."""
     undone: set[str] = set()
     for record in records:
         if isinstance(record, TurnsUndone):
-            undone.update(record.turn_ids)
+            undone.update(record.turn_ids if record.what != "code" else ())
         elif isinstance(record, TurnsRedone):
             undone.difference_update(record.turn_ids)
     return frozenset(undone)
@@ -66,76 +82,79 @@ def _in_place(messages: Iterable[Message]) -> list[Message]:
 
 
 def visible_messages(records: Sequence[AnyRecord]) -> list[Message]:
-    """What the model is sent, before repair: undo, folding, shortening and placeholders applied."""
+    """What the model is sent, before repair: undo, folding, shortening, marks and placeholders applied."""
     undone = undone_turns(records)
-    messages = _folded(active_messages(records), records, undone)
+    marked = marks(records)
+    messages = _folded(active_messages(records), records, undone, marked)
+    gone = _taken_back(records)
     limits = {
         call_id: record.keep_chars
         for record in records
-        if isinstance(record, Shortened) and record.turn_id not in undone
+        if isinstance(record, Shortened) and record.turn_id not in undone and record.id not in gone
         for call_id in record.call_ids
     }
     held = {record.message_id: record.reason for record in records if isinstance(record, Quarantined)}
-    return [
-        placeholder(message, held[message.id])
-        if message.id in held
-        else shorten(message, limits[message.call_id])
-        if isinstance(message, ToolResult) and message.call_id in limits
-        else message
-        for message in messages
-    ]
+    return [_as_sent(message, limits, held, marked) for message in messages]
 
 
-def placeholder(message: Message, reason: str) -> Message:
-    """What is sent for a message that the provider refuses; its calls stay, without their arguments."""
-    text = f"[This message cannot be sent: {reason}]"
-    match message:
-        case AssistantMessage():
-            calls = tuple(msgspec.structs.replace(call, arguments="{}", signature="") for call in message.calls)
-            return msgspec.structs.replace(message, text=text, reasoning=(), calls=calls)
-        case UserMessage() | ToolResult():
-            return msgspec.structs.replace(message, text=text, images=())
+def _as_sent(
+    message: Message, limits: Mapping[str, int], held: Mapping[str, str], marked: Mapping[str, Mark]
+) -> Message:
+    if message.id in held:
+        return placeholder(message, held[message.id])
+    mark = marked.get(message.id)
+    if mark == "dropped":
+        return taken_out(message)
+    if isinstance(message, ToolResult) and message.call_id in limits and mark != "pinned":
+        return shorten(message, limits[message.call_id])
+    return message
 
 
-def named(message: Message) -> str:
-    """A message in words, for the user."""
-    match message:
-        case UserMessage():
-            return f"the message “{message.text.strip()[:60]}”"
-        case AssistantMessage():
-            return f"the model's answer “{message.text.strip()[:60]}”"
-        case ToolResult():
-            return f"the result of {message.tool}"
+def marks(records: Iterable[AnyRecord]) -> dict[str, Mark]:
+    """Message id → what the user said of it, where that still counts."""
+    said = {record.message_id: record.mark for record in records if isinstance(record, Marked)}
+    return {message_id: mark for message_id, mark in said.items() if mark}
 
 
-def _folded(messages: list[Message], records: Sequence[AnyRecord], undone: frozenset[str]) -> list[Message]:
-    """Everything up to the newest valid fold replaced by its summary; the newest human text before it, and
-    all of the turn in which the fold was made, stay word for word."""
+def _taken_back(records: Iterable[AnyRecord]) -> frozenset[str]:
+    """Ids of the reductions that were taken back."""
+    return frozenset(record.fold_id for record in records if isinstance(record, Unfolded))
+
+
+def last_reduction(records: Sequence[AnyRecord]) -> Folded | Shortened | None:
+    """The newest reduction that counts."""
+    gone, undone = _taken_back(records), undone_turns(records)
+    for record in reversed(records):
+        if isinstance(record, Folded | Shortened) and record.id not in gone and record.turn_id not in undone:
+            return record
+    return None
+
+
+def _folded(
+    messages: list[Message], records: Sequence[AnyRecord], undone: frozenset[str], marked: Mapping[str, Mark]
+) -> list[Message]:
+    """Everything up to the newest valid fold replaced by its summary; what the fold keeps and what is pinned
+    stays, word for word."""
     places = {message.id: index for index, message in enumerate(messages)}
+    gone = _taken_back(records)
     folds = [
         record
         for record in records
-        if isinstance(record, Folded) and record.through in places and record.turn_id not in undone
+        if isinstance(record, Folded)
+        and record.through in places
+        and record.turn_id not in undone
+        and record.id not in gone
     ]
     if not folds:
         return messages
     fold = folds[-1]
     cut = places[fold.through] + 1
-    summary = UserMessage(id=fold.id, text=fold.summary, origin="summary", turn_id=fold.turn_id)
-    humans = [m for m in messages[:cut] if isinstance(m, UserMessage) and m.origin == "human"]
-    current = [m for m in humans if m is humans[-1] or m.turn_id in (fold.turn_id, humans[-1].turn_id)]
-    return [summary, *current, *messages[cut:]]
-
-
-def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
-    """The same result with the middle of its text left out."""
-    if len(result.text) <= keep_chars + 100:
-        return result
-    head = result.text[: keep_chars // 4]
-    tail = result.text[-(keep_chars - keep_chars // 4) :]
-    left_out = len(result.text) - keep_chars
-    gap = f"[… {left_out} characters of this old result left out; recall {result.call_id} shows them …]"
-    return msgspec.structs.replace(result, text=f"{head}\n{gap}\n{tail}", images=())
+    summary = UserMessage(
+        id=fold.id, text=fold.summary, origin="summary", turn_id=fold.turn_id, told=fold.told, time=fold.time
+    )
+    kept = set(fold.kept) | {message_id for message_id, mark in marked.items() if mark == "pinned"}
+    stay = [kept_word_for_word(message) for message in messages[:cut] if message.id in kept]
+    return [summary, *stay, *messages[cut:]]
 
 
 def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -218,21 +237,40 @@ def current_plan(records: Sequence[AnyRecord]) -> tuple[PlanItem, ...]:
     return plans[-1] if plans else ()
 
 
-def working_directory(records: Sequence[AnyRecord]) -> str:
-    """Where the last command of the session left off; empty when none has left the root."""
-    return next((each.cwd for each in reversed(records) if isinstance(each, ToolResult) and each.cwd), "")
+def working_directory(records: Sequence[AnyRecord], root: Path) -> str:
+    """Where the last command of the session left off, absolute; empty when none has left `root`."""
+    found = next((each.cwd for each in reversed(records) if isinstance(each, ToolResult) and each.cwd), "")
+    return str(root / found) if found else ""
+
+
+def jobs(records: Iterable[AnyRecord]) -> dict[str, JobNoted]:
+    """Number → what was noted last of each background job."""
+    return {record.job: record for record in records if isinstance(record, JobNoted)}
 
 
 def last_job(records: Sequence[AnyRecord]) -> int:
     """The number of the newest background job; 0 when there was none."""
-    numbers = (each.job for each in records if isinstance(each, ToolResult))
+    numbers = (each.job for each in records if isinstance(each, ToolResult | JobNoted))
     return max((int(number) for number in numbers if number.isdigit()), default=0)
 
 
-def known_files(records: Sequence[AnyRecord]) -> dict[str, str]:
-    """Absolute path → hash of the content the model knows, from every result that still counts."""
+def unsent(records: Iterable[AnyRecord]) -> dict[str, InputQueued]:
+    """Id → queued prompt that was neither begun nor taken back."""
+    waiting: dict[str, InputQueued] = {}
+    for record in records:
+        if isinstance(record, InputQueued):
+            waiting[record.id] = record
+        elif isinstance(record, InputTaken):
+            for queued_id in record.queued_ids:
+                waiting.pop(queued_id, None)
+    return waiting
+
+
+def known_files(records: Sequence[AnyRecord], root: Path) -> dict[str, str]:
+    """Absolute path → hash of the content the model knows, from every result that still counts. `root` is the
+    session's directory, to which recorded paths may be relative."""
     seen: dict[str, str] = {}
     for message in active_messages(records):
         if isinstance(message, ToolResult):
-            seen.update(message.seen)
+            seen.update((str(root / path), hash) for path, hash in message.seen.items())
     return seen

@@ -4,35 +4,46 @@ from collections.abc import Sequence
 from typing import get_args
 
 from ..protocol.messages import Finish
-from ..protocol.records import AnyRecord, Folded, ModelCalled, Quarantined, Shortened, TurnsRedone, TurnsUndone
+from ..protocol.records import (
+    AnyRecord,
+    Folded,
+    Marked,
+    ModelCalled,
+    Quarantined,
+    Shortened,
+    TurnsRedone,
+    TurnsUndone,
+    Unfolded,
+)
 from ..protocol.usage import CallKind, CostLine, Totals
 
 _CAUSES: dict[CallKind, str] = {"main": "turns", "summary": "summaries", "limit": "closing words"}
 _FINISHES = frozenset(get_args(Finish))
+_BREAKS_PREFIX = Folded | Shortened | Unfolded | Marked | TurnsUndone | TurnsRedone | Quarantined
 _NOTEWORTHY_TOKENS = 4_000
 """A prompt shorter than this is cheap, cached or not."""
 _CACHE_LIVES_S = 300
 """After this long without a request most providers have let go of a cached prompt."""
 
 
-def cost_lines(records: Sequence[AnyRecord]) -> tuple[CostLine, ...]:
-    """Totals by cause and model, dearest first. A call that ended in an error counts as a failed attempt."""
-    sums: dict[tuple[str, str], Totals] = {}
-    for record in records:
-        if isinstance(record, ModelCalled):
-            failed = record.outcome not in _FINISHES
-            key = ("failed attempts" if failed else _CAUSES[record.kind], record.model)
-            sums[key] = sums.get(key, Totals()).plus(record.usage, record.cost_usd)
-    lines = [CostLine(cause, model, totals) for (cause, model), totals in sums.items()]
-    return tuple(sorted(lines, key=lambda line: -(line.totals.cost_usd or 0.0)))
+class Costs:
+    """Totals of model calls, in all and by cause and model."""
 
+    def __init__(self) -> None:
+        self.totals = Totals()
+        self._sums: dict[tuple[str, str], Totals] = {}
 
-def cached_share(records: Sequence[AnyRecord]) -> float | None:
-    """Share of the last step's request that was read from the cache; None when it is not reported."""
-    for record in reversed(records):
-        if isinstance(record, ModelCalled) and record.kind == "main" and record.usage is not None:
-            return record.usage.cached_share
-    return None
+    def add(self, call: ModelCalled) -> None:
+        """Count a call. One that ended in an error is a failed attempt."""
+        self.totals = self.totals.plus(call.usage, call.cost_usd)
+        failed = call.outcome not in _FINISHES
+        key = ("failed attempts" if failed else _CAUSES[call.kind], call.model)
+        self._sums[key] = self._sums.get(key, Totals()).plus(call.usage, call.cost_usd)
+
+    def lines(self) -> tuple[CostLine, ...]:
+        """Totals by cause and model, dearest first."""
+        lines = [CostLine(cause, model, totals) for (cause, model), totals in self._sums.items()]
+        return tuple(sorted(lines, key=lambda line: -(line.totals.cost_usd or 0.0)))
 
 
 def cache_collapse(records: Sequence[AnyRecord]) -> str:
@@ -61,7 +72,7 @@ def _last_steps(records: Sequence[AnyRecord]) -> list[ModelCalled]:
     beginning of the request."""
     calls: list[ModelCalled] = []
     for record in reversed(records):
-        if isinstance(record, Folded | Shortened | TurnsUndone | TurnsRedone | Quarantined):
+        if isinstance(record, _BREAKS_PREFIX):
             break
         if isinstance(record, ModelCalled) and record.kind == "main" and record.usage is not None:
             calls.append(record)

@@ -21,6 +21,8 @@ _RESERVED_OUTPUT = 8_000
 _RESULT_SHARE = 6
 """One tool result takes at most this part of the room for a conversation."""
 _LEAST_RESULT_TOKENS = 500
+_MOST_OFF = 2.5
+"""An estimate is taken to be no further off than by this factor."""
 
 
 def text_tokens(text: str) -> int:
@@ -57,6 +59,8 @@ class Meter:
         self._info = info
         self._tools = tools
         self._learnt: dict[str, int] = {}
+        self._ratio = 1.0
+        """Tokens by the provider's count for each that is estimated."""
 
     def window(self) -> int | None:
         """The context window in tokens, if known."""
@@ -79,23 +83,40 @@ class Meter:
 
     def tokens(self) -> int:
         """Estimated size of the next request."""
-        last = self._session.last_call()
+        last = self._session.view.last_call
         if last is not None:
             index, call = last
             known = call.usage.context if call.usage else None
             if known is not None and call.model == self._info().name:
                 return known + estimate(self._added_since(index))
-        return self._fixed() + estimate(self._session.visible())
+        return int(self._estimated() * self._ratio)
+
+    def calibrate(self) -> None:
+        """Learn how the provider's count compares with the estimate, before a reduction leaves only the latter."""
+        if self._session.view.last_call is not None:
+            ratio = self.tokens() / max(1, self._estimated())
+            self._ratio = min(_MOST_OFF, max(1 / _MOST_OFF, ratio))
+
+    def tokens_after(self, before: int, after: int) -> int:
+        """The size of the next request once messages estimated at `before` are estimated at `after`."""
+        return int(self.tokens() - (before - after) * self._ratio)
+
+    def fixed_tokens(self) -> int:
+        """What every request has, whatever the conversation: the system prompt and the tools, estimated."""
+        return text_tokens(self._session.header.system) + self._tool_tokens()
+
+    def _estimated(self) -> int:
+        return self.fixed_tokens() + estimate(self._session.visible())
 
     def source(self) -> str:
         """Where `tokens` comes from, in words."""
-        return "last response + estimate" if self._session.last_call() else "estimate"
+        return "last response + estimate" if self._session.view.last_call else "estimate"
 
     def parts(self) -> tuple[ContextPart, ...]:
         """What fills the window, by kind, estimated."""
         sums = {"system prompt": text_tokens(self._session.header.system), "tools": self._tool_tokens()}
         for message in self._session.visible():
-            name = _part(message)
+            name = part_of(message)
             sums[name] = sums.get(name, 0) + message_tokens(message)
         return tuple(ContextPart(name, tokens) for name, tokens in sums.items())
 
@@ -108,14 +129,12 @@ class Meter:
         ]
         return added[1:] if added and isinstance(added[0], AssistantMessage) else added
 
-    def _fixed(self) -> int:
-        return text_tokens(self._session.header.system) + self._tool_tokens()
-
     def _tool_tokens(self) -> int:
         return text_tokens(msgspec.json.encode(self._tools()).decode())
 
 
-def _part(message: Message) -> str:
+def part_of(message: Message) -> str:
+    """Which part of the window a message belongs to."""
     if isinstance(message, ToolResult):
         return "tool results"
     if isinstance(message, AssistantMessage):

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import msgspec
 
 from ..model.base import ModelInfo
-from ..protocol.client import Snapshot
+from ..protocol.client import ContextItem, ContextPart, ContextPicture, Snapshot
+from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from ..tools.job_table import Jobs
-from . import history, ledger
-from .meter import Meter
+from . import history
+from .meter import Meter, message_tokens, part_of
 from .models import Models
 from .session import Session
 from .spending import Spending
@@ -28,6 +29,9 @@ class Overview:
         sandbox: Callable[[], str],
         session_path: str,
         jobs: Jobs,
+        unsent: Callable[[], tuple[str, ...]],
+        could_free: Callable[[], dict[str, int]],
+        threshold: Callable[[], int],
     ) -> None:
         self._session = session
         self._models = models
@@ -37,6 +41,9 @@ class Overview:
         self._sandbox = sandbox
         self._session_path = session_path
         self._jobs = jobs
+        self._unsent = unsent
+        self._could_free = could_free
+        self._threshold = threshold
         self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
 
     def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
@@ -52,8 +59,8 @@ class Overview:
         )
 
     def _picture(self) -> Snapshot:
-        model, mode, effort = self._session.settings()
-        records = self._session.records
+        view = self._session.view
+        model, mode, effort = view.settings
         return Snapshot(
             session_id=self._session.header.session_id,
             title=self._session.title(),
@@ -66,21 +73,65 @@ class Overview:
             sandbox=self._sandbox(),
             busy=False,
             queued=(),
-            open_calls=len(history.open_calls(records)),
+            open_calls=len(view.open_calls),
             context_tokens=self._meter.tokens(),
             context_window=self._meter.window(),
             context_parts=self._meter.parts(),
             context_source=self._meter.source(),
-            totals=self._session.totals,
-            costs=ledger.cost_lines(records),
+            totals=view.costs.totals,
+            costs=view.costs.lines(),
             spent_today_usd=self._spending.today_usd(),
-            cached_share=ledger.cached_share(records),
-            plan=history.current_plan(records),
+            cached_share=view.cached_share,
+            plan=view.plan,
             jobs=(),
-            turns=len({message.turn_id for message in self._session.prompts()}),
-            last_answer=self._session.last_answer(),
+            unsent=self._unsent(),
+            turns=view.turns,
+            last_answer=view.last_answer,
+        )
+
+    def context(self) -> ContextPicture:
+        """What fills the window, message by message."""
+        marks = history.marks(self._session.records)
+        items: list[ContextItem] = []
+        age = 0
+        for message in reversed(self._session.visible()):
+            items.append(
+                ContextItem(
+                    message_id=message.id,
+                    kind=part_of(message),
+                    label=_label(message),
+                    tokens=message_tokens(message),
+                    age=age,
+                    mark=marks.get(message.id, ""),
+                )
+            )
+            age += isinstance(message, UserMessage) and message.origin == "human"
+        return ContextPicture(
+            window=self._meter.window(),
+            budget=self._meter.budget(),
+            compact_at=self._threshold(),
+            tokens=self._meter.tokens(),
+            source=self._meter.source(),
+            parts=self._meter.parts(),
+            can_go=tuple(ContextPart(name, tokens) for name, tokens in self._could_free().items()),
+            items=tuple(reversed(items)),
         )
 
     def _standing_in(self) -> str:
         name = self._models.model.info.name
         return name if name != self._models.chosen.info.name else ""
+
+
+_LABEL_CHARS = 100
+
+
+def _label(message: Message) -> str:
+    """A message in a few words."""
+    match message:
+        case ToolResult():
+            return f"{message.tool} {message.command or ''}".strip()[:_LABEL_CHARS]
+        case AssistantMessage():
+            words = message.text or ", ".join(f"{call.name} {call.arguments}" for call in message.calls)
+        case UserMessage():
+            words = message.text or message.lead
+    return " ".join(words.split())[:_LABEL_CHARS]

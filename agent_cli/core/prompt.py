@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..protocol.messages import UserMessage
 from ..workspace.git_folder import git_folder
+from ..workspace.instructions import Instruction
 from ..workspace.small_files import first_line
 
 _PROMPTS = Path(__file__).parent / "prompts"
@@ -16,20 +17,20 @@ _PROMPTS = Path(__file__).parent / "prompts"
 
 def system_prompt(
     root: Path,
-    instructions: Sequence[tuple[str, str]],
+    instructions: Sequence[Instruction],
     tools: Collection[str],
     *,
     extra_roots: Sequence[Path] = (),
     append: str = "",
 ) -> str:
-    """The system prompt of a new session. `instructions` are (path, text) of the project's own files; advice on
+    """The system prompt of a new session. `instructions` are the project's own files; advice on
     tools that are not among `tools` is left out."""
     parts = [
         _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
         _environment(root, extra_roots),
     ]
-    for path, text in instructions:
-        parts.append(f"# Instructions from {path}\n{text.strip()}")
+    for each in instructions:
+        parts.append(f"# Instructions from {each.path}\n{each.text}")
     if append:
         parts.append(append.strip())
     return "\n\n".join(parts)

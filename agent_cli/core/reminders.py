@@ -3,7 +3,6 @@ background commands that have ended meanwhile."""
 
 from ..protocol.messages import AssistantMessage, ToolResult
 from ..tools.job_table import Jobs
-from . import history
 from .session import Session
 
 STALE_AFTER = 10
@@ -39,7 +38,7 @@ class Reminders:
         return _UNFINISHED.format(items="; ".join(left[:4]) + more)
 
     def _open_items(self) -> list[str]:
-        return [item.text for item in history.current_plan(self._session.records) if item.status != "done"]
+        return [item.text for item in self._session.view.plan if item.status != "done"]
 
     def _stale_plan(self) -> list[str]:
         steps = 0

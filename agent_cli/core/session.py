@@ -5,27 +5,16 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from ..protocol.actions import Mode
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from ..protocol.records import (
-    AnyRecord,
-    Folded,
-    Granted,
-    Header,
-    ModelCalled,
-    Named,
-    SettingsSet,
-    Shortened,
-    TurnsRedone,
-    TurnsUndone,
-    storable,
-)
+from ..protocol.records import AnyRecord, Granted, Header, storable
+from ..protocol.titles import title_of
 from ..protocol.usage import Totals
-from . import history
+from .view import View
 
 
 class Journal(Protocol):
@@ -39,14 +28,16 @@ class Journal(Protocol):
 class Session:
     """A conversation. `records[0]` is its header; a new session reaches the disk with its first prompt."""
 
-    def __init__(self, records: Sequence[AnyRecord], journal: Journal | None, *, saved: bool) -> None:
+    def __init__(
+        self, records: Sequence[AnyRecord], journal: Journal | None, *, saved: bool, root: Path | None = None
+    ) -> None:
+        """`root` is the directory it works in now; the one it began in, if not given."""
         if not records or not isinstance(records[0], Header):
             raise ValueError("a session begins with its header")
         self.records: list[AnyRecord] = list(records)
+        self.root = root or Path(records[0].cwd)
         self._journal = journal
         self._unsaved: list[AnyRecord] = [] if saved else list(records)
-        self._visible: tuple[int, list[Message]] = (0, [])
-        self.totals = Totals()
         self.call_ids: set[str] = set()
         """Every call id ever used in this session."""
         self.answered: set[str] = set()
@@ -54,6 +45,7 @@ class Session:
         self._untrusted = ""
         for record in records:
             self._count(record)
+        self.view = View(self.records, self.root)
 
     @property
     def header(self) -> Header:
@@ -61,6 +53,11 @@ class Session:
         first = self.records[0]
         assert isinstance(first, Header)
         return first
+
+    @property
+    def totals(self) -> Totals:
+        """What all model calls have used."""
+        return self.view.costs.totals
 
     def append(self, *records: AnyRecord) -> None:
         """Add records, saved before this returns.
@@ -70,7 +67,11 @@ class Session:
         """
         now = time.time()
         numbered = [
-            storable(msgspec.structs.replace(record, seq=len(self.records) + index, time=record.time or now))
+            storable(
+                self._portable(
+                    msgspec.structs.replace(record, seq=len(self.records) + index, time=record.time or now)
+                )
+            )
             for index, record in enumerate(records, start=1)
         ]
         if self._journal is not None:
@@ -79,53 +80,40 @@ class Session:
         self.records.extend(numbered)
         for record in numbered:
             self._count(record)
+        self.view.update()
+
+    def _portable(self, record: AnyRecord) -> AnyRecord:
+        """The same record with paths inside the session's directory relative to it, so that it can move."""
+        if not isinstance(record, ToolResult) or not (record.seen or record.cwd):
+            return record
+        seen = {self._relative(path): hash for path, hash in record.seen.items()}
+        return msgspec.structs.replace(record, seen=seen, cwd=self._relative(record.cwd) if record.cwd else "")
+
+    def _relative(self, path: str) -> str:
+        place = Path(path)
+        return str(place.relative_to(self.root)) if place.is_relative_to(self.root) else path
 
     def close(self) -> None:
         """Let go of the file."""
         if self._journal is not None:
             self._journal.close()
 
-    def visible(self) -> list[Message]:
+    def visible(self) -> tuple[Message, ...]:
         """Messages the model is sent, before repair."""
-        count, messages = self._visible
-        if count != len(self.records):
-            messages = history.visible_messages(self.records)
-            self._visible = (len(self.records), messages)
-        return messages
+        return self.view.visible()
 
-    def settings(self) -> tuple[str, Mode, str]:
-        """Model, mode and effort now in force."""
-        for record in reversed(self.records):
-            if isinstance(record, SettingsSet):
-                return record.model, record.mode, record.effort
-        return self.header.model, self.header.mode, self.header.effort
+    def prompts(self) -> list[UserMessage]:
+        """The human prompts that still count, oldest first."""
+        return self.view.prompts
 
     def grants(self) -> tuple[str, ...]:
         """Rules kept for this session."""
         return tuple(r.rule for r in self.records if isinstance(r, Granted) and r.scope == "session")
 
-    def prompts(self) -> list[UserMessage]:
-        """The human prompts that still count, oldest first."""
-        return [
-            message
-            for message in history.active_messages(self.records)
-            if isinstance(message, UserMessage) and message.origin == "human"
-        ]
-
     def title(self) -> str:
-        """The user's name for the session, else the first line of its first prompt."""
-        names = [record.title for record in self.records if isinstance(record, Named)]
-        if names:
-            return names[-1]
-        prompts = self.prompts()
-        return prompts[0].text.strip().partition("\n")[0][:80] if prompts else ""
-
-    def last_answer(self) -> str:
-        """The newest text of the model; empty when there is none."""
-        for message in reversed(history.active_messages(self.records)):
-            if isinstance(message, AssistantMessage) and message.text.strip():
-                return message.text
-        return ""
+        """The user's name for the session, else one made of its first prompt."""
+        prompts = self.view.prompts
+        return self.view.name or (title_of(prompts[0].text) if prompts else "")
 
     def untrusted(self) -> str:
         """Where the first text of strangers in it came from; empty while there is none. Undo and compaction do not
@@ -139,22 +127,12 @@ class Session:
                 return record.text if record.finish == "interrupted" else ""
         return ""
 
-    def last_call(self) -> tuple[int, ModelCalled] | None:
-        """Index and record of the newest main call whose usage is known and still describes the
-        conversation: nothing was folded or undone since."""
-        for index in range(len(self.records) - 1, -1, -1):
-            record = self.records[index]
-            if isinstance(record, Folded | Shortened | TurnsUndone | TurnsRedone):
-                return None
-            if isinstance(record, ModelCalled) and record.kind == "main" and record.usage is not None:
-                return index, record
-        return None
-
     def _count(self, record: AnyRecord) -> None:
-        if isinstance(record, ModelCalled):
-            self.totals = self.totals.plus(record.usage, record.cost_usd)
-        elif isinstance(record, AssistantMessage):
+        if isinstance(record, AssistantMessage):
             self.call_ids.update(call.id for call in record.calls)
         elif isinstance(record, ToolResult):
             self.answered.add(record.call_id)
             self._untrusted = self._untrusted or record.untrusted
+        elif isinstance(record, UserMessage):
+            strangers = (each.untrusted for each in record.attachments if each.untrusted)
+            self._untrusted = self._untrusted or next(strangers, "")

@@ -15,19 +15,20 @@ from ..model.base import Answer, ModelError, ModelRequest
 from ..protocol.events import AnyEvent, Notice, Steered
 from ..protocol.messages import AssistantMessage, Image, Message, Origin, UserMessage, new_id
 from ..protocol.operations import UserInput
-from ..protocol.records import Quarantined
+from ..protocol.records import InputTaken, Quarantined
 from ..protocol.stop import StopReason
 from ..protocol.usage import CallKind
-from . import history
 from .approvals import Abandoned
 from .compaction import Compactor
 from .guards import RepetitionGuard
+from .inbox import Inbox
 from .limits import Limits
 from .model_call import ModelCaller
 from .person import Person
 from .reminders import Reminders
 from .session import Session
 from .spending import OverBudget, Spending
+from .standins import named
 from .tool_runner import ToolRunner
 
 MAX_CONTINUATIONS = 4
@@ -59,7 +60,8 @@ class Turn:
         *,
         turn_id: str,
         submission_id: str,
-        moment: Callable[[], str],
+        moment: Callable[[], tuple[str, dict[str, str]]],
+        inbox: Inbox,
         learn_window: Callable[[int], None],
         spending: Spending,
         person: Person,
@@ -74,6 +76,7 @@ class Turn:
         self._request = request
         self._emit = emit
         self._moment = moment
+        self._inbox = inbox
         self._learn_window = learn_window
         self._spending = spending
         self._person = person
@@ -124,14 +127,15 @@ class Turn:
 
     def _begin(self, user_input: UserInput) -> None:
         if user_input.text.strip() or user_input.images:
-            self._say("human", user_input.text, context=self._moment(), images=user_input.images)
-        elif not history.open_calls(self._session.records):
+            self._prompt(user_input)
+        elif not self._session.view.open_calls:
             visible = self._session.visible()
             if not visible or isinstance(visible[-1], AssistantMessage):
-                self._say("hint", "Continue.", context=self._moment())
+                context, told = self._moment()
+                self._say("hint", "Continue.", context=context, told=told)
 
     async def _steps(self) -> StopReason:
-        await self._tools.finish_open(history.open_calls(self._session.records))
+        await self._tools.finish_open(tuple(self._session.view.open_calls.values()))
         while True:
             if (forbidden := await self._forbidden()) is not None:
                 return forbidden
@@ -159,9 +163,8 @@ class Turn:
 
     async def _step(self) -> StopReason | None:
         """One model call and its tools; None to go on."""
-        ids = {"turn_id": self.turn_id, "submission_id": self.submission_id}
         try:
-            await self._compactor.reduce_if_needed(**ids)
+            await self._compactor.reduce_if_needed(turn_id=self.turn_id, submission_id=self.submission_id)
             self._limits.steps += 1
             try:
                 answer, message = await self._ask("main")
@@ -273,8 +276,8 @@ class Turn:
         if error.limit_tokens:
             self._learn_window(error.limit_tokens)
         self._limits.steps -= 1
-        if self._overflows <= MAX_OVERFLOWS and await self._compactor.reduce(
-            "", turn_id=self.turn_id, submission_id=self.submission_id
+        if self._overflows <= MAX_OVERFLOWS and await self._compactor.reduce_refused(
+            turn_id=self.turn_id, submission_id=self.submission_id
         ):
             return None
         raise error
@@ -291,7 +294,7 @@ class Turn:
         self._session.append(
             Quarantined(id=new_id("held"), turn_id=self.turn_id, message_id=message.id, reason=reason)
         )
-        self._notice(f"The provider refuses {history.named(message)} ({reason}). A placeholder is sent instead.")
+        self._notice(f"The provider refuses {named(message)} ({reason}). A placeholder is sent instead.")
         self._limits.steps -= 1
         return True
 
@@ -310,22 +313,36 @@ class Turn:
 
     def _deliver_steers(self) -> None:
         for text in self.steers:
-            self._say("human", text)
+            self._say("human", text, beside=self._inbox.take(text))
             self._emit(Steered(text=text, submission_id=self.submission_id))
             self._pieces.clear()
         self.steers.clear()
 
-    def _say(self, origin: Origin, text: str, *, context: str = "", images: tuple[Image, ...] = ()) -> None:
-        self._session.append(
-            UserMessage(
-                id=new_id("msg"),
-                turn_id=self.turn_id,
-                text=text,
-                origin=origin,
-                context=context,
-                images=images,
-            )
+    def _prompt(self, user_input: UserInput) -> None:
+        context, told = self._moment()
+        taken = self._inbox.take(user_input.text, prompt=True)
+        self._say("human", user_input.text, context=context, told=told, images=user_input.images, beside=taken)
+
+    def _say(
+        self,
+        origin: Origin,
+        text: str,
+        *,
+        context: str = "",
+        told: dict[str, str] | None = None,
+        images: tuple[Image, ...] = (),
+        beside: tuple[InputTaken, ...] = (),
+    ) -> None:
+        message = UserMessage(
+            id=new_id("msg"),
+            turn_id=self.turn_id,
+            text=text,
+            origin=origin,
+            context=context,
+            told=told or {},
+            images=images,
         )
+        self._session.append(message, *beside)
 
     def _notice(self, text: str) -> None:
         self._emit(Notice(level="warning", text=text, submission_id=self.submission_id))

@@ -76,6 +76,8 @@ class Folded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"
     summary: str
     how: Literal["summary", "left_out", "edited"] = "summary"
     """Who wrote it: the model, the program where no model could, or the user."""
+    kept: tuple[str, ...] = ()
+    """Ids of messages up to `through` that are still sent word for word, behind the summary."""
     told: dict[str, str] = {}
     """What `summary` gives anew, as in `UserMessage.told`."""
     before: int = 0

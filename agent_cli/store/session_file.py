@@ -6,6 +6,7 @@ only. Damaged lines are skipped when the file is read and never rewritten. One p
 lock on the file; others may read.
 """
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Sequence
@@ -13,7 +14,10 @@ from pathlib import Path
 
 import msgspec
 
+from .. import __version__
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
+from .migrate import migrated
+from .recover import header_from, pieces
 
 _OPEN = b"[\n"
 _CLOSE = b"\n]\n"
@@ -45,10 +49,23 @@ class Loaded(msgspec.Struct, frozen=True):
     """The last record was cut off by a crash and is lost."""
     end: int = 0
     """Byte offset behind the last complete line."""
+    recovered: tuple[str, ...] = ()
+    """What of a damaged first line could be read or inferred all the same; empty where it is whole."""
+
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the file, in words for the user; empty when nothing is."""
+        found = [f"line {each.line} of the session is damaged and left out: {each.reason}" for each in self.damage]
+        if self.recovered:
+            found.append(
+                f"the first line is damaged; this of it could be read or inferred: {', '.join(self.recovered)}"
+            )
+        if self.torn:
+            found.append("the last record of the session was torn by a crash and is lost")
+        return tuple(found)
 
 
 def read_session(path: Path) -> Loaded:
-    """The records of a session file, whatever state it is in.
+    """The records of a session file, whatever state it is in and whichever version wrote it.
 
     Raises:
         StoreError: not readable, no session at all, or written by a newer version.
@@ -57,13 +74,34 @@ def read_session(path: Path) -> Loaded:
         data = path.read_bytes()
     except OSError as error:
         raise StoreError(f"cannot read session {path}: {error.strerror}") from error
+    return parse_session(data, path)
+
+
+def parse_session(data: bytes, path: Path) -> Loaded:
+    """The records in the bytes of a session file; `path` is where they lie.
+
+    Raises:
+        StoreError: no session at all, or written by a newer version.
+    """
     loaded = _parse(data)
     header = loaded.records[0] if loaded.records else None
     if not isinstance(header, Header):
-        raise StoreError(f"{path} is not a session of agent-cli: it does not begin with a session record")
-    if header.version > FORMAT_VERSION:
-        raise StoreError(f"{path} has format {header.version}, newer than this program knows. Update agent-cli.")
-    return loaded
+        header, said = header_from(data, path, loaded.records)
+        if header is None or not loaded.damage:
+            raise StoreError(
+                f"{path} is not a session of agent-cli: it does not begin with a session record. "
+                "`agent sessions list --all` shows the sessions there are."
+            )
+        loaded = msgspec.structs.replace(loaded, records=(header, *loaded.records), recovered=said)
+    elif header.version > FORMAT_VERSION:
+        if header.created_by != f"agent-cli {__version__}":
+            raise StoreError(
+                f"{path} has format {header.version}, newer than this program knows. Update agent-cli."
+            )
+        loaded = msgspec.structs.replace(
+            loaded, recovered=("the version, which this program cannot have written",)
+        )
+    return msgspec.structs.replace(loaded, records=migrated(loaded.records))
 
 
 def _parse(data: bytes) -> Loaded:
@@ -79,14 +117,25 @@ def _parse(data: bytes) -> Loaded:
                 records.append(decode(line))
             except msgspec.DecodeError as error:
                 damage.append(Damage(line=number, reason=str(error)))
+                saved = _salvaged(line)
+                records += saved
             ends.append(offset + len(raw.rstrip().removesuffix(b",")))
             last = number
         offset += len(raw) + 1
-    torn = not closed and bool(damage) and damage[-1].line == last
+    torn = not closed and bool(damage) and damage[-1].line == last and not saved
     if torn:
         damage.pop()
         ends.pop()
     return Loaded(tuple(records), tuple(damage), torn, max(ends[-1], len(_OPEN) - 1))
+
+
+def _salvaged(line: bytes) -> list[AnyRecord]:
+    """The whole records in a line that is not one: what lies between two of them was damaged."""
+    found: list[AnyRecord] = []
+    for piece in pieces(line):
+        with contextlib.suppress(msgspec.DecodeError):
+            found.append(decode(piece))
+    return found
 
 
 class SessionFile:
@@ -183,6 +232,36 @@ class SessionFile:
             pass  # the reader recovers from a missing bracket
 
 
+def write_session(path: Path, records: Sequence[AnyRecord], *, instead: bool = False) -> None:
+    """A whole session file that is there at once or not at all. `instead` takes the place of the one there.
+
+    Raises:
+        StoreError: it exists already, or the folder cannot be written; nothing is left behind.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    lines = _SEPARATOR.join(encode(record) for record in records)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_OPEN + lines + _CLOSE)
+            file.flush()
+            os.fsync(file.fileno())
+        if instead:
+            draft.replace(path)
+        else:
+            os.link(draft, path)
+            draft.unlink()
+        _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise StoreError(
+            f"cannot write session {path}: {error.strerror}. Nothing was changed; free some space or mend the "
+            "folder's permissions and try again."
+        ) from error
+
+
 class NewSessionFile:
     """A session file that comes to be with its first append, so that a session in which nothing was said
     leaves nothing behind."""
@@ -213,7 +292,8 @@ def _lock(descriptor: int, path: Path) -> None:
     except OSError as error:
         os.close(descriptor)
         raise SessionLocked(
-            f"session {path.stem} is in use by another process. Close it there, or add --fork to work on a copy."
+            f"session {path.stem} is in use by another process. Close it there, read it with "
+            f"`agent sessions show {path.stem.rpartition('-')[2]}`, or add --fork to work on a copy."
         ) from error
 
 

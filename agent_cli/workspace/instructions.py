@@ -1,39 +1,121 @@
 """The project's instructions to agents: the AGENTS.md chain from the repository's root down to where the
-agent works, after the user's own file for all projects.
+agent works, after the user's own file for all projects, each with the files it imports.
 
 What is read here goes to the model unasked, so a project's file may be a link to another text of the same project,
 and to nothing else."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .anchored import spot
-from .small_files import regular_bytes
+import msgspec
 
-MAX_BYTES = 32_768
-"""Of each file; what is beyond is left out, and said to be."""
+from .agentignore import AgentIgnore
+from .files import content_hash
+from .imports import MAX_CHAIN_BYTES, Importer, Looks, Scope, cut_note, text_of
+from .imports import MAX_FILE_BYTES as MAX_BYTES
+
+__all__ = ["DEFAULT_NAMES", "MAX_BYTES", "MAX_CHAIN_BYTES", "Chain", "Instruction", "instructions"]
 
 DEFAULT_NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
 
+class Instruction(msgspec.Struct, frozen=True):
+    """One file of the chain, as the model is given it."""
+
+    path: str
+    """Absolute."""
+    text: str
+    """With what it imports."""
+    hash: str
+    """Of `text`."""
+    source: str
+    """The same file's name on any machine: its path from where the agent works, or `user:` and its name."""
+
+
+class Chain:
+    """The instructions that apply in a folder. `read` may be called before every request: as long as nothing has
+    changed it looks at the files and reads none."""
+
+    def __init__(
+        self,
+        cwd: Path,
+        names: Sequence[str] = DEFAULT_NAMES,
+        config_dir: Path | None = None,
+        may_read: Callable[[str], bool] = lambda real: True,
+    ) -> None:
+        """In every folder from the repository's root (the nearest ancestor with `.git`, else `cwd` alone) down to
+        `cwd` the first of `names` that can be read counts; before them that of `config_dir`. `may_read` says of a
+        real path of the project whether the agent may open it; access lists are heeded besides."""
+        self._cwd = cwd.resolve()
+        self._names = tuple(names)
+        self._config_dir = config_dir
+        self._may_read = may_read
+        self._looks: Looks | None = None
+        self._found: tuple[Instruction, ...] = ()
+
+    def read(self) -> tuple[Instruction, ...]:
+        """The files that apply now, the most general first, so that the nearest has the last word.
+
+        Files that are empty or cannot be read do not count, and neither do links that lead out of the project or
+        to a file of another kind, as its ending tells.
+        """
+        if self._looks is None or not self._looks.are_unchanged():
+            self._looks, self._found = self._read()
+        return self._found
+
+    def _read(self) -> tuple[Looks, tuple[Instruction, ...]]:
+        folders = _folders(self._cwd)
+        lists = AgentIgnore(folders[:1])
+        looks = Looks(lambda real: lists.verdict(real) is None and self._may_read(real))
+        for folder in (self._cwd, *self._cwd.parents):
+            if looks.is_there(str(folder / ".git")):
+                break
+        importer = Importer(looks)
+        found = [self._own(looks, importer)]
+        for folder in dict.fromkeys(folders):
+            if folder != self._config_dir:
+                found.append(self._of_project(folder, folders[0], looks, importer))
+        return looks, _within_bound([each for each in found if each])
+
+    def _own(self, looks: Looks, importer: Importer) -> Instruction | None:
+        """The user's file for all projects, which may bring in what lies beside it or is named from `~/`."""
+        if self._config_dir is None:
+            return None
+        home = os.path.realpath(os.path.expanduser("~"))
+        for name in self._names:
+            path = self._config_dir / name
+            real = looks.real(str(path))
+            if text := _text(real, name):
+                text = importer.expanded(text, real, Scope(os.path.dirname(real), home))
+                return Instruction(str(path), text, _hash(text), f"user:{name}")
+        return None
+
+    def _of_project(self, folder: Path, project: Path, looks: Looks, importer: Importer) -> Instruction | None:
+        """The first file of a folder that counts."""
+        for name in self._names:
+            path = folder / name
+            real = looks.real(str(path))
+            if not real or not _is_text_of(real, path, project) or not looks.may_read(real):
+                continue
+            if text := _text(real, path.name):
+                text = importer.expanded(text, real, Scope(str(project)))
+                return Instruction(str(path), text, _hash(text), os.path.relpath(path, self._cwd))
+        return None
+
+
 def instructions(
-    cwd: Path, names: Sequence[str] = DEFAULT_NAMES, config_dir: Path | None = None
-) -> tuple[tuple[str, str], ...]:
-    """(path, text) of each file that applies, the most general first, so that the nearest has the last word.
-
-    In every folder from the repository's root (the nearest ancestor with `.git`, else `cwd` alone) down to
-    `cwd` the first of `names` that can be read counts; before them that of `config_dir`. Files that are
-    empty or cannot be read do not count, and neither do links that lead out of the project or to a file of
-    another kind, as its ending tells.
-    """
-    chain = _chain(cwd.resolve())
-    found = [_first(folder, names, chain[0]) for folder in dict.fromkeys(chain) if folder != config_dir]
-    own = _first(config_dir, names, None) if config_dir else None
-    return tuple(pair for pair in (own, *found) if pair)
+    cwd: Path,
+    names: Sequence[str] = DEFAULT_NAMES,
+    config_dir: Path | None = None,
+    may_read: Callable[[str], bool] = lambda real: True,
+) -> tuple[Instruction, ...]:
+    """The instructions that apply in a folder now, as `Chain` gives them."""
+    return Chain(cwd, names, config_dir, may_read).read()
 
 
-def _chain(cwd: Path) -> list[Path]:
+def _folders(cwd: Path) -> list[Path]:
+    """From the repository's root down to where the agent works."""
     upwards = [cwd, *cwd.parents]
     for depth, folder in enumerate(upwards):
         if (folder / ".git").exists():
@@ -41,28 +123,31 @@ def _chain(cwd: Path) -> list[Path]:
     return [cwd]
 
 
-def _first(folder: Path, names: Sequence[str], project: Path | None) -> tuple[str, str] | None:
-    for name in names:
-        path = folder / name
-        if text := _read(path, project):
-            return str(path), text
-    return None
-
-
-def _read(path: Path, project: Path | None) -> str:
+def _text(real: str, name: str) -> str:
+    """Empty where there is none that could be read."""
     try:
-        real = os.path.realpath(path)
-        if project is not None and not _is_text_of(real, path, project):
-            return ""
-        with spot(real) as at:
-            data = regular_bytes(at, MAX_BYTES + 1)
+        return text_of(real, name) if real else ""
     except OSError:
         return ""
-    text = data[:MAX_BYTES].decode("utf-8-sig", errors="replace" if len(data) <= MAX_BYTES else "ignore")
-    text = text.replace("\r\n", "\n").strip()
-    cut = f"\n\n[cut: only the first {MAX_BYTES // 1024} KB of {path.name} are shown]"
-    return text + cut if len(data) > MAX_BYTES else text
+
+
+def _hash(text: str) -> str:
+    return content_hash(text.encode("utf-8", "replace"))
 
 
 def _is_text_of(real: str, path: Path, project: Path) -> bool:
     return Path(real).is_relative_to(project) and Path(real).suffix == path.suffix
+
+
+def _within_bound(found: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """The same with at most `MAX_CHAIN_BYTES` in all; what is nearest is kept first."""
+    left, kept = MAX_CHAIN_BYTES, []
+    for each in reversed(found):
+        data = each.text.encode("utf-8", "replace")
+        if len(data) > left:
+            text = data[:left].decode("utf-8", "ignore").rstrip()
+            text = f"{text}\n\n{cut_note(Path(each.path).name, left)}".strip()
+            each = msgspec.structs.replace(each, text=text, hash=_hash(text))
+        left = max(0, left - len(data))
+        kept.append(each)
+    return tuple(reversed(kept))

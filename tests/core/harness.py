@@ -21,7 +21,6 @@ from agent_cli.core.bus import EventBus
 from agent_cli.core.checkpointing import Checkpointing
 from agent_cli.core.confining import Confining
 from agent_cli.core.handlers import Handlers, Settings
-from agent_cli.core.history import known_files
 from agent_cli.core.limits import Bounds
 from agent_cli.core.models import Models
 from agent_cli.core.permissions import Permissions
@@ -184,13 +183,13 @@ def build(
             raise ValueError(f"no model {name}")
         return found
 
-    def moment(earlier: Sequence[UserMessage]) -> str:
-        return "" if earlier else "Date: today"
+    def moment(earlier: Sequence[UserMessage]) -> tuple[str, dict[str, str]]:
+        return "" if earlier else "Date: today", {}
 
     permissions = Permissions(
         workspace,
         (*parsed, *as_permissions(checked)),
-        mode=mode or session.settings()[1],
+        mode=mode or session.view.settings[1],
         protected=(base / "state",),
         confining=confining,
         untrusted=session.untrusted,
@@ -201,7 +200,7 @@ def build(
         workspace,
         processes,
         base / "spill",
-        seen=known_files(session.records),
+        seen=dict(session.view.known_files),
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
     )
     handlers = Handlers(

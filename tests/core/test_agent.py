@@ -118,7 +118,7 @@ async def test_settings_change_at_once_and_are_kept(tmp_path: Path) -> None:
         assert (it.of(SettingsChanged)[0].model, it.of(SettingsChanged)[0].mode) == ("scripted/other", "plan")
         end = await it.prompt("and now?")
         assert isinstance(end, TurnCompleted) and end.text == "from the other"
-        assert it.session.settings()[:2] == ("scripted/other", "plan")
+        assert it.session.view.settings[:2] == ("scripted/other", "plan")
         other.check()
 
 
@@ -127,7 +127,7 @@ async def test_a_model_that_cannot_be_used_changes_nothing(tmp_path: Path) -> No
         end = await it.do(ChangeSettings(model="no/such"))
         assert isinstance(end, OperationFailed) and "no model no/such" in end.error.message
         assert isinstance(await it.prompt("hi"), TurnCompleted)
-        assert it.session.settings()[0] == "scripted/model"
+        assert it.session.view.settings[0] == "scripted/model"
 
 
 async def test_a_question_of_the_model_reaches_the_user_and_back(tmp_path: Path) -> None:

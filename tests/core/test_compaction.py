@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent_cli.core import history
-from agent_cli.core.compaction import choose_cut
+from agent_cli.core.keeping import choose_cut
 from agent_cli.protocol.events import (
     Compacted,
     Notice,

@@ -145,7 +145,7 @@ async def test_the_text_that_was_streaming_is_marked(tmp_path: Path) -> None:
         await it.until(lambda e: getattr(e, "text", "") == "slow")
         await it.submit(Interrupt())
         await it.until_ended(submission)
-        assert it.session.last_answer() == "slow"
+        assert it.session.view.last_answer == "slow"
 
 
 async def test_what_a_stopped_command_had_printed_reaches_the_model(tmp_path: Path) -> None:

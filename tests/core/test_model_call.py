@@ -218,7 +218,7 @@ async def test_a_fallback_that_cannot_be_used_is_told_and_costs_no_attempts(tmp_
         end = await it.prompt("go")
         assert isinstance(end, TurnFailed) and len(it.model.requests) == 5
         assert any("fallback model b/none cannot be used" in notice.text for notice in it.of(Notice))
-        assert it.session.last_answer() == "part", "what had arrived is kept, since nobody took over"
+        assert it.session.view.last_answer == "part", "what had arrived is kept, since nobody took over"
 
 
 async def test_a_stand_in_s_window_is_not_the_first_model_s(tmp_path: Path) -> None:

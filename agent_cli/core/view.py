@@ -1,0 +1,177 @@
+"""What the records of a session mean, kept up to date record by record: the messages the model is sent, the open
+calls, the plan, and the other facts that are asked for at every step.
+
+`history` says what they are, as pure functions over all records; this is the same, at a cost per step that does
+not grow with the conversation. A record that changes what earlier ones mean (an undo, a fold, a mark) makes it
+start over.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..protocol.actions import Mode
+from ..protocol.messages import AssistantMessage, Message, PlanItem, ToolResult, UserMessage
+from ..protocol.records import (
+    AnyRecord,
+    CallStarted,
+    Folded,
+    Header,
+    Marked,
+    ModelCalled,
+    Named,
+    Quarantined,
+    SettingsSet,
+    Shortened,
+    TurnsRedone,
+    TurnsUndone,
+    Unfolded,
+)
+from . import history, ledger
+from .history import OpenCall
+
+_REWRITES = Folded | Shortened | Unfolded | Marked | Quarantined | TurnsUndone | TurnsRedone
+
+
+class View:
+    """The facts of one session. `feed` takes each record once, in order."""
+
+    def __init__(self, records: Sequence[AnyRecord], root: Path) -> None:
+        self._records = records
+        self._root = root
+        self._fed = 0
+        self._undone: frozenset[str] = frozenset()
+        self._visible: list[Message] = []
+        self._started: set[str] = set()
+        self._turns: set[str] = set()
+        self.open_calls: dict[str, OpenCall] = {}
+        """Calls of the conversation without a result, in order."""
+        self.prompts: list[UserMessage] = []
+        """The human prompts that count, oldest first."""
+        self.plan: tuple[PlanItem, ...] = ()
+        self.known_files: dict[str, str] = {}
+        """As `history.known_files`."""
+        self.settings: tuple[str, Mode, str] = ("", "ask", "")
+        """Model, mode and effort in force."""
+        self.name = ""
+        """The title the user gave."""
+        self.last_answer = ""
+        """The newest text of the model."""
+        self.last_call: tuple[int, ModelCalled] | None = None
+        """Index and record of the newest main call whose usage is known and still describes the conversation."""
+        self.cached_share: float | None = None
+        self.costs = ledger.Costs()
+        self.update()
+
+    def update(self) -> None:
+        """Take in the records that were added."""
+        while self._fed < len(self._records):
+            index, record = self._fed, self._records[self._fed]
+            self._fed += 1
+            if isinstance(record, _REWRITES):
+                self._start_over()
+                self.last_call = None
+            else:
+                self._feed(index, record)
+
+    def visible(self) -> tuple[Message, ...]:
+        """Messages the model is sent, before repair; as `history.visible_messages`."""
+        return tuple(self._visible)
+
+    @property
+    def turns(self) -> int:
+        """How many turns that count began with a prompt."""
+        return len(self._turns)
+
+    def _start_over(self) -> None:
+        """A record has changed the meaning of earlier ones: the conversation is read anew up to it."""
+        known = self._records[: self._fed]
+        self._undone = history.undone_turns(known)
+        active = history.active_messages(known)
+        self._visible = history.visible_messages(known)
+        self.prompts = [each for each in active if isinstance(each, UserMessage) and each.origin == "human"]
+        self._turns = {each.turn_id for each in self.prompts}
+        self.open_calls = {each.call.id: each for each in history.open_calls(known)}
+        self.plan = history.current_plan(known)
+        self.known_files = history.known_files(known, self._root)
+        answers = (each.text for each in reversed(active) if isinstance(each, AssistantMessage))
+        self.last_answer = next((text for text in answers if text.strip()), "")
+
+    def _feed(self, index: int, record: AnyRecord) -> None:
+        match record:
+            case Header():
+                self.settings = record.model, record.mode, record.effort
+            case SettingsSet():
+                self.settings = record.model, record.mode, record.effort
+            case Named(title=title):
+                self.name = title
+            case ModelCalled():
+                self._call(index, record)
+            case CallStarted(call_id=call_id):
+                self._begin(call_id)
+            case UserMessage() | AssistantMessage() | ToolResult() if record.turn_id in self._undone:
+                self._start_over()
+            case UserMessage():
+                self._say(record)
+            case AssistantMessage():
+                self._answer(record)
+            case ToolResult():
+                self._result(record)
+            case _:
+                pass
+
+    def _call(self, index: int, record: ModelCalled) -> None:
+        self.costs.add(record)
+        if record.kind == "main" and record.usage is not None:
+            self.last_call = (index, record)
+            self.cached_share = record.usage.cached_share
+
+    def _begin(self, call_id: str) -> None:
+        self._started.add(call_id)
+        if (known := self.open_calls.get(call_id)) is not None:
+            self.open_calls[call_id] = OpenCall(known.call, True, known.turn_id)
+
+    def _say(self, message: UserMessage) -> None:
+        self._visible.append(message)
+        if message.origin == "human":
+            self.prompts.append(message)
+            self._turns.add(message.turn_id)
+
+    def _answer(self, message: AssistantMessage) -> None:
+        self._visible.append(message)
+        for call in message.calls:
+            self.open_calls[call.id] = OpenCall(call, call.id in self._started, message.turn_id)
+        if message.text.strip():
+            self.last_answer = message.text
+
+    def _result(self, result: ToolResult) -> None:
+        """Behind its call, in call order, which is where it comes except after a crash."""
+        known = self.open_calls.pop(result.call_id, None)
+        last = self._visible[-1] if self._visible else None
+        answer = last if isinstance(last, AssistantMessage) else self._answer_before()
+        earlier = [each.call_id for each in self._visible[-_LATEST:] if isinstance(each, ToolResult)]
+        if known is None or answer is None or not _is_next(answer, result.call_id, earlier):
+            self._start_over()
+            return
+        self._visible.append(result)
+        self.plan = self.plan if result.plan is None else result.plan
+        self.known_files.update((str(self._root / path), hash) for path, hash in result.seen.items())
+
+    def _answer_before(self) -> AssistantMessage | None:
+        """The answer whose results the conversation ends with."""
+        for message in reversed(self._visible[-_LATEST:]):
+            if isinstance(message, AssistantMessage):
+                return message
+            if not isinstance(message, ToolResult):
+                return None
+        return None
+
+
+_LATEST = 64
+"""An answer with more calls than this is read anew with each result."""
+
+
+def _is_next(answer: AssistantMessage, call_id: str, earlier: Sequence[str]) -> bool:
+    """Whether a result belongs right behind those that are there already."""
+    order = [call.id for call in answer.calls]
+    there = [each for each in order if each in earlier]
+    return call_id in order and order[: len(there)] == there and order.index(call_id) == len(there)

@@ -1,0 +1,340 @@
+"""The agent's memory: labelled blocks of text in Markdown files that belong to the user, who may read and edit
+them at any time. Blocks of the user go with every project, those of a project with its folder, notes with one
+session.
+
+A file may begin with a few settings between two lines `---`. They are read by a small reader of our own that
+never raises: a file it does not understand is shown as it is, and only the user may change it.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, get_args
+
+import msgspec
+
+from ..protocol.redact import Redactor
+from .files import FileError, content_hash, read_bytes, stamp_of
+from .replace import remove, write_atomic
+
+Scope = Literal["user", "project", "notes"]
+"""How far a block goes: to all projects, to this one, to this session."""
+
+MAX_BYTES = 200_000
+"""Of one file; a larger one is not shown whole and only the user may change it."""
+MAX_LIMIT = 20_000
+MAX_BLOCKS = 20
+"""Of one scope."""
+_LIMITS: Mapping[Scope, int] = MappingProxyType({"user": 4_000, "project": 8_000, "notes": 4_000})
+_ABOUT: Mapping[Scope, str] = MappingProxyType(
+    {
+        "user": "lasting facts about the user and how they like to work, for all projects",
+        "project": "lasting facts about this project that its files do not say",
+        "notes": "working notes of this session",
+    }
+)
+_SETTINGS = f"`description: TEXT`, `limit: CHARACTERS` up to {MAX_LIMIT} and `read_only: true`, each once"
+_SETTLED_NS = 50_000_000
+"""A file younger than this may change again without a trace: a tick of the clock is as long."""
+_MODE = 0o600
+
+_Stamps = tuple[tuple[str, int, int, int], ...]
+
+
+class Block(msgspec.Struct, frozen=True):
+    """One block as it stands in its file, or as it would begin where there is none yet."""
+
+    label: str
+    """`user`, `project`, `notes`, or the scope and the file's name: `user/style`."""
+    scope: Scope
+    path: str
+    """Real path of its file."""
+    text: str
+    """Without the settings, line ends as `\\n`."""
+    description: str
+    limit: int
+    """Characters that `text` should have at most."""
+    hash: str = ""
+    """Content hash of the whole file; empty where there is none."""
+    read_only: bool = False
+    problem: str = ""
+    """Why the file could not be understood; it is `read_only` then."""
+    head: str = ""
+    """The settings as they stand in the file, with the lines around them."""
+    crlf: bool = False
+
+
+class BlockError(Exception):
+    """A block cannot be changed; the text says why and what to do."""
+
+
+class Memory:
+    """The blocks of one session."""
+
+    def __init__(
+        self, config_dir: Path, project_state: Path, notes_dir: Path, redactor: Redactor | None = None
+    ) -> None:
+        """`notes_dir` is the folder of this session's notes; none of the folders need exist. `redactor` knows the
+        secrets that may not be written down; without it those that show what they are."""
+        self._folders: dict[Scope, Path] = {
+            "user": config_dir / "memory",
+            "project": project_state / "memory",
+            "notes": notes_dir,
+        }
+        self._redactor = redactor or Redactor()
+        self._stamps: _Stamps | None = None
+        self._blocks: tuple[Block, ...] = ()
+        self._given: dict[str, str] = {}
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Every block: of the user, of the project, of the session, in each the one that is always there first.
+        Files are read when they have changed."""
+        began_ns = time.time_ns()
+        stamps = tuple(_stamps(self._folders.items()))
+        if stamps != self._stamps:
+            self._blocks = tuple(block for scope in get_args(Scope) for block in self._of(scope))
+            youngest = max((stamp[3] for stamp in stamps), default=0)
+            self._stamps = stamps if youngest < began_ns - _SETTLED_NS else None
+        return self._blocks
+
+    def given(self) -> tuple[Block, ...]:
+        """The same, for the model: it is about to be told of every block that it does not know as it is now."""
+        blocks = self.blocks()
+        self._given = {block.label: block.hash for block in blocks}
+        return blocks
+
+    def find(self, label: str) -> Block:
+        """A block by its label.
+
+        Raises:
+            BlockError: there is none; the text has those there are.
+        """
+        blocks = self.blocks()
+        for block in blocks:
+            if block.label == label:
+                return block
+        raise BlockError(f"There is no memory block {label!r}; there are {', '.join(b.label for b in blocks)}.")
+
+    def is_known(self, block: Block) -> bool:
+        """Whether the model has been given a block as it is now."""
+        return self._given.get(block.label) == block.hash
+
+    def changed(self, block: Block, text: str) -> str:
+        """The whole file with another text in the block.
+
+        Raises:
+            BlockError: it may not be changed, would be too long, or would hold a secret.
+        """
+        if block.problem:
+            raise BlockError(f"{block.label} can be changed by the user only: {block.problem} ({block.path}).")
+        if block.read_only:
+            raise BlockError(f"{block.label} is read-only; only the user changes it ({block.path}).")
+        if len(text) > max(block.limit, 0) and len(text) >= len(block.text):
+            over = len(text) - block.limit
+            raise BlockError(
+                f"{block.label} would have {len(text)} characters, {over} more than its limit of {block.limit}."
+                f" Nothing was written: shorten it first, by rewrite or replace, or say less."
+            )
+        self._refuse_secrets(block, text)
+        body = text if not text or text.endswith("\n") else f"{text}\n"
+        whole = (block.head or _head(block)) + body
+        return whole.replace("\n", "\r\n") if block.crlf else whole
+
+    def write(self, block: Block, whole: str) -> None:
+        """Put `whole` in place of the file that `block` was read from.
+
+        Raises:
+            BlockError: the file has changed since, or cannot be written; it is as it was.
+        """
+        try:
+            _put(block.path, block.label, whole, block.hash)
+        except FileError as error:
+            raise BlockError(f"{error}. Nothing was written.") from error
+        self._stamps = None
+        self._given[block.label] = content_hash(whole.encode("utf-8"))
+
+    def show(self, block: Block) -> None:
+        """Note that the model has been shown a block as it is."""
+        self._given[block.label] = block.hash
+
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the files, for the user."""
+        found = [f"{block.path}: {block.problem}" for block in self.blocks() if block.problem]
+        for scope, folder in self._folders.items():
+            if (count := len(_names(folder, scope))) > MAX_BLOCKS:
+                found.append(f"{folder} has {count} files; only the first {MAX_BLOCKS} are blocks")
+        return tuple(found)
+
+    def _of(self, scope: Scope) -> Iterator[Block]:
+        folder, first = self._folders[scope], f"{scope}.md"
+        yield _read(folder / first, scope, scope)
+        for name in _names(folder, scope)[:MAX_BLOCKS]:
+            if name != first:
+                yield _read(folder / name, scope, f"{scope}/{name.removesuffix('.md')}")
+
+    def _refuse_secrets(self, block: Block, text: str) -> None:
+        """What was there before may stay: the user has put it there."""
+        before = {block.text[span.start : span.end] for span in self._redactor.spans(block.text, True)}
+        for span in self._redactor.spans(text, True):
+            if text[span.start : span.end] not in before:
+                raise BlockError(
+                    f"It holds a secret ({span.name}), and memory is given to every later conversation."
+                    " Nothing was written: leave it out, or name where it is kept."
+                )
+
+
+def put_back(path: str, expected: str | None, text: str | None) -> bool:
+    """Let a block's file have another content again, or none: for undo and redo. False, and nothing is done, where
+    its content is no longer `expected` (None: no file).
+
+    Raises:
+        FileError: it cannot be read or written.
+    """
+    real = os.path.realpath(path)
+    before = _content(real)
+    if before != (None if expected is None else expected.encode("utf-8")):
+        return False
+    if text is not None:
+        _put(real, os.path.basename(path), text, "" if before is None else content_hash(before))
+    elif (there := stamp_of(real)) is not None:
+        remove(real, os.path.basename(path), there)
+    return True
+
+
+def file_text(block: Block) -> str | None:
+    """The whole content of a block's file, as `MemoryChange` keeps it; None where there is none.
+
+    Raises:
+        BlockError: it has changed since the block was read.
+    """
+    try:
+        data = _content(block.path)
+    except FileError as error:
+        raise BlockError(str(error)) from error
+    if (content_hash(data) if data is not None else "") != block.hash:
+        raise BlockError(f"{block.label} is being changed by somebody else; nothing was written. Try again.")
+    return None if data is None else data.decode("utf-8")
+
+
+def _put(real: str, shown: str, whole: str, expected_hash: str) -> None:
+    """Write a file whose content is still the one of a hash; empty for no file."""
+    there = stamp_of(real)
+    if there is not None and content_hash(read_bytes(real, shown, MAX_BYTES)[0]) != expected_hash:
+        raise FileError(f"{shown} was changed meanwhile")
+    if there is None and expected_hash:
+        raise FileError(f"{shown} was deleted meanwhile")
+    mode = None
+    if there is None:
+        os.makedirs(os.path.dirname(real), mode=0o700, exist_ok=True)
+        mode = _MODE
+    write_atomic(real, shown, whole.encode("utf-8"), there, mode=mode)
+
+
+def _content(real: str) -> bytes | None:
+    return None if stamp_of(real) is None else read_bytes(real, os.path.basename(real), MAX_BYTES)[0]
+
+
+def _names(folder: Path, scope: Scope) -> list[str]:
+    """The files that may be blocks, the one that is always there first."""
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".md") and not name.startswith(".")]
+    except OSError:
+        return []
+    return sorted(names, key=lambda name: (name != f"{scope}.md", name))
+
+
+def _stamps(folders: Iterable[tuple[Scope, Path]]) -> Iterator[tuple[str, int, int, int]]:
+    """What tells whether a file of some folders has changed, come or gone."""
+    for scope, folder in folders:
+        for name in _names(folder, scope)[: MAX_BLOCKS + 1]:
+            try:
+                status = os.stat(folder / name)
+            except OSError:
+                continue
+            yield f"{folder}/{name}", status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read(path: Path, scope: Scope, label: str) -> Block:
+    """The block of a file, whatever is in it."""
+    real = os.path.realpath(path)
+    about = _ABOUT[scope] if label == scope else ""
+    block = Block(label, scope, real, "", about, _LIMITS[scope])
+    try:
+        data = _content(real)
+    except FileError as error:
+        return _broken(block, b"", str(error))
+    if data is None:
+        return block
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _broken(block, data, "it is not UTF-8")
+    crlf = "\r\n" in text and text.count("\r\n") == text.count("\n")
+    text = text.replace("\r\n", "\n") if crlf else text
+    found = _divided(text)
+    if found is None:
+        return _broken(block, data, "its settings have no second line ---")
+    head, settings, body = found
+    block = msgspec.structs.replace(
+        block, text=body.removesuffix("\n"), head=head, hash=content_hash(data), crlf=crlf
+    )
+    return _with_settings(block, settings, data)
+
+
+def _broken(block: Block, data: bytes, problem: str) -> Block:
+    """A block that is shown as it stands in the file, and left to the user."""
+    return msgspec.structs.replace(
+        block,
+        text=data.decode("utf-8-sig", "replace").replace("\r\n", "\n").strip("\n"),
+        hash=content_hash(data or problem.encode("utf-8", "replace")),
+        read_only=True,
+        problem=problem,
+        head="",
+    )
+
+
+def _divided(text: str) -> tuple[str, list[str], str] | None:
+    """The head of a file, its settings line by line, and the rest; None where the head has no end."""
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    lines = text[len(mark) :].split("\n")
+    if lines[0].rstrip() != "---":
+        return mark, [], text[len(mark) :]
+    ends = [at for at, line in enumerate(lines[1:], 1) if line.rstrip() == "---"]
+    if not ends:
+        return None
+    end = ends[0]
+    body = end + 1
+    while body < len(lines) - 1 and not lines[body].strip():
+        body += 1
+    return mark + "".join(f"{line}\n" for line in lines[:body]), lines[1:end], "\n".join(lines[body:])
+
+
+def _with_settings(block: Block, lines: list[str], data: bytes) -> Block:
+    seen: dict[str, object] = {}
+    for number, line in enumerate(lines, 2):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        key, colon, written = line.partition(":")
+        key, value = key.strip(), _value(key.strip(), written.strip()) if colon else None
+        if value is None or key in seen:
+            return _broken(block, data, f"line {number} is not one of {_SETTINGS}")
+        seen[key] = value
+    return msgspec.structs.replace(block, **seen)
+
+
+def _value(key: str, written: str) -> str | int | bool | None:
+    """The value of a setting; None for what is none."""
+    if key == "description":
+        is_quoted = len(written) > 1 and written[0] == written[-1] and written[0] in "\"'"
+        return written[1:-1] if is_quoted else written
+    if key == "limit":
+        is_number = written.isascii() and written.isdigit() and len(written) < 8
+        return int(written) if is_number and 0 < int(written) <= MAX_LIMIT else None
+    return {"true": True, "false": False}.get(written) if key == "read_only" else None
+
+
+def _head(block: Block) -> str:
+    """What a new file begins with, so that whoever opens it sees what can be set."""
+    return f"---\ndescription: {block.description}\nlimit: {block.limit}\n---\n\n"
