@@ -18,7 +18,7 @@ from ..protocol.events import AnyEvent, Compacted, Notice
 from ..protocol.messages import Message, ToolResult, UserMessage, new_id
 from ..protocol.records import Folded, Shortened, Unfolded
 from . import history, keeping
-from .meter import Meter, estimate
+from .meter import Meter, estimate, message_tokens
 from .model_call import ModelCaller
 from .session import Session
 from .spending import OverBudget
@@ -99,11 +99,12 @@ class Compactor:
         size = self._meter.tokens()
         if size < self.threshold * share or size < self._not_below:
             return False
+        self._meter.calibrate()
         done = await self._descend(turn_id, submission_id)
         left = self._meter.tokens()
         if left >= self.threshold:
             self._not_below = int(left * _GROWTH)
-        if (window := self._meter.window()) is not None and left >= window:
+        if (window := self._meter.window()) is not None and self._meter.at_least() >= window:
             raise ContextFull(self._what_fills(window))
         return done
 
@@ -117,6 +118,7 @@ class Compactor:
 
     async def reduce_refused(self, *, turn_id: str, submission_id: str) -> bool:
         """Reduce a request that the provider found too large; True when it became smaller."""
+        self._meter.was_refused()
         return await self._descend(turn_id, submission_id)
 
     async def preview(self, focus: str, *, submission_id: str) -> bool:
@@ -169,7 +171,6 @@ class Compactor:
 
     async def _descend(self, turn_id: str, submission_id: str) -> bool:
         """Down the ladder until the target is reached; True when the conversation became smaller."""
-        self._meter.calibrate()
         before = estimate(self._session.visible())
         if not self._shorten(_SHORTEN_STEPS, turn_id, submission_id, only_if_enough=True):
             for _ in range(_SUMMARIES):
@@ -236,7 +237,7 @@ class Compactor:
         pinned = {
             message_id for message_id, mark in history.marks(self._session.records).items() if mark == "pinned"
         }
-        kept = keeping.word_for_word(older, pinned, int(budget * _PROMPTS_SHARE))
+        kept = keeping.word_for_word(visible, len(older), pinned, int(budget * _PROMPTS_SHARE))
         stay = [*(m for m in older if m.id in kept), *visible[len(older) :]]
         retold, told = self._retold([m for m in stay if isinstance(m, UserMessage)])
         facts = keeping.facts(
@@ -308,12 +309,19 @@ class Compactor:
     def _sizes(self, fold: Folded) -> tuple[int, int]:
         return estimate(self._session.visible()), estimate(self._with(fold))
 
+    def largest(self, count: int) -> list[Message]:
+        """The largest messages that could be dropped by hand, the largest first."""
+        prompts = self._session.view.prompts
+        last = prompts[-1].turn_id if prompts else ""
+        free = [m for m in self._session.visible() if not (isinstance(m, UserMessage) and m.turn_id == last)]
+        return sorted(free, key=message_tokens, reverse=True)[:count]
+
     def _what_fills(self, window: int) -> str:
         parts = sorted(self._meter.parts(), key=lambda part: -part.tokens)
         named = ", ".join(f"{part.name} {part.tokens:,}" for part in parts[:3] if part.tokens)
         return (
-            f"The next request would have about {self._meter.tokens():,} tokens, and the model's window takes "
-            f"{window:,}. Nothing more can be reduced. What fills it, in tokens: {named}."
+            f"The next request would have at least {self._meter.at_least():,} tokens, and the model's window "
+            f"takes {window:,}. Nothing more can be reduced by itself. What fills it, in tokens: {named}."
         )
 
     def _tell(

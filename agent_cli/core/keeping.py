@@ -55,18 +55,20 @@ def _last_safe_cut(messages: Sequence[Message]) -> int:
     return 0
 
 
-def word_for_word(older: Sequence[Message], pinned: Collection[str], room_tokens: int) -> tuple[str, ...]:
-    """Ids of the messages of a part to be folded that stay as they are: what the user pinned, all they said in
-    their last turn, and of what they said before as much of the newest as fits the room."""
-    humans = [m for m in older if isinstance(m, UserMessage) and m.origin == "human"]
+def word_for_word(
+    visible: Sequence[Message], cut: int, pinned: Collection[str], room_tokens: int
+) -> tuple[str, ...]:
+    """Ids of the messages before the cut that stay as they are: what the user pinned, all they said in their last
+    turn, and of what they said before as much of the newest as fits the room."""
+    humans = [m for m in visible if isinstance(m, UserMessage) and m.origin == "human"]
     last_turn = humans[-1].turn_id if humans else ""
-    kept = {m.id for m in older if m.id in pinned}
+    kept = {m.id for m in visible if m.id in pinned}
     for message in reversed(humans[-_MAX_PROMPTS:]):
         room_tokens -= message_tokens(message)
         if message.turn_id != last_turn and room_tokens < 0:
             break
         kept.add(message.id)
-    return tuple(m.id for m in older if m.id in kept)
+    return tuple(m.id for m in visible[:cut] if m.id in kept)
 
 
 def facts(

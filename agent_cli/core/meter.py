@@ -61,6 +61,8 @@ class Meter:
         self._learnt: dict[str, int] = {}
         self._ratio = 1.0
         """Tokens by the provider's count for each that is estimated."""
+        self._distrusted = ""
+        """Id of the last call, where its count is known to be wrong."""
 
     def window(self) -> int | None:
         """The context window in tokens, if known."""
@@ -84,7 +86,7 @@ class Meter:
     def tokens(self) -> int:
         """Estimated size of the next request."""
         last = self._session.view.last_call
-        if last is not None:
+        if last is not None and last[1].id != self._distrusted:
             index, call = last
             known = call.usage.context if call.usage else None
             if known is not None and call.model == self._info().name:
@@ -97,16 +99,29 @@ class Meter:
             ratio = self.tokens() / max(1, self._estimated())
             self._ratio = min(_MOST_OFF, max(1 / _MOST_OFF, ratio))
 
+    def was_refused(self) -> None:
+        """The provider found a request too large that was measured to fit: measure it as filling the window at
+        least, until a call tells the size again."""
+        last = self._session.view.last_call
+        self._distrusted = last[1].id if last else ""
+        full = self.window() or self.budget()
+        self._ratio = max(self._ratio, full / max(1, self._estimated()))
+
     def tokens_after(self, before: int, after: int) -> int:
         """The size of the next request once messages estimated at `before` are estimated at `after`."""
         return int(self.tokens() - (before - after) * self._ratio)
 
-    def fixed_tokens(self) -> int:
-        """What every request has, whatever the conversation: the system prompt and the tools, estimated."""
-        return text_tokens(self._session.header.system) + self._tool_tokens()
+    def at_least(self) -> int:
+        """What the next request has in all likelihood at least; 0 where the provider's own count says that its
+        window is larger than is known."""
+        last = self._session.view.last_call
+        taken = last[1].usage.context if last and last[1].usage else None
+        window = self.window()
+        return 0 if taken and window and taken > window else self._estimated()
 
     def _estimated(self) -> int:
-        return self.fixed_tokens() + estimate(self._session.visible())
+        fixed = text_tokens(self._session.header.system) + self._tool_tokens()
+        return fixed + estimate(self._session.visible())
 
     def source(self) -> str:
         """Where `tokens` comes from, in words."""

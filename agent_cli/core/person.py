@@ -34,6 +34,16 @@ class Person:
         """Whether somebody can be asked."""
         return self._approvals.interactive
 
+    async def chooses(self, question: str, options: tuple[str, ...]) -> str:
+        """One of the options, in the person's words; empty where nobody can answer.
+
+        Raises:
+            Abandoned: the user went on with something else instead of answering.
+        """
+        if not self.is_there:
+            return ""
+        return (await self._approvals.question(question, options, self._submission_id)).strip()
+
     async def lets_go_on(self, doubt: str, *, otherwise: bool) -> Said:
         """Ask whether to go on in spite of a doubt. Without a person it is only said, when the turn goes on
         all the same, and `otherwise` decides.

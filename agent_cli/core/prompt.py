@@ -1,18 +1,41 @@
-"""The texts around the conversation: the system prompt, made once per session, and the facts of the moment
-that travel with the newest user message so that everything before it stays the same to the byte."""
+"""The texts around the conversation: the system prompt, made once per session, and what travels with the newest
+user message so that everything before it stays the same to the byte: facts of the moment, and every instruction
+and memory that is not what the model was told of it last."""
 
 import os
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ..protocol.messages import UserMessage
+import msgspec
+
+from ..protocol.messages import Message, ToolResult, UserMessage
+from ..workspace.files import content_hash
 from ..workspace.git_folder import git_folder
 from ..workspace.instructions import Instruction
+from ..workspace.memory import Block
 from ..workspace.small_files import first_line
 
 _PROMPTS = Path(__file__).parent / "prompts"
+REPLACED: Mapping[str, str] = {"*": ""}
+"""What a session was told whose system prompt the user has replaced: neither instructions nor memory, ever."""
+
+
+class SystemPrompt(msgspec.Struct, frozen=True):
+    """What a session begins with."""
+
+    text: str
+    told: dict[str, str]
+    """Source of each instruction and memory in it → hash of its text."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """What a message brings along that is new; empty text where nothing is."""
+
+    text: str
+    told: dict[str, str]
+    """As in `SystemPrompt`, of what `text` gives anew; an empty hash for what is no longer there."""
 
 
 def system_prompt(
@@ -20,20 +43,36 @@ def system_prompt(
     instructions: Sequence[Instruction],
     tools: Collection[str],
     *,
+    blocks: Sequence[Block] = (),
     extra_roots: Sequence[Path] = (),
     append: str = "",
-) -> str:
-    """The system prompt of a new session. `instructions` are the project's own files; advice on
-    tools that are not among `tools` is left out."""
+) -> SystemPrompt:
+    """The system prompt of a new session. Advice on tools that are not among `tools` is left out, and so are
+    memory blocks without text where there is no tool to fill them."""
     parts = [
         _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
         _environment(root, extra_roots),
     ]
-    for each in instructions:
-        parts.append(f"# Instructions from {each.path}\n{each.text}")
+    parts += [f"# Instructions from {each.path}\n{each.text}" for each in instructions]
+    shown = [block for block in blocks if block.hash or "memory" in tools]
+    if shown:
+        parts.append("\n".join([_MEMORY, *map(_remembered, shown)]))
     if append:
         parts.append(append.strip())
-    return "\n\n".join(parts)
+    told = {each.source: each.hash for each in instructions} | {_source(block): block.hash for block in blocks}
+    return SystemPrompt("\n\n".join(parts), told)
+
+
+def init_prompt(focus: str = "") -> str:
+    """What is asked of the model to write the project's AGENTS.md; `focus` is what the user said besides."""
+    text = (_PROMPTS / "init.md").read_text(encoding="utf-8").strip()
+    return f"{text}\n\nThe user adds: {focus.strip()}" if focus.strip() else text
+
+
+_MEMORY = (
+    "# Memory\nWhat was kept from before. It may be out of date: what you see in the files and hear from the user"
+    " counts more."
+)
 
 
 def _for_tools(text: str, tools: Collection[str]) -> str:
@@ -56,16 +95,95 @@ def _environment(root: Path, extra_roots: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
-def moment(root: Path, earlier: Sequence[UserMessage]) -> str:
-    """Date and git branch, or what of it has changed since an earlier message said so."""
-    facts = [f"Date: {time.strftime('%Y-%m-%d')}", f"Git: {_branch(root)}"]
-    told = {line for message in earlier for line in message.context.splitlines()}
+def moment(
+    root: Path,
+    header_told: Mapping[str, str],
+    earlier: Sequence[Message],
+    *,
+    instructions: Sequence[Instruction] = (),
+    blocks: Sequence[Block] = (),
+    started_in: str = "",
+) -> Moment:
+    """What is new since the session began and `earlier` messages, those that are still sent, said so: date, git
+    branch, the workspace where it is not the one the session was `started_in`, instructions and memory blocks as
+    they are now. A block that the model itself has changed is known to it."""
+    facts = _new_facts(root, earlier, started_in)
+    known = _known(header_told, earlier, blocks)
+    if "*" in known:
+        return Moment(facts, {})
+    now = {each.source: (each.hash, _instructed(each)) for each in instructions}
+    now |= {_source(block): (block.hash, _remembered(block)) for block in blocks}
+    new = {source: each for source, each in now.items() if known.get(source, "") != each[0]}
+    gone = [source for source, hash in known.items() if hash and source not in now]
+    told = {source: hash for source, (hash, _) in new.items()} | dict.fromkeys(gone, "")
+    parts = [facts, _CHANGED if told else "", *(text for _, text in new.values()), *map(_gone, gone)]
+    return Moment("\n\n".join(part for part in parts if part), told)
+
+
+_CHANGED = "New, or changed since it was given last; it counts from here on:"
+
+
+def _new_facts(root: Path, earlier: Iterable[Message], started_in: str) -> str:
+    """A line for each fact that is not as it was said last."""
     latest: dict[str, str] = {}
     for message in earlier:
-        for line in message.context.splitlines():
-            latest[line.partition(":")[0]] = line
-    new = [fact for fact in facts if fact not in told or latest.get(fact.partition(":")[0]) != fact]
-    return "\n".join(new)
+        if isinstance(message, UserMessage):
+            for line in message.context.partition("\n\n")[0].splitlines():
+                latest[line.partition(":")[0]] = line
+    facts = {"Date": f"Date: {time.strftime('%Y-%m-%d')}", "Git": f"Git: {_branch(root)}"}
+    if "Workspace" in latest or (started_in and started_in != str(root)):
+        facts["Workspace"] = f"Workspace: {root}"
+    return "\n".join(fact for name, fact in facts.items() if latest.get(name) != fact)
+
+
+def _known(header_told: Mapping[str, str], earlier: Iterable[Message], blocks: Iterable[Block]) -> dict[str, str]:
+    """Source of each instruction and memory → hash of what the model knows of it."""
+    known = dict(header_told)
+    sources = {block.path: _source(block) for block in blocks}
+    for message in earlier:
+        if isinstance(message, UserMessage):
+            known.update(message.told)
+        elif isinstance(message, ToolResult):
+            for change in message.memory:
+                if (source := sources.get(change.path)) is not None:
+                    known[source] = content_hash(change.after.encode("utf-8")) if change.after is not None else ""
+    return known
+
+
+def _source(block: Block) -> str:
+    return f"memory:{block.label}"
+
+
+def _instructed(each: Instruction) -> str:
+    return f'<instructions path="{_quoted(each.path)}">\n{_inner(each.text)}\n</instructions>'
+
+
+def _gone(source: str) -> str:
+    kind, name = ("memory", source[7:]) if source.startswith("memory:") else ("instructions", source)
+    attribute = "block" if kind == "memory" else "path"
+    return f'<{kind} {attribute}="{_quoted(name.removeprefix("user:"))}">[no longer there]</{kind}>'
+
+
+def _remembered(block: Block) -> str:
+    """A block as the model is given it; of one that has outgrown its limit the beginning."""
+    text, used = block.text, f"{len(block.text)} of {block.limit} characters"
+    if len(text) > block.limit:
+        text = f"{text[: block.limit]}\n[cut: the block has {len(text)} characters, its limit is {block.limit}]"
+    if block.read_only:
+        used += ", read-only"
+    about = f' about="{_quoted(block.description)}"' if block.description else ""
+    path = f' path="{_quoted(block.path)}"' if block.hash else ""
+    head = f'<memory block="{_quoted(block.label)}"{path}{about} used="{used}"'
+    return f"{head}>\n{_inner(text)}\n</memory>" if text else f"{head}/>"
+
+
+def _quoted(value: str) -> str:
+    return " ".join(value.replace('"', "'").replace("<", "(").replace(">", ")").split())
+
+
+def _inner(text: str) -> str:
+    """`text` without the end of what it stands in."""
+    return re.sub(r"</(?=\s*(?:instructions|memory)\b)", "<\\\\/", text, flags=re.IGNORECASE)
 
 
 def _branch(root: Path) -> str:

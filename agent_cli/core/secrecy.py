@@ -16,6 +16,7 @@ from ..protocol.events import (
     AnswerCompleted,
     AnyEvent,
     ApprovalRequested,
+    Attached,
     Compacted,
     FellBack,
     Notice,
@@ -24,6 +25,7 @@ from ..protocol.events import (
     PlanUpdated,
     QuestionAsked,
     ReasoningDelta,
+    Renamed,
     Restored,
     RetryScheduled,
     SessionClosed,
@@ -53,12 +55,18 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     QuestionAsked: ("question",),
     Notice: ("text",),
     Compacted: ("summary",),
+    Attached: ("name", "note"),
     TurnCompleted: ("text",),
     TurnAborted: ("text",),
     OperationCompleted: ("detail",),
 }
 """Texts that are masked wherever they are told."""
-_OWN_WORDS: dict[type, tuple[str, ...]] = {TurnStarted: ("text",), Steered: ("text",), Restored: ("prompt",)}
+_OWN_WORDS: dict[type, tuple[str, ...]] = {
+    TurnStarted: ("text",),
+    Steered: ("text",),
+    Restored: ("prompt",),
+    Renamed: ("title",),
+}
 """The person's own words, which come back to them as they are, and are masked in a log."""
 _OUTPUTS: dict[type, tuple[str, ...]] = {ToolCallFinished: ("text", "display")}
 """Texts in which what is assigned to a secret's name is masked too."""
@@ -200,11 +208,18 @@ def masked(message: Message, redactor: Redactor) -> Message:
         case ToolResult():
             return _with(message, ("text",), redactor.mask)
         case UserMessage(origin="human"):
-            return _with(message, ("context",), redactor.mask)
+            return _with(_with_attachments(message, redactor), ("context",), redactor.mask)
         case UserMessage():
-            return _with(message, ("text", "context"), redactor.mask)
+            return _with(_with_attachments(message, redactor), ("text", "context"), redactor.mask)
         case _:
             return message
+
+
+def _with_attachments(message: UserMessage, redactor: Redactor) -> UserMessage:
+    hidden = tuple(_with(each, ("text",), redactor.mask) for each in message.attachments)
+    if all(new is old for new, old in zip(hidden, message.attachments, strict=True)):
+        return message
+    return msgspec.structs.replace(message, attachments=hidden)
 
 
 _NO_SECRET = re.compile(r"(?:[/~]|\.\.?/)\S*$|\d{1,11}$|[a-z][a-z0-9+.-]*://\S*$", re.IGNORECASE)

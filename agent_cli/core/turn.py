@@ -15,16 +15,17 @@ from ..model.base import Answer, ModelError, ModelRequest
 from ..protocol.events import AnyEvent, Notice, Steered
 from ..protocol.messages import AssistantMessage, Image, Message, Origin, UserMessage, new_id
 from ..protocol.operations import UserInput
-from ..protocol.records import InputTaken, Quarantined
+from ..protocol.records import InputTaken, Marked, Quarantined
 from ..protocol.stop import StopReason
 from ..protocol.usage import CallKind
 from .approvals import Abandoned
-from .compaction import Compactor
+from .compaction import Compactor, ContextFull
 from .guards import RepetitionGuard
 from .inbox import Inbox
 from .limits import Limits
+from .meter import message_tokens
 from .model_call import ModelCaller
-from .person import Person
+from .person import STOP, Person
 from .reminders import Reminders
 from .session import Session
 from .spending import OverBudget, Spending
@@ -173,7 +174,20 @@ class Turn:
         except OverBudget as error:
             self._notice(f"Stopped at the limit of {error}.")
             return "cost_limit"
+        except ContextFull as error:
+            if not await self._makes_room(error):
+                raise
+            return None
         return await self._act_on(answer, message)
+
+    async def _makes_room(self, full: ContextFull) -> bool:
+        """Whether the person drops something from a conversation that nothing else makes fit."""
+        largest = {f"Drop {named(m)} ({message_tokens(m):,} tokens)": m for m in self._compactor.largest(3)}
+        said = await self._person.chooses(f"{full} What should go?", (*largest, STOP)) if largest else ""
+        if (chosen := largest.get(said)) is None:
+            return False
+        self._session.append(Marked(id=new_id("mark"), turn_id=self.turn_id, message_id=chosen.id, mark="dropped"))
+        return True
 
     async def _ask(self, kind: CallKind) -> tuple[Answer, AssistantMessage | None]:
         request = self._request(self._session.visible())

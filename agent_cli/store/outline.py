@@ -1,5 +1,5 @@
-"""What a list and a search need of a session: facts, and what was said, without the tool traffic. Only the lines that
-tell are decoded, and a session that has grown is read on from where it was left. Pure.
+"""What a list and a search need of a session: facts, and what was said, without the tool traffic. Only the lines
+that tell are decoded, and a session that has grown is read on from where it was left. Pure.
 """
 
 import re
@@ -10,7 +10,7 @@ import msgspec
 
 from ..protocol.messages import AssistantMessage, UserMessage
 from ..protocol.records import AnyRecord, Header, ModelCalled, Named, SettingsSet, TurnsRedone, TurnsUndone, decode
-from .titles import auto_title
+from ..protocol.titles import title_of
 
 Role = Literal["you", "agent"]
 TAIL_BYTES = 32
@@ -67,7 +67,8 @@ def read_on(outline: Outline, data: bytes, at: int = 0) -> bool:
     one is a header, or the outline has one already."""
     outline.said, outline.undone = [], {}
     behind = 0
-    for record, behind in _telling(data):
+    for record, offset in _telling(data):
+        behind = offset
         if record is not None:
             if not outline.id and not isinstance(record, Header):
                 return False
@@ -104,7 +105,7 @@ def _take(outline: Outline, record: AnyRecord) -> None:
             outline.model = record.model
         case UserMessage(origin="human"):
             outline.turns += 1
-            outline.prompt = outline.prompt or auto_title(record.text)
+            outline.prompt = outline.prompt or title_of(record.text)
             _note_branch(outline, record.context)
             _say(outline, record, "you", record.text)
         case UserMessage():

@@ -1,26 +1,35 @@
-"""The folder of all sessions: `<dir>/<project>/<utc>-<id>.json`. The files are the only truth; this
-module only finds them."""
+"""The folder of all sessions: `<dir>/<project>/<utc>-<id>.json`. The files are the only truth; this module finds
+them, by id, name, directory, branch, date and what was said, with the help of an index where there are many.
+"""
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from ..protocol.messages import UserMessage
-from ..protocol.records import AnyRecord, Header, ModelCalled, Named, decode
+from ..protocol.messages import UserMessage, new_id
+from ..protocol.records import ModelCalled, Named, storable
 from ..protocol.usage import Totals
-from .session_file import SessionFile, StoreError, read_session
+from .fork import forked
+from .index import Found, Index, IndexUnusable, Stored
+from .outline import Outline
+from .recover import NAME
+from .scan import Progress, containing, outline_of
+from .session_file import SessionFile, SessionLocked, StoreError, read_session, write_session
 
-_NAMED = b'\n{"type":"named"'
-"""How the line of a `Named` record begins."""
+_FEW = 50
+"""So many sessions are read faster than an index is opened."""
+_LONGEST_NAME = 100
 
 
 class NoSession(StoreError):
-    """No session, or more than one, has an id that begins as asked."""
+    """No session, or more than one, is called as asked."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
@@ -30,23 +39,55 @@ class SessionInfo(msgspec.Struct, frozen=True):
     path: str
     cwd: str
     title: str
-    """The name given by the user, else the first line of the first prompt."""
+    """The name given by the user, else one made from the first prompt."""
     created: float
     """Seconds since the epoch; `updated` likewise."""
     updated: float
     model: str
+    branches: tuple[str, ...] = ()
+    """Git branches that were checked out at its prompts, in order of their first."""
+    turns: int = 0
+    """Prompts of the user, those of undone turns included."""
+    cost_usd: float | None = None
+    """None when no call reported a cost."""
+    size_bytes: int = 0
+    named: bool = False
+    """Whether the user has given the title."""
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """One message that a search has found."""
+
+    session: SessionInfo
+    message_id: str
+    turn_id: str
+    role: Literal["you", "agent"]
+    time: float
+    """Seconds since the epoch."""
+    snippet: str
+    """The words around what was found, in one line."""
+    score: float
+    undone: bool = False
+    """Its turn was taken back."""
 
 
 class Sessions:
     """All saved sessions below one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cache: Path | None = None, progress: Progress | None = None) -> None:
+        """`cache` is the folder of the index, beside `folder` if not given; `progress` is told how far reading
+        many sessions has come."""
         self.folder = folder
+        self.progress = progress
+        place = cache or folder.parent / "cache"
+        usual = place.parent / "sessions" == folder
+        name = "" if usual else "-" + hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:8]
+        self.index = Index(place / f"sessions{name}.db")
 
-    def new_path(self, cwd: Path) -> tuple[str, Path]:
-        """Id and file for a new session of a directory."""
-        identifier = os.urandom(4).hex()
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    def new_path(self, cwd: Path, identifier: str = "", began: float | None = None) -> tuple[str, Path]:
+        """Id and file for a session of a directory; a new one, unless told otherwise."""
+        identifier = identifier or os.urandom(4).hex()
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(began))
         return identifier, self.project_folder(cwd) / f"{stamp}-{identifier}.json"
 
     def project_folder(self, cwd: Path) -> Path:
@@ -61,41 +102,95 @@ class Sessions:
         Raises:
             StoreError: the folder cannot be read.
         """
-        try:
-            folders = [self.project_folder(cwd)] if cwd is not None else list(self._projects())
-            files = [file for folder in folders for file in _listed(folder)]
-        except OSError as error:
-            raise StoreError(f"cannot read the sessions in {self.folder}: {error.strerror}") from error
-        return sorted(files, key=lambda file: (_modified(file), file.name), reverse=True)
+        stored = sorted(self._stored(cwd), key=lambda each: (each.mtime_ns, each.file), reverse=True)
+        return [self.folder / each.file for each in stored]
 
-    def find(self, prefix: str) -> Path:
-        """The session whose id begins with `prefix`.
+    def find(self, name: str) -> Path:
+        """The session whose id begins with `name`, or else the one that is called so.
 
         Raises:
             NoSession: none, or several; the text lists them.
         """
-        found = [file for file in self.paths() if prefix and _id(file).startswith(prefix)]
+        found = [file for file in self.paths() if name and _id(file).startswith(name)]
         if len(found) > 1:
             found = [file for file in found if describe(file) is not None]
+        if not found and name.strip():
+            wanted = name.strip().casefold()
+            found = [Path(info.path) for info in self.list(limit=None) if info.title.casefold() == wanted]
         if len(found) == 1:
             return found[0]
         if not found:
-            raise NoSession(f"no session begins with {prefix!r}; `agent sessions list --all` shows them all")
+            raise NoSession(
+                f"no session begins with {name!r} or is called so; `agent sessions list --all` shows them all, "
+                "and `agent sessions search WORD` finds one by what was said"
+            )
         ids = ", ".join(sorted(map(_id, found))[:8])
-        raise NoSession(f"{prefix!r} is not unique: {ids}; give more of the id")
+        raise NoSession(f"{name!r} is not unique: {ids}; give more of the id")
 
     def last(self, cwd: Path) -> Path | None:
         """The session of a directory that was written last. Files that are no sessions do not count."""
         return next((path for path in self.paths(cwd) if describe(path) is not None), None)
 
-    def list(self, cwd: Path | None = None, limit: int | None = 200) -> list[SessionInfo]:
-        """The `limit` sessions written last, newest first. Files that are no sessions are left out, and no
-        more files are opened than it takes."""
-        infos = (info for path in self.paths(cwd) if (info := describe(path)) is not None)
-        return list(islice(infos, limit))
+    def search(self, query: str, cwd: Path | None = None, limit: int = 20, exclude: str = "") -> list[Hit]:
+        """What the user and the models have said, in all sessions or those of a directory, best first. All words
+        must be in one message; a word also finds longer ones that begin so, `"words in quotes"` are found as they
+        stand. Newer messages rank higher, those of undone turns last. `exclude` is the id of a session to leave
+        out.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        words, phrases = terms(query)
+        if not words and not phrases:
+            return []
+        project = self.project_folder(cwd).name if cwd is not None else None
+        try:
+            self.index.refresh(self.folder, self._stored(None), self.progress)
+            found = self.index.search(words, phrases, max(limit, 0), project, exclude)
+            return [hit for each in found if (hit := self._hit(each)) is not None]
+        except IndexUnusable:
+            return self._scanned((*words, *phrases), cwd, limit, exclude)
+
+    def rename(self, path: Path, title: str) -> str:
+        """Give a session a name; an empty one takes the name back. Returns the title it has now. When it was
+        written last is not changed by this.
+
+        Raises:
+            SessionLocked: another process writes it; `/rename` there does the same.
+            StoreError: it cannot be read or written.
+        """
+        try:
+            file, loaded = SessionFile.open(path)
+        except SessionLocked as error:
+            raise SessionLocked(f"{error} To name it now, type /rename there.") from error
+        try:
+            before = path.stat()
+            name = " ".join(title.split())[:_LONGEST_NAME]
+            record = Named(id=new_id("name"), seq=len(loaded.records) + 1, time=time.time(), title=name)
+            file.append([storable(record)])
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        finally:
+            file.close()
+        outline = outline_of(path)
+        return outline.title if outline is not None else name
+
+    def fork(self, path: Path, at: str | int | None = None) -> Path:
+        """A new session with everything that came before a prompt: the turn with the id `at`, the prompt with that
+        number (counted from 1), or all of it. Returns its file.
+
+        Raises:
+            StoreError: the session cannot be read, has no such prompt, or the new one cannot be written.
+        """
+        loaded = read_session(path)
+        identifier, _ = self.new_path(self.folder)
+        records = forked(loaded.records, identifier, at)
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        copy = path.with_name(f"{stamp}-{identifier}.json")
+        write_session(copy, records)
+        return copy
 
     def delete(self, path: Path) -> None:
-        """Remove a session.
+        """Remove a session, from the index too.
 
         Raises:
             SessionLocked: it is in use.
@@ -108,67 +203,120 @@ class Sessions:
             raise StoreError(f"cannot delete {path}: {error.strerror}") from error
         finally:
             file.close()
+        self.index.forget(self._relative(path))
 
-    def _projects(self) -> Iterator[Path]:
-        if self.folder.is_dir():
-            yield from (entry for entry in self.folder.iterdir() if entry.is_dir())
+    def _described(self, cwd: Path | None) -> Iterator[SessionInfo]:
+        return (info for path in self.paths(cwd) if (info := describe(path)) is not None)
+
+    def _indexed(self, cwd: Path | None) -> Iterator[SessionInfo]:
+        project = self.project_folder(cwd).name if cwd is not None else None
+        try:
+            self.index.refresh(self.folder, self._stored(None), self.progress)
+            for file, size_bytes, updated, outline in self.index.sessions(project):
+                yield _info(self.folder / file, size_bytes, updated, outline)
+        except IndexUnusable:
+            yield from self._described(cwd)
+
+    def _scanned(self, wanted: tuple[str, ...], cwd: Path | None, limit: int, exclude: str) -> list[Hit]:
+        """The search without an index: newest first."""
+        hits = []
+        for path, outline, said, undone in containing(self.paths(cwd), wanted, exclude, limit, self.progress):
+            size_bytes, updated = _size_and_time(path)
+            info = _info(path, size_bytes, updated, outline)
+            snippet = _one_line(said.text, wanted[0])
+            hits.append(Hit(info, said.message_id, said.turn_id, said.role, said.time, snippet, 0.0, undone))
+        return sorted(hits, key=lambda hit: hit.undone)[:limit]
+
+    def _hit(self, found: Found) -> Hit | None:
+        row = self.index.one(found.file)
+        if row is None:
+            return None
+        info = _info(self.folder / found.file, *row)
+        role: Literal["you", "agent"] = "you" if found.role == "you" else "agent"
+        snippet = " ".join(found.snippet.split())
+        return Hit(info, found.message_id, found.turn_id, role, found.time, snippet, found.score, found.undone)
+
+    def _stored(self, cwd: Path | None) -> list[Stored]:
+        """All files that are called like sessions, with size and time.
+
+        Raises:
+            StoreError: a folder cannot be read.
+        """
+        try:
+            folders = [self.project_folder(cwd).name] if cwd is not None else self._projects()
+            return [each for folder in folders for each in self._files(folder)]
+        except OSError as error:
+            raise StoreError(f"cannot read the sessions in {self.folder}: {error.strerror}") from error
+
+    def _projects(self) -> list[str]:
+        try:
+            with os.scandir(self.folder) as entries:
+                return [entry.name for entry in entries if _is_text(entry.name) and entry.is_dir()]
+        except FileNotFoundError:
+            return []
+
+    def _files(self, project: str) -> Iterator[Stored]:
+        try:
+            with os.scandir(self.folder / project) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if name.endswith(".json") and "-" in name and name[0] != "." and _is_text(name):
+                        try:
+                            status = entry.stat()
+                        except OSError:
+                            continue  # it went away, or is a link to nothing
+                        yield Stored(f"{project}/{name}", status.st_size, status.st_mtime_ns)
+        except FileNotFoundError:
+            return
+
+    def _relative(self, path: Path) -> str:
+        return f"{path.parent.name}/{path.name}"
+
+    def list(
+        self,
+        cwd: Path | None = None,
+        limit: int | None = 200,
+        branch: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> list[SessionInfo]:
+        """The `limit` sessions written last, newest first: of one directory or all, of a branch, written `since`
+        and `until` (seconds since the epoch). Files that are no sessions are left out. For few sessions no more
+        files are opened than it takes; for many the index is brought up to date.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        if limit is not None and limit <= _FEW and branch is None:
+            infos = self._described(cwd)
+        else:
+            infos = self._indexed(cwd)
+        fitting = (
+            info
+            for info in takewhile(lambda info: since is None or info.updated >= since, infos)
+            if (until is None or info.updated <= until) and (branch is None or branch in info.branches)
+        )
+        return [*islice(fitting, limit)]
 
 
-def _listed(folder: Path) -> list[Path]:
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    return [folder / name for name in names if name.endswith(".json") and "-" in name]
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _id(path: Path) -> str:
-    return path.stem.rpartition("-")[2]
+def terms(query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words and the quoted phrases of a search, whatever was typed."""
+    plain = query.encode("utf-8", "replace").decode().replace("\0", " ")
+    words: list[str] = []
+    phrases: list[str] = []
+    for phrase, word in re.findall(r'"([^"]*)"?|([^\s"]+)', plain):
+        if phrase.strip():
+            phrases.append(phrase.strip())
+        elif word:
+            words.append(word)
+    telling = [word for word in words if re.search(r"\w", word)]
+    return tuple(telling or words if not phrases else telling), tuple(phrases)
 
 
 def describe(path: Path) -> SessionInfo | None:
-    """A session's line in a list; None when it is no session. Only the lines it needs are decoded."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    first, at = _record(data, len(b"[\n"))
-    if not isinstance(first, Header):
-        return None
-    return SessionInfo(
-        id=first.session_id, path=str(path), cwd=first.cwd, title=_title(data, at),
-        created=first.time, updated=_modified(path), model=first.model,
-    )  # fmt: skip
-
-
-def _title(data: bytes, at: int) -> str:
-    """The newest name, else the first prompt behind `at`."""
-    named = data.rfind(_NAMED)
-    record = _record(data, named + 1)[0] if named >= 0 else None
-    if isinstance(record, Named) and record.title.strip():
-        return record.title
-    while at < len(data):
-        record, at = _record(data, at)
-        if isinstance(record, UserMessage) and record.origin == "human" and record.text.strip():
-            return record.text.strip().partition("\n")[0][:80].rstrip()
-    return "(no prompt yet)"
-
-
-def _record(data: bytes, at: int) -> tuple[AnyRecord | None, int]:
-    """The record of the line that begins at `at`, if it is one, and where the next line begins."""
-    end = data.find(b"\n", at)
-    end = len(data) if end < 0 else end
-    try:
-        return decode(data[at:end].strip().removesuffix(b",")), end + 1
-    except msgspec.DecodeError:
-        return None, end + 1
+    """A session's line in a list, straight from its file; None when it is no session."""
+    outline = outline_of(path)
+    return None if outline is None else _info(path, *_size_and_time(path), outline)
 
 
 def totals(path: Path) -> tuple[int, Totals]:
@@ -185,3 +333,39 @@ def totals(path: Path) -> tuple[int, Totals]:
         elif isinstance(record, UserMessage) and record.origin == "human":
             prompts += 1
     return prompts, sums
+
+
+def _info(path: Path, size_bytes: int, updated: float, outline: Outline) -> SessionInfo:
+    return SessionInfo(
+        id=_id(path) if NAME.fullmatch(path.name) else outline.id, path=str(path), cwd=outline.cwd,
+        title=outline.title, created=outline.created, updated=updated, model=outline.model,
+        branches=outline.branches, turns=outline.turns, cost_usd=outline.cost_usd, size_bytes=size_bytes,
+        named=bool(outline.name),
+    )  # fmt: skip
+
+
+def _size_and_time(path: Path) -> tuple[int, float]:
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0.0
+    return status.st_size, status.st_mtime_ns / 1e9
+
+
+def _one_line(text: str, term: str) -> str:
+    at = max(0, text.casefold().find(term.casefold()))
+    start, end = max(0, at - 60), at + len(term) + 60
+    return ("…" if start else "") + " ".join(text[start:end].split()) + ("…" if end < len(text) else "")
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file's name is one that we would have given."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _id(path: Path) -> str:
+    return path.stem.rpartition("-")[2]

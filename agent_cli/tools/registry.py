@@ -13,6 +13,7 @@ from .edit import EditFile
 from .finish import Finish
 from .jobs import JobsTool
 from .listing import ListDir
+from .memory import MemoryTool
 from .patch import ApplyPatch
 from .plan import UpdatePlan
 from .read import ReadFile
@@ -146,7 +147,7 @@ def built_in(private_hosts: tuple[str, ...] = ()) -> tuple[Tool, ...]:
     """Every tool of ours, in the order the model is told of them."""
     return (
         ReadFile(), ListDir(), Glob(), Grep(), RepoMap(), EditFile(), WriteFile(), ApplyPatch(), Shell(),
-        JobsTool(), Recall(), WebFetch(private_hosts), UpdatePlan(), AskUser(), Finish(),
+        JobsTool(), Recall(), MemoryTool(), WebFetch(private_hosts), UpdatePlan(), AskUser(), Finish(),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agent_cli.config.rules import ToolRule
+from agent_cli.core import history
 from agent_cli.core.agent import Agent
 from agent_cli.core.approvals import Approvals
 from agent_cli.core.bus import EventBus
@@ -221,6 +222,17 @@ def build(
     return Engine(Agent(handlers), session, model, root, path, context)
 
 
+def same_facts(session: Session) -> None:
+    """What is kept up to date record by record is what all the records together say."""
+    view, records = session.view, session.records
+    assert list(view.visible()) == history.visible_messages(records)
+    assert list(view.open_calls.values()) == history.open_calls(records)
+    assert view.plan == history.current_plan(records)
+    assert view.known_files == history.known_files(records, session.root)
+    humans = [m for m in history.active_messages(records) if isinstance(m, UserMessage) and m.origin == "human"]
+    assert view.prompts == humans
+
+
 @asynccontextmanager
 async def engine(
     base: Path, *script: Entry, model: ScriptedModel | None = None, **options: Any
@@ -242,4 +254,5 @@ async def engine(
     assert {submission: ends.get(submission) for submission in it.submitted} == dict.fromkeys(it.submitted, 1)
     assert [event.seq for event in it.events] == list(range(1, len(it.events) + 1))
     assert it.model.active == 0, "a stream was left open"
+    same_facts(it.session)
     assert asyncio.all_tasks() <= before, "a task was left pending"

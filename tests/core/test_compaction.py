@@ -6,7 +6,6 @@ from agent_cli.core import history
 from agent_cli.core.keeping import choose_cut
 from agent_cli.protocol.events import (
     Compacted,
-    Notice,
     OperationCompleted,
     OperationFailed,
     TurnCompleted,
@@ -63,10 +62,10 @@ async def test_a_long_turn_with_one_prompt_is_reduced_and_keeps_the_prompt(tmp_p
         assert len(it.of(Compacted)) >= 1
         for request in model.requests:
             assert any(m.text == "look at all of it, carefully" for m in request.messages)
-        assert len(texts(it)) < 15
+        assert sum(map(len, texts(it))) < 4 * 12_000
 
 
-async def test_when_the_summary_fails_old_results_are_shortened_and_the_turn_goes_on(tmp_path: Path) -> None:
+async def test_where_shortening_old_results_is_enough_no_summary_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "big").write_text(("word " * 20 + "\n") * 100, encoding="utf-8")
     calls = iter(range(100))
@@ -81,13 +80,12 @@ async def test_when_the_summary_fails_old_results_are_shortened_and_the_turn_goe
     async with engine(tmp_path, model=model) as it:
         end = await it.prompt("read")
         assert isinstance(end, TurnCompleted) and end.text == "done"
-        assert any(event.how == "shortened" for event in it.of(Compacted))
-        assert any("could not be summarised" in notice.text for notice in it.of(Notice))
+        assert {event.how for event in it.of(Compacted)} == {"shortened"}
 
 
 async def test_an_overflow_teaches_the_real_window(tmp_path: Path) -> None:
     script = [
-        say("one " * 900), say("two " * 900), fail("context_overflow", "too long", limit_tokens=1500),
+        say("one " * 3000), say("two " * 3000), fail("context_overflow", "too long", limit_tokens=6000),
         say("S: counted"), say("three"),
     ]  # fmt: skip
     async with engine(tmp_path, *script) as it:
@@ -95,7 +93,7 @@ async def test_an_overflow_teaches_the_real_window(tmp_path: Path) -> None:
         await it.prompt("2")
         end = await it.prompt("3")
         assert isinstance(end, TurnCompleted) and end.text == "three"
-        assert it.agent.snapshot().context_window == 1500
+        assert it.agent.snapshot().context_window == 6000
         it.model.check()
 
 

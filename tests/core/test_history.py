@@ -1,5 +1,6 @@
 """From records to the messages of a request: pure passes that mend what is torn."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from agent_cli.core.history import (
     active_messages,
     current_plan,
     known_files,
+    last_reduction,
     open_calls,
     repair,
     shorten,
@@ -27,7 +29,16 @@ from agent_cli.protocol.messages import (
     ToolResult,
     UserMessage,
 )
-from agent_cli.protocol.records import AnyRecord, CallStarted, Folded, Shortened, TurnsRedone, TurnsUndone
+from agent_cli.protocol.records import (
+    AnyRecord,
+    CallStarted,
+    Folded,
+    Marked,
+    Shortened,
+    TurnsRedone,
+    TurnsUndone,
+    Unfolded,
+)
 
 
 def user(name: str, turn: str = "t1", **changes: Any) -> UserMessage:
@@ -63,8 +74,8 @@ def redo(*turns: str) -> TurnsRedone:
     return TurnsRedone(id="redo", turn_ids=turns)
 
 
-def fold(through: str, turn: str = "t9", name: str = "fold") -> Folded:
-    return Folded(id=name, turn_id=turn, through=through, summary=f"summary of {name}")
+def fold(through: str, turn: str = "t9", name: str = "fold", kept: tuple[str, ...] = ()) -> Folded:
+    return Folded(id=name, turn_id=turn, through=through, summary=f"summary of {name}", kept=kept)
 
 
 def summary(turn: str = "t9", name: str = "fold") -> UserMessage:
@@ -187,7 +198,7 @@ def test_a_result_recorded_late_is_put_behind_its_call_before_anything_is_folded
         user("u1"), answer("a1", "c1", "c2"), result("c2"), user("u2", "t2"), result("c1"), answer("a2", turn="t2"),
     ]  # fmt: skip
     assert ids(records) == ["u1", "a1", "r_c1", "r_c2", "u2", "a2"]
-    assert ids([*records, fold("r_c2")]) == ["fold", "u1", "u2", "a2"]
+    assert ids([*records, fold("r_c2", kept=("u1",))]) == ["fold", "u1", "u2", "a2"]
 
 
 # folding
@@ -207,14 +218,14 @@ def conversation() -> list[AnyRecord]:
     return records
 
 
-def test_a_fold_puts_its_summary_in_place_of_what_came_before_but_the_newest_prompt_stays() -> None:
-    found = visible_messages([*conversation(), fold("b2")])
+def test_a_fold_puts_its_summary_in_place_of_what_came_before() -> None:
+    found = visible_messages([*conversation(), fold("b2", kept=("u2",))])
     assert found == [summary(), user("u2", "t2"), *conversation()[8:]]
 
 
-def test_what_was_typed_in_the_turn_that_folds_stays_word_for_word() -> None:
+def test_what_a_fold_keeps_stays_word_for_word() -> None:
     steered = [*conversation(), user("steer", "t3"), answer("d3", turn="t3")]
-    assert visible_messages([*steered, fold("d3", turn="t3")]) == [
+    assert visible_messages([*steered, fold("d3", turn="t3", kept=("u3", "steer"))]) == [
         summary("t3"),
         user("u3", "t3"),
         user("steer", "t3"),
@@ -222,7 +233,7 @@ def test_what_was_typed_in_the_turn_that_folds_stays_word_for_word() -> None:
 
 
 def test_a_fold_of_an_undone_turn_does_not_count() -> None:
-    records = [*conversation(), fold("b2", turn="t3")]
+    records = [*conversation(), fold("b2", turn="t3", kept=("u2",))]
     assert ids([*records, undo("t3")]) == [message.id for message in active_messages(conversation()[:8])]
     assert ids([*records, undo("t3"), redo("t3")]) == ["fold", "u2", "u3", "a3", "r_c3", "b3"]
 
@@ -233,17 +244,50 @@ def test_a_fold_whose_end_was_undone_does_not_count() -> None:
 
 
 def test_a_second_fold_takes_the_place_of_the_first() -> None:
-    records = [*conversation(), fold("b1", name="f1"), fold("b2", name="f2")]
+    records = [*conversation(), fold("b1", name="f1", kept=("u1",)), fold("b2", name="f2", kept=("u2",))]
     assert ids(records) == ["f2", "u2", "u3", "a3", "r_c3", "b3"]
 
 
 def test_when_the_second_fold_is_undone_the_first_holds_again() -> None:
-    records = [*conversation(), fold("b1", name="f1"), fold("b2", turn="t3", name="f2"), undo("t3")]
+    records = [*conversation(), fold("b1", name="f1", kept=("u1",)), fold("b2", turn="t3", name="f2"), undo("t3")]
     assert ids(records) == ["f1", "u1", "u2", "a2", "r_c2", "b2"]
 
 
 def test_a_fold_through_an_unknown_message_does_not_count() -> None:
     assert ids([*conversation(), fold("lost")]) == ids(conversation())
+
+
+def test_a_fold_that_was_taken_back_does_not_count() -> None:
+    records = [*conversation(), fold("b1", name="f1"), fold("b2", name="f2")]
+    assert ids([*records, Unfolded(id="x", fold_id="f2")])[0] == "f1"
+    both = [*records, Unfolded(id="x", fold_id="f2"), Unfolded(id="y", fold_id="f1")]
+    assert ids(both) == ids(conversation())
+    assert last_reduction(records) == records[-1] and last_reduction(both) is None
+
+
+def test_what_the_user_pins_stays_behind_a_summary_as_a_note() -> None:
+    pinned = [Marked(id="m1", message_id="r_c1", mark="pinned"), Marked(id="m2", message_id="u1", mark="pinned")]
+    found = visible_messages([*conversation(), *pinned, fold("b2")])
+    assert [each.id for each in found] == ["fold", "u1", "r_c1", "u3", "a3", "r_c3", "b3"]
+    note = found[2]
+    assert isinstance(note, UserMessage) and note.origin == "hint" and "result of c1" in note.text
+    assert ids([*conversation(), *pinned, fold("b2"), Marked(id="m3", message_id="r_c1", mark="")])[:3] == [
+        "fold", "u1", "u3"
+    ]  # fmt: skip
+
+
+def test_a_message_that_was_dropped_is_named_in_its_place() -> None:
+    records = [*conversation(), Marked(id="m", message_id="r_c2", mark="dropped")]
+    dropped = next(each for each in visible_messages(records) if each.id == "r_c2")
+    assert dropped.text == "[The user took this out of the conversation.]"
+    back = [*records, Marked(id="m2", message_id="r_c2", mark="")]
+    assert visible_messages(back) == visible_messages(conversation())
+
+
+def test_files_alone_put_back_leave_the_conversation_as_it_is() -> None:
+    records = [*conversation(), TurnsUndone(id="undo", turn_ids=("t3",), what="code")]
+    assert visible_messages(records) == visible_messages(conversation())
+    assert "u3" not in ids([*records, TurnsUndone(id="undo2", turn_ids=("t3",), what="conversation")])
 
 
 # shortening
@@ -305,5 +349,5 @@ def test_the_plan_is_the_one_written_last_by_a_turn_that_counts() -> None:
 def test_known_files_are_the_newest_content_seen_by_turns_that_count() -> None:
     first, second = result("c1", seen={"/w/a": "1", "/w/b": "1"}), result("c2", "t2", seen={"/w/a": "2"})
     records: list[AnyRecord] = [asked(first), first, asked(second), second]
-    assert known_files(records) == {"/w/a": "2", "/w/b": "1"}
-    assert known_files([*records, undo("t2")]) == {"/w/a": "1", "/w/b": "1"}
+    assert known_files(records, Path("/w")) == {"/w/a": "2", "/w/b": "1"}
+    assert known_files([*records, undo("t2")], Path("/w")) == {"/w/a": "1", "/w/b": "1"}

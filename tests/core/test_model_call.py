@@ -173,7 +173,7 @@ def test_a_collapse_of_the_cache_is_noticed_and_only_that() -> None:
 
 
 def test_a_result_is_named_by_its_tool() -> None:
-    from agent_cli.core.history import named
+    from agent_cli.core.standins import named
 
     assert named(ToolResult(id="r", call_id="c", tool="grep", status="ok", text="x")) == "the result of grep"
 

@@ -52,6 +52,7 @@ WHOLE: list[ev.AnyEvent] = [
     ev.PlanUpdated(items=(PlanItem("a"), PlanItem("T"))),
     ev.Notice(level="info", text="T"),
     ev.Compacted(before=2, after=1, how="summary", summary="T"),
+    ev.Attached(name="T", kind="file", tokens=1, note="T"),
     ev.TurnCompleted(stop_reason="end_turn", text="T", steps=1, duration_s=0.0),
     ev.TurnAborted(stop_reason="interrupted", text="T"),
     ev.TurnFailed(stop_reason="auth_error", error=ev.ErrorInfo("auth", "T", "T")),
@@ -65,6 +66,7 @@ EXACT: list[ev.AnyEvent] = [
     ev.ApprovalRequested(request_id="r", items=(item("T"),)),
     ev.TurnStarted(turn_id="t", text="T"),
     ev.Steered(text="T"),
+    ev.Renamed(title="T"),
     ev.Restored(kind="undo", turns=1, prompt="T", report=ev.RestoreReport()),
 ]
 WITHOUT_TEXT = {

@@ -1,0 +1,65 @@
+"""A conversation taken another way: the records of a new session that goes on from before a prompt of another.
+Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..protocol.messages import UserMessage
+from ..protocol.records import AnyRecord, Header, InputQueued, InputTaken, Named
+from .session_file import StoreError
+
+
+class NoPrompt(StoreError):
+    """The session has no such prompt; the text says how many it has."""
+
+
+def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None = None) -> tuple[AnyRecord, ...]:
+    """The records of a new session, numbered anew: all that was recorded before the prompt `at` (the id of a turn,
+    or a prompt's number counted from 1), or everything. What belongs to later turns is left out, and so are the
+    name, which is the other session's, and prompts that waited when they were sent only later.
+
+    Raises:
+        NoPrompt: there is no such prompt.
+    """
+    header = records[0]
+    assert isinstance(header, Header)
+    kept = records if at is None else _before(records, at)
+    taken = {name for record in kept if isinstance(record, InputTaken) for name in record.queued_ids}
+    waiting = {record.id for record in kept if isinstance(record, InputQueued)} - taken
+    if at is not None:
+        kept = [record for record in kept if record.id not in waiting]
+    copy = msgspec.structs.replace(header, session_id=identifier, forked_from=header.session_id)
+    rest = (record for record in kept[1:] if not isinstance(record, Named))
+    return tuple(
+        msgspec.structs.replace(record, seq=number) for number, record in enumerate((copy, *rest), start=1)
+    )
+
+
+def prompts(records: Sequence[AnyRecord]) -> list[int]:
+    """Where the human prompts stand, in order: the first is number 1."""
+    return [
+        place
+        for place, record in enumerate(records)
+        if isinstance(record, UserMessage) and record.origin == "human"
+    ]
+
+
+def _before(records: Sequence[AnyRecord], at: str | int) -> list[AnyRecord]:
+    places = prompts(records)
+    if isinstance(at, int):
+        if not 1 <= at <= len(places):
+            raise NoPrompt(
+                f"the session has no prompt {at}; it has {len(places)}, and `agent sessions show` numbers them"
+            )
+        place = places[at - 1]
+    else:
+        found = [place for place in places if records[place].turn_id == at]
+        if not found:
+            raise NoPrompt(
+                f"the session has no prompt of the turn {at!r}; `agent sessions show` numbers its prompts"
+            )
+        place = found[0]
+    turn_id = records[place].turn_id
+    begins_turn = not any(records[other].turn_id == turn_id for other in places if other < place)
+    return [record for record in records[:place] if not (begins_turn and turn_id and record.turn_id == turn_id)]

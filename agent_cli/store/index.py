@@ -1,0 +1,347 @@
+"""The index of all sessions: facts and full text of what was said, so that ten thousand are listed and searched at
+once. A cache on SQLite (imported when it is first needed): the files are the only truth, only what has changed is
+read again, and it may be deleted at any time. Whatever is wrong with it is an `IndexUnusable`, never the user's
+affair.
+"""
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from .outline import TAIL_BYTES, Outline, Said, read_on
+from .scan import Progress, outline_of
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+_VERSION = 1
+_TABLES = """
+CREATE TABLE sessions(
+    key INTEGER PRIMARY KEY, file TEXT UNIQUE, project TEXT, size INTEGER, mtime INTEGER,
+    updated REAL, outline BLOB, title TEXT, id TEXT);
+CREATE TABLE messages(
+    key INTEGER PRIMARY KEY, session INTEGER, message_id TEXT, turn_id TEXT, role TEXT, time REAL,
+    undone INTEGER DEFAULT 0);
+CREATE INDEX of_session ON messages(session);
+CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = 'unicode61 remove_diacritics 2');
+"""
+_BUSY_S = 2.0
+_BATCH = 200
+_MOST_CANDIDATES = 2000
+"""Messages that are ranked, the newest of those that fit."""
+_HALF_WORTH_DAYS = 30.0
+_SNIPPET_WORDS = 24
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+"""Scripts without spaces between words, of which the full text search sees whole sentences as one word."""
+
+
+class IndexUnusable(Exception):
+    """The index cannot be had: no SQLite with full text search, locked, or its folder cannot be written."""
+
+
+class Stored(NamedTuple):
+    """One session file as a folder's listing gives it."""
+
+    file: str
+    """Relative to the folder of all sessions."""
+    size: int
+    mtime_ns: int
+
+
+class Found(msgspec.Struct, frozen=True):
+    """One message that fits a search."""
+
+    file: str
+    message_id: str
+    turn_id: str
+    role: str
+    time: float
+    undone: bool
+    snippet: str
+    score: float
+
+
+class Index:
+    """The cache in one file. Each call opens it anew, so that any thread may ask."""
+
+    def __init__(self, path: Path, connect: Callable[..., "Connection"] | None = None) -> None:
+        """`connect` stands in for `sqlite3.connect`."""
+        self.path = path
+        self._connect = connect
+
+    def refresh(self, folder: Path, stored: Sequence[Stored], progress: Progress | None = None) -> None:
+        """Make it know these session files below `folder` and no others.
+
+        Raises:
+            IndexUnusable: it could not be brought up to date.
+        """
+        with self._open() as database:
+            known = {row[0]: row[1:] for row in database.execute("SELECT file, size, mtime FROM sessions")}
+            changed = [each for each in stored if known.get(each.file) != (each.size, each.mtime_ns)]
+            gone = known.keys() - {each.file for each in stored}
+            if gone:
+                with _changing(database):
+                    for file in gone:
+                        _forget(database, file)
+            changed.sort(key=lambda each: each.mtime_ns)
+            for at in range(0, len(changed), _BATCH):
+                with _changing(database):
+                    for each in changed[at : at + _BATCH]:
+                        _take_in(database, folder, each)
+                if progress is not None:
+                    progress(min(at + _BATCH, len(changed)), len(changed))
+
+    def sessions(self, project: str | None = None) -> list[tuple[str, int, float, Outline]]:
+        """File, size in bytes, time of the last change and facts of each session, newest first.
+
+        Raises:
+            IndexUnusable: it cannot be read.
+        """
+        query = "SELECT file, size, updated, outline FROM sessions WHERE id != ''"
+        given: tuple[str, ...] = ()
+        if project is not None:
+            query, given = f"{query} AND project = ?", (project,)
+        with self._open() as database:
+            rows = database.execute(f"{query} ORDER BY updated DESC, file DESC", given).fetchall()
+        decoder = msgspec.msgpack.Decoder(Outline)
+        return [(file, size, updated, decoder.decode(outline)) for file, size, updated, outline in rows]
+
+    def one(self, file: str) -> tuple[int, float, Outline] | None:
+        """Size, time of the last change and facts of one session; None when it is not known.
+
+        Raises:
+            IndexUnusable: it cannot be read.
+        """
+        with self._open() as database:
+            row = database.execute(
+                "SELECT size, updated, outline FROM sessions WHERE file = ?", (file,)
+            ).fetchone()
+        return None if row is None else (row[0], row[1], msgspec.msgpack.decode(row[2], type=Outline))
+
+    def search(
+        self, words: Sequence[str], phrases: Sequence[str], limit: int, project: str | None, exclude: str
+    ) -> list[Found]:
+        """At most `limit` messages with all the words (or longer ones that begin so) and phrases, best first: by how well they fit
+        and how new they are, those of undone turns last. `exclude` is the id of a session to leave out.
+
+        Raises:
+            IndexUnusable: it cannot be read.
+        """
+        terms = (*words, *phrases)
+        if any(_UNSPACED.search(term) or not re.search(r"[^\W_]", term) for term in terms):
+            return self._scanned(terms, limit, project, exclude)
+        quoted = [f'"{word}"*' for word in words] + [f'"{phrase}"' for phrase in phrases]
+        match = " AND ".join(quoted)
+        where, given = _bounds(project, exclude)
+        ranked = (
+            "SELECT texts.rowid, bm25(texts), s.file, m.message_id, m.turn_id, m.role, m.time, m.undone"
+            " FROM texts JOIN messages m ON m.key = texts.rowid JOIN sessions s ON s.key = m.session"
+            f" WHERE texts MATCH ? {where} ORDER BY texts.rowid DESC LIMIT {_MOST_CANDIDATES}"
+        )
+        part = (
+            f"SELECT snippet(texts, 0, '', '', '…', {_SNIPPET_WORDS}) FROM texts WHERE texts MATCH ? AND rowid = ?"
+        )
+        with self._open() as database:
+            rows = database.execute(ranked, (match, *given)).fetchall()
+            best = [(_score(-row[1], row[6]), row) for row in rows]
+            best.sort(key=lambda each: (each[1][7], -each[0]))
+            found = []
+            for score, row in _few_of_each(best, limit):
+                (snippet,) = database.execute(part, (match, row[0])).fetchone()
+                found.append(_found(row[2:], snippet, score))
+            return found
+
+    def _scanned(self, terms: Sequence[str], limit: int, project: str | None, exclude: str) -> list[Found]:
+        """The same without words: texts that contain the terms, newest first."""
+        where, given = _bounds(project, exclude)
+        likes = " AND ".join(["t.c0 LIKE ? ESCAPE '\\'"] * len(terms))
+        query = (
+            "SELECT t.c0, s.file, m.message_id, m.turn_id, m.role, m.time, m.undone FROM texts_content t"
+            " JOIN messages m ON m.key = t.id JOIN sessions s ON s.key = m.session"
+            f" WHERE {likes} {where} ORDER BY m.undone, m.time DESC LIMIT {limit}"
+        )
+        patterns = ["%" + re.sub(r"([%_\\])", r"\\\1", term) + "%" for term in terms]
+        with self._open() as database:
+            rows = database.execute(query, (*patterns, *given)).fetchall()
+        return [_found(row[1:], _around(row[0], terms[0]), _score(1.0, row[5])) for row in rows]
+
+    def forget(self, file: str) -> None:
+        """Let go of a deleted session, and of every word of it. Does nothing where there is no index."""
+        if not self.path.exists():
+            return
+        with contextlib.suppress(IndexUnusable), self._open() as database:
+            database.execute("PRAGMA secure_delete = ON")
+            with _changing(database):
+                _forget(database, file)
+                database.execute("INSERT INTO texts(texts) VALUES('optimize')")
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator["Connection"]:
+        try:
+            import sqlite3
+        except ImportError as error:
+            raise IndexUnusable("this Python has no SQLite") from error
+        database = None
+        try:
+            database = self._ready(sqlite3)
+            yield database
+        except (OSError, sqlite3.Error, msgspec.DecodeError) as error:
+            if _is_damage(error, sqlite3):
+                self.remove()
+            raise IndexUnusable(str(error)) from error
+        finally:
+            if database is not None:
+                database.close()
+
+    def _ready(self, sqlite3: Any) -> "Connection":
+        """An open database with today's tables; one of another version is made anew."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        connect = self._connect or sqlite3.connect
+        database: Connection = connect(self.path, timeout=_BUSY_S, isolation_level=None)
+        try:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version == _VERSION:
+                return database
+            database.execute("PRAGMA journal_mode = WAL")
+            with _changing(database):
+                if database.execute("PRAGMA user_version").fetchone()[0] == _VERSION:
+                    return database  # another process was faster
+                for name in ("sessions", "messages", "texts"):
+                    database.execute(f"DROP TABLE IF EXISTS {name}")
+                for statement in _TABLES.split(";"):
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {_VERSION}")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def remove(self) -> None:
+        """Delete the cache; it is made anew when it is needed."""
+        for end in ("", "-wal", "-shm", "-journal"):
+            with contextlib.suppress(OSError):
+                self.path.with_name(self.path.name + end).unlink()
+
+
+def _is_damage(error: Exception, sqlite3: Any) -> bool:
+    """Whether the file is to blame, and not its surroundings."""
+    return isinstance(error, msgspec.DecodeError) or (
+        isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+    )
+
+
+@contextlib.contextmanager
+def _changing(database: "Connection") -> Iterator[None]:
+    """One transaction that writes."""
+    database.execute("PRAGMA synchronous = NORMAL")
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+def _take_in(database: "Connection", folder: Path, stored: Stored) -> None:
+    """Read a session that is new or has changed, from where it was left if it has only grown."""
+    row = database.execute("SELECT key, outline FROM sessions WHERE file = ?", (stored.file,)).fetchone()
+    outline = _grown(folder / stored.file, msgspec.msgpack.decode(row[1], type=Outline)) if row else None
+    if outline is None:
+        _forget(database, stored.file)
+        row = None
+        outline = outline_of(folder / stored.file) or Outline()
+    said, undone = outline.said, outline.undone
+    outline.said, outline.undone = [], {}
+    values = (stored.size, stored.mtime_ns, stored.mtime_ns / 1e9, msgspec.msgpack.encode(outline), outline.title)
+    if row is None:
+        query = (
+            "INSERT INTO sessions(size, mtime, updated, outline, title, id, file, project)"
+            " VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+        project = os.path.dirname(stored.file)
+        key = database.execute(query, (*values, outline.id, stored.file, project)).lastrowid
+    else:
+        key = row[0]
+        change = "UPDATE sessions SET size = ?, mtime = ?, updated = ?, outline = ?, title = ? WHERE key = ?"
+        database.execute(change, (*values, key))
+    _add_said(database, key, said)
+    for turn_id, is_undone in undone.items():
+        mark = "UPDATE messages SET undone = ? WHERE session = ? AND turn_id = ?"
+        database.execute(mark, (is_undone, key, turn_id))
+
+
+def _add_said(database: "Connection", key: int | None, said: Sequence[Said]) -> None:
+    for each in said:
+        query = "INSERT INTO messages(session, message_id, turn_id, role, time) VALUES(?, ?, ?, ?, ?)"
+        values = (key, each.message_id, each.turn_id, each.role, each.time)
+        row = database.execute(query, values).lastrowid
+        database.execute("INSERT INTO texts(rowid, text) VALUES(?, ?)", (row, each.text))
+
+
+def _grown(path: Path, outline: Outline) -> Outline | None:
+    """The outline read on from where it ended; None when the file has not just grown."""
+    start = outline.end - len(outline.tail)
+    if not outline.id or len(outline.tail) != min(TAIL_BYTES, outline.end):
+        return None
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read()
+    except OSError:
+        return None
+    if not data.startswith(outline.tail):
+        return None
+    read_on(outline, data[len(outline.tail) :], outline.end)
+    return outline
+
+
+def _forget(database: "Connection", file: str) -> None:
+    of_it = "SELECT m.key FROM messages m JOIN sessions s ON s.key = m.session WHERE s.file = ?"
+    database.execute(f"DELETE FROM texts WHERE rowid IN ({of_it})", (file,))
+    database.execute(f"DELETE FROM messages WHERE key IN ({of_it})", (file,))
+    database.execute("DELETE FROM sessions WHERE file = ?", (file,))
+
+
+def _bounds(project: str | None, exclude: str) -> tuple[str, tuple[str, ...]]:
+    """What a search adds to its condition."""
+    chosen = [("project = ?", project)] if project is not None else []
+    chosen += [("id != ?", exclude)] if exclude else []
+    return "".join(f" AND s.{test}" for test, _ in chosen), tuple(value for _, value in chosen)
+
+
+def _found(row: Sequence[Any], snippet: str, score: float) -> Found:
+    file, message_id, turn_id, role, then, undone = row
+    return Found(file, message_id, turn_id, role, then, bool(undone), snippet, score)
+
+
+def _score(fit: float, then: float) -> float:
+    """How well a text fits, weighed by how new it is: twice as much today as long ago."""
+    days = max(0.0, time.time() - then) / 86_400
+    return max(fit, 0.0) * (1.0 + 1.0 / (1.0 + days / _HALF_WORTH_DAYS))
+
+
+def _few_of_each(best: list[tuple[float, Any]], total: int, most: int = 3) -> list[tuple[float, Any]]:
+    """At most three of each session, so that a long one does not hide the others."""
+    counts: dict[str, int] = {}
+    chosen = []
+    for score, row in best:
+        counts[row[2]] = counts.get(row[2], 0) + 1
+        if counts[row[2]] <= most and len(chosen) < total:
+            chosen.append((score, row))
+    return chosen
+
+
+def _around(text: str, term: str) -> str:
+    """The words around a term."""
+    at = max(0, text.casefold().find(term.casefold()))
+    start, end = max(0, at - 60), at + len(term) + 60
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

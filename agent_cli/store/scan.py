@@ -1,0 +1,59 @@
+"""Facts about sessions straight from their files, and a search through them without an index: slower, and always
+possible."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from .outline import Outline, Said, read_on
+from .session_file import StoreError, read_session
+
+Progress = Callable[[int, int], None]
+"""Told how many sessions of how many have been read."""
+
+
+def outline_of(path: Path) -> Outline | None:
+    """What a list and a search need of a session, damaged or not; None when it is no session."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    outline = Outline()
+    if read_on(outline, data):
+        return outline
+    return _mended(path) if b"{" in data else None
+
+
+def _mended(path: Path) -> Outline | None:
+    """The same of a session whose first line is damaged."""
+    from ..protocol.records import encode
+
+    try:
+        records = read_session(path).records
+    except StoreError:
+        return None
+    outline = Outline()
+    read_on(outline, b"\n".join(encode(record) for record in records))
+    outline.end, outline.tail = 0, b""  # to be read whole when it grows
+    return outline
+
+
+def containing(
+    paths: Sequence[Path], terms: Sequence[str], exclude: str, limit: int, progress: Progress | None = None
+) -> Iterator[tuple[Path, Outline, Said, bool]]:
+    """Messages that contain all the terms, and whether their turn was undone, in the order of the files; at most
+    `limit`, those of undone turns not counted."""
+    wanted = [term.casefold() for term in terms]
+    for number, path in enumerate(paths, start=1):
+        outline = outline_of(path)
+        if progress is not None:
+            progress(number, len(paths))
+        if outline is None or (exclude and outline.id == exclude):
+            continue
+        for said in outline.said:
+            text = said.text.casefold()
+            if all(term in text for term in wanted):
+                undone = outline.undone.get(said.turn_id, False)
+                yield path, outline, said, undone
+                limit -= not undone
+                if limit <= 0:
+                    return

@@ -1,0 +1,197 @@
+"""One walk through a work tree for what git does not tell: permissions, folders, and files that no index knows.
+Nothing is opened and no link is followed."""
+
+import os
+import stat
+import time
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from .restore import LARGEST_BYTES
+
+MOST_IGNORED_FILES = 2_000
+MOST_IGNORED_BYTES = 50_000_000
+"""How much of what is ignored a checkpoint holds, in all."""
+_QUIET = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
+"""Caches: whoever made them makes them again, so nobody needs to hear that they are not brought back."""
+_INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox", "bower_components"})
+_MOST_COUNTED = 200_000
+_LONGEST_COUNT_S = 0.2
+
+
+class Look(msgspec.Struct):
+    """What a walk has found; paths are relative to the top."""
+
+    files: list[tuple[str, int]] = []
+    """Regular files that the index knows, with their permissions."""
+    links: list[str] = []
+    """The same of links."""
+    folders: dict[str, int] = {}
+    unknown: list[str] = []
+    """Folders that were not entered: the index knows nothing in them."""
+    loose: list[tuple[str, int]] = []
+    """Regular files and links that the index does not know, with their size in bytes."""
+    closed: list[str] = []
+    """Folders that cannot be listed."""
+
+    def add(self, other: "Look") -> None:
+        """Take over what a further walk has found; `unknown` becomes that of the further walk."""
+        self.files += other.files
+        self.links += other.links
+        self.folders.update(other.folders)
+        self.loose += other.loose
+        self.closed += other.closed
+        self.unknown = other.unknown
+
+
+class Ignored(msgspec.Struct):
+    """An ignored folder."""
+
+    files: list[tuple[str, int]]
+    folders: dict[str, int]
+    size_bytes: int
+    why_not: str = ""
+    """Why it is left out; empty when it may be held."""
+
+
+def parents_of(names: Iterable[str]) -> set[str]:
+    """All folders that some paths lie in, the top (an empty path) included."""
+    found = {name.rpartition("/")[0] for name in names}
+    for folder in list(found):
+        while folder and (folder := folder.rpartition("/")[0]) not in found:
+            found.add(folder)
+    return found | {""}
+
+
+def look(
+    top: str, starts: Iterable[str], names: Collection[str], known: Collection[str], skip: Collection[str],
+    ends_at: float,
+) -> Look:  # fmt: skip
+    """Walk some folders and those of `known` below them; `names` are the files of the index, `skip` is not entered.
+
+    Raises:
+        TimeoutError: it is not done by `ends_at`, of the monotonic clock.
+    """
+    found = Look()
+    waiting = list(starts)
+    while waiting:
+        folder = waiting.pop()
+        if time.monotonic() > ends_at:
+            raise TimeoutError
+        try:
+            with os.scandir(f"{top}/{folder}" if folder else top) as entries:
+                _take_in(found, f"{folder}/" if folder else "", entries, names, known, skip, waiting)
+        except NotADirectoryError:
+            continue
+        except FileNotFoundError:
+            found.folders.pop(folder, None)
+        except OSError:
+            found.closed.append(folder)
+    return found
+
+
+def _take_in(
+    found: Look, prefix: str, entries: Iterable["os.DirEntry[str]"], names: Collection[str],
+    known: Collection[str], skip: Collection[str], waiting: list[str],
+) -> None:  # fmt: skip
+    for entry in entries:
+        path = prefix + entry.name
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name == ".git" or path in skip:
+                    continue
+                if path in known:
+                    waiting.append(path)
+                    found.folders[path] = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+                else:
+                    found.unknown.append(path)
+                continue
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        is_file, is_link = stat.S_ISREG(status.st_mode), stat.S_ISLNK(status.st_mode)
+        if path not in names:
+            if (is_file or is_link) and path not in skip:
+                found.loose.append((path, status.st_size))
+        elif is_file:
+            found.files.append((path, stat.S_IMODE(status.st_mode)))
+        elif is_link:
+            found.links.append(path)
+
+
+def absent(names: Collection[str], seen: Look) -> set[str]:
+    """Files of an index that no folder lists under exactly this name. Where names that differ only in case are one
+    file, the old name of a file that was renamed that way still seems to be there when it is asked for."""
+    if len(names) == len(seen.files) + len(seen.links):
+        return set()
+    return set(names).difference((path for path, _ in seen.files), seen.links)
+
+
+def measured(top: str, folder: str) -> Ignored:
+    """What an ignored folder holds, and whether it is small enough to be saved. Folders of installed packages and
+    caches never are: they are not entered but to count."""
+    name = folder.rpartition("/")[2]
+    if name in _QUIET:
+        return Ignored([], {}, 0, " ")
+    found = Ignored([], {}, 0)
+    if name in _INSTALLED:
+        found.why_not = "installed"
+    count, ends_at = 0, time.monotonic() + _LONGEST_COUNT_S
+    waiting = [folder]
+    while waiting and count < _MOST_COUNTED and time.monotonic() < ends_at:
+        at = waiting.pop()
+        try:
+            with os.scandir(f"{top}/{at}") as entries:
+                found.folders[at] = stat.S_IMODE(os.lstat(f"{top}/{at}").st_mode)
+                count += _count_in(found, at, entries, waiting)
+        except OSError:
+            found.why_not = found.why_not or "unreadable"
+    if waiting or found.why_not:
+        many = f"more than {count:,}" if waiting else f"{count:,}"
+        found.why_not = f"ignored, {many} file{'s' * (count != 1)}"
+        if count <= MOST_IGNORED_FILES and not waiting and found.size_bytes > MOST_IGNORED_BYTES:
+            found.why_not = f"ignored, {found.size_bytes / 1e6:,.0f} MB"
+    return found
+
+
+def _count_in(found: Ignored, folder: str, entries: Iterable["os.DirEntry[str]"], waiting: list[str]) -> int:
+    """Take in one folder; gives how many files are in it."""
+    count = 0
+    for entry in entries:
+        path = f"{folder}/{entry.name}"
+        if entry.name == ".git":
+            found.why_not = "a repository"
+        elif entry.is_dir(follow_symlinks=False):
+            waiting.append(path)
+        else:
+            count += 1
+            if not found.why_not and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                size = entry.stat(follow_symlinks=False).st_size
+                found.size_bytes += size
+                found.files.append((path, size))
+                if len(found.files) > MOST_IGNORED_FILES or found.size_bytes > MOST_IGNORED_BYTES:
+                    found.why_not = "too large"
+                    found.files = []
+    return count
+
+
+class Allowance:
+    """How much of what is ignored may still be saved in a session."""
+
+    def __init__(self) -> None:
+        self._files = MOST_IGNORED_FILES
+        self._bytes = MOST_IGNORED_BYTES
+
+    def grants(self, files: int, size_bytes: int) -> bool:
+        """Whether so much still fits; if so, it is taken."""
+        if files > self._files or size_bytes > self._bytes:
+            return False
+        self._files -= files
+        self._bytes -= size_bytes
+        return True
+
+
+def size_note(size_bytes: int) -> str:
+    """Why a file is not held; empty when its size is no reason."""
+    return f"larger than {LARGEST_BYTES:,} bytes" if size_bytes > LARGEST_BYTES else ""
