@@ -2,8 +2,8 @@
 class."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -11,7 +11,6 @@ import msgspec
 
 from .. import __version__
 from ..config.keys import KeyedEnvironment, keyed
-from ..config.rules import ToolRule
 from ..config.schema import Config, Limits
 from ..core.agent import Agent
 from ..core.approvals import Approvals
@@ -19,34 +18,32 @@ from ..core.bus import EventBus
 from ..core.checkpointing import Checkpointing, Snapshots
 from ..core.confining import Confining
 from ..core.handlers import Handlers, Settings
-from ..core.history import last_job, working_directory
+from ..core.history import jobs, last_job, working_directory
 from ..core.limits import Bounds
 from ..core.models import Models
 from ..core.permissions import Permissions
-from ..core.prompt import moment, system_prompt
-from ..core.session import Journal, Session
-from ..core.tool_rules import told
+from ..core.session import Session
 from ..model.base import Model
 from ..model.providers import choose_default, open_model
 from ..model.retry import RetryPolicy
 from ..policy.rules import Effect
 from ..protocol.actions import Allow, Mode, ReadPath
 from ..protocol.events import AnyEvent
-from ..protocol.messages import UserMessage, new_id
-from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
+from ..protocol.messages import new_id
+from ..protocol.records import SettingsSet
 from ..sandbox.process import ProcessRunner
 from ..store.grants import GrantFile
-from ..store.session_file import Loaded, NewSessionFile, SessionFile, read_session
-from ..store.sessions import NoSession
 from ..store.spend import SpendLog
 from ..tools.base import Tool, ToolContext, ToolError
 from ..tools.registry import Registry, built_in, default_registry
 from ..tools.shell_session import ShellSession
 from ..tools.web_search import search_tool
 from ..workspace.checkpoints import Checkpoints
-from ..workspace.instructions import instructions
 from ..workspace.programs import program
+from .briefing import Briefing
+from .drafting import Draft, existing, fresh, model_name
 from .options import UsageError
+from .remembering import Earlier
 from .sandboxing import confining_for
 from .setup import Setup
 
@@ -65,16 +62,6 @@ class Opened(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class _Draft(msgspec.Struct):
-    """A session being put together."""
-
-    records: Sequence[AnyRecord]
-    file: Journal | None
-    path: str
-    saved: bool
-    notes: tuple[str, ...] = ()
-
-
 async def open_session(setup: Setup, *, interactive: bool) -> Opened:
     """Build the engine for the session that the options ask for.
 
@@ -84,184 +71,132 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
         NoModel, MissingKey: no model can be used.
     """
     registry, problems = _registry(setup, interactive)
-    draft = _existing(setup)
-    model_name = _model_name(setup, draft)
+    draft = existing(setup)
     env = keyed(os.environ, setup.config_dir)
-    if model_name is None:
-        model_name = await choose_default(setup.config, env)
-    model = await open_model(model_name, setup.config, env, setup.memory)
-    if draft is None:
-        draft = _fresh(setup, model, registry.names)
+    name = model_name(setup, draft) or await choose_default(setup.config, env)
+    model = await open_model(name, setup.config, env, setup.memory)
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
-    session = Session(draft.records, draft.file, saved=draft.saved, root=setup.workspace.root)
-    draft.notes = (*problems, *env.problems, *draft.notes)
-    return _assemble(setup, session, model, draft, registry, processes, confining, interactive, env)
-
-
-def session_to_open(setup: Setup) -> Path | None:
-    """The saved session the options name; None for a new one.
-
-    Raises:
-        StoreError: there is no such session.
-    """
-    chosen = setup.chosen
-    if identifier := chosen.text("resume"):
-        return setup.sessions.find(identifier)
-    if chosen.flag("continue"):
-        last = setup.sessions.last(setup.root)
-        if last is None:
-            raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
-        return last
-    return None
-
-
-def _existing(setup: Setup) -> _Draft | None:
-    path = session_to_open(setup)
-    if path is None:
-        if setup.chosen.flag("fork"):
-            raise UsageError("--fork needs --continue or --resume")
-        return None
-    if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
-        loaded = read_session(path)
-        return _copied(setup, loaded)
-    file, loaded = SessionFile.open(path)
-    return _Draft(loaded.records, file, str(path), saved=True, notes=_damage(loaded))
-
-
-def _copied(setup: Setup, loaded: Loaded) -> _Draft:
-    header = loaded.records[0]
-    assert isinstance(header, Header)
-    identifier, path = setup.sessions.new_path(setup.root)
-    copy = msgspec.structs.replace(header, session_id=identifier, forked_from=header.session_id)
-    file = None if setup.chosen.flag("no_session") else NewSessionFile(path)
-    return _Draft((copy, *loaded.records[1:]), file, str(path) if file else "", False, _damage(loaded))
-
-
-def _damage(loaded: Loaded) -> tuple[str, ...]:
-    notes = [f"line {each.line} of the session is damaged and left out: {each.reason}" for each in loaded.damage]
-    if loaded.torn:
-        notes.append("the last record of the session was torn by a crash and is lost")
-    return tuple(notes)
-
-
-def _model_name(setup: Setup, draft: _Draft | None) -> str | None:
-    if setup.config.model is not None and (draft is None or setup.chosen.text("model")):
-        return setup.config.model
+    identifier, path = (draft.session_id, Path(draft.path)) if draft else setup.sessions.new_path(setup.root)
+    parts = _Parts(setup, registry, processes, confining, env, interactive, identifier)
     if draft is None:
-        return None
-    return Session(draft.records, None, saved=True).view.settings[0]
+        draft = fresh(setup, model, parts.briefing.system(registry.names), identifier, path)
+    return parts.assembled(model, draft, (*problems, *env.problems))
 
 
-def _fresh(setup: Setup, model: Model, tools: Sequence[str]) -> _Draft:
-    identifier, path = setup.sessions.new_path(setup.root)
-    header = Header(
-        id=new_id("session"),
-        seq=1,
-        time=time.time(),
-        version=FORMAT_VERSION,
-        session_id=identifier,
-        cwd=str(setup.root),
-        model=model.info.name,
-        mode=setup.config.mode,
-        effort=setup.config.effort or "",
-        created_by=f"agent-cli {__version__}",
-        system=_system(setup, tools),
-    )
-    if setup.chosen.flag("no_session"):
-        return _Draft((header,), None, "", saved=False)
-    return _Draft((header,), NewSessionFile(path), str(path), saved=False)
+class _Parts:
+    """What the engine of one session is made of."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        registry: Registry,
+        processes: ProcessRunner,
+        confining: Confining,
+        env: KeyedEnvironment,
+        interactive: bool,
+        session_id: str,
+    ) -> None:
+        self._setup = setup
+        self._registry = registry
+        self._processes = processes
+        self._confining = confining
+        self._env = env
+        self._interactive = interactive
+        self._session: Session | None = None
+        self._spill = setup.state / "spill" / session_id
+        self._permissions = _permissions(setup, confining, self._untrusted, self._spill)
+        self.briefing = Briefing(setup, session_id, self._may_show)
+
+    def _untrusted(self) -> str:
+        return self._session.untrusted() if self._session else ""
+
+    def _may_show(self, path: str) -> bool:
+        return isinstance(self._permissions.authorize(ReadPath(path, path)), Allow)
+
+    def assembled(self, model: Model, draft: Draft, notes: Sequence[str]) -> Opened:
+        """The engine, ready to run."""
+        from ..core.secrecy import Outgoing, environment_redactor
+
+        setup, config, permissions = self._setup, self._setup.config, self._permissions
+        session = self._session = Session(draft.records, draft.file, saved=draft.saved, root=setup.workspace.root)
+        identifier = session.header.session_id
+        log = setup.state / "logs" / f"{identifier}.jsonl" if setup.chosen.flag("debug") else None
+        redactor = environment_redactor(os.environ, self._env.held(), config)
+        bus = EventBus(_logger(log) if log else None, redactor)
+        _, mode, effort = session.view.settings
+        permissions.mode = mode = config.mode if setup.chosen.text("mode") else mode
+        permissions.keep_for_session(session.grants())
+        _check_examples(setup, permissions)
+        effort = setup.chosen.text("effort") or effort
+        roots = setup.workspace.roots
+        checkpoints = snapshots(setup.workspace.root, setup.project_state(), identifier, self._processes, roots)
+        context = self._context(session)
+        handlers = Handlers(
+            session,
+            Models(
+                model,
+                lambda name: open_model(name, config, self._env, setup.memory),
+                effort,
+                config.fallback_models,
+            ),
+            self._registry,
+            permissions,
+            Approvals(bus, interactive=self._interactive),
+            Checkpointing(session, checkpoints, bus.emit),
+            context,
+            bus,
+            _settings(config, draft),
+            moment=partial(self.briefing.moment, session.header),
+            retry=_retry_policy(config.limits, self._interactive),
+            day=SpendLog(setup.state / "spend"),
+            masked=Outgoing(redactor).masked,
+            rules=setup.tool_rules,
+            earlier=Earlier(setup.sessions.folder, setup.root, identifier),
+        )
+        _note_changes(session, model, mode, effort)
+        ignored = [
+            f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
+        ]
+        logged = (f"log: {log}",) if log else ()
+        told = (*ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
+        return Opened(Agent(handlers), permissions, self._processes, context.shell, told)
+
+    def _context(self, session: Session) -> ToolContext:
+        """What tools may reach. A resumed session's commands go on where they left off, as far as that outlives a
+        process."""
+        config = self._setup.config
+        shell = config.tools.shell
+        context = ToolContext(
+            self._setup.workspace,
+            self._processes,
+            self._spill,
+            shell_timeout_s=shell.timeout_s,
+            shell_env=shell.env,
+            seen=dict(session.view.known_files),
+            cache_dir=self._setup.project_state() / "cache",
+            may_show=self._may_show,
+        )
+        context.cache, context.passed = self._confining.cache, shell.pass_env
+        context.way_out = self._permissions.way_out(self._processes, config.tools.web.private_hosts)
+        context.memory = self.briefing.memory
+        if left_off := working_directory(session.records, session.root):
+            context.shell.cwd = Path(left_off)
+        if number := last_job(session.records):
+            context.jobs.take_over(number, jobs(session.records).values())
+        return context
 
 
-def _system(setup: Setup, tools: Sequence[str]) -> str:
-    replacement = setup.chosen.text("system_prompt")
-    append = setup.chosen.text("append_system_prompt") or ""
-    if replacement:
-        try:
-            text = Path(replacement).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--system-prompt {replacement}: {error}") from error
-        return f"{text.strip()}\n\n{append}".strip()
-    found = instructions(setup.root, setup.config.context.instructions, setup.config_dir)
-    checked = told(rule for rule in setup.config.rules if isinstance(rule, ToolRule))
-    said = (rule for rule in setup.config.rules if isinstance(rule, str))
-    rules = "\n".join(f"- {rule}" for rule in (*said, *checked))
-    parts = [part for part in (f"# Rules\n{rules}" if rules else "", append) if part]
-    return system_prompt(
-        setup.workspace.root, found, tools, extra_roots=setup.workspace.roots[1:], append="\n\n".join(parts)
-    )
-
-
-def _assemble(
-    setup: Setup,
-    session: Session,
-    model: Model,
-    draft: _Draft,
-    registry: Registry,
-    processes: ProcessRunner,
-    confining: Confining,
-    interactive: bool,
-    env: KeyedEnvironment,
-) -> Opened:
-    from ..core.secrecy import Outgoing, environment_redactor
-
-    config = setup.config
-    log = setup.state / "logs" / f"{session.header.session_id}.jsonl" if setup.chosen.flag("debug") else None
-    redactor = environment_redactor(os.environ, env.held(), config)
-    bus = EventBus(_logger(log) if log else None, redactor)
-    identifier = session.header.session_id
-    spill = setup.state / "spill" / identifier
-    _, mode, effort = session.view.settings
-    if setup.chosen.text("mode"):
-        mode = config.mode
-    effort = setup.chosen.text("effort") or effort
-    permissions = _permissions(setup, session, confining, mode, spill)
-    _check_examples(setup, permissions)
-    roots = setup.workspace.roots
-    checkpoints = snapshots(setup.workspace.root, setup.project_state(), identifier, processes, roots)
-    context = _context(setup, session, permissions, processes, spill)
-    context.cache, context.passed = confining.cache, config.tools.shell.pass_env
-    context.way_out = permissions.way_out(processes, config.tools.web.private_hosts)
-    _take_up(session, context)
-    handlers = Handlers(
-        session,
-        Models(
-            model,
-            lambda name: open_model(name, config, env, setup.memory),
-            effort,
-            config.fallback_models,
-        ),
-        registry,
-        permissions,
-        Approvals(bus, interactive=interactive),
-        Checkpointing(session, checkpoints, bus.emit),
-        context,
-        bus,
-        _settings(config, draft),
-        moment=lambda earlier: _moment(setup, earlier),
-        retry=_retry_policy(config.limits, interactive),
-        day=SpendLog(setup.state / "spend"),
-        masked=Outgoing(redactor).masked,
-        rules=setup.tool_rules,
-    )
-    _note_changes(session, model, mode, effort)
-    notes = [
-        f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
-    ]
-    notes += [*draft.notes, *([f"log: {log}"] if log else [])]
-    return Opened(Agent(handlers), permissions, processes, context.shell, tuple(notes))
-
-
-def _permissions(setup: Setup, session: Session, confining: Confining, mode: Mode, spill: Path) -> Permissions:
+def _permissions(setup: Setup, confining: Confining, untrusted: Callable[[], str], spill: Path) -> Permissions:
     return Permissions(
         setup.workspace,
         setup.rules(),
-        mode=mode,
+        mode=setup.config.mode,
         protected=(setup.config_dir, setup.state),
         readable=(spill,),
         confining=confining,
-        untrusted=session.untrusted,
-        session_grants=session.grants(),
+        untrusted=untrusted,
+        session_grants=(),
         project=GrantFile(setup.project_state() / "permissions.json"),
         user=GrantFile(setup.config_dir / "permissions.json"),
     )
@@ -281,30 +216,6 @@ def _check_examples(setup: Setup, permissions: Permissions) -> None:
     examples = tuple(Example(*each) for each in written)
     for problem in check(examples, decision(permissions.policy())):
         raise UsageError(f"{problem.example.place}: {problem.example.text}: {problem.why}")
-
-
-def _context(
-    setup: Setup, session: Session, permissions: Permissions, processes: ProcessRunner, spill: Path
-) -> ToolContext:
-    shell = setup.config.tools.shell
-    return ToolContext(
-        setup.workspace,
-        processes,
-        spill,
-        shell_timeout_s=shell.timeout_s,
-        shell_env=shell.env,
-        seen=dict(session.view.known_files),
-        cache_dir=setup.project_state() / "cache",
-        may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
-    )
-
-
-def _take_up(session: Session, context: ToolContext) -> None:
-    """A resumed session's commands go on where they left off, as far as that outlives a process."""
-    if left_off := working_directory(session.records, session.root):
-        context.shell.cwd = Path(left_off)
-    if number := last_job(session.records):
-        context.jobs.count_from(number)
 
 
 def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:
@@ -333,7 +244,7 @@ def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:
         raise UsageError(str(error)) from error
 
 
-def _settings(config: Config, draft: _Draft) -> Settings:
+def _settings(config: Config, draft: Draft) -> Settings:
     limits = config.limits
     return Settings(
         bounds=Bounds(
@@ -349,6 +260,7 @@ def _settings(config: Config, draft: _Draft) -> Settings:
         session_path=draft.path,
         resumed=draft.saved,
         finish_plan=config.tools.finish_plan,
+        private_hosts=config.tools.web.private_hosts,
     )
 
 
@@ -366,10 +278,6 @@ def _logger(path: Path) -> Callable[[AnyEvent], None]:
         os.write(descriptor, msgspec.json.encode(event) + b"\n")
 
     return write
-
-
-def _moment(setup: Setup, earlier: Sequence[UserMessage]) -> tuple[str, dict[str, str]]:
-    return moment(setup.workspace.root, earlier), {}
 
 
 def snapshots(

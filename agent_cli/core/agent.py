@@ -103,7 +103,7 @@ class Agent:
 
     def stop(self, reason: StopReason) -> None:
         """Stop what runs, from a signal handler."""
-        self._handlers.stop_reason = reason
+        self._handlers.endings.stop_reason = reason
         self._cancel_active()
 
     async def run(self) -> None:
@@ -140,7 +140,7 @@ class Agent:
                 case Steer() as steer:
                     self._steer(submission, steer)
                 case Interrupt(reason=reason):
-                    self._handlers.stop_reason = reason
+                    self._handlers.endings.stop_reason = reason
                     self._settle(submission, self._cancel_active(), "nothing was running")
                 case ApprovalAnswer() as answer:
                     self._settle(submission, self._handlers.approvals.answer(answer), "no longer open")
@@ -190,9 +190,9 @@ class Agent:
     def _finish(self, submission: Submission, task: "asyncio.Task[None]") -> None:
         """Make sure a task that ended has had its terminal event; a second one is dropped by the bus."""
         if task.cancelled():
-            self._handlers.aborted(submission)
+            self._handlers.endings.aborted(submission)
         elif (error := task.exception()) is not None:
-            self._handlers.failed(submission, error)
+            self._handlers.endings.failed(submission, error)
         elif not isinstance(submission.operation, UserInput):
             self._bus.emit(_completed(submission))
 
@@ -211,7 +211,7 @@ class Agent:
             try:
                 self._handlers.inbox.queue(user_input.text, user_input.images)
             except StoreError as error:
-                self._handlers.failed(submission, error)
+                self._handlers.endings.failed(submission, error)
                 self._waiting.pop(submission.id, None)
                 return
         self._turns.put_nowait(submission)
@@ -226,7 +226,7 @@ class Agent:
         try:
             await self._handlers.change_settings(change, submission.id)
         except Exception as error:  # an unusable model or mode changes nothing
-            self._handlers.failed(submission, error)
+            self._handlers.endings.failed(submission, error)
             self._waiting.pop(submission.id, None)
             return
         self._settle(submission, True, "")
@@ -241,7 +241,7 @@ class Agent:
         try:
             said = await self._handlers.control_job(change)
         except Exception as error:  # told to whoever asked; the loop goes on
-            self._handlers.failed(submission, error)
+            self._handlers.endings.failed(submission, error)
             self._waiting.pop(submission.id, None)
             return
         self._settle(submission, True, "", said)

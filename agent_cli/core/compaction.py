@@ -20,11 +20,12 @@ from ..protocol.records import Folded, Shortened, Unfolded
 from . import history, keeping
 from .meter import Meter, estimate, message_tokens
 from .model_call import ModelCaller
+from .prompt import Moment
 from .session import Session
 from .spending import OverBudget
 
-Retold = Callable[[Sequence[UserMessage]], tuple[str, dict[str, str]]]
-"""Instructions that messages no longer tell: their text, and source → hash."""
+Briefed = Callable[[Sequence[Message]], Moment]
+"""What is to be told beside the messages that are still sent."""
 
 _TARGET = 0.75
 """A reduction goes on until the size is this share of the threshold, so that the next one is far off."""
@@ -67,7 +68,7 @@ class Compactor:
         *,
         compact_at: float,
         jobs: Callable[[], Sequence[JobState]],
-        retold: Retold,
+        briefed: Briefed,
     ) -> None:
         self._session = session
         self._meter = meter
@@ -76,7 +77,7 @@ class Compactor:
         self._emit = emit
         self._compact_at = compact_at
         self._jobs = jobs
-        self._retold = retold
+        self._briefed = briefed
         self._not_below = 0
         self._failures = 0
         self._draft: _Draft | None = None
@@ -239,7 +240,7 @@ class Compactor:
         }
         kept = keeping.word_for_word(visible, len(older), pinned, int(budget * _PROMPTS_SHARE))
         stay = [*(m for m in older if m.id in kept), *visible[len(older) :]]
-        retold, told = self._retold([m for m in stay if isinstance(m, UserMessage)])
+        moment = self._briefed(stay)
         facts = keeping.facts(
             history.active_messages(self._session.records),
             view.plan,
@@ -248,7 +249,7 @@ class Compactor:
             int(budget * _FACTS_SHARE) * 4,
         )
         heading = _HEADING if how == "summary" else _LEFT_OUT.format(count=len(older))
-        parts = (heading, summary, facts, retold if told else "")
+        parts = (heading, summary, facts, moment.text if moment.told else "")
         return Folded(
             id=new_id("fold"),
             turn_id=turn_id,
@@ -256,7 +257,7 @@ class Compactor:
             summary="\n\n".join(part for part in parts if part),
             how=how,
             kept=kept,
-            told=told,
+            told=moment.told,
         )
 
     def _add(self, fold: Folded, submission_id: str) -> bool:

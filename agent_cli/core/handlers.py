@@ -9,17 +9,13 @@ import msgspec
 from ..model.base import ModelError, ModelRequest, ToolSpec
 from ..model.retry import RetryPolicy
 from ..protocol.events import (
-    ErrorInfo,
     Notice,
-    OperationFailed,
     SessionStarted,
     SettingsChanged,
-    TurnAborted,
     TurnCompleted,
-    TurnFailed,
     TurnStarted,
 )
-from ..protocol.messages import FileChange, Message, UserMessage, new_id
+from ..protocol.messages import FileChange, Message, new_id
 from ..protocol.operations import ChangeSettings, ControlJob, Submission, UserInput
 from ..protocol.records import SettingsSet, TurnEnded
 from ..protocol.stop import StopReason
@@ -30,21 +26,23 @@ from . import history
 from .approvals import Approvals
 from .bus import EventBus
 from .checkpointing import Checkpointing
-from .compaction import Compactor, ContextFull, Retold
-from .failures import explained, stop_reason_of
+from .compaction import Briefed, Compactor, ContextFull
+from .endings import Endings
+from .failures import stop_reason_of
 from .guards import RepetitionGuard
 from .inbox import Inbox
 from .job_notes import JobNotes, control
 from .limits import Bounds, Limits
+from .mentions import Brought, attach
 from .meter import Meter
 from .model_call import ModelCaller
 from .models import Models
 from .overview import Overview
 from .permissions import Permissions
 from .person import Person
-from .recall import recalled
 from .reminders import Reminders
 from .reshaping import Reshape, Reshaping
+from .search import EarlierSessions, SessionHistory
 from .session import Session
 from .spending import DayLedger, OverBudget, Spending
 from .tool_rules import BoundRule, TurnRules
@@ -61,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True):
     session_path: str
     resumed: bool
     finish_plan: bool = False
+    private_hosts: tuple[str, ...] = ()
 
 
 class Handlers:
@@ -78,16 +77,18 @@ class Handlers:
         bus: EventBus,
         settings: Settings,
         *,
-        moment: Retold,
+        moment: Briefed,
         retry: RetryPolicy,
         masked: Callable[[Sequence[Message]], Sequence[Message]] = tuple,
         day: DayLedger | None = None,
         rules: Sequence[BoundRule] = (),
+        earlier: EarlierSessions | None = None,
     ) -> None:
         self.session = session
         self.bus = bus
         self.approvals = approvals
         self.checkpointing = checkpointing
+        self.endings = Endings(bus, lambda: models.model.info.name)
         self._models = models
         self._registry = registry
         self._permissions = permissions
@@ -108,7 +109,7 @@ class Handlers:
             bus.emit,
             compact_at=settings.compact_at,
             jobs=context.jobs.states,
-            retold=moment,
+            briefed=moment,
         )
         self._reshaping = Reshaping(session, checkpointing, self._compactor, context, bus.emit)
         self.inbox = Inbox(session)
@@ -130,10 +131,9 @@ class Handlers:
             could_free=self._compactor.could_free,
             threshold=lambda: self._compactor.threshold,
         )
-        self.stop_reason: StopReason = "interrupted"
-        """Why the next interruption happens."""
         context.ask = self._question if approvals.interactive else None
-        context.recall = lambda call_id: recalled(session.records, context.spill_dir, call_id)
+        looking_back = SessionHistory(session, context.spill_dir, earlier)
+        context.recall, context.search_history = looking_back.recall, looking_back.search
         context.max_tokens = self._meter.result_tokens
 
     def announce(self) -> None:
@@ -162,7 +162,7 @@ class Handlers:
                 raise TypeError(f"{type(submission.operation).__name__} is not a task")
 
     async def _take_turn(self, submission: Submission, user_input: UserInput) -> None:
-        self.stop_reason = "interrupted"
+        self.endings.stop_reason = "interrupted"
         self._models.back_to_first()
         self._spending.begin_input()
         turn = self._turn = self._new_turn(submission.id)
@@ -176,14 +176,14 @@ class Handlers:
             pass  # told below: what a stopped turn left behind is saved first
         except Exception as error:  # the turn's end is told here, whatever failed
             failure = error
-        reason = stop.reason if stop else stop_reason_of(failure) if failure else self.stop_reason
+        reason = stop.reason if stop else stop_reason_of(failure) if failure else self.endings.stop_reason
         patience = None if stop or failure else _ABORT_PATIENCE_S
         changes = await self._end_turn(turn, reason, failure=failure, within_s=patience)
         if failure is not None:
-            self.failed(submission, failure, changes)
+            self.endings.failed(submission, failure, changes)
         elif stop is None:
             self._give_back_steers(submission.id)
-            self.aborted(submission, changes, self.session.partial_text(turn.turn_id))
+            self.endings.aborted(submission, changes, self.session.partial_text(turn.turn_id))
         else:
             self.bus.emit(
                 TurnCompleted(
@@ -231,7 +231,8 @@ class Handlers:
             self.bus.emit,
             turn_id=turn_id,
             submission_id=submission_id,
-            moment=lambda: self._moment([m for m in self.session.visible() if isinstance(m, UserMessage)]),
+            moment=lambda: self._moment(self.session.visible()),
+            attach=self._attach,
             inbox=self.inbox,
             learn_window=self._meter.learn_window,
             spending=self._spending,
@@ -333,28 +334,6 @@ class Handlers:
                 submission_id,
             )
 
-    def aborted(self, submission: Submission, changes: tuple[FileChange, ...] = (), text: str = "") -> None:
-        """Tell that a task was stopped."""
-        if isinstance(submission.operation, UserInput):
-            self.bus.emit(
-                TurnAborted(stop_reason=self.stop_reason, text=text, changes=changes, submission_id=submission.id)
-            )
-            return
-        self._not_done(submission, ErrorInfo(kind="interrupted", message="stopped by the user"))
-
-    def failed(self, submission: Submission, error: BaseException, changes: tuple[FileChange, ...] = ()) -> None:
-        """Tell that a task failed, and what to do next."""
-        wanted = submission.operation.model if isinstance(submission.operation, ChangeSettings) else None
-        reason, info = explained(error, wanted or self._models.model.info.name)
-        if isinstance(submission.operation, UserInput):
-            self.bus.emit(TurnFailed(stop_reason=reason, error=info, changes=changes, submission_id=submission.id))
-        else:
-            self._not_done(submission, info)
-
-    def _not_done(self, submission: Submission, error: ErrorInfo) -> None:
-        name = type(submission.operation).__name__
-        self.bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))
-
     async def control_job(self, change: ControlJob) -> str:
         """Stop a background command, or let it outlive the session; what was done, in words.
 
@@ -390,6 +369,12 @@ class Handlers:
             effort=self._models.effort,
             session_id=self.session.header.session_id,
         )
+
+    async def _attach(self, text: str) -> Brought:
+        """What a prompt names, read as far as the policy lets it; files shown whole count as known."""
+        brought = await attach(text, self._context, self._permissions.authorize, self._settings.private_hosts)
+        self._context.seen.update(brought.seen)
+        return brought
 
     async def _question(self, text: str, options: tuple[str, ...]) -> str:
         return await self.approvals.question(text, options, self._turn.submission_id if self._turn else "")

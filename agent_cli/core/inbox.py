@@ -30,6 +30,10 @@ class Inbox:
         self._session.append(record)
         self._waiting[record.id] = text
 
+    def holds(self, text: str) -> bool:
+        """Whether a text is saved as waiting."""
+        return text in self._waiting.values()
+
     def take(self, *texts: str, prompt: bool = False) -> tuple[InputTaken, ...]:
         """The record to save with messages that waited no longer; none when none of them did. A `prompt` also
         settles what an earlier run of the program left."""

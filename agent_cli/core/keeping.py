@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from ..protocol.client import JobState
 from ..protocol.messages import AssistantMessage, Message, PlanItem, ToolResult, UserMessage
-from .meter import message_tokens
+from .meter import message_tokens, text_tokens
 from .recall import recallable
 
 _MAX_FILES = 60
@@ -64,7 +64,7 @@ def word_for_word(
     last_turn = humans[-1].turn_id if humans else ""
     kept = {m.id for m in visible if m.id in pinned}
     for message in reversed(humans[-_MAX_PROMPTS:]):
-        room_tokens -= message_tokens(message)
+        room_tokens -= text_tokens(message.text)
         if message.turn_id != last_turn and room_tokens < 0:
             break
         kept.add(message.id)

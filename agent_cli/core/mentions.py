@@ -7,13 +7,14 @@ secret is not read, and the user is told which rule. Names that lead nowhere, as
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from ..protocol.actions import Action, Allow, Ask, Deny, Verdict
+from ..policy.rules import BUILT_IN_PLACE
+from ..protocol.actions import Action, Allow, Ask, Deny, ReadPath, Verdict
 from ..protocol.messages import Attachment, Image, new_id
 from ..tools.base import ToolContext, ToolError, ToolOutcome
 from ..tools.listing import ListDir, ListParams
@@ -40,9 +41,11 @@ _CODE = re.compile(r"(`+)(?!`)[^`\n]*?(?<!`)\1(?!`)")
 _NAMED = re.compile(r"(?<![\w@/.`\\])@(?:\"([^\"\n]+)\"((?::\d+(?:-\d+)?)?)|((?:\\ |[^\s\"'`<>|])+))")
 _LINES = re.compile(r"(.+?):(\d+)(?:-(\d+))?")
 _WORD = re.compile(r"(?:^|(?<=\s))(?:'([^'\n]+)'|\"([^\"\n]+)\"|((?:\\.|[^\s'\"\\])+))(?=\s|$)")
-_PICTURE = re.compile(r".+\.(?:png|jpe?g|gif|webp|bmp|tiff?)", re.IGNORECASE | re.DOTALL)
+_PICTURE = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?)\b", re.IGNORECASE)
 _AFTER = ".,;:!?)]}*_'"
 """What may follow a name in a sentence without being a part of it."""
+_MOST_AFTER = 6
+_LONGEST = 4096
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -90,14 +93,11 @@ class _Item(msgspec.Struct, frozen=True):
     seen: dict[str, str] = {}
 
 
-Fetching = Callable[[str, ToolContext], Awaitable[ToolOutcome]]
+Authorize = Callable[[Action], Verdict]
 
 
 async def attach(
-    text: str,
-    context: ToolContext,
-    authorize: Callable[[Action], Verdict],
-    private_hosts: tuple[str, ...] = (),
+    text: str, context: ToolContext, authorize: Authorize, private_hosts: tuple[str, ...] = ()
 ) -> Brought:
     """Read what a prompt names. `private_hosts` may be fetched from although they are not of the open network.
     Nothing is raised for what cannot be read: it is counted with a note, which the model reads too."""
@@ -105,17 +105,21 @@ async def attach(
     items: list[_Item] = []
     done: set[tuple[str, int, int]] = set()
     for mention in _mentions(text):
-        key = (mention.name, mention.first, mention.last)
-        if key in done:
-            continue
-        done.add(key)
-        view = context.for_call(new_id("mention"), context.emit, context.silent)
-        view.max_tokens = lambda room=min(left, context.max_tokens()): room  # type: ignore[misc]
-        item = await _followed(mention, view, authorize, private_hosts)
-        if item is not None:
+        found = _Found(mention, mention.name) if _is_url(mention.name) else _place(mention, context)
+        if found is not None and found.key not in done:
+            done.add(found.key)
+            item = await _followed(found, _with_room(context, left), authorize, private_hosts)
             items.append(item)
             left -= item.counted.tokens
     return _together(items)
+
+
+def _with_room(context: ToolContext, tokens: int) -> ToolContext:
+    """The same context for one thing, which may take no more than is left."""
+    room = min(tokens, context.max_tokens())
+    view = context.for_call(new_id("mention"), context.emit, context.silent)
+    view.max_tokens = lambda: room
+    return view
 
 
 def _together(items: list[_Item]) -> Brought:
@@ -162,55 +166,62 @@ def _pasted(found: "re.Match[str]") -> str:
     path = quoted if quoted is not None else re.sub(r"\\(.)", r"\1", bare)
     if path.startswith("file://"):
         path = unquote(urlsplit(path).path)
-    return path if path.startswith(("/", "~/")) and _PICTURE.fullmatch(path) else ""
+    return path if path.startswith(("/", "~/")) and _PICTURE.search(path[-6:]) else ""
 
 
-async def _followed(
-    mention: _Mention, context: ToolContext, authorize: Callable[[Action], Verdict], hosts: tuple[str, ...]
-) -> _Item | None:
-    """What a mention leads to; None where it leads nowhere."""
-    if re.match(r"https?://", mention.name):
-        return await _page(mention.name.rstrip(_AFTER), context, authorize, hosts)
-    found = _place(mention, context)
-    if found is None:
-        if not mention.is_quoted:
-            return None
+async def _followed(found: "_Found", context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
+    """What a mention leads to."""
+    mention, is_folder = found.mention, os.path.isdir(found.real)
+    if not found.real:
         return _left_out(mention.name, "file", "there is no such file")
-    mention, real = found
-    is_folder = os.path.isdir(real)
-    if mention.is_picture and not (os.path.isfile(real) and _is_picture(real)):
-        return None
-    kind: Kind = "image" if mention.is_picture else "folder" if is_folder else "file"
+    kind: Kind = "url" if _is_url(mention.name) else "folder" if is_folder else "file"
     if context.max_tokens() < _LEAST_TOKENS:
-        tool = "list_dir" if is_folder else "read_file"
+        tool = {"url": "web_fetch", "folder": "list_dir"}.get(kind, "read_file")
         return _left_out(mention.name, kind, f"there is no room left for it; {tool} shows it")
-    if is_folder:
-        return await _folder(mention, context, authorize)
-    return await _file(mention, context, authorize)
+    if kind == "url":
+        return await _page(mention.name.rstrip(_AFTER), context, authorize, hosts)
+    read = _folder if is_folder else _file
+    return await read(mention, context, authorize)
 
 
-def _place(mention: _Mention, context: ToolContext) -> tuple[_Mention, str] | None:
-    """The mention with its lines and without what follows it in the sentence, and the real path; None where
-    nothing is there."""
+def _is_url(name: str) -> bool:
+    return name.startswith(("http://", "https://"))
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """A mention and where it leads: a real path, empty for a quoted one that leads nowhere, or an address."""
+
+    mention: _Mention
+    real: str
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """The same for what is the same thing."""
+        return self.real or self.mention.name, self.mention.first, self.mention.last
+
+
+def _place(mention: _Mention, context: ToolContext) -> _Found | None:
+    """The mention with its lines and without what follows it in the sentence, and the real path; None where it is
+    no mention after all."""
     for candidate in _readings(mention):
         try:
-            place = context.workspace.resolve(candidate.name)
+            real = context.workspace.resolve(candidate.name).real
         except PathError:
             continue
-        if os.path.exists(place.real):
-            return candidate, place.real
-    return None
+        if os.path.exists(real):
+            return None if mention.is_picture and not _is_picture(real) else _Found(candidate, real)
+    return _Found(mention, "") if mention.is_quoted else None
 
 
 def _readings(mention: _Mention) -> Iterator[_Mention]:
     """What a name may mean, the longest first: it may end in a range of lines or in punctuation."""
     yield mention
     name = mention.name
-    while not mention.is_quoted and name:
+    for _ in range(0 if mention.is_quoted or len(name) > _LONGEST else _MOST_AFTER):
         if place := _LINES.fullmatch(name):
             first, last = int(place.group(2)), int(place.group(3) or place.group(2))
             yield msgspec.structs.replace(mention, name=place.group(1), first=first, last=last)
-        if name[-1] not in _AFTER:
+        if name[-1:] not in _AFTER or len(name) < 2:
             return
         name = name[:-1]
         yield msgspec.structs.replace(mention, name=name)
@@ -230,7 +241,7 @@ def _is_picture(real: str) -> bool:
         os.close(fd)
 
 
-async def _file(mention: _Mention, context: ToolContext, authorize: Callable[[Action], Verdict]) -> _Item:
+async def _file(mention: _Mention, context: ToolContext, authorize: Authorize) -> _Item:
     lines = {"offset": mention.first, "limit": max(1, mention.last - mention.first + 1)} if mention.first else {}
     tool, params = ReadFile(), ReadParams(path=mention.name, **lines)
     try:
@@ -249,7 +260,7 @@ async def _file(mention: _Mention, context: ToolContext, authorize: Callable[[Ac
     return _as_text(name, "file", outcome, context, note)
 
 
-async def _folder(mention: _Mention, context: ToolContext, authorize: Callable[[Action], Verdict]) -> _Item:
+async def _folder(mention: _Mention, context: ToolContext, authorize: Authorize) -> _Item:
     tool, params = ListDir(), ListParams(path=mention.name, depth=_FOLDER_DEPTH)
     try:
         if why := _refusal(tool.actions(params, context), authorize, mention.name):
@@ -260,13 +271,9 @@ async def _folder(mention: _Mention, context: ToolContext, authorize: Callable[[
     return _as_text(mention.name, "folder", outcome, context, outcome.display)
 
 
-async def _page(
-    url: str, context: ToolContext, authorize: Callable[[Action], Verdict], hosts: tuple[str, ...]
-) -> _Item:
+async def _page(url: str, context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
     from ..tools.web import WebFetch, WebFetchParams
 
-    if context.max_tokens() < _LEAST_TOKENS:
-        return _left_out(url, "url", "there is no room left for it; web_fetch shows it")
     tool, params = WebFetch(hosts), WebFetchParams(url)
     try:
         if why := _refusal(tool.actions(params, context), authorize, url):
@@ -289,7 +296,7 @@ def _as_text(name: str, kind: Kind, outcome: ToolOutcome, context: ToolContext, 
     return _Item(Counted(name, kind, result_tokens(whole), note), attachment, seen=outcome.seen)
 
 
-def _refusal(actions: tuple[Action, ...], authorize: Callable[[Action], Verdict], name: str) -> str:
+def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> str:
     """Why the user's own naming of a thing is not enough to read it; empty where it is. What a mode says is said
     to the model, and does not bind the user."""
     for action in actions:
@@ -301,9 +308,15 @@ def _refusal(actions: tuple[Action, ...], authorize: Callable[[Action], Verdict]
             case Deny(rule=rule, reason=reason):
                 return f"{reason} (decided by {rule})"
             case Ask(rule=rule, reason=reason):
-                allowing = f"the rule `read({name})` under permissions.allow would allow it"
-                return f"{reason} (decided by {rule}); {allowing}"
+                return f"{reason} (decided by {rule}); {_way(action, rule, name)}"
     return ""
+
+
+def _way(action: Action, rule: str, name: str) -> str:
+    """How to have it all the same."""
+    asking = "ask for it in words, and allow the reading when you are asked"
+    is_lifted = isinstance(action, ReadPath) and (BUILT_IN_PLACE in rule or rule == "protected path")
+    return f"{asking}, or add the rule `read({name})` under permissions.allow" if is_lifted else asking
 
 
 def _left_out(name: str, kind: Kind, why: str) -> _Item:

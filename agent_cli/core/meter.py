@@ -21,6 +21,8 @@ _RESERVED_OUTPUT = 8_000
 _RESULT_SHARE = 6
 """One tool result takes at most this part of the room for a conversation."""
 _LEAST_RESULT_TOKENS = 500
+_INSTRUCTIONS = "\n\n# Instructions from "
+"""Where the project's own part of a system prompt begins."""
 _MOST_OFF = 2.5
 """An estimate is taken to be no further off than by this factor."""
 
@@ -129,10 +131,19 @@ class Meter:
 
     def parts(self) -> tuple[ContextPart, ...]:
         """What fills the window, by kind, estimated."""
-        sums = {"system prompt": text_tokens(self._session.header.system), "tools": self._tool_tokens()}
+        own, _, given = self._session.header.system.partition(_INSTRUCTIONS)
+        sums = {
+            "system prompt": text_tokens(own),
+            "tools": self._tool_tokens(),
+            "instructions": text_tokens(given),
+        }
         for message in self._session.visible():
             name = part_of(message)
-            sums[name] = sums.get(name, 0) + message_tokens(message)
+            attached = 0
+            if isinstance(message, UserMessage) and message.attachments:
+                attached = sum(text_tokens(each.text) for each in message.attachments)
+                sums["attached files"] = sums.get("attached files", 0) + attached
+            sums[name] = sums.get(name, 0) + message_tokens(message) - attached
         return tuple(ContextPart(name, tokens) for name, tokens in sums.items())
 
     def _added_since(self, index: int) -> list[Message]:

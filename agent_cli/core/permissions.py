@@ -84,6 +84,14 @@ class Permissions:
             if store is not None:
                 self._kept += [_kept_rule(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
 
+    def keep_for_session(self, rules: Iterable[str]) -> None:
+        """Rules that were kept for the session before.
+
+        Raises:
+            RuleError: one cannot be read.
+        """
+        self._kept += [parse_rule(text, "allow", "this session") for text in rules]
+
     def authorize(self, action: Action) -> Verdict:
         """What the policy says to an action, now."""
         is_command = isinstance(action, RunCommand | SendInput)

@@ -1,11 +1,14 @@
 """The person at the terminal, where there is one: asked whether to go on when a turn gives reason to doubt."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ..protocol.events import AnyEvent, Notice
+from ..protocol.messages import Message
 from .approvals import Approvals
+from .meter import message_tokens
+from .standins import named
 
 GO_ON = "Go on"
 STOP = "Stop"
@@ -34,15 +37,19 @@ class Person:
         """Whether somebody can be asked."""
         return self._approvals.interactive
 
-    async def chooses(self, question: str, options: tuple[str, ...]) -> str:
-        """One of the options, in the person's words; empty where nobody can answer.
+    async def drops(self, full: str, largest: Sequence[Message]) -> Message | None:
+        """Which of the largest messages goes from a conversation that nothing else makes fit; None for none of them.
 
         Raises:
             Abandoned: the user went on with something else instead of answering.
         """
-        if not self.is_there:
-            return ""
-        return (await self._approvals.question(question, options, self._submission_id)).strip()
+        if not self.is_there or not largest:
+            return None
+        offered = {f"Drop {named(m)} ({message_tokens(m):,} tokens)": m for m in largest}
+        question = f"{full} What should go?"
+        return offered.get(
+            (await self._approvals.question(question, (*offered, STOP), self._submission_id)).strip()
+        )
 
     async def lets_go_on(self, doubt: str, *, otherwise: bool) -> Said:
         """Ask whether to go on in spite of a doubt. Without a person it is only said, when the turn goes on

@@ -38,6 +38,9 @@ class Moment(msgspec.Struct, frozen=True):
     """As in `SystemPrompt`, of what `text` gives anew; an empty hash for what is no longer there."""
 
 
+NOTHING_NEW = Moment("", {})
+
+
 def system_prompt(
     root: Path,
     instructions: Sequence[Instruction],

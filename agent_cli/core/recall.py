@@ -4,7 +4,7 @@ were shortened or folded away stay in the session, and both can be had again by 
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..protocol.messages import AssistantMessage, Message, ToolResult
+from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from ..protocol.records import AnyRecord
 from ..tools.base import ToolContext
 from ..tools.output import bounded, keep_whole, result_tokens, spill_path, was_cut
@@ -24,12 +24,14 @@ def within_bound(text: str, context: ToolContext, call_id: str) -> str:
     return bounded(text, context.max_tokens(), where)
 
 
-def recalled(records: Sequence[AnyRecord], spill_dir: Path, call_id: str) -> str | None:
-    """The whole text of a call's result, or what is left of it, which then says so; None when there is no such
-    call."""
-    result = next((each for each in records if isinstance(each, ToolResult) and each.call_id == call_id), None)
+def recalled(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> str | None:
+    """The whole text of a call's result or of a message, or what is left of it, which then says so; None when
+    there is none with this id."""
+    result = next((each for each in records if isinstance(each, ToolResult) and each.call_id == identifier), None)
     if result is None:
-        return None
+        messages = (each for each in records if isinstance(each, UserMessage | AssistantMessage))
+        return next((each.text for each in messages if each.id == identifier), None)
+    call_id = result.call_id
     try:
         return spill_path(spill_dir, call_id).read_text(encoding="utf-8", errors="replace")
     except OSError:

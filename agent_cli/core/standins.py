@@ -42,11 +42,13 @@ def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
 
 
 def kept_word_for_word(message: Message) -> Message:
-    """A message of a part that was folded away, as it stands behind the summary: it is the user's own, or a note,
-    since neither a call without its result nor a result without its call may be sent."""
+    """A message of a part that was folded away, as it stands behind the summary: the user's words without what
+    they brought along, or a note, since a call and its result may only be sent together."""
     match message:
         case UserMessage():
-            return message
+            gone = [f"[{each.name} was attached here; read it again if need be]" for each in message.attachments]
+            lead = "\n".join(part for part in (message.context, *gone) if part)
+            return msgspec.structs.replace(message, context=lead, attachments=(), images=())
         case AssistantMessage():
             said, words = "the model's answer", message.text
         case ToolResult():

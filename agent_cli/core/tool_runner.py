@@ -312,6 +312,7 @@ class ToolRunner:
             plan=outcome.plan,
             job=outcome.job,
             cwd=outcome.cwd,
+            memory=outcome.memory,
             untrusted=untrusted,
         )
 

@@ -7,13 +7,13 @@ Features go beside this loop, never into it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from ..model.base import Answer, ModelError, ModelRequest
-from ..protocol.events import AnyEvent, Notice, Steered
-from ..protocol.messages import AssistantMessage, Image, Message, Origin, UserMessage, new_id
+from ..protocol.events import AnyEvent, Attached, Notice, Steered
+from ..protocol.messages import AssistantMessage, Attachment, Image, Message, Origin, UserMessage, new_id
 from ..protocol.operations import UserInput
 from ..protocol.records import InputTaken, Marked, Quarantined
 from ..protocol.stop import StopReason
@@ -23,9 +23,10 @@ from .compaction import Compactor, ContextFull
 from .guards import RepetitionGuard
 from .inbox import Inbox
 from .limits import Limits
-from .meter import message_tokens
+from .mentions import Brought
 from .model_call import ModelCaller
-from .person import STOP, Person
+from .person import Person
+from .prompt import NOTHING_NEW, Moment
 from .reminders import Reminders
 from .session import Session
 from .spending import OverBudget, Spending
@@ -61,7 +62,8 @@ class Turn:
         *,
         turn_id: str,
         submission_id: str,
-        moment: Callable[[], tuple[str, dict[str, str]]],
+        moment: Callable[[], Moment],
+        attach: Callable[[str], Awaitable[Brought]],
         inbox: Inbox,
         learn_window: Callable[[int], None],
         spending: Spending,
@@ -77,6 +79,7 @@ class Turn:
         self._request = request
         self._emit = emit
         self._moment = moment
+        self._attach = attach
         self._inbox = inbox
         self._learn_window = learn_window
         self._spending = spending
@@ -114,7 +117,7 @@ class Turn:
             ModelError: the model failed for good.
             CancelledError: the user stopped it; everything up to then is saved and valid.
         """
-        self._begin(user_input)
+        await self._begin(user_input)
         try:
             async with asyncio.timeout(self._limits.deadline()):
                 reason = await self._steps()
@@ -126,14 +129,13 @@ class Turn:
             await self._close(reason)
         return Stop(reason, self.text)
 
-    def _begin(self, user_input: UserInput) -> None:
+    async def _begin(self, user_input: UserInput) -> None:
         if user_input.text.strip() or user_input.images:
-            self._prompt(user_input)
+            await self._prompt(user_input)
         elif not self._session.view.open_calls:
             visible = self._session.visible()
             if not visible or isinstance(visible[-1], AssistantMessage):
-                context, told = self._moment()
-                self._say("hint", "Continue.", context=context, told=told)
+                self._say("hint", "Continue.", moment=self._moment())
 
     async def _steps(self) -> StopReason:
         await self._tools.finish_open(tuple(self._session.view.open_calls.values()))
@@ -175,19 +177,13 @@ class Turn:
             self._notice(f"Stopped at the limit of {error}.")
             return "cost_limit"
         except ContextFull as error:
-            if not await self._makes_room(error):
+            chosen = await self._person.drops(str(error), self._compactor.largest(3))
+            if chosen is None:
                 raise
+            mark = Marked(id=new_id("mark"), turn_id=self.turn_id, message_id=chosen.id, mark="dropped")
+            self._session.append(mark)
             return None
         return await self._act_on(answer, message)
-
-    async def _makes_room(self, full: ContextFull) -> bool:
-        """Whether the person drops something from a conversation that nothing else makes fit."""
-        largest = {f"Drop {named(m)} ({message_tokens(m):,} tokens)": m for m in self._compactor.largest(3)}
-        said = await self._person.chooses(f"{full} What should go?", (*largest, STOP)) if largest else ""
-        if (chosen := largest.get(said)) is None:
-            return False
-        self._session.append(Marked(id=new_id("mark"), turn_id=self.turn_id, message_id=chosen.id, mark="dropped"))
-        return True
 
     async def _ask(self, kind: CallKind) -> tuple[Answer, AssistantMessage | None]:
         request = self._request(self._session.visible())
@@ -332,19 +328,42 @@ class Turn:
             self._pieces.clear()
         self.steers.clear()
 
-    def _prompt(self, user_input: UserInput) -> None:
-        context, told = self._moment()
-        taken = self._inbox.take(user_input.text, prompt=True)
-        self._say("human", user_input.text, context=context, told=told, images=user_input.images, beside=taken)
+    async def _prompt(self, user_input: UserInput) -> None:
+        """Save a prompt with what it names. It is on disk before anything is read, and saved as a message even
+        when a stop comes meanwhile."""
+        if "@" in user_input.text and not self._inbox.holds(user_input.text):
+            self._inbox.queue(user_input.text, user_input.images)
+        brought = Brought()
+        try:
+            brought = await self._attach(user_input.text)
+        finally:
+            self._say(
+                "human",
+                user_input.text,
+                moment=self._moment(),
+                images=(*user_input.images, *brought.images),
+                attachments=brought.attachments,
+                beside=self._inbox.take(user_input.text, prompt=True),
+            )
+        for each in brought.counted:
+            self._emit(
+                Attached(
+                    name=each.name,
+                    kind=each.kind,
+                    tokens=each.tokens,
+                    note=each.note,
+                    submission_id=self.submission_id,
+                )
+            )
 
     def _say(
         self,
         origin: Origin,
         text: str,
         *,
-        context: str = "",
-        told: dict[str, str] | None = None,
+        moment: Moment = NOTHING_NEW,
         images: tuple[Image, ...] = (),
+        attachments: tuple[Attachment, ...] = (),
         beside: tuple[InputTaken, ...] = (),
     ) -> None:
         message = UserMessage(
@@ -352,9 +371,10 @@ class Turn:
             turn_id=self.turn_id,
             text=text,
             origin=origin,
-            context=context,
-            told=told or {},
+            context=moment.text,
+            told=moment.told,
             images=images,
+            attachments=attachments,
         )
         self._session.append(message, *beside)
 

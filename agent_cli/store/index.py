@@ -127,8 +127,9 @@ class Index:
     def search(
         self, words: Sequence[str], phrases: Sequence[str], limit: int, project: str | None, exclude: str
     ) -> list[Found]:
-        """At most `limit` messages with all the words (or longer ones that begin so) and phrases, best first: by how well they fit
-        and how new they are, those of undone turns last. `exclude` is the id of a session to leave out.
+        """At most `limit` messages with all the words (or longer ones that begin so) and phrases, best first: by
+        how well they fit and how new they are, those of undone turns last. `exclude` is the id of a session to
+        leave out.
 
         Raises:
             IndexUnusable: it cannot be read.
@@ -313,7 +314,7 @@ def _forget(database: "Connection", file: str) -> None:
 
 def _bounds(project: str | None, exclude: str) -> tuple[str, tuple[str, ...]]:
     """What a search adds to its condition."""
-    chosen = [("project = ?", project)] if project is not None else []
+    chosen: list[tuple[str, str]] = [] if project is None else [("project = ?", project)]
     chosen += [("id != ?", exclude)] if exclude else []
     return "".join(f" AND s.{test}" for test, _ in chosen), tuple(value for _, value in chosen)
 

@@ -16,11 +16,12 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..protocol.actions import Action, Reach
-from ..protocol.messages import FileChange, Image, PlanItem
+from ..protocol.messages import FileChange, Image, MemoryChange, PlanItem
 from ..sandbox.base import Confinement
 from ..sandbox.environment import child_env
 from ..sandbox.process import ProcessRunner
 from ..workspace.known import KnownTexts
+from ..workspace.memory import Memory
 from ..workspace.paths import PathError, Resolved, Workspace
 from .job_table import Jobs
 from .output import MAX_RESULT_TOKENS
@@ -78,6 +79,8 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """With how much of the machine it would have worked."""
     untrusted: str = ""
     """Where text of strangers in it came from, such as a host; empty when there is none."""
+    memory: tuple[MemoryChange, ...] = ()
+    """What was changed in the agent's memory."""
 
 
 class WayOut(Protocol):
@@ -100,6 +103,10 @@ class WayOut(Protocol):
 Confine = Callable[[Path | None], Confinement | None]
 Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user `question` with `options`; gives their words."""
+
+
+async def _no_history(query: str) -> tuple[str, str]:
+    return "There is no earlier conversation.", ""
 
 
 class ToolContext:
@@ -138,7 +145,11 @@ class ToolContext:
         self.ask: Question | None = None
         """Puts a question to the user; None where nobody can answer."""
         self.recall: Callable[[str], str | None] = lambda call_id: None
-        """The whole text of an earlier call's result; None when there is no such call."""
+        """The whole text of an earlier call's result or message, by its id; None when there is none."""
+        self.memory: Memory | None = None
+        """The blocks of text that outlast the conversation; None where there are none."""
+        self.search_history: Callable[[str], Awaitable[tuple[str, str]]] = _no_history
+        """What was said of a query before, in words, and where text of strangers in it came from."""
         self.max_tokens: Callable[[], int] = lambda: MAX_RESULT_TOKENS
         """How many tokens, estimated, a result may have; the runner cuts what is longer."""
         self.emit: Callable[[str], None] = lambda text: None

@@ -3,11 +3,12 @@ call was given."""
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..protocol.client import JobState
+from ..protocol.records import JobNoted
 from ..sandbox.process import Running
 from ..workspace.paths import Workspace
 from .output import OutputLog
@@ -98,6 +99,7 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._last = 0
         self._gone = False
+        self._earlier: tuple[JobState, ...] = ()
         self._tampering: Tampering | None = None
 
     def __iter__(self) -> Iterator[Job]:
@@ -121,9 +123,12 @@ class Jobs:
         found = self._tampering.look() if self._tampering else []
         return [f"{words[0].upper()}{words[1:]}." for words in found]
 
-    def count_from(self, last: int) -> None:
-        """A resumed session has had jobs up to this number; they are gone."""
+    def take_over(self, last: int, noted: Iterable[JobNoted]) -> None:
+        """A resumed session has had jobs up to the number `last`; `noted` is what is known of them."""
         self._last, self._gone = last, True
+        self._earlier = tuple(
+            JobState(each.job, each.command, _after_all(each.state), 0.0, each.log) for each in noted
+        )
 
     def add(self, command: str, running: Running, log: OutputLog, begun: float) -> Job:
         """A command whose call returns while it runs."""
@@ -140,7 +145,9 @@ class Jobs:
 
     def take_news(self) -> list[str]:
         """What the model has not been told yet: jobs of an earlier run of the program, jobs that have ended."""
-        news = [f"Jobs up to {self._last} ended with the last run of the program."] if self._gone else []
+        kept = [job.id for job in self._earlier if job.state.startswith("kept")]
+        but = f", but for {', '.join(kept)}, left to go on" if kept else ""
+        news = [f"Jobs up to {self._last} ended with the last run of the program{but}."] if self._gone else []
         self._gone = False
         for job in self:
             if not job.told and not job.is_running:
@@ -162,7 +169,13 @@ class Jobs:
 
     def states(self) -> tuple[JobState, ...]:
         """What a front end shows."""
-        return tuple(
+        now = (
             JobState(job.id, job.command, job.state, round(job.runtime_s, 1), str(job.log.path or ""))
             for job in self
         )
+        return (*self._earlier, *now)
+
+
+def _after_all(state: str) -> str:
+    """What became of a job of an earlier run of the program: those that ran end with it, but for those kept."""
+    return {"running": "ended with the program", "kept": "kept by an earlier run"}.get(state, state)

@@ -23,12 +23,6 @@ class MemoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     line: int = 0
 
 
-class MemoryOutcome(ToolOutcome, frozen=True):
-    """The result of a call that has changed a block."""
-
-    memory: tuple[MemoryChange, ...] = ()
-
-
 class _Change(msgspec.Struct, frozen=True):
     """A change worked out and not yet made."""
 
@@ -72,7 +66,7 @@ class MemoryTool:
         except BlockError as error:
             raise ToolError(str(error)) from error
         used = f"{len(change.text)} of {change.block.limit} characters used"
-        return MemoryOutcome(
+        return ToolOutcome(
             text=f"{change.block.label} is changed; {used}.",
             display=change.diff,
             memory=(MemoryChange(change.block.path, change.before, change.after),),
@@ -80,10 +74,9 @@ class MemoryTool:
 
 
 def _memory(context: ToolContext) -> Memory:
-    found = getattr(context, "memory", None)
-    if not isinstance(found, Memory):
+    if context.memory is None:
         raise ToolError("This session has no memory.")
-    return found
+    return context.memory
 
 
 def _found(memory: Memory, params: MemoryParams) -> Block:

@@ -1,4 +1,5 @@
-"""`recall`: the whole text of an earlier call's result, page by page, after it was shortened or folded away."""
+"""`recall`: the whole text of an earlier call's result or message, page by page, after it was shortened or folded
+away."""
 
 from typing import Annotated
 
@@ -15,7 +16,7 @@ _BYTES_PER_TOKEN = 3.6
 class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `recall` takes."""
 
-    id: Annotated[str, msgspec.Meta(description="Of the call, as the note in the text gives it")]
+    id: Annotated[str, msgspec.Meta(description="Of the call or message, as the note or the search gives it")]
     offset: Annotated[int, msgspec.Meta(description="First line, from 1")] = 1
     column: Annotated[
         int, msgspec.Meta(description="Show only the line `offset`, from this character (from 1)")
@@ -41,7 +42,9 @@ class Recall:
     async def run(self, params: RecallParams, context: ToolContext) -> ToolOutcome:
         text = context.recall(params.id.strip())
         if text is None:
-            raise ToolError(f"There is no earlier call with the id {params.id!r} in this session.")
+            raise ToolError(
+                f"There is no earlier call or message with the id {params.id!r}; search_history finds ids."
+            )
         lines = text.removesuffix("\n").split("\n")
         first, column = max(1, params.offset), max(0, params.column)
         if first > len(lines):

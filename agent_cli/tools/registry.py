@@ -21,6 +21,7 @@ from .recall import Recall
 from .repo_map import RepoMap
 from .schema import fields_in_words, object_schema
 from .search import Glob, Grep
+from .search_history import SearchHistory
 from .shell import Shell
 from .web import WebFetch
 from .write import WriteFile
@@ -147,16 +148,19 @@ def built_in(private_hosts: tuple[str, ...] = ()) -> tuple[Tool, ...]:
     """Every tool of ours, in the order the model is told of them."""
     return (
         ReadFile(), ListDir(), Glob(), Grep(), RepoMap(), EditFile(), WriteFile(), ApplyPatch(), Shell(),
-        JobsTool(), Recall(), MemoryTool(), WebFetch(private_hosts), UpdatePlan(), AskUser(), Finish(),
+        JobsTool(), Recall(), SearchHistory(), MemoryTool(), WebFetch(private_hosts), UpdatePlan(), AskUser(),
+        Finish(),
     )  # fmt: skip
 
 
 PRESETS: dict[str, tuple[str, ...]] = {
     "core": (
-        "read_file", "list_dir", "glob", "grep", "edit_file", "write_file", "shell", "jobs", "recall", "ask_user",
+        "read_file", "list_dir", "glob", "grep", "edit_file", "write_file", "shell", "jobs", "recall",
+        "search_history", "ask_user",
     ),
     "read-only": (
-        "read_file", "list_dir", "glob", "grep", "repo_map", "recall", "update_plan", "ask_user", "finish",
+        "read_file", "list_dir", "glob", "grep", "repo_map", "recall", "search_history",
+        "update_plan", "ask_user", "finish",
     ),
     "full": (),
 }  # fmt: skip

@@ -1,10 +1,10 @@
-"""Completion of slash commands, their arguments, and files named with `@`."""
+"""Completion of slash commands, their arguments, and files and folders named with `@`."""
 
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -12,28 +12,36 @@ from prompt_toolkit.document import Document
 from ..protocol.sanitize import clean
 from .commands import TABLE, Desk
 
-_MENTION = re.compile(r"(?:^|\s)@(\S*)$")
+_MENTION = re.compile(r"(?:^|[\s(\[{])@(\"[^\"\n]*|[^\s\"]*)$")
 _MAX_FILES = 20_000
 _MAX_SHOWN = 30
 _FRESH_S = 10.0
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
+_NEEDS_QUOTES = re.compile(r"[\s'`<>|]|[.,;:!?)\]}*_]$")
+"""What would end a name in a prompt, or be taken for the end of the sentence."""
+
+Paths = Callable[[str], Iterable[str]]
+"""The files and folders below a folder that may be offered: relative, folders with a `/` at the end."""
 
 
 class InputCompleter(Completer):
     """Offers what fits the text before the cursor. Runs in a thread, since it may walk the workspace."""
 
-    def __init__(self, desk: Desk, root: Callable[[], str]) -> None:
-        self._desk, self._root = desk, root
+    def __init__(self, desk: Desk, root: Callable[[], str], paths: Paths | None = None) -> None:
+        """`paths` knows what is ignored; without it nothing but a few folders is left out."""
+        self._desk, self._root, self._paths = desk, root, paths or _walk
         self._files: list[str] = []
-        self._read_at = 0.0
+        self._walked = ("", 0.0)
+        self._lock = threading.Lock()
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Commands for `/…`, values for `/command …`, files for `@…`."""
+        """Commands for `/…`, values for `/command …`, files and folders for `@…`."""
         text = document.text_before_cursor
         if mention := _MENTION.search(text):
             fragment = mention.group(1)
-            for path in self._matching(fragment):
-                yield Completion(path, start_position=-len(fragment), display=clean(path))
+            for path in _fitting(self._known(), fragment.removeprefix('"')):
+                shown = f'"{path}"' if fragment.startswith('"') or _NEEDS_QUOTES.search(path) else path
+                yield Completion(shown, start_position=-len(fragment), display=clean(path))
         elif text.startswith("/") and "\n" not in text:
             yield from self._commands(text[1:])
 
@@ -48,28 +56,57 @@ class InputCompleter(Completer):
             for value in fitting[:_MAX_SHOWN]:
                 yield Completion(value, start_position=-len(argument), display=clean(value))
 
-    def _matching(self, fragment: str) -> list[str]:
-        if time.monotonic() - self._read_at > _FRESH_S:
-            self._files = list(_walk(Path(self._root())))
-            self._read_at = time.monotonic()
-        if not fragment:
-            return self._files[:_MAX_SHOWN]
-        pattern = re.compile(".*?".join(re.escape(char) for char in fragment), re.IGNORECASE)
-        found = []
-        for path in self._files:
-            if hit := pattern.search(path):
-                in_name = fragment.lower() in path.rsplit("/", 1)[-1].lower()
-                found.append((not in_name, hit.end() - hit.start(), len(path), path))
-        return [path for *_, path in sorted(found)[:_MAX_SHOWN]]
+    def _known(self) -> list[str]:
+        """The paths of the workspace, read again when they are old; whoever comes meanwhile waits for that."""
+        with self._lock:
+            root, (walked, at) = self._root(), self._walked
+            if walked != root or time.monotonic() - at > _FRESH_S:
+                self._files = [path for path in self._paths(root) if '"' not in path and clean(path) == path]
+                self._walked = (root, time.monotonic())
+            return self._files
 
 
-def _walk(root: Path) -> Iterator[str]:
-    """Files below `root` by relative path, without hidden and generated folders; bounded."""
+def _fitting(paths: Iterable[str], fragment: str) -> list[str]:
+    """The paths that hold the letters of `fragment` in order, the best first; hidden ones only for a fragment that
+    asks for them."""
+    wants_hidden = fragment.startswith(".") or "/." in fragment
+    sought = fragment.lower()
+    found = []
+    for path in paths:
+        if not wants_hidden and (path.startswith(".") or "/." in path):
+            continue
+        low = path.lower()
+        span = _span(low, sought)
+        if span is not None:
+            name = low.rstrip("/").rpartition("/")[2]
+            begins = low.startswith(sought) or name.startswith(sought.rstrip("/"))
+            rank = 0 if begins else 1 if sought in name else 2
+            found.append((rank if sought else path.rstrip("/").count("/"), span, len(path), path))
+    return [path for *_, path in sorted(found)[:_MAX_SHOWN]]
+
+
+def _span(text: str, sought: str) -> int | None:
+    """How much of `text` the letters of `sought` lie in, from where their first occurrence ends backwards; None
+    where they do not occur in order. Linear in the text."""
+    at = -1
+    for char in sought:
+        at = text.find(char, at + 1)
+        if at < 0:
+            return None
+    end = at
+    at += 1
+    for char in reversed(sought):
+        at = text.rfind(char, 0, at)
+    return end - at if sought else 0
+
+
+def _walk(root: str) -> Iterator[str]:
+    """Files and folders below `root`, without generated folders; bounded."""
     seen = 0
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
-        for name in sorted(files):
+        folders[:] = sorted(name for name in folders if name != ".git" and name not in _SKIPPED)
+        for name in (*sorted(files), *(f"{each}/" for each in folders)):
             seen += 1
             if seen > _MAX_FILES:
                 return
-            yield os.path.relpath(os.path.join(folder, name), root)
+            yield os.path.join(folder, name)[len(root.rstrip("/")) + 1 :]

@@ -1,68 +1,41 @@
-"""Snapshots of the workspace in a private git object store, outside the workspace and blind to the user's
-own repository: own GIT_DIR, own index, no hooks, no filters, no global configuration.
+"""Snapshots of the workspace in a private git store, outside the workspace and blind to the user's own repository.
 
-A checkpoint is a commit: its tree holds every tracked and untracked-unignored file, byte for byte, and its
-message the permission bits git does not keep. Restoring compares each path with the state the agent left
-behind and never overwrites anything else.
+A checkpoint is a commit: its tree holds every file that is tracked, untracked or ignored and small, byte for byte,
+and its message what git does not keep (`kept`): permissions, empty folders, what it does not hold. The files of
+nested repositories are trees of their own beside it. Restoring compares each path with the state the agent left
+behind and never overwrites anything else. The user's index, HEAD, refs and stash are neither read nor written: a
+`git mv` of the model stays in the index when its file goes back.
 """
 
 import asyncio
 import contextlib
+import hashlib
 import os
-import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
-from ..protocol.events import RestoreReport
+import msgspec
+
+from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
-from .programs import outside, program
-from .restore import LARGEST_BYTES, NESTED, Entry, kind_of_change, printable, restore
-from .small_files import small_bytes
+from ..protocol.operations import Choice
+from . import store_care
+from .comparing import Comparison
+from .deciding import decide, open_changes
+from .git_folder import git_folder
+from .kept import FolderPairs, Kept, Nested, Usual, decoded, encoded, usual_among
+from .private_git import CheckpointError as CheckpointError
+from .private_git import GitFailed, PrivateGit, RunProgram, index_of, name_of, ref_of, too_slow
+from .restore import Change, Entry, Move, joined, kind_of_change, net, printable, restore
+from .restore_folders import Folders
+from .small_files import first_line, small_bytes
+from .work_tree import Saved, TooMuch, WorkTree
 
-_OPTIONS = (
-    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false",
-    "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.quotePath=false",
-    "-c", "gc.auto=0", "-c", "advice.addEmbeddedRepo=false", "-c", "core.ignoreCase=false",
-    "-c", "user.name=agent-cli", "-c", "user.email=agent-cli@localhost", "-c", "commit.gpgSign=false",
-)  # fmt: skip
-_ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
-_PLAIN_MODES = (0o644, 0o755)
-_MORE_TRIES = 2
+_TRIES = 3
 _LONGEST_EXCLUDE = 1_000_000
-
-
-class CheckpointError(Exception):
-    """The workspace could not be saved or restored; the text says why."""
-
-
-class _GitFailed(CheckpointError):
-    """git began and gave up, as it does when a file goes away under its hands."""
-
-
-class Output(Protocol):
-    """What a finished program gives back."""
-
-    @property
-    def exit_code(self) -> int: ...
-    @property
-    def stdout(self) -> bytes: ...
-    @property
-    def stderr(self) -> bytes: ...
-
-
-class RunProgram(Protocol):
-    """Runs a program to its end; `sandbox.ProcessRunner.run` is one."""
-
-    async def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str] | None = None,
-        input: bytes = b"",
-        timeout_s: float = 60.0,
-    ) -> Output: ...
+_MOST_NESTED = 20
+_MOST_NESTED_FILES = 20_000
+_MOST_NESTED_BYTES = 200_000_000
 
 
 class Checkpoints:
@@ -79,24 +52,26 @@ class Checkpoints:
         roots: Iterable[Path] = (),
     ) -> None:
         """`roots` are further folders that commands write to: no git that lies in one is run."""
-        search_path = os.environ.get("PATH", os.defpath)
-        self._program = program("git", search_path, (root, *roots))
-        self._path = os.pathsep.join(outside(search_path, (root, *roots)))
+        self._git = PrivateGit(store, run, (root, *roots), timeout_s=timeout_s)
         self._top = _enclosing_repository(root)
         """Where ignore files begin to count: the repository around the workspace, else the workspace."""
         self._scope = os.path.relpath(root, self._top)
-        self._git_dir = store
-        self._index = store / f"index-{session_id}"
-        self._run = run
+        self._store = store
+        self._session_id = session_id
         self._timeout_s = timeout_s
         self._lock = asyncio.Lock()
-        self._tracked: set[str] = set()
-        self._listing: bytes | None = None
-        """What the index holds, while nothing has changed it since it was listed."""
-        self._extra: set[str] = set()
-        """Ignored files that a tool is about to write, relative to the top."""
+        self._files = self._work_tree(self._top, index_of(store, session_id), self._scope, self._own_folders())
+        self._nested: dict[str, WorkTree] = {}
+        self._too_large: dict[str, str] = {}
+        """Nested repositories that are left out, and why."""
+        self._usual: Usual | None = None
+        self._last = ("", "", Kept(), "")
+        """The newest checkpoint: its id, tree and message; and the tree last committed for each nested one."""
+        self._commits: dict[str, str] = {}
         self.left_out: tuple[str, ...] = ()
         """Files that the last checkpoint lacks because they are larger than `LARGEST_BYTES`, as shown."""
+        self.beyond: tuple[str, ...] = ()
+        """What else it lacks and somebody may miss, each with the reason in brackets."""
 
     async def take(self) -> str:
         """Save the workspace as it is now; returns the checkpoint's id.
@@ -105,74 +80,118 @@ class Checkpoints:
             CheckpointError: no git, too large for the time allowed, or the disk is full.
         """
         async with self._lock:
-            return await self._take()
+            for attempt in range(1, _TRIES + 1):
+                try:
+                    async with asyncio.timeout(self._timeout_s):
+                        return await self._take()
+                except TimeoutError:
+                    raise too_slow(self._timeout_s) from None
+                except OSError as error:
+                    raise CheckpointError(f"{self._store} cannot be written: {error.strerror}") from error
+                except GitFailed:
+                    if attempt == _TRIES:
+                        raise
+                    if attempt == _TRIES - 1:  # perhaps the index names what the store does not have
+                        self._files.forget()
+            raise AssertionError("unreachable")
 
     async def _take(self) -> str:
-        try:
-            await self._prepare()
-        except OSError as error:
-            raise CheckpointError(f"{self._git_dir} cannot be written: {error.strerror}") from error
-        await self._without_nested()
-        for _ in range(_MORE_TRIES):
-            with contextlib.suppress(_GitFailed):
-                await self._add_all()
-                break
-        else:
-            await self._add_all()
-        present = [
-            path for path in sorted(self._extra) if os.path.lexists(self._top / path) and not self._is_large(path)
-        ]
-        if present:
-            await self._add(*present)
-        tree = (await self._git("write-tree")).decode().strip()
-        self._listing = await self._git("ls-files", "-s", "-z")
-        lines = self._listing.split(b"\0")
-        self._tracked = {os.fsdecode(line.partition(b"\t")[2]) for line in lines if line}
-        return await self._commit(tree, self._odd_modes())
+        await self._git.prepare(self._exclusions())
+        store_care.mark(self._store, self._session_id)
+        if self._usual is None:
+            await self._take_up()
+        top = await self._files.save(store_care.newest_index(self._store))
+        nested = {path: saved async for path, saved in self._save_nested(top.nested)}
+        if self._usual is None:
+            self._usual = usual_among(top.files, top.folders)
+        kept = self._kept(top, nested)
+        self._tell(kept)
+        if self._last[1:3] == (top.tree, kept):
+            return self._last[0]
+        return await self._commit(top.tree, kept)
 
-    async def _add_all(self) -> None:
-        """Everything that is not ignored, but for what is too large: that would take the time of all the rest."""
-        listed = ("ls-files", "-z", "--others", "--modified", "--exclude-standard", "--", self._scope)
-        from .ignore_files import BadIgnoreFile, unless_held_up
+    async def _take_up(self) -> None:
+        """Go on from the session's newest checkpoint, if there is one."""
+        with contextlib.suppress(OSError, GitFailed, ValueError):
+            commit = first_line(ref_of(self._store, self._session_id))
+            kept = await self._read(commit)
+            if kept.has_folders:
+                self._usual = kept.usual
+                self._files.covered.update(kept.covered)
+                self._last = (commit, "", kept, "")
 
-        try:
-            found = await unless_held_up(self._git(*listed), self._top / self._scope)
-        except BadIgnoreFile as error:
-            raise CheckpointError(str(error)) from error
-        names = {os.fsdecode(name) for name in found.split(b"\0") if name}
-        large = sorted(name for name in names if self._is_large(name))
-        self.left_out = tuple(self._shown(name) for name in large)
-        wanted = [f":(literal){self._scope}", *(f":(exclude,literal){name}" for name in large)]
-        await self._git(
-            *("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
-            input=b"\0".join(map(os.fsencode, wanted)),
-            accept=(0, 1),
-        )
+    async def _save_nested(self, found: Iterable[str]) -> AsyncIterator[tuple[str, Saved]]:
+        """The nested repositories, and those nested in them, as far as they are not too large."""
+        waiting, count = list(found), 0
+        while waiting:
+            path = waiting.pop(0)
+            if path in self._too_large:
+                continue
+            count += 1
+            if count > _MOST_NESTED:
+                self._too_large[path] = "a repository of its own, one of many"
+                continue
+            tree = self._nested.get(path) or self._nested_tree(path)
+            self._nested[path] = tree
+            try:
+                saved = await tree.save()
+            except TooMuch as much:
+                self._too_large[path] = f"a repository of its own, {much}"
+                continue
+            waiting += [f"{path}/{inner}" for inner in saved.nested]
+            yield path, saved
 
-    def _is_large(self, relative: str) -> bool:
-        try:
-            status = os.lstat(self._top / relative)
-        except OSError:
-            return False
-        return stat.S_ISREG(status.st_mode) and status.st_size > LARGEST_BYTES
+    def _nested_tree(self, path: str) -> WorkTree:
+        number = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+        own = index_of(self._store, self._session_id)
+        return self._work_tree(self._top / path, own.with_suffix(f".nested-{number}"), ".", frozenset(), nested=True)
 
-    async def _add(self, *paths: str) -> None:
-        """Files by name, ignored or not."""
-        nested = await self._without_nested()
-        await self._git("add", "--force", "--", *paths)
-        if nested:
-            await self._git("update-index", "-z", "--index-info", input=nested)
+    def _work_tree(
+        self, top: Path, index: Path, scope: str, own: frozenset[str], *, nested: bool = False
+    ) -> WorkTree:
+        most = (_MOST_NESTED_FILES, _MOST_NESTED_BYTES) if nested else (0, 0)
+        return WorkTree(self._git, top, index, scope, own=own, timeout_s=self._timeout_s, most=most)
 
-    async def _without_nested(self) -> bytes:
-        """Take nested repositories out of the index, and give them as its lines. Of one that is in it, git would
-        ask what has changed: by a git of its own in there, which obeys that repository's configuration."""
-        listing = self._listing if self._listing is not None else await self._git("ls-files", "-s", "-z")
-        self._listing = None
-        nested = [line for line in listing.split(b"\0") if line.startswith(NESTED.encode())]
-        if nested:
-            names = b"".join(line.partition(b"\t")[2] + b"\0" for line in nested)
-            await self._git("update-index", "-z", "--force-remove", "--stdin", input=names)
-        return b"".join(line + b"\0" for line in nested)
+    def _kept(self, top: Saved, nested: Mapping[str, Saved]) -> Kept:
+        """What git does not keep, of all work trees."""
+        usual = self._usual or Usual()
+        modes: dict[str, int] = {}
+        folders: dict[str, int] = {}
+        empty: list[str] = []
+        out = {f"{path}/": why for path, why in self._too_large.items()}
+        for prefix, saved in {"": top, **nested}.items():
+            at = f"{prefix}/" if prefix else ""
+            for path, mode in saved.files:
+                if mode != (usual.program if mode & 0o100 else usual.file):
+                    modes[at + path] = mode
+            folders |= {at + path: mode for path, mode in saved.folders.items() if mode != usual.folder}
+            empty += [at + path for path in saved.empty]
+            out |= {at + path: why for path, why in saved.out.items()}
+        trees = {path: Nested(saved.tree, _head_of(self._top / path)) for path, saved in nested.items()}
+        trees |= {path: Nested("", _head_of(self._top / path)) for path in self._too_large}
+        covered = tuple(sorted(self._files.covered))
+        return Kept(usual, modes, folders, tuple(sorted(empty)), out, covered, dict(sorted(trees.items())))
+
+    def _tell(self, kept: Kept) -> None:
+        large = [path for path, why in kept.out.items() if why.startswith("larger")]
+        self.left_out = tuple(self._shown(path) for path in sorted(large))
+        others = {path: why for path, why in sorted(kept.out.items()) if why and path not in large}
+        single = [path for path in others if not path.endswith("/")]
+        told = [f"{self._shown(path)} ({why})" for path, why in others.items() if path.endswith("/")]
+        self.beyond = (*told, *([f"{len(single):,} single files ({others[single[0]]})"] if single else []))
+
+    async def _commit(self, tree: str, kept: Kept) -> str:
+        parents = [self._last[0]] if self._last[0] else []
+        for each in kept.nested.values():
+            if each.tree and each.tree not in self._commits:
+                commit = await self._git("commit-tree", each.tree, input=b"nested")
+                self._commits[each.tree] = commit.decode().strip()
+            parents += [self._commits[each.tree]] if each.tree else []
+        options = [word for parent in dict.fromkeys(parents) for word in ("-p", parent)]
+        commit = (await self._git("commit-tree", tree, *options, input=encoded(kept))).decode().strip()
+        store_care.name(self._store, self._session_id, commit)
+        self._last = (commit, tree, kept, "")
+        return commit
 
     async def cover(self, path: str, checkpoint: str) -> str:
         """Make sure that a file about to be written is in `checkpoint`, even if it is ignored; returns the
@@ -184,208 +203,163 @@ class Checkpoints:
         if os.path.relpath(path, self._top / self._scope).split("/")[0] == "..":
             raise CheckpointError(f"{path} lies outside the workspace")
         relative = os.path.relpath(path, self._top)
-        if relative in self._tracked or relative in self._extra:
-            return checkpoint
         for folder in Path(relative).parents:
             if folder != Path(".") and (self._top / folder / ".git").exists():
-                raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
+                return await self._cover_nested(folder.as_posix(), relative, checkpoint)
+        if self._files.holds(relative):
+            return checkpoint
         async with self._lock:
-            if await self._is_ignored(relative):
+            if await self._files.ignored([relative]):
                 if os.path.lexists(path):
-                    if self._is_large(relative):
-                        raise CheckpointError(f"{self._shown(relative)} is larger than {LARGEST_BYTES:,} bytes")
-                    checkpoint = await self._add_ignored(relative, checkpoint)
-                self._extra.add(relative)
+                    self._refuse_large(relative)
+                    checkpoint = await self._with_ignored(relative, checkpoint)
+                self._files.covered.add(relative)
         return checkpoint
 
-    async def _add_ignored(self, relative: str, checkpoint: str) -> str:
-        self._listing = None
-        await self._git("read-tree", checkpoint)
-        await self._add(relative)
-        tree = (await self._git("write-tree")).decode().strip()
-        modes = await self._modes(checkpoint)
-        mode = stat.S_IMODE(os.lstat(self._top / relative).st_mode)
-        if mode not in _PLAIN_MODES:
-            modes[relative] = mode
-        self._tracked.add(relative)
-        return await self._commit(tree, modes)
+    async def _cover_nested(self, folder: str, relative: str, checkpoint: str) -> str:
+        tree = self._nested.get(folder)
+        inner = os.path.relpath(relative, folder)
+        if folder in self._too_large or (
+            tree is not None and not tree.holds(inner) and await tree.ignored([inner])
+        ):
+            raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
+        if tree is None and not any(folder == each for each in (await self._read(checkpoint)).nested):
+            raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
+        return checkpoint
 
-    async def _commit(self, tree: str, modes: dict[str, int]) -> str:
-        import json  # unlike msgspec it can hold names that are not UTF-8
+    def _refuse_large(self, relative: str) -> None:
+        from .looking import size_note
 
-        message = json.dumps({"modes": modes}).encode()
-        return (await self._git("commit-tree", tree, input=message)).decode().strip()
+        if why := size_note(os.lstat(self._top / relative).st_size):
+            raise CheckpointError(f"{self._shown(relative)} is {why}")
 
-    async def _is_ignored(self, relative: str) -> bool:
-        found = await self._git("check-ignore", "--no-index", "--", relative, accept=(0, 1))
-        return bool(found)
+    async def _with_ignored(self, relative: str, checkpoint: str) -> str:
+        kept = await self._read(checkpoint)
+        tree = await self._files.with_file(checkpoint, relative)
+        mode = os.lstat(self._top / relative).st_mode & 0o7777
+        usual = kept.usual.program if mode & 0o100 else kept.usual.file
+        modes = kept.modes if mode == usual else {**kept.modes, relative: mode}
+        covered = tuple(sorted({*kept.covered, relative}))
+        return await self._commit(tree, msgspec.structs.replace(kept, modes=modes, covered=covered))
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
-        """Files that differ between two checkpoints, with line counts.
+        """Files that differ between two checkpoints, with line counts; folders end with a slash.
 
         Raises:
             CheckpointError: a checkpoint is gone.
         """
-        raw = await self._git("diff-tree", "-r", "-z", "--no-renames", "--numstat", "--text", before, after)
-        counts: dict[str, tuple[int, int]] = {}
-        for item in raw.split(b"\0"):
-            fields = item.split(b"\t", 2)
-            if len(fields) == 3:
-                added, removed = (int(n) if n.isdigit() else 0 for n in fields[:2])
-                counts[os.fsdecode(fields[2])] = (added, removed)
+        compared = await self._compare(before, after)
+        counts = await compared.line_counts()
         found = []
-        for path, (old, new) in (await self._differences(before, after)).items():
+        for path, (old, new) in (await compared.files()).items():
             found.append(FileChange(self._shown(path), kind_of_change(old, new), *counts.get(path, (0, 0))))
+        for path, (was, becomes) in (await compared.folders()).items():
+            if was != becomes:
+                kind = kind_of_change(_presence(was), _presence(becomes))
+                found.append(FileChange(f"{self._shown(path)}/", kind))
         return tuple(found)
 
     async def diff(self, before: str, after: str) -> str:
         """Unified diff between two checkpoints."""
-        raw = await self._git("diff-tree", "-r", "-p", "--no-renames", "--text", before, after)
-        return raw.decode("utf-8", "replace")
+        return await (await self._compare(before, after)).diff()
 
-    async def restore(self, left: str, target: str, only: Collection[str] | None = None) -> RestoreReport:
-        """Bring every path that differs from `left` to `target` back to its state in `target`. A path that
-        is no longer as in `left`, or not among `only`, is reported and left alone.
+    async def restore(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
+        """Carry out several moves as one: bring every path that differs to its state in the last target. A path
+        that is not as the first left it, or was changed in between, is reported and left alone. Carried out again
+        it does nothing. With `dry_run` nothing is changed at all.
 
         Raises:
             CheckpointError: a checkpoint is gone.
         """
-        differences = await self._differences(left, target)
-        wanted = [new.blob for _, new in differences.values() if new.blob and new.kind != NESTED]
-        contents = await self._contents(wanted)
-        return restore(self._top, differences, contents.__getitem__, only=only, shown=self._shown)
+        changes, pairs, reports = await self._net(moves)
+        differing = {path: (each.start, each.end) for path, each in changes.items() if each.start != each.end}
+        usual = (await self._read(moves[-1].target)).usual.folder if moves else 0o755
+        folders = Folders(self._top, pairs, usual, dry_run=dry_run)
+        folders.open()
+        deleted = {path: pair for path, pair in differing.items() if not pair[1].blob}
+        put = {path: pair for path, pair in differing.items() if pair[1].blob}
+        reports.append(self._restore_some(deleted, {}, folders, dry_run))
+        folders.remove()
+        if dry_run:
+            reports[-1] = self._restore_some(differing, {}, folders, dry_run)
+        else:
+            async for batch, contents in self._batches(put):
+                reports.append(self._restore_some(batch, contents, folders, dry_run))
+        reports.append(folders.close())
+        held_up = [Conflict(self._shown(path), each.reason) for path, each in changes.items() if each.reason]
+        told = {conflict.path for report in reports for conflict in report.conflicts}
+        reports.append(RestoreReport(conflicts=tuple(each for each in held_up if each.path not in told)))
+        return joined(reports)
 
-    def _shown(self, path: str) -> str:
-        """A path as the user writes it: relative to the workspace."""
-        return printable(path if self._scope == "." else os.path.relpath(path, self._scope))
+    def _restore_some(
+        self, pairs: Mapping[str, tuple[Entry, Entry]], contents: Mapping[str, bytes], folders: Folders, dry_run: bool
+    ) -> RestoreReport:
+        return restore(
+            self._top, pairs, contents.__getitem__, shown=self._shown, keep=folders.keep, made=folders.made,
+            dry_run=dry_run,
+        )  # fmt: skip
 
-    async def _differences(self, left: str, right: str) -> dict[str, tuple[Entry, Entry]]:
-        raw = await self._git("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", left, right)
-        left_modes, right_modes = await self._modes(left), await self._modes(right)
-        found: dict[str, tuple[Entry, Entry]] = {}
-        fields = raw.split(b"\0")
-        for meta, name in zip(fields[0::2], fields[1::2], strict=False):
-            path = os.fsdecode(name)
-            old_kind, new_kind, old_blob, new_blob, _ = meta.decode().lstrip(":").split(" ")
-            found[path] = (
-                _entry(old_kind, old_blob, left_modes.get(path)),
-                _entry(new_kind, new_blob, right_modes.get(path)),
-            )
-        for path in left_modes.keys() | right_modes.keys():
-            if path not in found and left_modes.get(path) != right_modes.get(path):
-                entry = await self._lookup(right, path)
-                if entry is not None:
-                    kind, blob = entry
-                    found[path] = (
-                        _entry(kind, blob, left_modes.get(path)),
-                        _entry(kind, blob, right_modes.get(path)),
-                    )
-        return found
+    async def resolve(self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str) -> RestoreReport:
+        """Decide on files that these moves left alone; no `paths` (as shown): on all. `saved` is a checkpoint just
+        taken, with their present content.
 
-    async def _lookup(self, checkpoint: str, path: str) -> tuple[str, str] | None:
-        raw = await self._git("ls-tree", "-z", checkpoint, "--", path)
-        if not raw:
-            return None
-        kind, _, blob = raw.split(b"\t", 1)[0].decode().split(" ")
-        return kind, blob
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        changes, _, _ = await self._net(moves)
+        wanted = {path: each for path, each in changes.items() if not paths or self._shown(path) in paths}
+        concerned = open_changes(self._top, wanted)
+        entries = await Comparison(self._git, saved, saved, Kept(), Kept()).entries(
+            concerned, await self._read(saved)
+        )
+        return await decide(self._top, concerned, choice, entries, self._contents, self._shown)
 
-    async def _modes(self, checkpoint: str) -> dict[str, int]:
+    async def tend(self) -> None:
+        """Keep the store fit, at most once a day: many single objects become one pack. May take a while, and may be
+        cancelled at any time; nothing waits for it."""
+        await store_care.tend(self._store, self._git)
+
+    @property
+    def needs_care(self) -> bool:
+        """Whether `tend` would do anything."""
+        return store_care.is_due(self._store)
+
+    async def _net(self, moves: Sequence[Move]) -> tuple[dict[str, Change], FolderPairs, list[RestoreReport]]:
+        """What moves do together to files and to folders, and what they cannot bring back."""
+        steps, pairs, reports = [], dict[str, tuple[int | None, int | None]](), list[RestoreReport]()
+        for move in moves:
+            compared = await self._compare(move.left, move.target)
+            steps.append((await compared.files(), move.only))
+            reports.append(RestoreReport(conflicts=tuple(compared.not_held(self._shown))))
+            for path, (old, new) in ({} if move.only is not None else await compared.folders()).items():
+                first, last = pairs.get(path, (old, old))
+                pairs[path] = (first, new if last == old else last)
+        return net(steps, self._shown), pairs, reports
+
+    async def _compare(self, left: str, right: str) -> Comparison:
+        return Comparison(self._git, left, right, await self._read(left), await self._read(right))
+
+    async def _read(self, checkpoint: str) -> Kept:
+        if checkpoint == self._last[0]:
+            return self._last[2]
         raw = await self._git("cat-file", "commit", checkpoint)
-        import json
-
-        modes: dict[str, int] = json.loads(raw.partition(b"\n\n")[2])["modes"]
-        return modes
-
-    def _odd_modes(self) -> dict[str, int]:
-        modes: dict[str, int] = {}
-        root = str(self._top)
-        for path in sorted(self._tracked):
-            try:
-                mode = os.lstat(f"{root}/{path}").st_mode
-            except OSError:
-                continue
-            if stat.S_ISREG(mode) and stat.S_IMODE(mode) not in _PLAIN_MODES:
-                modes[path] = stat.S_IMODE(mode)
-        return modes
-
-    async def _contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
-        unique = sorted(set(blobs))
-        if not unique:
-            return {}
-        raw = await self._git("cat-file", "--batch", input="".join(f"{blob}\n" for blob in unique).encode())
-        contents: dict[str, bytes] = {}
-        at = 0
-        for blob in unique:
-            end = raw.index(b"\n", at)
-            size = int(raw[at:end].split(b" ")[2])
-            contents[blob] = raw[end + 1 : end + 1 + size]
-            at = end + 1 + size + 1
-        return contents
-
-    async def _prepare(self) -> None:
-        if not (self._git_dir / "HEAD").exists():
-            self._git_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            await self._git("init", "--quiet", "--bare", "--template=", str(self._git_dir))
-        info = self._git_dir / "info"
-        info.mkdir(exist_ok=True)
-        (info / "attributes").write_text(_ATTRIBUTES, encoding="utf-8")
-        (info / "exclude").write_bytes(self._exclusions())
-        # Left by a git that was killed; the session's lock makes this process the only one to use the index.
-        self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)
-
-    def _exclusions(self) -> bytes:
-        """The user's own excludes of this clone, and the store itself should it lie in the workspace."""
-        lines = b""
-        with contextlib.suppress(OSError):
-            lines = small_bytes(self._top / ".git" / "info" / "exclude", _LONGEST_EXCLUDE)
-        if self._git_dir.is_relative_to(self._top):
-            lines += b"\n/" + os.fsencode(self._git_dir.relative_to(self._top)) + b"/\n"
-        return lines
-
-    async def _git(self, *arguments: str, input: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
-        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        env |= {
-            "GIT_DIR": str(self._git_dir), "GIT_WORK_TREE": str(self._top), "GIT_INDEX_FILE": str(self._index),
-            "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
-            "GIT_LITERAL_PATHSPECS": "1", "GIT_ALLOW_PROTOCOL": "none", "PATH": self._path,
-        }  # fmt: skip
-        if arguments[0] == "check-ignore" or "--pathspec-from-file=-" in arguments:
-            del env["GIT_LITERAL_PATHSPECS"]  # the first knows no other kind, and refuses to be told
-        if arguments[0] == "init":
-            del env["GIT_WORK_TREE"]
-        if self._program is None:
-            raise CheckpointError("there is no git on the PATH outside the workspace")
         try:
-            done = await self._run(
-                [self._program, *_OPTIONS, *arguments],
-                cwd=self._top,
-                env=env,
-                input=input,
-                timeout_s=self._timeout_s,
-            )
-        except TimeoutError:
-            raise CheckpointError(
-                f"saving the workspace took longer than {self._timeout_s:.0f} s; it is too large for undo"
-            ) from None
-        except Exception as error:
-            raise CheckpointError(f"git cannot be run: {error}") from error
-        if done.exit_code not in accept:
-            told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            fatal = [line for line in told if line.startswith("fatal:")] or told[-1:] or ["no reason given"]
-            raise _GitFailed(f"git {arguments[0]} failed: {fatal[0]}")
-        return done.stdout
+            return decoded(raw.partition(b"\n\n")[2])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {error}") from error
 
-
-def _enclosing_repository(root: Path) -> Path:
-    """The nearest folder at or above the workspace that holds a repository, else the workspace."""
-    home = Path.home() if "HOME" in os.environ else None
-    for folder in (root, *root.parents):
-        if (folder / ".git").exists() and folder != home:
-            return folder
-    return root
-
-
-def _entry(kind: str, blob: str, mode: int | None) -> Entry:
-    if kind == "000000":
-        return Entry()
-    return Entry(blob, kind, mode if mode is not None else 0o755 if kind == "100755" else 0o644)
+    async def _batches(
+        self, pairs: Mapping[str, tuple[Entry, Entry]]
+    ) -> AsyncIterator[tuple[dict[str, tuple[Entry, Entry]], Mapping[str, bytes]]]:
+        """Paths with the contents that they need, never much at a time."""
+        sizes = await self._sizes({new.blob for _, new in pairs.values()})
+        batch: dict[str, tuple[Entry, Entry]] = {}
+        size = 0
+        for path, pair in pairs.items():
+            if batch and size + sizes.get(pair[1].blob, 0) > _BATCH_BYTES:
+                yield batch, await self._contents([new.blob for _, new in batch.values()])
+                batch, size = {}, 0
+            batch[path] = pair
+            size += sizes.get(pair[1].blob, 0)
+        if batch:
+            yield batch, await self._contents([new.blob for _, new in batch.values()])

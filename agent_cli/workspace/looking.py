@@ -20,6 +20,15 @@ _MOST_COUNTED = 200_000
 _LONGEST_COUNT_S = 0.2
 
 
+class Loose(msgspec.Struct, frozen=True):
+    """A file or link that no index knows."""
+
+    path: str
+    size_bytes: int
+    mode: int
+    """Permissions; of a link, -1."""
+
+
 class Look(msgspec.Struct):
     """What a walk has found; paths are relative to the top."""
 
@@ -30,8 +39,8 @@ class Look(msgspec.Struct):
     folders: dict[str, int] = {}
     unknown: list[str] = []
     """Folders that were not entered: the index knows nothing in them."""
-    loose: list[tuple[str, int]] = []
-    """Regular files and links that the index does not know, with their size in bytes."""
+    loose: list["Loose"] = []
+    """Files and links that the index does not know."""
     closed: list[str] = []
     """Folders that cannot be listed."""
 
@@ -48,7 +57,7 @@ class Look(msgspec.Struct):
 class Ignored(msgspec.Struct):
     """An ignored folder."""
 
-    files: list[tuple[str, int]]
+    files: list[Loose]
     folders: dict[str, int]
     size_bytes: int
     why_not: str = ""
@@ -113,7 +122,8 @@ def _take_in(
         is_file, is_link = stat.S_ISREG(status.st_mode), stat.S_ISLNK(status.st_mode)
         if path not in names:
             if (is_file or is_link) and path not in skip:
-                found.loose.append((path, status.st_size))
+                mode = -1 if is_link else stat.S_IMODE(status.st_mode)
+                found.loose.append(Loose(path, status.st_size, mode))
         elif is_file:
             found.files.append((path, stat.S_IMODE(status.st_mode)))
         elif is_link:
@@ -167,9 +177,10 @@ def _count_in(found: Ignored, folder: str, entries: Iterable["os.DirEntry[str]"]
         else:
             count += 1
             if not found.why_not and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
-                size = entry.stat(follow_symlinks=False).st_size
-                found.size_bytes += size
-                found.files.append((path, size))
+                status = entry.stat(follow_symlinks=False)
+                found.size_bytes += status.st_size
+                mode = -1 if entry.is_symlink() else stat.S_IMODE(status.st_mode)
+                found.files.append(Loose(path, status.st_size, mode))
                 if len(found.files) > MOST_IGNORED_FILES or found.size_bytes > MOST_IGNORED_BYTES:
                     found.why_not = "too large"
                     found.files = []

@@ -139,7 +139,8 @@ class Memory:
             )
         self._refuse_secrets(block, text)
         body = text if not text or text.endswith("\n") else f"{text}\n"
-        whole = (block.head or _head(block)) + body
+        needs_head = not block.hash or (not block.head.strip("\ufeff") and body.startswith("---"))
+        whole = (_head(block) if needs_head else block.head) + body
         return whole.replace("\n", "\r\n") if block.crlf else whole
 
     def write(self, block: Block, whole: str) -> None:

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +21,9 @@ LINK = "120000"
 NESTED = "160000"
 LARGEST_BYTES = 100_000_000
 """A larger file is in no checkpoint."""
-_CHANGED = "changed since by somebody else"
+CHANGED = "changed since by somebody else"
+UNKNOWN = "changed around a crash; it is not known by whom"
+_NESTED = "a nested repository; its commits, branches and index are not covered"
 _FILES = ("100644", "100755")
 
 
@@ -33,6 +35,50 @@ class Entry(msgspec.Struct, frozen=True):
     kind: str = ""
     """git's mode: 100644, 100755, 120000 (link) or 160000 (nested repository)."""
     mode: int = 0
+
+
+class Move(msgspec.Struct, frozen=True):
+    """From one checkpoint to another; `only` bounds it to known paths, as shown."""
+
+    left: str
+    target: str
+    only: frozenset[str] | None = None
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What several moves together do to one path."""
+
+    start: Entry
+    """As it should be now."""
+    end: Entry
+    base: Entry
+    """Where somebody else's changes begin: as it was left before them."""
+    wanted: Entry
+    """As it would be at the end had nobody else changed it."""
+    reason: str = ""
+    """Why it does not become as `wanted`; empty when it does."""
+
+
+def net(
+    steps: Iterable[tuple[Mapping[str, tuple[Entry, Entry]], Collection[str] | None]],
+    shown: Callable[[str], str] = str,
+) -> dict[str, Change]:
+    """Moves one after the other, as one change of each path. Where a path was changed between two of them it stays
+    as it is there. A step is a path's state before and after; with a collection, only these paths (as shown) move."""
+    found: dict[str, Change] = {}
+    for differences, only in steps:
+        for path, (old, new) in differences.items():
+            change = found.get(path, Change(old, old, old, old))
+            reason, end = "", change.end
+            if only is not None and shown(path) not in only:
+                reason = UNKNOWN
+            elif change.end == old:
+                end = new
+            elif change.end != new:
+                reason = CHANGED
+            base = old if reason and not change.reason else change.base
+            found[path] = Change(change.start, end, base, new, reason or change.reason)
+    return found
 
 
 def blob_hash(data: bytes) -> str:
@@ -50,82 +96,130 @@ def kind_of_change(old: Entry, new: Entry) -> Literal["created", "modified", "de
     return "created" if not old.blob else "deleted" if not new.blob else "modified"
 
 
+def joined(reports: Iterable[RestoreReport]) -> RestoreReport:
+    """Several reports as one; each note once."""
+    given = list(reports)
+    return RestoreReport(
+        tuple(each for report in given for each in report.restored),
+        tuple(each for report in given for each in report.conflicts),
+        tuple(dict.fromkeys(each for report in given for each in report.notes)),
+    )
+
+
 def restore(
     root: Path,
     differences: Mapping[str, tuple[Entry, Entry]],
     content: Callable[[str], bytes],
     *,
-    only: Collection[str] | None = None,
     shown: Callable[[str], str] = printable,
+    keep: Collection[str] = (),
+    made: list[str] | None = None,
+    dry_run: bool = False,
 ) -> RestoreReport:
     """Turn each path that is still in its first state into its second. `content` gives the bytes of a blob,
-    `shown` a path for display. With `only`, other paths (as shown) are left alone and reported. Deletions
-    come first, so that a folder can take a file's place and the other way round."""
+    `shown` a path for display. Deletions come first, so that a folder can take a file's place and the other way
+    round. A folder that becomes empty goes, unless it is among `keep`; those that are made are added to `made`.
+    With `dry_run` nothing is changed."""
     restored: list[FileChange] = []
     conflicts: list[Conflict] = []
+    place = _Place(os.path.realpath(root), content, keep, [] if made is None else made, dry_run)
     for path, (old, new) in sorted(differences.items(), key=lambda item: bool(item[1][1].blob)):
-        name = shown(path)
-        if only is not None and name not in only:
-            conflicts.append(Conflict(name, "changed around a crash; it is not known by whom"))
-            continue
         try:
-            reason = _restore_one(root, path, old, new, content)
+            reason = place.put(path, old, new)
         except OSError as error:
             reason = error.strerror or str(error)
         if reason is None:
-            restored.append(FileChange(name, kind_of_change(old, new)))
+            restored.append(FileChange(shown(path), kind_of_change(old, new)))
         elif reason:
-            conflicts.append(Conflict(name, reason))
+            conflicts.append(Conflict(shown(path), reason))
     return RestoreReport(tuple(restored), tuple(conflicts))
 
 
-def _restore_one(root: Path, path: str, old: Entry, new: Entry, content: Callable[[str], bytes]) -> str | None:
-    """None: restored; empty: it was so already; else why it was left alone."""
-    if NESTED in (old.kind, new.kind):
-        return "a nested repository; its files are not covered"
-    real = os.path.join(os.path.realpath(root), path)
-    try:
-        with spot(real) as at:
-            done = _put(at, old, new, content)
-    except (FileNotFoundError, NotADirectoryError):
-        if old.blob or not new.blob:
-            return _CHANGED if new.blob else ""
-        with spot(real, []) as at:
-            done = _put(at, old, new, content)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return "its folder is now a link to somewhere else"
-        raise
-    if done is None and not new.blob:
-        _prune(os.path.realpath(root), os.path.dirname(real))
-    return done
+class _Place:
+    """One restore below a real root."""
 
+    def __init__(
+        self, root: str, content: Callable[[str], bytes], keep: Collection[str], made: list[str], dry_run: bool
+    ) -> None:
+        self._root = root
+        self._content = content
+        self._keep = {os.path.join(root, folder) for folder in keep}
+        self._made = made
+        self._dry_run = dry_run
+        self._emptied: set[str] = set()
+        """Where a folder would be that a dry run leaves."""
 
-def _put(at: Spot, old: Entry, new: Entry, content: Callable[[str], bytes]) -> str | None:
-    """As `_restore_one`, in a folder that is held."""
-    if _is_as(at, new):
-        return ""
-    if not _is_as(at, old):
-        return _CHANGED
-    if not new.blob:
-        at.unlink()
+    def put(self, path: str, old: Entry, new: Entry) -> str | None:
+        """None: restored; empty: it was so already; else why it was left alone."""
+        if NESTED in (old.kind, new.kind):
+            return _NESTED
+        real = os.path.join(self._root, path)
+        try:
+            with spot(real) as at:
+                done = self._put(at, real, old, new)
+        except (FileNotFoundError, NotADirectoryError):
+            if old.blob or not new.blob:
+                return CHANGED if new.blob else ""
+            if self._dry_run:
+                return None
+            with spot(real, self._made) as at:
+                done = self._put(at, real, old, new)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return "its folder is now a link to somewhere else"
+            raise
+        if done is None and not new.blob:
+            self._prune(os.path.dirname(real))
+        return done
+
+    def _put(self, at: Spot, real: str, old: Entry, new: Entry) -> str | None:
+        if is_as(at, new):
+            return ""
+        if not is_as(at, old) and not (self._dry_run and not old.blob and real in self._emptied):
+            return CHANGED
+        if self._dry_run:
+            return None
+        if not new.blob:
+            at.unlink()
+        else:
+            write_entry(at, new, self._content(new.blob))
         return None
+
+    def _prune(self, folder: str) -> None:
+        """Remove folders that have become empty, up to the root."""
+        while folder.startswith(f"{self._root}{os.sep}") and folder not in self._keep:
+            if self._dry_run:
+                self._emptied.add(folder)
+            else:
+                try:
+                    with spot(folder) as at:
+                        os.rmdir(at.name, dir_fd=at.folder)
+                except OSError:
+                    return
+            folder = os.path.dirname(folder)
+
+
+def write_entry(at: Spot, entry: Entry, data: bytes) -> None:
+    """Put a file or link in the place of what is there, in one step.
+
+    Raises:
+        OSError: it cannot be written, or a folder is there.
+    """
     draft = at.beside(f".{os.urandom(6).hex()}.restore")
     try:
-        if new.kind == LINK:
-            os.symlink(os.fsdecode(content(new.blob)), draft.name, dir_fd=draft.folder)
+        if entry.kind == LINK:
+            os.symlink(os.fsdecode(data), draft.name, dir_fd=draft.folder)
         else:
             with os.fdopen(draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(content(new.blob))
-                os.fchmod(file.fileno(), new.mode)
+                file.write(data)
+                os.fchmod(file.fileno(), entry.mode)
         draft.rename(at.name)
     finally:
         with contextlib.suppress(FileNotFoundError):
             draft.unlink()
-    return None
 
 
-def _is_as(at: Spot, entry: Entry) -> bool:
+def is_as(at: Spot, entry: Entry) -> bool:
     """Whether what is there is exactly in a recorded state."""
     try:
         status = at.status()
@@ -140,12 +234,21 @@ def _is_as(at: Spot, entry: Entry) -> bool:
     return blob_hash(regular_bytes(at, LARGEST_BYTES)) == entry.blob
 
 
-def _prune(root: str, folder: str) -> None:
-    """Remove folders that have become empty, up to the root."""
-    while folder.startswith(f"{root}{os.sep}"):
-        try:
-            with spot(folder) as at:
-                os.rmdir(at.name, dir_fd=at.folder)
-        except OSError:
-            return
-        folder = os.path.dirname(folder)
+def present(root: Path, path: str) -> tuple[Entry, bytes]:
+    """What is at a path now, and its content (of a link, its target).
+
+    Raises:
+        OSError: it cannot be read, or is neither file nor link, or is larger than `LARGEST_BYTES`.
+    """
+    try:
+        with spot(os.path.join(os.path.realpath(root), path)) as at:
+            status = at.status()
+            if stat.S_ISLNK(status.st_mode):
+                data = os.fsencode(os.readlink(at.name, dir_fd=at.folder))
+                return Entry(blob_hash(data), LINK), data
+            if status.st_size > LARGEST_BYTES:
+                raise OSError(errno.EFBIG, f"larger than {LARGEST_BYTES:,} bytes")
+            data, mode = regular_bytes(at, LARGEST_BYTES), stat.S_IMODE(status.st_mode)
+            return Entry(blob_hash(data), "100755" if mode & 0o100 else "100644", mode), data
+    except (FileNotFoundError, NotADirectoryError):
+        return Entry(), b""

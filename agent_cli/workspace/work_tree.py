@@ -16,11 +16,12 @@ from pathlib import Path
 import msgspec
 
 from .ignore_files import BadIgnoreFile, unless_held_up
-from .looking import Allowance, Look, absent, look, measured, parents_of, size_note
-from .private_git import CheckpointError, GitFailed, PrivateGit, too_slow
+from .looking import Allowance, Look, Loose, absent, look, measured, parents_of, size_note
+from .private_git import CheckpointError, GitFailed, PrivateGit
 
 _MOST_ROUNDS = 40
 _MOST_OUT = 20_000
+_SLOW_S = 1.0
 
 
 class TooMuch(Exception):
@@ -51,11 +52,11 @@ class _Listed(msgspec.Struct, frozen=True):
 
 class WorkTree:
     """One work tree; `scope` is the folder in it that counts, `.` for all. `own` are folders that are never saved,
-    relative to the top: where the store lies."""
+    relative to the top: where the store lies. `most` bounds files and bytes that are new at a time; 0: no bound."""
 
     def __init__(
         self, git: PrivateGit, top: Path, index: Path, scope: str, *, own: frozenset[str], timeout_s: float,
-        most_files: int = 0, most_bytes: int = 0,
+        most: tuple[int, int] = (0, 0),
     ) -> None:  # fmt: skip
         self.top = top
         self.covered: set[str] = set()
@@ -65,7 +66,7 @@ class WorkTree:
         self._scope = scope
         self._own = own
         self._timeout_s = timeout_s
-        self._most = (most_files, most_bytes)
+        self._most = most
         self._names: set[str] | None = None
         """The files in the index; None while it was not read."""
         self._known: set[str] = set()
@@ -97,13 +98,11 @@ class WorkTree:
         await self._begin(adopt)
         listed = await self._list()
         names = (self._names or set()).union(listed.present).difference(listed.gone)
-        found, out = await self._look_around(names, listed)
-        extra = self._admit(found, out)
+        found, out, small = await self._look_around(names, listed)
+        extra = small + self._admitted(found.loose, out)
         gone = listed.gone + sorted(absent(names, found))
-        await self._update(listed, [*listed.present, *extra], gone, out)
-        if extra:
-            more = await asyncio.to_thread(self._look, parents_of(extra), set(extra), set())
-            found.files += more.files
+        await self._update(listed, [*listed.present, *(each.path for each in extra)], gone)
+        found.files += [(each.path, each.mode) for each in extra if each.mode >= 0]
         out |= listed.large
         empty = sorted(found.folders.keys() - self._known)
         return Saved(self._tree, found.files, found.folders, tuple(empty), out, listed.nested)
@@ -148,11 +147,14 @@ class WorkTree:
 
     async def _list(self) -> _Listed:
         """What is not as in the index: bounded by what git ignores."""
+        began = time.monotonic()
         listing = self.run("ls-files", "-z", "--others", "--modified", "--exclude-standard", "--", self._scope)
         try:
             raw = await unless_held_up(listing, self.top / self._scope)
         except BadIgnoreFile as error:
             raise CheckpointError(str(error)) from error
+        if self._names and time.monotonic() - began > _SLOW_S:  # files were touched: else they are read each time
+            await self.run("update-index", "-q", "--refresh", accept=(0, 1))
         names = dict.fromkeys(os.fsdecode(name) for name in raw.split(b"\0") if name)
         nested = tuple(name.rstrip("/") for name in names if name.endswith("/"))
         present, gone, large, total = [], [], {}, 0
@@ -174,18 +176,16 @@ class WorkTree:
         gone = [name for name in gone if self._names and name in self._names]
         return _Listed([*dict.fromkeys(present)], gone, large, nested)
 
-    def _look(self, starts: set[str], names: set[str], skip: set[str]) -> Look:
-        known = parents_of(names) if names != self._names else self._known
-        return look(str(self.top), starts, names, known, skip, time.monotonic() + self._timeout_s)
-
-    async def _look_around(self, names: set[str], listed: _Listed) -> tuple[Look, dict[str, str]]:
-        """Walk what counts, into folders that git says are not ignored although it knows nothing in them."""
+    async def _look_around(self, names: set[str], listed: _Listed) -> tuple[Look, dict[str, str], list[Loose]]:
+        """Walk what counts, also folders in which git knows nothing. Gives what is there, what is left out, and the
+        files of small ignored folders."""
         top, start = str(self.top), "" if self._scope == "." else self._scope
         ends_at = time.monotonic() + self._timeout_s
         skip = {*listed.nested, *self._own, *listed.large}
         known = parents_of(names)
         found = await asyncio.to_thread(look, top, [start], names, known, skip, ends_at)
-        out = {f"{folder}/": "it cannot be listed" for folder in found.closed}
+        out: dict[str, str] = {}
+        small: list[Loose] = []
         for _ in range(_MOST_ROUNDS):
             asked = [folder for folder in found.unknown if f"{folder}/" not in self._out]
             out |= {f"{folder}/": self._out[f"{folder}/"] for folder in found.unknown if f"{folder}/" in self._out}
@@ -193,38 +193,39 @@ class WorkTree:
                 break
             ignored = await self.ignored(asked)
             for folder in sorted(ignored):
-                await self._weigh(folder, found, out)
+                small += await self._weighed(folder, found, out)
             plain = [folder for folder in asked if folder not in ignored]
             found.folders.update((folder, _mode_of(f"{top}/{folder}")) for folder in plain)
             found.add(await asyncio.to_thread(look, top, plain, names, known, skip, ends_at))
-        return found, out
+        out |= {f"{folder}/": "it cannot be listed" for folder in found.closed}
+        return found, out, small
 
-    async def _weigh(self, folder: str, found: Look, out: dict[str, str]) -> None:
-        """Take in an ignored folder, or leave it out."""
+    async def _weighed(self, folder: str, found: Look, out: dict[str, str]) -> list[Loose]:
+        """The files of an ignored folder, unless it is left out."""
         inside = await asyncio.to_thread(measured, str(self.top), folder)
         if not inside.why_not and not self._allowance.grants(len(inside.files), inside.size_bytes):
             inside.why_not = f"ignored, {len(inside.files):,} files"
         if inside.why_not:
             out[f"{folder}/"] = self._out[f"{folder}/"] = inside.why_not.strip()
-        else:
-            found.folders.update(inside.folders)
-            found.loose += [(path, 0) for path, _ in inside.files]  # they are paid for
+            return []
+        found.folders.update(inside.folders)
+        return inside.files
 
-    def _admit(self, found: Look, out: dict[str, str]) -> list[str]:
-        """The ignored files among what was found that may be held; the others are noted in `out`."""
+    def _admitted(self, loose: list[Loose], out: dict[str, str]) -> list[Loose]:
+        """The ignored files that may be held; the others are noted in `out`."""
         chosen = []
-        for path, size in sorted(found.loose, key=lambda each: each[1]):
-            if path in self._out:
-                out[path] = self._out[path]
-            elif why := size_note(size):
-                out[path] = why
-            elif not size or self._allowance.grants(1, size):
-                chosen.append(path)
+        for each in sorted(loose, key=lambda each: each.size_bytes):
+            if each.path in self._out:
+                out[each.path] = self._out[each.path]
+            elif why := size_note(each.size_bytes):
+                out[each.path] = why
+            elif self._allowance.grants(1, each.size_bytes):
+                chosen.append(each)
             elif len(self._out) < _MOST_OUT:
-                out[path] = self._out[path] = "ignored, too many of them"
+                out[each.path] = self._out[each.path] = "ignored, and there are too many"
         return chosen
 
-    async def _update(self, listed: _Listed, present: list[str], gone: list[str], out: dict[str, str]) -> None:
+    async def _update(self, listed: _Listed, present: list[str], gone: list[str]) -> None:
         if gone:
             await self.run("update-index", "-z", "--force-remove", "--stdin", input=_lines(gone))
         if present:
@@ -260,5 +261,3 @@ def _mode_of(path: str) -> int:
     except OSError:
         return 0o755
 
-
-__all__ = ["Saved", "TooMuch", "WorkTree", "too_slow"]

@@ -25,6 +25,7 @@ from agent_cli.core.handlers import Handlers, Settings
 from agent_cli.core.limits import Bounds
 from agent_cli.core.models import Models
 from agent_cli.core.permissions import Permissions
+from agent_cli.core.prompt import Moment
 from agent_cli.core.session import Session
 from agent_cli.core.spending import DayLedger
 from agent_cli.core.tool_rules import as_permissions, bind
@@ -33,7 +34,7 @@ from agent_cli.model.retry import RetryPolicy
 from agent_cli.policy.rules import parse_rule
 from agent_cli.protocol.actions import Allow, Mode, ReadPath
 from agent_cli.protocol.events import TERMINAL, AnyEvent, ApprovalRequested, QuestionAsked
-from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.messages import Message, UserMessage
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, Operation, Shutdown, UserInput
 from agent_cli.protocol.records import FORMAT_VERSION, Header
 from agent_cli.sandbox.process import ProcessRunner
@@ -184,8 +185,8 @@ def build(
             raise ValueError(f"no model {name}")
         return found
 
-    def moment(earlier: Sequence[UserMessage]) -> tuple[str, dict[str, str]]:
-        return "" if earlier else "Date: today", {}
+    def moment(earlier: Sequence[Message]) -> Moment:
+        return Moment("" if any(isinstance(m, UserMessage) and m.context for m in earlier) else "Date: today", {})
 
     permissions = Permissions(
         workspace,

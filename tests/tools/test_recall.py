@@ -59,7 +59,7 @@ async def test_a_part_of_a_line_can_be_named(context: ToolContext) -> None:
 
 async def test_an_unknown_call_and_a_line_beyond_the_end_are_told(context: ToolContext) -> None:
     context.recall = {"c": "a\nb"}.get
-    with pytest.raises(ToolError, match="no earlier call with the id 'd'"):
+    with pytest.raises(ToolError, match="no earlier call or message with the id 'd'"):
         await call(context, "recall", id="d")
     with pytest.raises(ToolError, match="has 2 lines; there is no line 9"):
         await call(context, "recall", id="c", offset=9)

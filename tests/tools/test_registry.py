@@ -23,7 +23,7 @@ def refused(name: str, arguments: str) -> str:
 def test_the_declarations_are_small_plain_and_stable() -> None:
     encoded = msgspec.json.encode(default_registry().specs())
     assert encoded == msgspec.json.encode(default_registry().specs())
-    assert len(encoded) <= 8000
+    assert len(encoded) <= 8400
     for word in (b"$ref", b"$defs", b'"title"', b'"default"'):
         assert word not in encoded
 

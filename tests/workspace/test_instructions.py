@@ -1,9 +1,28 @@
 """The chain of instruction files."""
 
 import os
+import time
 from pathlib import Path
 
-from agent_cli.workspace.instructions import MAX_BYTES, instructions
+import pytest
+
+from agent_cli.workspace.instructions import MAX_BYTES, MAX_CHAIN_BYTES, Chain, Instruction, instructions
+
+
+def told(found: tuple[Instruction, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((each.path, each.text) for each in found)
+
+
+def written(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def text_of(root: Path, config: Path | None = None) -> str:
+    """The text of the last file of the chain."""
+    return instructions(root, config_dir=config)[-1].text
 
 
 def test_the_chain_goes_from_the_users_file_over_the_repository_down(tmp_path: Path) -> None:
@@ -15,8 +34,9 @@ def test_the_chain_goes_from_the_users_file_over_the_repository_down(tmp_path: P
     for path in (*places, tmp_path / "AGENTS.md", deep / "GEMINI.md"):
         path.write_text(f"\ufeffin {path.parent.name}\r\n", encoding="utf-8")
     found = instructions(deep, config_dir=tmp_path / "config")
-    assert found == tuple((str(path), f"in {path.parent.name}") for path in places)
-    assert instructions(deep, names=("GEMINI.md",)) == ((str(deep / "GEMINI.md"), "in b"),)
+    assert told(found) == tuple((str(path), f"in {path.parent.name}") for path in places)
+    assert [each.source for each in found] == ["user:AGENTS.md", "../../CLAUDE.md", "AGENTS.md"]
+    assert told(instructions(deep, names=("GEMINI.md",))) == ((str(deep / "GEMINI.md"), "in b"),)
 
 
 def test_without_a_repository_only_the_working_directory_counts(tmp_path: Path) -> None:
@@ -28,7 +48,7 @@ def test_without_a_repository_only_the_working_directory_counts(tmp_path: Path) 
 
 def test_a_large_file_is_cut_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("é" * MAX_BYTES, encoding="utf-8")
-    ((_, text),) = instructions(tmp_path)
+    ((_, text),) = told(instructions(tmp_path))
     assert text.startswith("é" * 10) and text.endswith("[cut: only the first 32 KB of AGENTS.md are shown]")
     assert "\ufffd" not in text and len(text.encode()) < MAX_BYTES + 100
 
@@ -54,4 +74,143 @@ def test_a_link_counts_when_it_leads_to_another_text_of_the_project(tmp_path: Pa
         (root / "AGENTS.md").unlink()
     (root / "AGENTS.md").symlink_to("docs/rules.md")
     (config / "AGENTS.md").symlink_to(tmp_path / "private.md")
-    assert [text for _, text in instructions(root / "docs", config_dir=config)] == ["secret", "be kind"]
+    assert [text for _, text in told(instructions(root / "docs", config_dir=config))] == ["secret", "be kind"]
+
+
+def test_a_named_text_stands_where_it_is_named_and_says_where_it_came_from(tmp_path: Path) -> None:
+    written(
+        tmp_path,
+        {
+            "AGENTS.md": 'first\n- @docs/style.md\nSee @"my rules.txt", then ask.\nlast',
+            "docs/style.md": "be brief\n@naming.md\n",
+            "docs/naming.md": "nouns",
+            "my rules.txt": "rule",
+        },
+    )
+    assert text_of(tmp_path) == (
+        "first\n[from docs/style.md]\nbe brief\n[from naming.md]\nnouns\n[end of naming.md]\n[end of docs/style.md]\n"
+        'See @"my rules.txt", then ask.\n[from my rules.txt]\nrule\n[end of my rules.txt]\nlast'
+    )
+
+
+def test_code_addresses_and_names_that_are_no_texts_are_left_alone(tmp_path: Path) -> None:
+    text = (
+        "mail me@x.md, ask @someone about @types/node and @property.\n`@x.md` ``a ` @x.md``\n"
+        "```md\n@x.md\n~~~\n@x.md\n```\n  ~~~~\n@x.md\n~~~\n@x.md\n~~~~"
+    )
+    written(tmp_path, {"AGENTS.md": text, "x.md": "imported"})
+    assert text_of(tmp_path) == text
+    written(tmp_path, {"AGENTS.md": text + "\n@x.md"})
+    assert text_of(tmp_path) == f"{text}\n[from x.md]\nimported\n[end of x.md]"
+
+
+def test_what_is_not_imported_is_said_in_its_place(tmp_path: Path) -> None:
+    root = tmp_path / "repo"
+    written(root, {f"{n}.md": f"@{n + 1}.md" for n in range(8)})
+    written(root, {".git/HEAD": "", ".env": "TOKEN", "shut/a.md": "closed", ".agentignore": "shut/"})
+    written(tmp_path, {"private.md": "private"})
+    (root / "link.md").symlink_to(".env")
+    (root / "out.md").symlink_to(tmp_path / "private.md")
+    (root / "folder.md").mkdir()
+    names = "missing ../private out link shut/a folder ../none AGENTS".split()
+    written(
+        root, {"AGENTS.md": "".join(f"@{name}.md\n" for name in names) + f"@{tmp_path}/private.md\n@~/x.md\n@0.md"}
+    )
+    text = text_of(root)
+    for name, why in {
+        "missing.md": "there is no such file",
+        "../private.md": "it lies outside the folder it may come from",
+        "../none.md": "it lies outside the folder it may come from",
+        f"{tmp_path}/private.md": "it lies outside the folder it may come from",
+        "out.md": "it lies outside the folder it may come from",
+        "link.md": "it leads to a file of another kind",
+        "shut/a.md": "it is closed to the agent",
+        "folder.md": "it cannot be read",
+        "AGENTS.md": "it is given already",
+        "~/x.md": "~/ is for the user's own instructions",
+        "5.md": "imports go no deeper than 5 files",
+    }.items():
+        assert f"[{name} is not imported: {why}" in text, name
+    assert "private\n" not in text and "closed\n" not in text and "TOKEN" not in text
+    assert "[from 4.md]" in text and "[from 5.md]" not in text
+
+
+def test_files_that_name_each_other_are_given_once(tmp_path: Path) -> None:
+    written(tmp_path, {"AGENTS.md": "@a.md\n@b.md", "a.md": "A @b.md", "b.md": "B @a.md @AGENTS.md"})
+    text = text_of(tmp_path)
+    assert text.count("[from a.md]") == text.count("[from b.md]") == 1
+    assert text.count("it is given already") == 3
+
+
+def test_the_users_file_may_name_what_lies_beside_it_and_in_the_home_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, config = tmp_path / "home", tmp_path / "config"
+    monkeypatch.setenv("HOME", str(home))
+    written(home, {"notes/mine.md": "mine @more.md", "notes/more.md": "more", "notes/x.md": "x"})
+    written(config, {"AGENTS.md": "@beside.md\n@~/notes/mine.md\n@~/../out.md", "beside.md": "beside"})
+    written(tmp_path, {"out.md": "out"})
+    text = instructions(tmp_path / "home", config_dir=config)[0].text
+    assert "beside\n" in text and "mine @more.md\n" in text and "[from more.md]" in text
+    assert "[~/../out.md is not imported: it lies outside the home directory]" in text
+
+
+def test_a_file_that_a_rule_closes_is_neither_given_nor_imported(tmp_path: Path) -> None:
+    root = tmp_path / "repo"
+    written(root, {".git/HEAD": "", "AGENTS.md": "@a.md @b.md", "a.md": "A", "b.md": "B", "sub/AGENTS.md": "sub"})
+    closed = {str(root / "a.md"), str(root / "sub" / "AGENTS.md")}
+    found = instructions(root / "sub", may_read=lambda real: real not in closed)
+    assert len(found) == 1 and "[from b.md]\nB" in found[0].text
+    assert "[a.md is not imported: it is closed to the agent]" in found[0].text
+
+
+def test_all_instructions_together_are_bounded_and_the_nearest_is_kept_whole(tmp_path: Path) -> None:
+    names = [f"{n}.md" for n in range(300)]
+    written(tmp_path, {".git/HEAD": "", "AGENTS.md": "@" + " @".join(names), **dict.fromkeys(names, "x" * 2_000)})
+    written(tmp_path / "sub", {"AGENTS.md": "near " * 4_000})
+    above, near = instructions(tmp_path / "sub")
+    assert near.text == ("near " * 4_000).strip()
+    assert "[cut: only the first" in above.text
+    assert len(above.text.encode()) + len(near.text.encode()) < MAX_CHAIN_BYTES + 200
+    assert "the instructions have 64 KB without it" in instructions(tmp_path)[0].text or "[cut:" in above.text
+    assert len(instructions(tmp_path)[0].text.encode()) < MAX_CHAIN_BYTES + 200
+
+
+def test_an_unchanged_chain_is_not_read_again_and_every_change_is_seen(tmp_path: Path) -> None:
+    root = tmp_path / "repo"
+    written(root, {"AGENTS.md": "one @a.md", "a.md": "A", "sub/AGENTS.md": "sub"})
+    for path in root.rglob("*.md"):
+        os.utime(path, ns=(1, 1))
+    chain = Chain(root / "sub", config_dir=tmp_path / "config")
+    first = chain.read()
+    assert [each.text for each in first] == ["sub"] and chain.read() is first
+    (root / ".git").mkdir()
+    assert len(chain.read()) == 2
+    hashes = {chain.read()[0].hash}
+    for name, text in {"a.md": "B", "AGENTS.md": "two @a.md @b.md", "b.md": "new"}.items():
+        (root / name).write_text(text, encoding="utf-8")
+        hashes.add(chain.read()[0].hash)
+        assert text in chain.read()[0].text
+    assert len(hashes) == 4
+    (root / "b.md").unlink()
+    assert "[b.md is not imported: there is no such file]" in chain.read()[0].text
+    written(tmp_path, {"config/AGENTS.md": "own"})
+    assert chain.read()[0].text == "own"
+    (root / "AGENTS.md").unlink()
+    assert [each.source for each in chain.read()] == ["user:AGENTS.md", "AGENTS.md"]
+
+
+def test_looking_at_an_unchanged_chain_is_quick(tmp_path: Path) -> None:
+    names = [f"{n}.md" for n in range(20)]
+    written(tmp_path, {".git/HEAD": "", "a/b/c/AGENTS.md": "c", "AGENTS.md": "@" + "\n@".join(names)})
+    written(tmp_path, dict.fromkeys(names, "x" * 2_000))
+    for path in tmp_path.rglob("*.md"):
+        os.utime(path, ns=(1, 1))
+    chain = Chain(tmp_path / "a" / "b" / "c", config_dir=tmp_path / "config")
+    first = chain.read()
+    times = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        assert chain.read() is first
+        times.append(time.perf_counter() - begun)
+    assert min(times) < 0.004

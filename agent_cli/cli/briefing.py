@@ -1,0 +1,63 @@
+"""What the model is told beside the conversation: the system prompt of a new session, and at each prompt what is
+new since, out of the instructions files, the memory blocks and the facts of the moment."""
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from ..config.rules import ToolRule
+from ..core.prompt import REPLACED, Moment, SystemPrompt, moment, system_prompt
+from ..core.tool_rules import told
+from ..protocol.messages import Message
+from ..protocol.records import Header
+from ..workspace.instructions import Chain
+from ..workspace.memory import Memory
+from .options import UsageError
+from .setup import Setup
+
+
+class Briefing:
+    """The texts around one session."""
+
+    def __init__(self, setup: Setup, session_id: str, may_read: Callable[[str], bool]) -> None:
+        self._setup = setup
+        context = setup.config.context
+        self._chain = Chain(setup.root, context.instructions, setup.config_dir, may_read)
+        self.memory = Memory(setup.config_dir, setup.project_state(), setup.state / "notes" / session_id)
+
+    def system(self, tools: Collection[str]) -> SystemPrompt:
+        """The system prompt of a new session.
+
+        Raises:
+            UsageError: the file that is to replace it cannot be read.
+        """
+        setup = self._setup
+        append = setup.chosen.text("append_system_prompt") or ""
+        if replacement := setup.chosen.text("system_prompt"):
+            try:
+                text = Path(replacement).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise UsageError(f"--system-prompt {replacement}: {error}") from error
+            return SystemPrompt(f"{text.strip()}\n\n{append}".strip(), dict(REPLACED))
+        checked = told(rule for rule in setup.config.rules if isinstance(rule, ToolRule))
+        said = (rule for rule in setup.config.rules if isinstance(rule, str))
+        rules = "\n".join(f"- {rule}" for rule in (*said, *checked))
+        parts = [part for part in (f"# Rules\n{rules}" if rules else "", append) if part]
+        return system_prompt(
+            setup.workspace.root,
+            self._chain.read(),
+            tools,
+            blocks=self.memory.given(),
+            extra_roots=setup.workspace.roots[1:],
+            append="\n\n".join(parts),
+        )
+
+    def moment(self, header: Header, earlier: Sequence[Message]) -> Moment:
+        """What the next prompt of a session brings along; `earlier` messages are those that are still sent."""
+        return moment(
+            self._setup.workspace.root,
+            header.told,
+            earlier,
+            instructions=self._chain.read(),
+            blocks=self.memory.given(),
+            started_in=header.cwd,
+        )

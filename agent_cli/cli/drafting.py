@@ -1,0 +1,116 @@
+"""Which session a command works on: a new one, a saved one, or a copy; and what it begins with."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from .. import __version__
+from ..core.prompt import SystemPrompt
+from ..core.session import Journal, Session
+from ..model.base import Model
+from ..protocol.messages import new_id
+from ..protocol.records import FORMAT_VERSION, AnyRecord, Header
+from ..store.session_file import Loaded, NewSessionFile, SessionFile, read_session
+from ..store.sessions import NoSession
+from .options import UsageError
+from .setup import Setup
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A session being put together."""
+
+    records: Sequence[AnyRecord]
+    file: Journal | None
+    path: str
+    """Empty when it is not saved."""
+    saved: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def session_id(self) -> str:
+        header = self.records[0]
+        assert isinstance(header, Header)
+        return header.session_id
+
+
+def session_to_open(setup: Setup) -> Path | None:
+    """The saved session the options name; None for a new one.
+
+    Raises:
+        StoreError: there is no such session.
+    """
+    chosen = setup.chosen
+    if identifier := chosen.text("resume"):
+        return setup.sessions.find(identifier)
+    if chosen.flag("continue"):
+        last = setup.sessions.last(setup.root)
+        if last is None:
+            raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
+        return last
+    return None
+
+
+def existing(setup: Setup) -> Draft | None:
+    """The saved session the options name, or a copy of it; None for a new one.
+
+    Raises:
+        UsageError: options that do not fit together.
+        StoreError: it cannot be opened.
+    """
+    path = session_to_open(setup)
+    if path is None:
+        if setup.chosen.flag("fork"):
+            raise UsageError("--fork needs --continue or --resume")
+        return None
+    if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
+        return _copied(setup, read_session(path))
+    file, loaded = SessionFile.open(path)
+    return Draft(loaded.records, file, str(path), saved=True, notes=_damage(loaded))
+
+
+def _copied(setup: Setup, loaded: Loaded) -> Draft:
+    from ..store.fork import forked
+
+    identifier, path = setup.sessions.new_path(setup.root)
+    records = forked(loaded.records, identifier, setup.chosen.text("fork_at"))
+    file = None if setup.chosen.flag("no_session") else NewSessionFile(path)
+    return Draft(records, file, str(path) if file else "", False, _damage(loaded))
+
+
+def _damage(loaded: Loaded) -> tuple[str, ...]:
+    notes = [f"line {each.line} of the session is damaged and left out: {each.reason}" for each in loaded.damage]
+    if loaded.torn:
+        notes.append("the last record of the session was torn by a crash and is lost")
+    return tuple(notes)
+
+
+def model_name(setup: Setup, draft: Draft | None) -> str | None:
+    """The model to use, as far as the options, the configuration or the saved session name one."""
+    if setup.config.model is not None and (draft is None or setup.chosen.text("model")):
+        return setup.config.model
+    if draft is None:
+        return None
+    return Session(draft.records, None, saved=True).view.settings[0]
+
+
+def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, path: Path) -> Draft:
+    """A new session."""
+    header = Header(
+        id=new_id("session"),
+        seq=1,
+        time=time.time(),
+        version=FORMAT_VERSION,
+        session_id=session_id,
+        cwd=str(setup.root),
+        model=model.info.name,
+        mode=setup.config.mode,
+        effort=setup.config.effort or "",
+        created_by=f"agent-cli {__version__}",
+        system=system.text,
+        told=system.told,
+    )
+    if setup.chosen.flag("no_session"):
+        return Draft((header,), None, "", saved=False)
+    return Draft((header,), NewSessionFile(path), str(path), saved=False)

@@ -1,0 +1,169 @@
+"""How long sessions are kept, and what goes with one: the output it spilled, its notes and its log, and by way of
+`OnDelete` its checkpoints.
+
+Oldest first. Never removed: sessions in use, and those that the user has given a name.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from .session_file import SessionLocked, StoreError
+from .sessions import SessionInfo, Sessions
+
+DAY_S = 86_400.0
+OnDelete = Callable[[Path, str], None]
+"""Told the state folder of the project and the id of a session that was deleted, so that its checkpoints go too."""
+
+
+class Going(msgspec.Struct, frozen=True):
+    """A session that would be removed."""
+
+    info: SessionInfo
+    size_bytes: int
+    """With what it spilled and its share of the project's checkpoints."""
+    reason: str
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What was removed, or would be."""
+
+    going: tuple[Going, ...]
+    total_bytes: int
+    """Of all sessions before, with all that belongs to them."""
+    kept: tuple[str, ...] = ()
+    """Sessions that were to go and stayed, with the reason."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what goes."""
+        return sum(each.size_bytes for each in self.going)
+
+
+def discard(sessions: Sessions, state: Path, path: Path, on_delete: OnDelete | None = None) -> None:
+    """Delete a session and all that belongs to it. `state` is the program's state folder.
+
+    Raises:
+        SessionLocked: it is in use.
+        StoreError: it cannot be read or removed.
+    """
+    identifier = path.stem.rpartition("-")[2]
+    sessions.delete(path)
+    for folder in _belongings(state, identifier):
+        shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        (state / "logs" / f"{identifier}.jsonl").unlink()
+    if on_delete is not None:
+        on_delete(state / "projects" / path.parent.name, identifier)
+
+
+def plan(sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | None, now: float) -> Pruned:
+    """What is to go at the time `now` (seconds since the epoch): sessions written last more than `keep_days` days
+    ago, then the oldest until all that is left fits `keep_mb` megabytes. None for no bound.
+
+    Raises:
+        StoreError: the sessions cannot be read.
+    """
+    infos = sessions.list(limit=None)
+    shares = _shares(state, infos)
+    sizes = {info.path: info.size_bytes + _own_bytes(state, info.id) + shares[_project(info)] for info in infos}
+    total = left = sum(sizes.values())
+    going = []
+    for info in reversed(infos):  # oldest first
+        days = (now - info.updated) / DAY_S
+        too_old = keep_days is not None and days > keep_days
+        too_much = keep_mb is not None and left > keep_mb * 1_000_000
+        if info.named or not (too_old or too_much):
+            continue
+        reason = f"{int(days)} days old" if too_old else f"more than {keep_mb} MB in all"
+        going.append(Going(info, sizes[info.path], reason))
+        left -= sizes[info.path]
+    return Pruned(tuple(going), total)
+
+
+def prune(sessions: Sessions, state: Path, planned: Pruned, on_delete: OnDelete | None = None) -> Pruned:
+    """Remove what was planned; returns what has gone, and what stayed and why."""
+    gone, kept = [], []
+    for each in planned.going:
+        try:
+            discard(sessions, state, Path(each.info.path), on_delete)
+            gone.append(each)
+        except SessionLocked:
+            kept.append(f"{each.info.id} is in use")
+        except StoreError as error:
+            kept.append(f"{each.info.id}: {error}")
+    return Pruned(tuple(gone), planned.total_bytes, tuple(kept))
+
+
+def prune_if_due(
+    sessions: Sessions,
+    state: Path,
+    keep_days: int | None,
+    keep_mb: int | None,
+    on_delete: OnDelete | None = None,
+    now: float | None = None,
+) -> Pruned | None:
+    """Remove what is to go, at most once a day; None when it was not due or could not be done. Blocks while files are
+    read and removed, so it is meant for a thread, and never raises for the state of the disk.
+
+    Days count from when the newest session was written: who comes back after a long time, or with a clock that is
+    wrong, finds everything as it was left.
+    """
+    now = time.time() if now is None else now
+    if keep_days is None and keep_mb is None:
+        return None
+    try:
+        if not _is_due(state / "cache" / "pruned", now):
+            return None
+        newest = max((info.updated for info in sessions.list(limit=1)), default=now)
+        return prune(sessions, state, plan(sessions, state, keep_days, keep_mb, min(now, newest)), on_delete)
+    except (StoreError, OSError):
+        return None
+
+
+def _is_due(mark: Path, now: float) -> bool:
+    """Whether a day has passed since this was last said yes to."""
+    with contextlib.suppress(FileNotFoundError):
+        if 0 <= now - mark.stat().st_mtime < DAY_S:
+            return False
+    mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mark.touch(mode=0o600)
+    os.utime(mark, (now, now))
+    return True
+
+
+def _belongings(state: Path, identifier: str) -> tuple[Path, ...]:
+    return (state / "spill" / identifier, state / "notes" / identifier)
+
+
+def _own_bytes(state: Path, identifier: str) -> int:
+    return sum(folder_bytes(folder) for folder in _belongings(state, identifier))
+
+
+def _shares(state: Path, infos: Sequence[SessionInfo]) -> dict[str, int]:
+    """By project: its checkpoints in bytes, divided by the number of its sessions; what is shared cannot be told
+    apart."""
+    counts: dict[str, int] = {}
+    for info in infos:
+        counts[_project(info)] = counts.get(_project(info), 0) + 1
+    stores = {name: [state / "projects" / name / part for part in ("checkpoints", "copies")] for name in counts}
+    return {name: sum(map(folder_bytes, stores[name])) // count for name, count in counts.items()}
+
+
+def _project(info: SessionInfo) -> str:
+    return Path(info.path).parent.name
+
+
+def folder_bytes(folder: Path) -> int:
+    """The size of all files below a folder; 0 where there is none."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
