@@ -31,6 +31,7 @@ from ..protocol.actions import Allow, Mode, ReadPath
 from ..protocol.events import AnyEvent
 from ..protocol.messages import new_id
 from ..protocol.records import SettingsSet
+from ..protocol.redact import Redactor
 from ..sandbox.process import ProcessRunner
 from ..store.grants import GrantFile
 from ..store.spend import SpendLog
@@ -39,6 +40,7 @@ from ..tools.registry import Registry, built_in, default_registry
 from ..tools.shell_session import ShellSession
 from ..tools.web_search import search_tool
 from ..workspace.checkpoints import Checkpoints
+from ..workspace.memory import Memory
 from ..workspace.programs import program
 from .briefing import Briefing
 from .drafting import Draft, existing, fresh, model_name
@@ -59,6 +61,8 @@ class Opened(msgspec.Struct, frozen=True):
     permissions: Permissions
     processes: ProcessRunner
     shell: ShellSession
+    memory: Memory
+    redactor: Redactor
     notes: tuple[str, ...] = ()
 
 
@@ -160,7 +164,9 @@ class _Parts:
         ]
         logged = (f"log: {log}",) if log else ()
         told = (*ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
-        return Opened(Agent(handlers), permissions, self._processes, context.shell, told)
+        return Opened(
+            Agent(handlers), permissions, self._processes, context.shell, self.briefing.memory, redactor, told
+        )
 
     def _context(self, session: Session) -> ToolContext:
         """What tools may reach. A resumed session's commands go on where they left off, as far as that outlives a

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from ..config.keys import keyed
@@ -15,17 +14,17 @@ from ..protocol.operations import Shutdown
 from ..protocol.records import Header
 from ..protocol.stop import EXIT_CODES
 from ..store.session_file import StoreError, read_session
-from ..store.sessions import NoSession, totals
-from ..ui.commands import Leaving
-from ..ui.host import RuleLine, SessionLine
+from ..store.sessions import NoSession
+from ..ui.desk import Leaving
+from ..ui.lines import ago
 from ..ui.repl import run_repl
 from .compose import Opened, open_session
 from .first_steps import cannot_start
+from .host import RECENT, SessionHost
 from .options import Chosen, UsageError
 from .setup import Setup, with_values
 from .trusting import ask_for_trust
 
-_RECENT = 20
 _PRELOAD_AFTER_S = 0.2
 """After the prompt is painted, what the first request needs is imported in a thread."""
 
@@ -73,11 +72,13 @@ async def _sessions(setup: Setup, first_input: str) -> int:
         ready, first_input = None, ""
         back = _naming(setup.chosen, _saved_id(opened))
         chosen = _naming(setup.chosen, leaving.session_id)
+        if leaving.kind == "fork":
+            chosen = with_values(chosen, fork=True, fork_at=leaving.turn_id or None)
 
 
 def _naming(chosen: Chosen, session_id: str) -> Chosen:
     """The same command line for a saved session, or for a new one."""
-    return with_values(chosen, resume=session_id or None, fork=False, **{"continue": False})
+    return with_values(chosen, resume=session_id or None, fork=False, fork_at=None, **{"continue": False})
 
 
 def _saved_id(opened: Opened) -> str:
@@ -101,7 +102,7 @@ async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leavin
     try:
         return await run_repl(
             opened.agent,
-            _Host(setup, opened),
+            SessionHost(setup, opened),
             setup.config.ui,
             history_file=setup.state / "history",
             first_input=first_input,
@@ -132,7 +133,7 @@ def _named(chosen: Chosen) -> Chosen:
     setup = Setup(chosen)
     if chosen.positional:
         return with_values(chosen, resume=chosen.positional)
-    infos = setup.sessions.list(None if chosen.flag("last") else setup.root, limit=_RECENT)
+    infos = setup.sessions.list(None if chosen.flag("last") else setup.root, limit=RECENT)
     if not infos:
         raise NoSession("there is no session to resume; start one with `agent`")
     if chosen.flag("last") or len(infos) == 1:
@@ -142,55 +143,8 @@ def _named(chosen: Chosen) -> Chosen:
     from ..protocol.sanitize import clean
 
     for number, info in enumerate(infos, start=1):
-        print(clean(f"{number:3}  {info.id}  {_ago(info.updated):>10}  {info.title}"))
+        print(clean(f"{number:3}  {info.id}  {ago(info.updated):>10}  {info.title}"))
     answer = input("Which one? [1] ").strip() or "1"
     if answer.isdigit() and 1 <= int(answer) <= len(infos):
         return with_values(chosen, resume=infos[int(answer) - 1].id)
     return with_values(chosen, resume=answer)
-
-
-def _ago(then: float) -> str:
-    import time
-
-    seconds = max(0.0, time.time() - then)
-    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {name} ago"
-    return "just now"
-
-
-class _Host:
-    """What the REPL offers beyond the engine."""
-
-    def __init__(self, setup: Setup, opened: Opened) -> None:
-        self._setup = setup
-        self._opened = opened
-
-    def sessions(self) -> tuple[SessionLine, ...]:
-        lines = []
-        for info in self._setup.sessions.list(self._setup.root, limit=_RECENT):
-            turns, used = totals(Path(info.path))
-            lines.append(SessionLine(info.id, info.title, _ago(info.updated), info.cwd, turns, used.cost_usd))
-        return tuple(lines)
-
-    def permissions(self) -> tuple[RuleLine, ...]:
-        return tuple(RuleLine(rule.effect, rule.text, rule.place) for rule in self._opened.permissions.rules())
-
-    def models(self, query: str) -> tuple[str, ...]:
-        from ..model.catalog import known
-
-        return tuple(info.name for info in known(query))
-
-    async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
-        """The user's own command: their environment, no permission asked."""
-        from ..protocol.sanitize import Sanitizer
-
-        sanitizer = Sanitizer()
-        done = await self._opened.processes.shell(
-            command,
-            cwd=self._opened.shell.start,
-            env={**os.environ, **self._opened.shell.env},
-            timeout_s=3600.0,
-            on_output=lambda data: emit(sanitizer.feed(data)),
-        )
-        return done.exit_code if done.exit_code is not None else 124

@@ -1,8 +1,6 @@
-"""`agent sessions`: saved sessions listed, shown, deleted."""
+"""`agent sessions`: saved sessions listed, searched, shown, named, forked and deleted."""
 
-import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -10,85 +8,184 @@ import msgspec
 import typer
 
 from ..protocol.messages import AssistantMessage, ToolResult, UserMessage
+from ..protocol.records import AnyRecord, TurnsRedone, TurnsUndone
 from ..protocol.sanitize import clean
-from ..store.session_file import read_session
-from ..store.sessions import totals
-from .options import Chosen, UsageError
-from .setup import Setup
+from ..store.retention import discard
+from ..store.session_file import Loaded, read_session
+from ..store.sessions import Hit, SessionInfo, totals
+from .options import UsageError
+from .session_files import Mask, export, forgetting, import_, prune_command, repair_command
+from .session_output import emit, one_line, parse_moment, redactor_of, setup_for_sessions, when
 
 app = typer.Typer(help="Work with saved sessions.", no_args_is_help=True)
+app.command()(export)
+app.command("import")(import_)
+app.command("prune")(prune_command)
+app.command("repair")(repair_command)
+
+_SHOWN = 100
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Id = Annotated[str, typer.Argument(help="The beginning of the session's id is enough.")]
+_All = Annotated[bool, typer.Option("--all", help="Of every directory.")]
+_Id = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's id, or its title.")]
+_Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.")]
 
 
 @app.command("list")
 def list_sessions(
-    everywhere: Annotated[bool, typer.Option("--all", help="Of every directory.")] = False, json: _Json = False
+    everywhere: _All = False,
+    branch: Annotated[str | None, typer.Option(help="Only those that were on this git branch.")] = None,
+    since: Annotated[str | None, typer.Option(help="Written since then: 7d, 12h, today, 2026-11-21.")] = None,
+    until: Annotated[str | None, typer.Option(help="Written until then.")] = None,
+    limit: _Limit = None,
+    json: _Json = False,
 ) -> int:
     """Sessions of this directory, newest first."""
-    setup = Setup(Chosen("agent", {}))
-    infos = setup.sessions.list(None if everywhere else setup.root, limit=None)
+    setup = setup_for_sessions()
+    infos = setup.sessions.list(
+        None if everywhere else setup.root,
+        limit=None,
+        branch=branch,
+        since=parse_moment("--since", since),
+        until=parse_moment("--until", until, end=True),
+    )
+    mask = redactor_of(setup).mask
     if json:
-        print(msgspec.json.encode(infos).decode())
+        emit([mask(msgspec.json.encode(infos[:limit]).decode())])
         return 0
-    for info in infos:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
-        place = f"  {info.cwd}" if everywhere else ""
-        print(f"{info.id}  {when}  {clean(info.title)}{place}")
+    shown = infos[: limit or _SHOWN]
+    emit(_line(info, mask, everywhere) for info in shown)
+    if len(shown) < len(infos):
+        print(f"{len(infos) - len(shown):,} more; --limit {len(infos)} shows them all.", file=sys.stderr)
     if not infos:
-        print("No session yet. Start one with `agent`.")
+        filtered = branch or since or until
+        emit(["No session fits." if filtered else "No session yet. Start one with `agent`."])
     return 0
+
+
+def _line(info: SessionInfo, mask: Mask, everywhere: bool) -> str:
+    place = f"  {one_line(info.cwd)}" if everywhere else ""
+    return f"{info.id}  {when(info.updated)}  {one_line(mask(info.title))}{place}"
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help='Words that one message must have; "a phrase" as it stands.')],
+    everywhere: Annotated[bool, typer.Option("--all/--here", help="Of every directory, or of this one.")] = True,
+    limit: _Limit = 20,
+    json: _Json = False,
+) -> int:
+    """What was said in all sessions, best first; 1 when nothing is found."""
+    setup = setup_for_sessions()
+    if not query.strip():
+        raise UsageError("there is nothing to search for; give a word")
+    hits = setup.sessions.search(query, None if everywhere else setup.root, limit or 20)
+    mask = redactor_of(setup).mask
+    if json:
+        emit([mask(msgspec.json.encode(hits).decode())])
+    elif hits:
+        emit(_found(hits, mask))
+    else:
+        print(f"Nothing was found for {one_line(query)}.")
+    return 0 if hits else 1
+
+
+def _found(hits: list[Hit], mask: Mask) -> list[str]:
+    """The lines of a search: each session once, what was found in it below."""
+    lines: list[str] = []
+    for path in dict.fromkeys(hit.session.path for hit in hits):
+        own = [hit for hit in hits if hit.session.path == path]
+        info = own[0].session
+        lines.append(_line(info, mask, everywhere=True))
+        for hit in own:
+            undone = " (undone)" if hit.undone else ""
+            lines.append(f"    {hit.role}{undone}: {one_line(mask(hit.snippet))}")
+    return lines
 
 
 @app.command()
 def show(identifier: _Id, json: _Json = False) -> int:
-    """The conversation of a session."""
-    setup = Setup(Chosen("agent", {}))
+    """The conversation of a session, its prompts numbered."""
+    setup = setup_for_sessions()
     path = setup.sessions.find(identifier)
     loaded = read_session(path)
-    from ..config.keys import keyed
-    from ..core.secrecy import environment_redactor
-
-    mask = environment_redactor(os.environ, keyed(os.environ, setup.config_dir).held(), setup.config).mask
+    mask = redactor_of(setup).mask
     if json:
-        print(mask(msgspec.json.encode(loaded.records).decode()))
+        emit([mask(msgspec.json.encode(loaded.records).decode())])
         return 0
-    for record in loaded.records:
+    emit([*_conversation(loaded.records, mask), *_facts(path, loaded)])
+    return 0
+
+
+def _conversation(records: tuple[AnyRecord, ...], mask: Mask) -> list[str]:
+    undone: set[str] = set()
+    for record in records:
+        if isinstance(record, TurnsUndone) and record.what != "code":
+            undone.update(record.turn_ids)
+        elif isinstance(record, TurnsRedone):
+            undone.difference_update(record.turn_ids)
+    lines: list[str] = []
+    number = 0
+    for record in records:
         match record:
             case UserMessage(origin="human", text=text):
-                print(f"\n> {clean(mask(text))}")
+                number += 1
+                taken_back = " (undone)" if record.turn_id in undone else ""
+                lines.append(f"\n[{number}]{taken_back} > {clean(mask(text))}")
             case AssistantMessage(text=text) if text.strip():
-                print(f"\n{clean(mask(text))}")
+                lines.append(f"\n{clean(mask(text))}")
             case ToolResult(tool=tool, status=status, text=text):
-                print(f"  [{tool}: {status}] {clean(mask(text)).strip().partition(chr(10))[0][:100]}")
+                lines.append(f"  [{tool}: {status}] {clean(mask(text)).strip().partition(chr(10))[0][:100]}")
             case _:
                 pass
+    return lines
+
+
+def _facts(path: Path, loaded: Loaded) -> list[str]:
     turns, used = totals(path)
     cost = "unknown" if used.cost_usd is None else f"{used.cost_usd:.4f} USD"
-    print(f"\n{turns} prompts, {used.requests} model calls, cost {cost}\n{path}")
-    for damage in loaded.damage:
-        print(f"damaged line {damage.line}, left out: {damage.reason}")
+    problems = loaded.problems()
+    lines = [f"\n{turns} prompts, {used.requests} model calls, cost {cost}", str(path), *problems]
+    if problems:
+        identifier = path.stem.rpartition("-")[2]
+        damaged = len(loaded.damage) + loaded.torn
+        lines.append(f"{damaged} damaged lines; `agent sessions repair {identifier}` makes the file whole.")
+    return lines
+
+
+@app.command()
+def rename(
+    identifier: _Id, title: Annotated[str, typer.Argument(help="The new name; an empty one takes the name back.")]
+) -> int:
+    """Give a session a name. Named sessions are never pruned, and `agent resume NAME` finds them."""
+    setup = setup_for_sessions()
+    path = setup.sessions.find(identifier)
+    emit([f"{path.stem.rpartition('-')[2]} is now called: {one_line(setup.sessions.rename(path, title))}"])
+    return 0
+
+
+@app.command()
+def fork(
+    identifier: _Id,
+    at: Annotated[str | None, typer.Option(help="From before this prompt: its number, or its turn's id.")] = None,
+) -> int:
+    """A new session with everything that came before a prompt, or with all of it. The old one stays as it is."""
+    setup = setup_for_sessions()
+    path = setup.sessions.find(identifier)
+    copy = setup.sessions.fork(path, int(at) if at is not None and at.isdecimal() else at)
+    emit([f"Forked: go on with `agent resume {copy.stem.rpartition('-')[2]}`"])
     return 0
 
 
 @app.command()
 def delete(identifier: _Id, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False) -> int:
-    """Delete a session and its spilled output."""
-    setup = Setup(Chosen("agent", {}))
+    """Delete a session, with its spilled output, its notes and its checkpoints."""
+    setup = setup_for_sessions()
     path = setup.sessions.find(identifier)
     if not yes and not sys.stdin.isatty():
         raise UsageError("nobody can be asked here; add --yes")
     if not yes and not typer.confirm(f"Delete {path}?"):
         print("Nothing was deleted.")
         return 1
-    setup.sessions.delete(path)
-    _remove_spill(setup.state / "spill" / path.stem.rpartition("-")[2])
+    discard(setup.sessions, setup.state, path, forgetting())
     print(f"Deleted {path}")
     return 0
-
-
-def _remove_spill(folder: Path) -> None:
-    if folder.is_dir():
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)

@@ -1,16 +1,19 @@
 """`agent undo` and `agent redo`: files and conversation of a session, without a REPL and without a model."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
+import msgspec
 import typer
 
 from ..core.bus import EventBus
 from ..core.checkpointing import Checkpointing, NothingToRestore
 from ..core.session import Session
-from ..protocol.events import RestoreReport
+from ..protocol.events import AnyEvent, Notice, RestoreReport
+from ..protocol.operations import Choice, Rewound
 from ..protocol.sanitize import clean
 from ..sandbox.process import ProcessRunner
 from ..store.session_file import SessionFile
@@ -19,63 +22,173 @@ from .compose import snapshots
 from .options import Chosen, UsageError
 from .setup import Setup
 
+Word = Literal["undo", "redo"]
+_CHOICES: dict[str, Choice] = {"keep": "mine", "take": "old", "merge": "merge"}
+
 _SessionOption = Annotated[str | None, typer.Option("--session", help="The session; default: the last one here.")]
 _ListOption = Annotated[bool, typer.Option("--list", help="Show the turns instead.")]
 _DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change instead.")]
+_TurnsOption = Annotated[int, typer.Option("--turns", metavar="N", help="How many turns; default: 1.")]
+_ToOption = Annotated[int, typer.Option("--to", metavar="N", help="Back to before prompt N of --list.")]
+_RedoToOption = Annotated[int, typer.Option("--to", metavar="N", help="All down to number N of --list.")]
+_CodeOption = Annotated[bool, typer.Option("--code", help="Only files; the conversation stays.")]
+_TalkOption = Annotated[bool, typer.Option("--conversation", help="Only the conversation; files stay.")]
+_ConflictsOption = Annotated[
+    str, typer.Option("--conflicts", metavar="CHOICE", help="Files changed since: keep (default), take the old, merge.")
+]
+_ResolveOption = Annotated[
+    str, typer.Option("--resolve", metavar="CHOICE", help="Only decide on files that the last one left alone.")
+]
+_PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="With --resolve: these only.")]
 
 
-def undo_command(session: _SessionOption = None, list_: _ListOption = False, dry_run: _DryOption = False) -> int:
+class _Asked(msgspec.Struct, frozen=True):
+    """What the command line says."""
+
+    word: Word
+    session: str | None
+    show: bool
+    dry_run: bool
+    turns: int
+    what: Rewound
+    conflicts: Choice
+    resolve: Choice | None
+    paths: tuple[str, ...]
+
+
+def undo_command(
+    paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
+    dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _ToOption = 0, code: _CodeOption = False,
+    conversation: _TalkOption = False, conflicts: _ConflictsOption = "keep", resolve: _ResolveOption = "",
+) -> int:  # fmt: skip
     """Take back the last turn: its messages and every file it changed."""
-    return asyncio.run(_restore("undo", session, list_, dry_run))
+    if code and conversation:
+        raise UsageError("--code and --conversation exclude each other; without either, both are taken back")
+    what: Rewound = "code" if code else "conversation" if conversation else "both"
+    return asyncio.run(_do(_asked("undo", session, list_, dry_run, to or turns, what, conflicts, resolve, paths)))
 
 
-def redo_command(session: _SessionOption = None, list_: _ListOption = False, dry_run: _DryOption = False) -> int:
+def redo_command(
+    paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
+    dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _RedoToOption = 0,
+    conflicts: _ConflictsOption = "keep", resolve: _ResolveOption = "",
+) -> int:  # fmt: skip
     """Bring back what the last undo took away."""
-    return asyncio.run(_restore("redo", session, list_, dry_run))
+    return asyncio.run(_do(_asked("redo", session, list_, dry_run, to or turns, "both", conflicts, resolve, paths)))
 
 
-async def _restore(kind: str, identifier: str | None, show: bool, dry_run: bool) -> int:
+def _asked(
+    word: Word, session: str | None, show: bool, dry_run: bool, turns: int, what: Rewound, conflicts: str,
+    resolve: str, paths: list[str] | None,
+) -> _Asked:  # fmt: skip
+    for option, said in (("--conflicts", conflicts), ("--resolve", resolve)):
+        if said and said not in _CHOICES:
+            raise UsageError(f"{option} is one of {', '.join(_CHOICES)}, not “{clean(said)}”")
+    if turns < 1:
+        raise UsageError("--turns and --to count from 1")
+    if word == "redo" and dry_run and turns > 1:
+        raise UsageError("a dry run of redo shows the next one only")
+    if paths and not resolve:
+        raise UsageError("files are named only with --resolve: an undo concerns whole turns")
+    choice = _CHOICES.get(resolve)
+    return _Asked(word, session, show, dry_run, turns, what, _CHOICES[conflicts], choice, tuple(paths or ()))
+
+
+async def _do(asked: _Asked) -> int:
+    processes = ProcessRunner()
+    try:
+        with _opened(asked.session, processes) as (session, history):
+            try:
+                return await _answer(asked, session, history)
+            except NothingToRestore as error:
+                print(clean(str(error)))
+                return 1
+    finally:
+        await processes.aclose()
+
+
+@contextmanager
+def _opened(identifier: str | None, processes: ProcessRunner) -> Iterator[tuple[Session, Checkpointing]]:
     setup = Setup(Chosen("agent", {}))
     path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
     if path is None:
         raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
     file, loaded = SessionFile.open(path)
     session = Session(loaded.records, file, saved=True)
-    processes = ProcessRunner()
-    root = Path(session.header.cwd) if identifier else setup.root
-    if not root.is_dir():
-        session.close()
-        raise UsageError(f"the session worked in {root}, which is gone")
-    project_state = setup.state / "projects" / path.parent.name
-    checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
-    history = Checkpointing(session, checkpoints, EventBus().emit)
     try:
-        if show:
-            return _show_turns(session, history)
-        if dry_run:
-            return await _show_changes(kind, history)
-        return await _carry_out((lambda: history.undo(1)) if kind == "undo" else history.redo, kind)
-    except NothingToRestore as error:
-        print(error)
-        return 1
+        root = Path(session.header.cwd) if identifier else setup.root
+        if not root.is_dir():
+            raise UsageError(f"the session worked in {root}, which is gone")
+        project_state = setup.state / "projects" / path.parent.name
+        checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
+        bus = EventBus()
+        yield session, Checkpointing(session, checkpoints, lambda event: _say(bus, event))
     finally:
-        await processes.aclose()
         session.close()
 
 
-async def _carry_out(action: Callable[[], Awaitable[tuple[int, str, RestoreReport]]], kind: str) -> int:
-    _, prompt, report = await action()
-    print(f"{'Undid' if kind == 'undo' else 'Redid'}: {_first_line(prompt)}")
+def _say(bus: EventBus, event: AnyEvent) -> None:
+    if isinstance(event, Notice):
+        print(f"  note: {clean(event.text)}")
+    bus.emit(event)
+
+
+async def _answer(asked: _Asked, session: Session, history: Checkpointing) -> int:
+    if asked.show:
+        return _show_turns(history) if asked.word == "undo" else _show_undone(history)
+    if asked.resolve is not None:
+        return _tell("Decided.", await history.resolve(asked.resolve, asked.paths))
+    if asked.dry_run:
+        return await _rehearse(asked, history)
+    if asked.word == "undo":
+        turn_id = _turn(history, asked.turns)
+        _, prompt, report = await history.rewind(turn_id, asked.what)
+        return await _settle(asked, history, f"Undid{_PART[asked.what]}: {_first_line(prompt)}", report)
+    code = 0
+    for _ in range(asked.turns):
+        _, prompt, report = await history.redo()
+        code = max(code, await _settle(asked, history, f"Redid: {_first_line(prompt)}", report))
+    return code
+
+
+_PART: dict[Rewound, str] = {"both": "", "code": " (files only)", "conversation": " (conversation only)"}
+
+
+def _turn(history: Checkpointing, turns: int) -> str:
+    """The turn with a number of the list."""
+    prompts = list(history.turn_prompts())
+    if not prompts:
+        raise NothingToRestore("there is no turn to undo")
+    return prompts[-min(turns, len(prompts))]
+
+
+async def _settle(asked: _Asked, history: Checkpointing, title: str, report: RestoreReport) -> int:
+    """Decide on what was left alone, as the command line says, and tell."""
+    if report.conflicts and asked.conflicts != "mine":
+        decided = await history.resolve(asked.conflicts)
+        done = {change.path for change in decided.restored}
+        why = {conflict.path: conflict for conflict in decided.conflicts}
+        left = tuple(why.get(each.path, each) for each in report.conflicts if each.path not in done)
+        report = RestoreReport(report.restored + decided.restored, left, report.notes)
+    return _tell(title, report)
+
+
+def _tell(title: str, report: RestoreReport) -> int:
+    print(title)
     for change in report.restored:
         print(f"  {change.kind:9} {clean(change.path)}")
+    return _tell_rest(report, "left alone")
+
+
+def _tell_rest(report: RestoreReport, verb: str) -> int:
     for conflict in report.conflicts:
-        print(f"  left alone {clean(conflict.path)}: {clean(conflict.reason)}")
+        print(f"  {verb} {clean(conflict.path)}: {clean(conflict.reason)}")
     for note in report.notes:
         print(f"  note: {clean(note)}")
     return 1 if report.conflicts or report.notes else 0
 
 
-def _show_turns(session: Session, history: Checkpointing) -> int:
+def _show_turns(history: Checkpointing) -> int:
     for number, (turn_id, prompt) in enumerate(reversed(history.turn_prompts().items()), start=1):
         files = "files saved" if history.has_checkpoint(turn_id) else "no file changed"
         print(f"{number:3}  {_first_line(prompt)}  ({files})")
@@ -84,11 +197,26 @@ def _show_turns(session: Session, history: Checkpointing) -> int:
     return 0
 
 
-async def _show_changes(kind: str, history: Checkpointing) -> int:
-    prompt, changes = await history.would_change(kind)
-    print(f"Would {kind}: {_first_line(prompt)}")
-    for change in changes:
+def _show_undone(history: Checkpointing) -> int:
+    undone = history.redo_prompts()
+    for number, (prompt, what) in enumerate(undone, start=1):
+        print(f"{number:3}  {_first_line(prompt)}{_PART[what]}")
+    if not undone:
+        print("There is nothing to redo.")
+    return 0
+
+
+async def _rehearse(asked: _Asked, history: Checkpointing) -> int:
+    if asked.word == "undo":
+        if not history.turn_prompts():
+            raise NothingToRestore("there is nothing to undo")
+        prompt, report = await history.would_undo(_turn(history, asked.turns), asked.what)
+    else:
+        prompt, report = await history.would_redo()
+    print(f"Would {asked.word}{_PART[asked.what]}: {_first_line(prompt)}")
+    for change in report.restored:
         print(f"  {change.kind:9} {clean(change.path)}  +{change.added} -{change.removed}")
+    _tell_rest(report, "would leave alone")
     return 0
 
 

@@ -1,19 +1,25 @@
-"""When checkpoints are taken, and what undo and redo do with them.
+"""When checkpoints are taken, and what undo, redo and rewind do with them.
 
 A turn gets one checkpoint before its first side effect and one when it has ended; both are records. Undo
-takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror.
+takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror. A decision on
+a file that undo left alone has two checkpoints of its own, so it is taken back with what it belongs to.
 """
 
-from collections.abc import Callable, Collection
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
-from ..protocol.events import AnyEvent, Conflict, Notice, RestoreReport
+from ..protocol.client import RewindPoint
+from ..protocol.events import AnyEvent, Notice, RestoreReport
 from ..protocol.messages import FileChange, ToolResult, UserMessage, new_id
-from ..protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
-from ..workspace.checkpoints import CheckpointError
-from . import history
+from ..protocol.operations import Choice, Rewound
+from ..protocol.records import CallStarted, CheckpointTaken, TurnsRedone, TurnsUndone
+from ..workspace.private_git import CheckpointError
+from ..workspace.restore import Move
+from .rewinding import RESOLVED, Undoing, taken_back
 from .session import Session
 
 _MOST_NAMED = 5
@@ -23,24 +29,24 @@ class NothingToRestore(Exception):
     """There is no turn to undo or redo; the text says so."""
 
 
-class _Move(msgspec.Struct, frozen=True):
-    """From one checkpoint to another; `only` bounds it to known paths. Empty: no file is concerned."""
-
-    left: str
-    target: str
-    only: frozenset[str] | None
-
-
 class Snapshots(Protocol):
     """Where checkpoints live; `workspace.Checkpoints` is one. All may raise `CheckpointError`."""
 
     @property
     def left_out(self) -> tuple[str, ...]: ...
+    @property
+    def beyond(self) -> tuple[str, ...]: ...
+    @property
+    def needs_care(self) -> bool: ...
     async def take(self) -> str: ...
     async def cover(self, path: str, checkpoint: str) -> str: ...
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]: ...
     async def diff(self, before: str, after: str) -> str: ...
-    async def restore(self, left: str, target: str, only: Collection[str] | None = None) -> RestoreReport: ...
+    async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport: ...
+    async def resolve(
+        self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
+    ) -> RestoreReport: ...
+    async def tend(self) -> None: ...
 
 
 class Checkpointing:
@@ -59,6 +65,9 @@ class Checkpointing:
         """Turn id → checkpoint before its first side effect; empty text when none could be taken."""
         self._told: set[str] = set()
         """Files that are known to be left out."""
+        self._left_alone: frozenset[str] | None = None
+        """What the last restore left alone; None when that was before this program began."""
+        self._tending: asyncio.Task[None] | None = None
 
     async def before_effect(self, turn_id: str, paths: tuple[str, ...], submission_id: str) -> None:
         """Make sure the turn can be undone, before something changes. `paths` are the files about to be
@@ -94,6 +103,7 @@ class Checkpointing:
             self._warn(f"This turn cannot be undone: {error}.", "")
             return ()
         self._save(turn_id, "after", after, late=late)
+        self._tend_soon()
         return changes
 
     async def close_crashed_turns(self) -> None:
@@ -112,52 +122,114 @@ class Checkpointing:
         files.
 
         Raises:
-            NothingToRestore: no turn is left.
+            NothingToRestore: no turn is left, or its files cannot be restored.
+        """
+        prompts = list(self.turn_prompts())[-turns:] if turns > 0 else []
+        if not prompts:
+            raise NothingToRestore("there is no turn to undo")
+        return await self.rewind(prompts[0], "both")
+
+    async def rewind(self, turn_id: str, what: Rewound) -> tuple[int, str, RestoreReport]:
+        """Go back to before the prompt of a turn: files, conversation or both; returns as `undo` does. Of a
+        conversation that stays the files change under its feet: the report says which.
+
+        Raises:
+            NothingToRestore: there is no such prompt, nothing is left to take back, or files cannot be restored.
         """
         await self.close_crashed_turns()
-        chosen = self._newest(turns)
-        if not chosen:
-            raise NothingToRestore("there is no turn to undo")
-        moves = [self._move_of(turn_id, undo=True) for turn_id in reversed(chosen)]
+        chosen, moves = self._way_back(turn_id, what)
         count = len(self._prompted(chosen))
         report = await self._carry_out(moves)
-        self._session.append(TurnsUndone(id=new_id("undo"), turn_ids=chosen))
-        return count, self._prompt_of(chosen[0]), report
+        self._session.append(TurnsUndone(id=new_id("undo"), turn_ids=chosen, what=what))
+        return count, self._prompt_of(turn_id), report
 
     async def redo(self) -> tuple[int, str, RestoreReport]:
-        """Bring back what the last undo took; returns as `undo` does.
+        """Bring back what the last undo or rewind took; returns as `undo` does. Decisions on what it left alone are
+        taken back first.
 
         Raises:
             NothingToRestore: nothing was undone, or something was done since.
         """
-        chosen = self._redoable()
-        if not chosen:
-            raise NothingToRestore("there is nothing to redo")
-        report = await self._carry_out([self._move_of(turn_id, undo=False) for turn_id in chosen])
-        self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=chosen))
-        return len(self._prompted(chosen)), self._prompt_of(chosen[0]), report
+        undoing = self._next_redo()
+        report = await self._carry_out(self._way_forth(undoing))
+        self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=undoing.turn_ids))
+        return len(self._prompted(undoing.turn_ids)), self._prompt_of(undoing.turn_ids[0]), report
+
+    async def resolve(self, choice: Choice, paths: Collection[str] = ()) -> RestoreReport:
+        """Decide on files that the last undo, redo or rewind left alone; no `paths` (as its report named them): on
+        all. What a choice replaces is saved first: redo or undo brings it back. After a restart, every file counts
+        as left alone that is not as that undo would have made it.
+
+        Raises:
+            NothingToRestore: there is nothing to decide.
+        """
+        moves = self._last_moves()
+        left_alone = self._left_alone
+        if left_alone is not None and not left_alone.intersection(paths or left_alone):
+            raise NothingToRestore("there is no such file to decide on: none was left alone")
+        chosen = frozenset(paths) or left_alone or frozenset()
+        if choice == "mine":
+            self._left_alone = (left_alone or frozenset()) - chosen
+            return RestoreReport()
+        turn_id = new_id(RESOLVED)
+        try:
+            saved = await self._snapshots.take()
+            report = await self._snapshots.resolve(moves, choice, chosen, saved)
+            if report.restored:
+                self._save(turn_id, "before", saved)
+                self._save(turn_id, "after", await self._snapshots.take())
+        except CheckpointError as error:
+            raise NothingToRestore(f"nothing was decided: {error}") from error
+        if left_alone is not None:
+            self._left_alone = left_alone - {change.path for change in report.restored}
+        return report
+
+    def points(self) -> tuple[RewindPoint, ...]:
+        """The prompts that one can go back to before, oldest first."""
+        pairs, times = self._pairs(), {message.turn_id: message.time for message in reversed(self._session.prompts())}
+        return tuple(
+            RewindPoint(
+                turn_id, prompt, times[turn_id], tuple(sorted(self._written_by(turn_id))),
+                all(pairs.get(turn_id, ("", ""))),
+            )
+            for turn_id, prompt in self.turn_prompts().items()
+        )  # fmt: skip
 
     def has_checkpoint(self, turn_id: str) -> bool:
         """Whether a turn changed files and can be undone."""
         before, after = self._pairs().get(turn_id, ("", ""))
         return bool(before and after)
 
-    async def would_change(self, kind: str) -> tuple[str, tuple[FileChange, ...]]:
-        """The prompt that the next undo or redo concerns, and what it would do to the files.
+    def redo_prompts(self) -> list[tuple[str, Rewound]]:
+        """What can be brought back, the next one first: the prompt it begins with, and what of it was taken."""
+        redoable = taken_back(self._session.records).redoable
+        return [(self._prompt_of(each.turn_ids[0]), each.what) for each in reversed(redoable)]
+
+    async def would_undo(self, turn_id: str, what: Rewound) -> tuple[str, RestoreReport]:
+        """The prompt of a rewind and what it would do to the files, of which nothing is changed.
 
         Raises:
             NothingToRestore: nothing would happen.
         """
         await self.close_crashed_turns()
-        chosen = self._newest(1) if kind == "undo" else self._redoable()
-        if not chosen:
-            raise NothingToRestore(f"there is nothing to {kind}")
-        changes: tuple[FileChange, ...] = ()
-        for turn_id in chosen:
-            move = self._move_of(turn_id, undo=kind == "undo")
-            if move.left:
-                changes += await self._snapshots.changes(move.left, move.target)
-        return self._prompt_of(chosen[0]), changes
+        _, moves = self._way_back(turn_id, what)
+        return self._prompt_of(turn_id), await self._rehearsed(moves)
+
+    async def would_redo(self) -> tuple[str, RestoreReport]:
+        """The same of the next redo.
+
+        Raises:
+            NothingToRestore: there is nothing to redo.
+        """
+        undoing = self._next_redo()
+        return self._prompt_of(undoing.turn_ids[0]), await self._rehearsed(self._way_forth(undoing))
+
+    async def aclose(self) -> None:
+        """Stop looking after the store."""
+        if self._tending is not None:
+            self._tending.cancel()
+            await asyncio.wait({self._tending})
+            self._tending = None
 
     async def session_diff(self) -> str:
         """Unified diff from before the session's first change to now; empty when nothing changed."""
@@ -166,39 +238,97 @@ class Checkpointing:
             return ""
         return await self._snapshots.diff(first, await self._snapshots.take())
 
-    def _move_of(self, turn_id: str, *, undo: bool) -> "_Move":
-        """What undoing or redoing a turn does to the files.
+    def _way_back(self, turn_id: str, what: Rewound) -> tuple[tuple[str, ...], list[Move]]:
+        """The turns that a rewind takes back, and its moves."""
+        if turn_id not in self.turn_prompts():
+            raise NothingToRestore("there is no such prompt to go back to")
+        taken = taken_back(self._session.records)
+        order = list(dict.fromkeys(record.turn_id for record in self._session.records if record.turn_id))
+        later = order[order.index(turn_id) :]
+        files = [turn for turn in later if turn not in taken.files] if what != "conversation" else []
+        words = [turn for turn in later if turn not in taken.messages] if what != "code" else []
+        chosen = tuple(turn for turn in later if turn in files or (turn in words and not turn.startswith(RESOLVED)))
+        if not chosen:
+            raise NothingToRestore("the files are already as they were before this prompt")
+        return chosen, self._moves(reversed(files), undo=True)
+
+    def _way_forth(self, undoing: Undoing) -> list[Move]:
+        """The moves of a redo."""
+        taken = taken_back(self._session.records)
+        decided = [
+            record.turn_id
+            for record in self._session.records[undoing.at :]
+            if isinstance(record, CheckpointTaken) and record.turn_id.startswith(RESOLVED) and record.when == "after"
+        ]
+        undecided = [turn for turn in reversed(decided) if turn not in taken.files]
+        return self._moves(undecided, undo=True) + self._moves(undoing.files, undo=False)
+
+    def _next_redo(self) -> Undoing:
+        redoable = taken_back(self._session.records).redoable
+        if not redoable:
+            raise NothingToRestore("there is nothing to redo")
+        return redoable[-1]
+
+    def _last_moves(self) -> list[Move]:
+        """Those of the last undo, redo or rewind, if nothing has happened since."""
+        records = self._session.records
+        at = max((at for at, each in enumerate(records) if isinstance(each, TurnsUndone | TurnsRedone)), default=-1)
+        new = [each for each in records[at + 1 :] if isinstance(each, UserMessage) and each.origin == "human"]
+        record = records[at]
+        if at >= 0 and not new:
+            if isinstance(record, TurnsUndone):
+                return self._moves(reversed(taken_back(records).redoable[-1].files), undo=True)
+            if isinstance(record, TurnsRedone):
+                earlier = taken_back(records[:at]).redoable
+                return self._moves(next(e.files for e in earlier[::-1] if e.turn_ids == record.turn_ids), undo=False)
+        raise NothingToRestore("there is nothing to decide: the last thing done was no undo, redo or rewind")
+
+    def _moves(self, turn_ids: Iterable[str], *, undo: bool) -> list[Move]:
+        """What undoing or redoing turns does to the files.
 
         Raises:
-            NothingToRestore: the turn changed files and its checkpoints are not complete.
+            NothingToRestore: a turn changed files and its checkpoints are not complete.
         """
-        before, after = self._pairs().get(turn_id, ("", ""))
-        if bool(before) != bool(after):
-            raise NothingToRestore("the files of this turn cannot be restored: its checkpoint is not complete")
-        only = self._written_by(turn_id) if turn_id in self._late() else None
-        return _Move(after, before, only) if undo else _Move(before, after, only)
+        pairs, late, moves = self._pairs(), self._late(), []
+        acted = {record.turn_id for record in self._session.records if isinstance(record, CallStarted)}
+        for turn_id in turn_ids:
+            before, after = pairs.get(turn_id, ("", ""))
+            if bool(before) != bool(after) or (not before and turn_id in acted):
+                words = self._prompt_of(turn_id).strip().partition("\n")[0][:60]
+                raise NothingToRestore(
+                    f"the files of this turn cannot be restored, its checkpoint is not complete: “{words}”; "
+                    "only the conversation can be taken back"
+                )
+            if before:
+                only = self._written_by(turn_id) if turn_id in late else None
+                moves.append(Move(after, before, only) if undo else Move(before, after, only))
+        return moves
 
-    async def _carry_out(self, moves: "list[_Move]") -> RestoreReport:
-        report = RestoreReport()
-        for move in moves:
-            if not move.left:
-                continue
-            try:
-                done = await self._snapshots.restore(move.left, move.target, move.only)
-            except CheckpointError as error:
-                done = RestoreReport(conflicts=(Conflict("(workspace)", str(error)),))
-            report = _joined(report, done)
+    async def _carry_out(self, moves: list[Move]) -> RestoreReport:
+        try:
+            report = await self._snapshots.carry_out(moves) if moves else RestoreReport()
+        except CheckpointError as error:
+            raise NothingToRestore(f"the files cannot be restored: {error}") from error
+        self._left_alone = frozenset(conflict.path for conflict in report.conflicts)
         return report
 
-    def _newest(self, turns: int) -> tuple[str, ...]:
-        """Ids of the last turns that began with a prompt, and of every turn that carried on with them."""
-        prompts = list(self.turn_prompts())[-turns:] if turns > 0 else []
-        if not prompts:
-            return ()
-        undone = history.undone_turns(self._session.records)
-        ids = dict.fromkeys(r.turn_id for r in self._session.records if r.turn_id and r.turn_id not in undone)
-        order = list(ids)
-        return tuple(order[order.index(prompts[0]) :])
+    async def _rehearsed(self, moves: list[Move]) -> RestoreReport:
+        """What moves would do, with the lines they add and remove."""
+        if not moves:
+            return RestoreReport()
+        counts: dict[str, tuple[int, int]] = {}
+        try:
+            report = await self._snapshots.carry_out(moves, dry_run=True)
+            for move in moves:
+                for change in await self._snapshots.changes(move.left, move.target):
+                    added, removed = counts.get(change.path, (0, 0))
+                    counts[change.path] = (added + change.added, removed + change.removed)
+        except CheckpointError as error:
+            raise NothingToRestore(f"the files cannot be restored: {error}") from error
+        restored = tuple(
+            FileChange(each.path, each.kind, *counts.get(each.path, (0, 0))) for each in report.restored
+        )
+        return msgspec.structs.replace(report, restored=restored)
 
     def _prompted(self, turn_ids: tuple[str, ...]) -> set[str]:
         """Those of some turns that count and began with a prompt."""
@@ -229,10 +359,21 @@ class Checkpointing:
         new = [path for path in self._snapshots.left_out if path not in self._told]
         self._told.update(new)
         if new:
-            named = ", ".join(new[:_MOST_NAMED]) + (
-                f" and {len(new) - _MOST_NAMED} more" * (len(new) > _MOST_NAMED)
-            )
-            self._warn(f"Undo will not bring back what is too large: {named}.", submission_id)
+            self._warn(f"Undo will not bring back what is too large: {_named(new)}.", submission_id)
+        new = [each for each in self._snapshots.beyond if each not in self._told]
+        self._told.update(new)
+        if new:
+            text = f"Undo will not bring back: {_named(new)}."
+            self._emit(Notice(level="info", text=text, submission_id=submission_id))
+
+    def _tend_soon(self) -> None:
+        """Look after the store in the background; nothing waits for it."""
+        if self._snapshots.needs_care and self._tending is None:
+            self._tending = asyncio.create_task(self._tend())
+
+    async def _tend(self) -> None:
+        with contextlib.suppress(CheckpointError, OSError):  # the next day it is tried again
+            await self._snapshots.tend()
 
     def _warn(self, text: str, submission_id: str) -> None:
         self._emit(Notice(level="warning", text=text, submission_id=submission_id))
@@ -260,23 +401,6 @@ class Checkpointing:
                 return record.text
         return ""
 
-    def _redoable(self) -> tuple[str, ...]:
-        undone = history.undone_turns(self._session.records)
-        stack: list[tuple[str, ...]] = []
-        for record in self._session.records:
-            match record:
-                case TurnsUndone(turn_ids=ids):
-                    stack.append(ids)
-                case TurnsRedone(turn_ids=ids):
-                    stack = [entry for entry in stack if entry != ids]
-                case UserMessage(origin="human", turn_id=turn_id) if turn_id not in undone:
-                    stack.clear()
-                case _:
-                    pass
-        return stack[-1] if stack else ()
 
-
-def _joined(first: RestoreReport, second: RestoreReport) -> RestoreReport:
-    return RestoreReport(
-        first.restored + second.restored, first.conflicts + second.conflicts, first.notes + second.notes
-    )
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED)

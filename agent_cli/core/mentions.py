@@ -18,11 +18,10 @@ from ..protocol.actions import Action, Allow, Ask, Deny, ReadPath, Verdict
 from ..protocol.messages import Attachment, Image, new_id
 from ..tools.base import ToolContext, ToolError, ToolOutcome
 from ..tools.listing import ListDir, ListParams
-from ..tools.output import result_tokens
+from ..tools.output import bounded, keep_whole, result_tokens
 from ..tools.read import ReadFile, ReadParams
 from ..workspace.paths import PathError
 from .job import marked
-from .recall import within_bound
 
 Kind = Literal["file", "folder", "url", "image"]
 
@@ -37,13 +36,15 @@ _MOST = 40
 _FOLDER_DEPTH = 3
 
 _FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_CODE = re.compile(r"(`+)(?!`)[^`\n]*?(?<!`)\1(?!`)")
+_CODE = re.compile(r"(?<!`)(`+)(?!`)[^`\n]*?(?<!`)\1(?!`)")
 _NAMED = re.compile(r"(?<![\w@/.`\\])@(?:\"([^\"\n]+)\"((?::\d+(?:-\d+)?)?)|((?:\\ |[^\s\"'`<>|])+))")
 _LINES = re.compile(r"(.+?):(\d+)(?:-(\d+))?")
 _WORD = re.compile(r"(?:^|(?<=\s))(?:'([^'\n]+)'|\"([^\"\n]+)\"|((?:\\.|[^\s'\"\\])+))(?=\s|$)")
 _PICTURE = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?)\b", re.IGNORECASE)
 _AFTER = ".,;:!?)]}*_'"
 """What may follow a name in a sentence without being a part of it."""
+_PIPED = "\n\n<stdin>\n"
+"""What comes behind it was piped in: the user has not written it, so nothing in it is consent."""
 _MOST_AFTER = 6
 _LONGEST = 4096
 
@@ -104,7 +105,7 @@ async def attach(
     left = context.max_tokens() * _SHARES
     items: list[_Item] = []
     done: set[tuple[str, int, int]] = set()
-    for mention in _mentions(text):
+    for mention in _mentions(text.encode("utf-8", "replace").decode("utf-8")):  # no path holds a lone surrogate
         found = _Found(mention, mention.name) if _is_url(mention.name) else _place(mention, context)
         if found is not None and found.key not in done:
             done.add(found.key)
@@ -134,7 +135,8 @@ def _together(items: list[_Item]) -> Brought:
 
 
 def _mentions(text: str) -> Iterator[_Mention]:
-    """What a prompt names, in order, outside code."""
+    """What a prompt names, in order, outside code and what was piped in."""
+    text = text.partition(_PIPED)[0]
     if "@" not in text and not _PICTURE.search(text):
         return
     prose = _CODE.sub(_blank, _FENCED.sub(_blank, text))
@@ -285,8 +287,10 @@ async def _page(url: str, context: ToolContext, authorize: Authorize, hosts: tup
 
 
 def _as_text(name: str, kind: Kind, outcome: ToolOutcome, context: ToolContext, note: str) -> _Item:
-    text = within_bound(outcome.text, context, context.call_id)
-    if text != outcome.text:
+    text = outcome.text
+    if result_tokens(text) > context.max_tokens():
+        kept = keep_whole(context.spill_dir, context.call_id, text)
+        text = bounded(text, context.max_tokens(), str(kept) if kept else "")
         note = f"{note}, shortened" if note else "shortened"
     if outcome.untrusted:
         text = marked(text, outcome.untrusted)

@@ -38,7 +38,7 @@ class Person:
         return self._approvals.interactive
 
     async def drops(self, full: str, largest: Sequence[Message]) -> Message | None:
-        """Which of the largest messages goes from a conversation that nothing else makes fit; None for none of them.
+        """Which of the largest messages goes from a conversation that nothing else makes fit; None for none.
 
         Raises:
             Abandoned: the user went on with something else instead of answering.

@@ -13,7 +13,7 @@ import msgspec
 
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from ..protocol.records import AnyRecord
-from ..tools.output import spill_path
+from ..tools.output import spill_path, was_cut
 from . import history
 from .recall import recalled
 from .session import Session
@@ -182,8 +182,12 @@ class SessionHistory:
 
     async def search(self, query: str) -> tuple[str, str]:
         """What was said of a query, in words for the model, and where text of strangers in it came from."""
-        shown = {m.id for m in self._session.visible()}
-        here = search_records(self._session.records, query, self._spill_dir, shown)
+        records = self._session.records
+        whole = {each.id: each.text for each in records if isinstance(each, ToolResult) and not was_cut(each.text)}
+        shown = {
+            m.id for m in self._session.visible() if not isinstance(m, ToolResult) or whole.get(m.id) == m.text
+        }
+        here = search_records(records, query, self._spill_dir, shown)
         if self._earlier is None:
             return told(here, []), ""
         earlier, untrusted = await asyncio.to_thread(self._earlier.search, query)

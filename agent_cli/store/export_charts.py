@@ -107,8 +107,8 @@ def _plot(
     path = " ".join(place(*point) for point in points)
     area = f'<polygon class="{kind} area" points="{place(points[0][0], 0)} {path} {place(points[-1][0], 0)}"/>'
     curve = f'<polyline class="{kind} curve" points="{path}"/>'
-    x, y = place(*points[-1]).split(",")
-    dot = f'<circle class="{kind} dot" cx="{x}" cy="{y}" r="3"/>'
+    right, height = place(*points[-1]).split(",")
+    dot = f'<circle class="{kind} dot" cx="{right}" cy="{height}" r="3"/>'
     axes = _label(_LEFT, floor + 14, str(first), "start") + _label(
         _LEFT + wide / 2, floor + 30, "model call", "middle"
     )

@@ -10,12 +10,13 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .outline import TAIL_BYTES, Outline, Said, read_on
-from .scan import Progress, outline_of
+from .scan import outline_of
+from .sessions import Progress, Stored, seconds
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -43,15 +44,6 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 
 class IndexUnusable(Exception):
     """The index cannot be had: no SQLite with full text search, locked, or its folder cannot be written."""
-
-
-class Stored(NamedTuple):
-    """One session file as a folder's listing gives it."""
-
-    file: str
-    """Relative to the folder of all sessions."""
-    size: int
-    mtime_ns: int
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -262,7 +254,13 @@ def _take_in(database: "Connection", folder: Path, stored: Stored) -> None:
         outline = outline_of(folder / stored.file) or Outline()
     said, undone = outline.said, outline.undone
     outline.said, outline.undone = [], {}
-    values = (stored.size, stored.mtime_ns, stored.mtime_ns / 1e9, msgspec.msgpack.encode(outline), outline.title)
+    values = (
+        stored.size,
+        stored.mtime_ns,
+        seconds(stored.mtime_ns),
+        msgspec.msgpack.encode(outline),
+        outline.title,
+    )
     if row is None:
         query = (
             "INSERT INTO sessions(size, mtime, updated, outline, title, id, file, project)"
@@ -314,9 +312,9 @@ def _forget(database: "Connection", file: str) -> None:
 
 def _bounds(project: str | None, exclude: str) -> tuple[str, tuple[str, ...]]:
     """What a search adds to its condition."""
-    chosen: list[tuple[str, str]] = [] if project is None else [("project = ?", project)]
-    chosen += [("id != ?", exclude)] if exclude else []
-    return "".join(f" AND s.{test}" for test, _ in chosen), tuple(value for _, value in chosen)
+    chosen = {"project = ?": project, "id != ?": exclude or None}
+    given = {test: value for test, value in chosen.items() if value is not None}
+    return "".join(f" AND s.{test}" for test in given), tuple(given.values())
 
 
 def _found(row: Sequence[Any], snippet: str, score: float) -> Found:
@@ -333,7 +331,7 @@ def _score(fit: float, then: float) -> float:
 def _few_of_each(best: list[tuple[float, Any]], total: int, most: int = 3) -> list[tuple[float, Any]]:
     """At most three of each session, so that a long one does not hide the others."""
     counts: dict[str, int] = {}
-    chosen = []
+    chosen: list[tuple[float, Any]] = []
     for score, row in best:
         counts[row[2]] = counts.get(row[2], 0) + 1
         if counts[row[2]] <= most and len(chosen) < total:

@@ -18,9 +18,8 @@ import msgspec
 from ..protocol.actions import Mode
 from ..protocol.messages import AssistantMessage
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
+from .session_file import NAME
 
-NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})\.json")
-"""How a session file is called: when it began, and its id."""
 _RECORD = re.compile(rb'\{"type":"')
 _STRINGS = ("id", "session_id", "cwd", "model", "mode", "created_by", "system", "effort", "forked_from")
 _MOST_NEIGHBOURS = 20

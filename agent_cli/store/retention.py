@@ -18,7 +18,7 @@ from .sessions import SessionInfo, Sessions
 
 DAY_S = 86_400.0
 OnDelete = Callable[[Path, str], None]
-"""Told the state folder of the project and the id of a session that was deleted, so that its checkpoints go too."""
+"""Told the state folder of the project and the id of a deleted session, so that its checkpoints go too."""
 
 
 class Going(msgspec.Struct, frozen=True):
@@ -108,8 +108,8 @@ def prune_if_due(
     on_delete: OnDelete | None = None,
     now: float | None = None,
 ) -> Pruned | None:
-    """Remove what is to go, at most once a day; None when it was not due or could not be done. Blocks while files are
-    read and removed, so it is meant for a thread, and never raises for the state of the disk.
+    """Remove what is to go, at most once a day; None when it was not due or could not be done. Blocks while files
+    are read and removed, so it is meant for a thread, and never raises for the state of the disk.
 
     Days count from when the newest session was written: who comes back after a long time, or with a clock that is
     wrong, finds everything as it was left.

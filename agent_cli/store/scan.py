@@ -1,14 +1,12 @@
 """Facts about sessions straight from their files, and a search through them without an index: slower, and always
 possible."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .outline import Outline, Said, read_on
 from .session_file import StoreError, read_session
-
-Progress = Callable[[int, int], None]
-"""Told how many sessions of how many have been read."""
+from .sessions import Progress
 
 
 def outline_of(path: Path) -> Outline | None:

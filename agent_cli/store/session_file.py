@@ -9,6 +9,7 @@ lock on the file; others may read.
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,8 +18,9 @@ import msgspec
 from .. import __version__
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
 from .migrate import migrated
-from .recover import header_from, pieces
 
+NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})\.json")
+"""How a session file is called: when it began, and its id."""
 _OPEN = b"[\n"
 _CLOSE = b"\n]\n"
 _SEPARATOR = b",\n"
@@ -86,6 +88,8 @@ def parse_session(data: bytes, path: Path) -> Loaded:
     loaded = _parse(data)
     header = loaded.records[0] if loaded.records else None
     if not isinstance(header, Header):
+        from .recover import header_from
+
         header, said = header_from(data, path, loaded.records)
         if header is None or not loaded.damage:
             raise StoreError(
@@ -131,6 +135,8 @@ def _parse(data: bytes) -> Loaded:
 
 def _salvaged(line: bytes) -> list[AnyRecord]:
     """The whole records in a line that is not one: what lies between two of them was damaged."""
+    from .recover import pieces
+
     found: list[AnyRecord] = []
     for piece in pieces(line):
         with contextlib.suppress(msgspec.DecodeError):

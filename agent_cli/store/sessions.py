@@ -6,23 +6,24 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from ..protocol.messages import UserMessage, new_id
 from ..protocol.records import ModelCalled, Named, storable
 from ..protocol.usage import Totals
-from .fork import forked
-from .index import Found, Index, IndexUnusable, Stored
-from .outline import Outline
-from .recover import NAME
-from .scan import Progress, containing, outline_of
-from .session_file import SessionFile, SessionLocked, StoreError, read_session, write_session
+from .session_file import NAME, SessionFile, SessionLocked, StoreError, read_session, write_session
 
+if TYPE_CHECKING:
+    from .index import Found, Index
+    from .outline import Outline
+
+Progress = Callable[[int, int], None]
+"""Told how many sessions of how many have been read."""
 _FEW = 50
 """So many sessions are read faster than an index is opened."""
 _LONGEST_NAME = 100
@@ -55,6 +56,15 @@ class SessionInfo(msgspec.Struct, frozen=True):
     """Whether the user has given the title."""
 
 
+class Stored(NamedTuple):
+    """One session file as a folder's listing gives it."""
+
+    file: str
+    """Relative to the folder of all sessions."""
+    size: int
+    mtime_ns: int
+
+
 class Hit(msgspec.Struct, frozen=True):
     """One message that a search has found."""
 
@@ -82,7 +92,14 @@ class Sessions:
         place = cache or folder.parent / "cache"
         usual = place.parent / "sessions" == folder
         name = "" if usual else "-" + hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:8]
-        self.index = Index(place / f"sessions{name}.db")
+        self._index_path = place / f"sessions{name}.db"
+
+    @property
+    def index(self) -> "Index":
+        """The cache of facts and texts, which may be missing."""
+        from .index import Index
+
+        return Index(self._index_path)
 
     def new_path(self, cwd: Path, identifier: str = "", began: float | None = None) -> tuple[str, Path]:
         """Id and file for a session of a directory; a new one, unless told otherwise."""
@@ -140,6 +157,8 @@ class Sessions:
         Raises:
             StoreError: the folder cannot be read.
         """
+        from .index import IndexUnusable
+
         words, phrases = terms(query)
         if not words and not phrases:
             return []
@@ -171,8 +190,8 @@ class Sessions:
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         finally:
             file.close()
-        outline = outline_of(path)
-        return outline.title if outline is not None else name
+        info = describe(path)
+        return info.title if info is not None else name
 
     def fork(self, path: Path, at: str | int | None = None) -> Path:
         """A new session with everything that came before a prompt: the turn with the id `at`, the prompt with that
@@ -181,6 +200,8 @@ class Sessions:
         Raises:
             StoreError: the session cannot be read, has no such prompt, or the new one cannot be written.
         """
+        from .fork import forked
+
         loaded = read_session(path)
         identifier, _ = self.new_path(self.folder)
         records = forked(loaded.records, identifier, at)
@@ -209,6 +230,8 @@ class Sessions:
         return (info for path in self.paths(cwd) if (info := describe(path)) is not None)
 
     def _indexed(self, cwd: Path | None) -> Iterator[SessionInfo]:
+        from .index import IndexUnusable
+
         project = self.project_folder(cwd).name if cwd is not None else None
         try:
             self.index.refresh(self.folder, self._stored(None), self.progress)
@@ -219,6 +242,8 @@ class Sessions:
 
     def _scanned(self, wanted: tuple[str, ...], cwd: Path | None, limit: int, exclude: str) -> list[Hit]:
         """The search without an index: newest first."""
+        from .scan import containing
+
         hits = []
         for path, outline, said, undone in containing(self.paths(cwd), wanted, exclude, limit, self.progress):
             size_bytes, updated = _size_and_time(path)
@@ -227,7 +252,7 @@ class Sessions:
             hits.append(Hit(info, said.message_id, said.turn_id, said.role, said.time, snippet, 0.0, undone))
         return sorted(hits, key=lambda hit: hit.undone)[:limit]
 
-    def _hit(self, found: Found) -> Hit | None:
+    def _hit(self, found: "Found") -> Hit | None:
         row = self.index.one(found.file)
         if row is None:
             return None
@@ -315,6 +340,8 @@ def terms(query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def describe(path: Path) -> SessionInfo | None:
     """A session's line in a list, straight from its file; None when it is no session."""
+    from .scan import outline_of
+
     outline = outline_of(path)
     return None if outline is None else _info(path, *_size_and_time(path), outline)
 
@@ -335,7 +362,7 @@ def totals(path: Path) -> tuple[int, Totals]:
     return prompts, sums
 
 
-def _info(path: Path, size_bytes: int, updated: float, outline: Outline) -> SessionInfo:
+def _info(path: Path, size_bytes: int, updated: float, outline: "Outline") -> SessionInfo:
     return SessionInfo(
         id=_id(path) if NAME.fullmatch(path.name) else outline.id, path=str(path), cwd=outline.cwd,
         title=outline.title, created=outline.created, updated=updated, model=outline.model,
@@ -349,7 +376,12 @@ def _size_and_time(path: Path) -> tuple[int, float]:
         status = path.stat()
     except OSError:
         return 0, 0.0
-    return status.st_size, status.st_mtime_ns / 1e9
+    return status.st_size, seconds(status.st_mtime_ns)
+
+
+def seconds(nanoseconds: int) -> float:
+    """A file's time as `os.stat` gives it in seconds, to the last bit."""
+    return nanoseconds // 10**9 + 1e-9 * (nanoseconds % 10**9)
 
 
 def _one_line(text: str, term: str) -> str:

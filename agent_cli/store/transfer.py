@@ -1,7 +1,7 @@
 """A session from elsewhere made one of ours, and a damaged one made whole.
 
-What comes from elsewhere is a conversation and nothing more: permissions that were granted there, commands that ran
-there, prompts that waited and checkpoints of files stay behind, and the mode is the one that asks.
+What comes from elsewhere is a conversation and nothing more: permissions that were granted there, commands that
+ran there, prompts that waited and checkpoints of files stay behind, and the mode is the one that asks.
 """
 
 import os
@@ -23,8 +23,7 @@ from ..protocol.records import (
     JobNoted,
     SettingsSet,
 )
-from .recover import NAME
-from .session_file import SessionFile, StoreError, parse_session, write_session
+from .session_file import NAME, SessionFile, StoreError, parse_session, write_session
 from .sessions import Sessions
 
 LARGEST_BYTES = 2_000_000_000
@@ -79,8 +78,8 @@ def import_session(sessions: Sessions, file: Path, cwd: Path) -> Imported:
 
 
 def moved(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[AnyRecord, ...]:
-    """The records of a session from elsewhere as one that goes on in `cwd`, numbered anew. The model is told of the
-    move. Pure."""
+    """The records of a session from elsewhere as one that goes on in `cwd`, numbered anew. The model is told of
+    the move."""
     header = records[0]
     assert isinstance(header, Header)
     kept: list[AnyRecord] = [
@@ -89,7 +88,7 @@ def moved(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[Any
     ]
     if header.cwd != str(cwd):
         told = (
-            f"[This conversation was moved here from another place. Its workspace was {header.cwd} and is now {cwd}; "
+            f"[This conversation was moved from another place. Its workspace was {header.cwd} and is now {cwd}; "
             "paths from before mean files below the new one. Files may differ from what was seen: read before "
             "editing.]"
         )
@@ -107,8 +106,8 @@ def _here(record: AnyRecord) -> AnyRecord:
 
 
 def repair(path: Path) -> Repaired:
-    """Make a damaged session whole: what can be read is written anew, and the file as it was is kept beside it. The
-    time of its last change stays.
+    """Make a damaged session whole: what can be read is written anew, and the file as it was is kept beside it.
+    The time of its last change stays.
 
     Raises:
         SessionLocked: another process writes it.

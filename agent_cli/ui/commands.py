@@ -6,19 +6,14 @@ first word like `/name` counts as a command, so a prompt may begin with a path.
 
 import difflib
 import re
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Literal, Protocol, get_args
-
-import msgspec
+from typing import Literal, get_args
 
 from ..config.schema import Effort
 from ..protocol.actions import Mode
-from ..protocol.client import Client
-from ..protocol.operations import ChangeSettings, Compact, ControlJob, Redo, Undo, UserInput
+from ..protocol.operations import ChangeSettings, ControlJob, Redo, Undo, UserInput
 from ..protocol.sanitize import clean
-from . import lines
-from .host import Host
-from .theme import Theme
+from . import conversation, lines
+from .desk import Command, Desk, Leaving
 
 _COMMAND = re.compile(r"/([A-Za-z?][\w-]*)(?:\s+(.*))?$", re.DOTALL)
 _MAX_ROWS = 40
@@ -28,43 +23,6 @@ CYCLED: tuple[Mode, ...] = ("plan", "ask", "auto-edit")
 """The modes that a key goes through."""
 _BUILT_IN = "built in"
 EFFORTS: tuple[str, ...] = get_args(Effort)
-
-
-class Leaving(msgspec.Struct, frozen=True):
-    """Why the REPL ended, for the composition root."""
-
-    kind: Literal["quit", "new", "resume", "terminated"]
-    """`terminated`: by a signal."""
-    session_id: str = ""
-
-
-class Desk(Protocol):
-    """What a command works with."""
-
-    client: Client
-    host: Host
-    theme: Theme
-
-    def say(self, text: str, wrap: bool = True) -> None:
-        """Print lines that are safe already; without `wrap` they are not broken between words."""
-        ...
-
-    def leave(self, leaving: Leaving) -> None:
-        """End the REPL."""
-        ...
-
-
-class Command(msgspec.Struct, frozen=True):
-    """One row of the table."""
-
-    name: str
-    arguments: str
-    help: str
-    run: Callable[[Desk, str], Awaitable[None]]
-    values: Callable[[Desk], Iterable[str]] | None = None
-    """What completion offers as the argument."""
-    idle: bool = False
-    """Only when no turn runs."""
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -163,10 +121,6 @@ async def _redo(desk: Desk, argument: str) -> None:
     await desk.client.submit(Redo())
 
 
-async def _compact(desk: Desk, argument: str) -> None:
-    await desk.client.submit(Compact(argument))
-
-
 async def _retry(desk: Desk, argument: str) -> None:
     await desk.client.submit(UserInput(""))
 
@@ -190,14 +144,6 @@ async def _status(desk: Desk, argument: str) -> None:
 async def _cost(desk: Desk, argument: str) -> None:
     now = desk.client.snapshot()
     desk.say("\n".join(lines.costs(now.totals, now.costs, now.spent_today_usd)))
-
-
-async def _context(desk: Desk, argument: str) -> None:
-    now = desk.client.snapshot()
-    share = f" ({100 * now.context_tokens // now.context_window}%)" if now.context_window else ""
-    head = f"  {lines.count(now.context_tokens)} of {lines.count(now.context_window)} tokens{share}"
-    rows = [f"  {lines.count(part.tokens):>8}  {lines.one_line(part.name)}" for part in now.context_parts]
-    desk.say("\n".join([f"{head}, {lines.one_line(now.context_source)}", *rows]))
 
 
 async def _diff(desk: Desk, argument: str) -> None:
@@ -276,7 +222,6 @@ _ROWS = (
     Command("permissions", "", "the rules in force", _permissions),
     Command("undo", "[N]", "take back the last turns and their file changes", _undo),
     Command("redo", "", "bring back what the last undo took away", _redo),
-    Command("compact", "[FOCUS]", "shorten the conversation", _compact),
     Command("retry", "", "carry on, or send the last request again", _retry, idle=True),
     Command("diff", "", "all changes since the session began", _diff),
     Command("plan", "", "the model's plan", _plan),
@@ -289,7 +234,7 @@ _ROWS = (
     ),
     Command("status", "", "session, model, mode, sandbox", _status),
     Command("cost", "", "tokens and money so far", _cost),
-    Command("context", "", "what fills the context window", _context),
+    *conversation.COMMANDS,
     Command("sessions", "", "saved sessions of this directory", _sessions),
     Command(
         "resume",

@@ -10,13 +10,17 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from ..protocol.sanitize import clean
-from .commands import TABLE, Desk
+from .commands import TABLE
+from .desk import Desk
 
-_MENTION = re.compile(r"(?:^|[\s(\[{])@(\"[^\"\n]*|[^\s\"]*)$")
+_MENTION = re.compile(r"(?:^|[\s(\[{])@(\"[^\"\n]*|[^\s\"]*)\Z")
 _MAX_FILES = 20_000
 _MAX_SHOWN = 30
 _FRESH_S = 10.0
-_SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
+_SKIPPED = frozenset(
+    "node_modules __pycache__ venv target dist build .git .venv .tox .nox .cache .mypy_cache .ruff_cache"
+    " .pytest_cache .hypothesis .idea".split()
+)
 _NEEDS_QUOTES = re.compile(r"[\s'`<>|]|[.,;:!?)\]}*_]$")
 """What would end a name in a prompt, or be taken for the end of the sentence."""
 
@@ -61,7 +65,7 @@ class InputCompleter(Completer):
         with self._lock:
             root, (walked, at) = self._root(), self._walked
             if walked != root or time.monotonic() - at > _FRESH_S:
-                self._files = [path for path in self._paths(root) if '"' not in path and clean(path) == path]
+                self._files = [path for path in self._paths(root) if path.isprintable() and '"' not in path]
                 self._walked = (root, time.monotonic())
             return self._files
 
@@ -70,18 +74,18 @@ def _fitting(paths: Iterable[str], fragment: str) -> list[str]:
     """The paths that hold the letters of `fragment` in order, the best first; hidden ones only for a fragment that
     asks for them."""
     wants_hidden = fragment.startswith(".") or "/." in fragment
+    open_ones = paths if wants_hidden else (each for each in paths if not (each.startswith(".") or "/." in each))
+    if not fragment:
+        return sorted(open_ones, key=lambda path: (path.rstrip("/").count("/"), path))[:_MAX_SHOWN]
     sought = fragment.lower()
     found = []
-    for path in paths:
-        if not wants_hidden and (path.startswith(".") or "/." in path):
-            continue
+    for path in open_ones:
         low = path.lower()
         span = _span(low, sought)
         if span is not None:
             name = low.rstrip("/").rpartition("/")[2]
             begins = low.startswith(sought) or name.startswith(sought.rstrip("/"))
-            rank = 0 if begins else 1 if sought in name else 2
-            found.append((rank if sought else path.rstrip("/").count("/"), span, len(path), path))
+            found.append((0 if begins else 1 if sought in name else 2, span, len(path), path))
     return [path for *_, path in sorted(found)[:_MAX_SHOWN]]
 
 
@@ -97,14 +101,14 @@ def _span(text: str, sought: str) -> int | None:
     at += 1
     for char in reversed(sought):
         at = text.rfind(char, 0, at)
-    return end - at if sought else 0
+    return end - at
 
 
 def _walk(root: str) -> Iterator[str]:
     """Files and folders below `root`, without generated folders; bounded."""
     seen = 0
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if name != ".git" and name not in _SKIPPED)
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         for name in (*sorted(files), *(f"{each}/" for each in folders)):
             seen += 1
             if seen > _MAX_FILES:

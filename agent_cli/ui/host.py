@@ -21,6 +21,28 @@ class SessionLine(msgspec.Struct, frozen=True):
     cost_usd: float | None
 
 
+class HitLine(msgspec.Struct, frozen=True):
+    """One message that a search has found."""
+
+    id: str
+    """Of its session."""
+    title: str
+    when: str
+    who: str
+    snippet: str
+
+
+class MemoryLine(msgspec.Struct, frozen=True):
+    """One block of the agent's memory."""
+
+    label: str
+    text: str
+    limit: int
+    """In characters."""
+    read_only: bool
+    path: str
+
+
 class RuleLine(msgspec.Struct, frozen=True):
     """One permission rule in a list."""
 
@@ -35,6 +57,22 @@ class Host(Protocol):
 
     def sessions(self) -> tuple[SessionLine, ...]:
         """Saved sessions of this directory, newest first."""
+        ...
+
+    async def search(self, query: str) -> tuple[HitLine, ...]:
+        """What was said of a query in all sessions, the best first."""
+        ...
+
+    async def export(self, argument: str) -> str:
+        """Write this session to a file, named or not; gives what was done, or why not, in words."""
+        ...
+
+    def memory(self) -> tuple[MemoryLine, ...]:
+        """The blocks of the agent's memory."""
+        ...
+
+    def init_prompt(self, focus: str) -> str:
+        """What is asked of the model to write the project's instructions file."""
         ...
 
     def permissions(self) -> tuple[RuleLine, ...]:

@@ -6,6 +6,7 @@ a model, a tool or a file is made safe here, before any other code sees it.
 
 import math
 import re
+import time
 import unicodedata
 from collections.abc import Iterable
 
@@ -94,6 +95,15 @@ def seconds(duration_s: float) -> str:
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02d}s"
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def ago(then: float) -> str:
+    """How long ago a time is, in seconds since the epoch: `just now`, `5 min ago`, `2 d ago`."""
+    passed_s = max(0.0, time.time() - then)
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if passed_s >= size:
+            return f"{int(passed_s // size)} {name} ago"
+    return "just now"
 
 
 def count(tokens: int | None) -> str:
@@ -300,10 +310,13 @@ def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
 _MAX_FILES = 12
 
 
+_DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "resolve": ""}
+
+
 def report(kind: str, turns: int, prompt: str, done: RestoreReport, theme: Theme) -> str:
     """What an undo or redo did, file by file."""
-    what = "Took back" if kind == "undo" else "Brought back"
-    out = [theme.paint("strong", f"{what} {turns} turn{'s' * (turns != 1)}: {one_line(prompt, 80)}")]
+    head = f"{_DONE[kind]} {turns} turn{'s' * (turns != 1)}: {one_line(prompt, 80)}"
+    out = [theme.paint("strong", "Decided on what was left alone" if kind == "resolve" else head)]
     shown = done.restored[:_MAX_FILES]
     out += [f"  {file.kind} {one_line(file.path)}{_counts(file.added, file.removed)}" for file in shown]
     if len(done.restored) > len(shown):

@@ -16,7 +16,7 @@ import msgspec
 
 from ..config.schema import Ui
 from ..protocol import events as ev
-from ..protocol.client import Client, Snapshot
+from ..protocol.client import Client, ContextPicture, RewindPoint, Snapshot
 from ..protocol.operations import (
     ApprovalAnswer,
     Decision,
@@ -30,7 +30,7 @@ from ..protocol.operations import (
 from ..protocol.sanitize import Sanitizer, clean
 from . import commands, lines
 from .approve import REACH
-from .commands import Leaving
+from .desk import Leaving
 from .dialog import ANSWER_FIRST, GUARD_S
 from .host import SHUTDOWN_S, Host
 from .render import Renderer
@@ -61,6 +61,12 @@ class _Tracked:
 
     def snapshot(self) -> Snapshot:
         return self._client.snapshot()
+
+    def context(self) -> ContextPicture:
+        return self._client.context()
+
+    def rewind_points(self) -> tuple[RewindPoint, ...]:
+        return self._client.rewind_points()
 
     async def diff(self) -> str:
         return await self._client.diff()
@@ -264,6 +270,14 @@ class PlainRepl:
         """Print lines that are safe already; without `wrap` they are not broken between words."""
         self._renderer.notice(text, wrap)
         self._flush()
+
+    def propose(self, text: str) -> None:
+        """Show text that may be changed and sent; a plain terminal cannot put it where the user types."""
+        self.say(clean(text))
+
+    def summary(self) -> str:
+        """The summary that was shown last."""
+        return self._renderer.summary
 
     def leave(self, leaving: Leaving) -> None:
         """End the REPL."""

@@ -40,6 +40,8 @@ class Renderer:
         expand_hint: str = "Ctrl-O shows them",
     ) -> None:
         self.live = Live(theme)
+        self.summary = ""
+        """The summary of a compaction that was shown last."""
         self.live.shows_thoughts = settings.show_reasoning
         self._theme, self._settings, self._width, self._snapshot = theme, settings, width, snapshot
         self._hint = f" ({expand_hint})" if expand_hint else ""
@@ -141,7 +143,7 @@ class Renderer:
         self,
         event: ev.SessionStarted | ev.PlanUpdated | ev.Steered | ev.Notice | ev.Compacted | ev.Restored
         | ev.SettingsChanged | ev.OperationCompleted | ev.OperationFailed | ev.SessionClosed | ev.StreamSilent
-        | ev.FellBack,
+        | ev.FellBack | ev.Attached | ev.Renamed,
     ) -> None:  # fmt: skip
         """The events that are no more than a few lines of text."""
         match event:
@@ -155,10 +157,16 @@ class Renderer:
                 mark = self._theme.paint("warning", "! ") if event.level == "warning" else "· "
                 self._marked(mark, event.text)
             case ev.Compacted():
-                sizes = f"{lines.count(event.before)} → {lines.count(event.after)} tokens"
-                self.notice(f"· Conversation reduced ({event.how}): {sizes}")
+                self.summary = event.summary or self.summary
+                self.notice("\n".join(results.compacted(event, self._theme)))
             case ev.Restored():
                 self.notice(lines.report(event.kind, event.turns, event.prompt, event.report, self._theme))
+                if event.report.conflicts:
+                    self.notice("· /resolve mine, old or merge decides on them.")
+            case ev.Attached():
+                self.notice(results.attached(event))
+            case ev.Renamed():
+                self.notice(f"· This session is now called “{lines.one_line(event.title)}”.")
             case ev.SettingsChanged():
                 facts = [event.model, event.mode, event.effort]
                 self.notice("· " + " · ".join(lines.one_line(fact, 80) for fact in facts if fact))

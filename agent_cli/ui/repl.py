@@ -20,8 +20,8 @@ from ..protocol.operations import ChangeSettings, Interrupt, Operation, Shutdown
 from ..protocol.sanitize import Sanitizer
 from . import commands, lines
 from .approve import ApprovalDialog
-from .commands import Leaving
 from .completion import InputCompleter
+from .desk import Leaving
 from .dialog import Dialog
 from .host import SHUTDOWN_S, Host
 from .prompt import Screen
@@ -123,6 +123,9 @@ class Repl:
         if self._now.open_calls:
             self.say("The last turn did not finish: carrying on with its open calls.")
             await self.client.submit(UserInput(""))
+        if self._now.unsent:
+            self.say("What was queued when the program ended is in the input line; Enter sends it.")
+            self.propose("\n\n".join(self._now.unsent))
         if first_input.strip():
             self.send(first_input)
 
@@ -165,6 +168,8 @@ class Repl:
                 self._steers = [text for text in self._steers if text != event.text]
             case ev.TurnStarted():
                 self._turn_began = time.monotonic()
+            case ev.Restored(kind="rewind", what="both" | "conversation") if not self._screen.draft.text:
+                self.propose(event.prompt)
             case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
                 self._turn_over()
             case _:
@@ -305,6 +310,14 @@ class Repl:
         """Print lines that are safe already; without `wrap` they are not broken between words."""
         self._renderer.notice(text, wrap)
         self._changed()
+
+    def propose(self, text: str) -> None:
+        """Put text where the user types, to be changed and sent."""
+        self._screen.type(text)
+
+    def summary(self) -> str:
+        """The summary that was shown last."""
+        return self._renderer.summary
 
     def press(self, key: str) -> None:
         """A key for the open dialog; one that was pressed before the dialog could be read was meant for the

@@ -5,7 +5,7 @@ Apart from the renderer, which knows no kinds of results; here is what each kind
 
 import msgspec
 
-from ..protocol.events import ToolCallFinished
+from ..protocol.events import Attached, Compacted, ToolCallFinished
 from ..protocol.sanitize import clean
 from . import lines
 from .folding import fold
@@ -68,3 +68,32 @@ class _Page(msgspec.Struct, frozen=True):
 def _lines(text: str) -> list[str]:
     """The lines of a text of others, made safe; none of an empty one."""
     return [line.expandtabs(8) for line in clean(text).strip("\n").split("\n")] if text.strip() else []
+
+
+_SUMMARY_ROWS = 12
+_REDUCED = {
+    "summary": "Older messages are folded into a summary (/compact edit changes it, /compact undo takes it back)",
+    "shortened": "Older tool results are shortened",
+    "left_out": "Older messages are left out, since no summary could be had (/compact undo takes it back)",
+    "edited": "The summary is as you wrote it",
+    "undone": "The last reduction is taken back",
+    "preview": "This would be the summary; nothing has changed yet (/compact keep, or /compact edit first)",
+}
+
+
+def compacted(event: Compacted, theme: Theme) -> list[str]:
+    """A reduction: what was done, how much it freed, and the beginning of the summary, all of it in a preview."""
+    rows = [f"· {_REDUCED[event.how]}: {lines.count(event.before)} → {lines.count(event.after)} tokens."]
+    text = _lines(event.summary)
+    shown = text if event.how == "preview" else text[:_SUMMARY_ROWS]
+    rows += [theme.paint("muted", f"  {row}") for row in shown]
+    if len(shown) < len(text):
+        rows.append(theme.paint("muted", f"  … {len(text) - len(shown)} more lines"))
+    return rows
+
+
+def attached(event: Attached) -> str:
+    """What a prompt brings along, and its size."""
+    size = f"{lines.count(event.tokens)} tokens" if event.tokens else "not attached"
+    note = f"; {lines.one_line(event.note, 200)}" if event.note else ""
+    return f"· {event.kind} {lines.one_line(event.name, 100)}: {size}{note}"

@@ -34,7 +34,9 @@ async def contents(git: PrivateGit, blobs: Collection[str]) -> dict[str, bytes]:
     return found
 
 
-async def batches(git: PrivateGit, pairs: Pairs) -> AsyncIterator[tuple[dict[str, tuple[Entry, Entry]], dict[str, bytes]]]:
+async def batches(
+    git: PrivateGit, pairs: Pairs
+) -> AsyncIterator[tuple[dict[str, tuple[Entry, Entry]], dict[str, bytes]]]:
     """Paths with the contents that their second states need, a part of them at a time."""
     sizes = await _sizes(git, {new.blob for _, new in pairs.values() if new.kind != NESTED})
     batch: dict[str, tuple[Entry, Entry]] = {}

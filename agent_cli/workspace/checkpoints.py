@@ -9,9 +9,8 @@ behind and never overwrites anything else. The user's index, HEAD, refs and stas
 
 import asyncio
 import contextlib
-import hashlib
 import os
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,22 +19,21 @@ from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
 from ..protocol.operations import Choice
 from . import store_care
-from .comparing import Comparison
+from .blobs import batches, contents
+from .comparing import Comparison, entries
 from .deciding import decide, open_changes
-from .git_folder import git_folder
-from .kept import FolderPairs, Kept, Nested, Usual, decoded, encoded, usual_among
+from .kept import FolderPairs, Kept, Usual, decoded, encoded, usual_among
+from .looking import size_note
+from .nested import NestedTrees
 from .private_git import CheckpointError as CheckpointError
-from .private_git import GitFailed, PrivateGit, RunProgram, index_of, name_of, ref_of, too_slow
+from .private_git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
 from .restore import Change, Entry, Move, joined, kind_of_change, net, printable, restore
 from .restore_folders import Folders
 from .small_files import first_line, small_bytes
-from .work_tree import Saved, TooMuch, WorkTree
+from .work_tree import Saved, WorkTree
 
 _TRIES = 3
 _LONGEST_EXCLUDE = 1_000_000
-_MOST_NESTED = 20
-_MOST_NESTED_FILES = 20_000
-_MOST_NESTED_BYTES = 200_000_000
 
 
 class Checkpoints:
@@ -53,6 +51,8 @@ class Checkpoints:
     ) -> None:
         """`roots` are further folders that commands write to: no git that lies in one is run."""
         self._git = PrivateGit(store, run, (root, *roots), timeout_s=timeout_s)
+        self._run = run
+        self._roots = (root, *roots)
         self._top = _enclosing_repository(root)
         """Where ignore files begin to count: the repository around the workspace, else the workspace."""
         self._scope = os.path.relpath(root, self._top)
@@ -60,14 +60,14 @@ class Checkpoints:
         self._session_id = session_id
         self._timeout_s = timeout_s
         self._lock = asyncio.Lock()
-        self._files = self._work_tree(self._top, index_of(store, session_id), self._scope, self._own_folders())
-        self._nested: dict[str, WorkTree] = {}
-        self._too_large: dict[str, str] = {}
-        """Nested repositories that are left out, and why."""
+        index = index_of(store, session_id)
+        self._files = WorkTree(
+            self._git, self._top, index, self._scope, own=self._own_folders(), timeout_s=timeout_s
+        )
+        self._nested = NestedTrees(self._git, self._top, index, timeout_s=timeout_s)
         self._usual: Usual | None = None
-        self._last = ("", "", Kept(), "")
-        """The newest checkpoint: its id, tree and message; and the tree last committed for each nested one."""
-        self._commits: dict[str, str] = {}
+        self._last = ("", "", Kept())
+        """The newest checkpoint: its id, its tree (empty when not known) and its message."""
         self.left_out: tuple[str, ...] = ()
         """Files that the last checkpoint lacks because they are larger than `LARGEST_BYTES`, as shown."""
         self.beyond: tuple[str, ...] = ()
@@ -101,10 +101,10 @@ class Checkpoints:
         if self._usual is None:
             await self._take_up()
         top = await self._files.save(store_care.newest_index(self._store))
-        nested = {path: saved async for path, saved in self._save_nested(top.nested)}
+        nested = {path: saved async for path, saved in self._nested.save(top.nested)}
         if self._usual is None:
             self._usual = usual_among(top.files, top.folders)
-        kept = self._kept(top, nested)
+        kept = self._kept(self._usual, {"": top, **nested})
         self._tell(kept)
         if self._last[1:3] == (top.tree, kept):
             return self._last[0]
@@ -118,59 +118,25 @@ class Checkpoints:
             if kept.has_folders:
                 self._usual = kept.usual
                 self._files.covered.update(kept.covered)
-                self._last = (commit, "", kept, "")
+                self._last = (commit, "", kept)
 
-    async def _save_nested(self, found: Iterable[str]) -> AsyncIterator[tuple[str, Saved]]:
-        """The nested repositories, and those nested in them, as far as they are not too large."""
-        waiting, count = list(found), 0
-        while waiting:
-            path = waiting.pop(0)
-            if path in self._too_large:
-                continue
-            count += 1
-            if count > _MOST_NESTED:
-                self._too_large[path] = "a repository of its own, one of many"
-                continue
-            tree = self._nested.get(path) or self._nested_tree(path)
-            self._nested[path] = tree
-            try:
-                saved = await tree.save()
-            except TooMuch as much:
-                self._too_large[path] = f"a repository of its own, {much}"
-                continue
-            waiting += [f"{path}/{inner}" for inner in saved.nested]
-            yield path, saved
-
-    def _nested_tree(self, path: str) -> WorkTree:
-        number = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
-        own = index_of(self._store, self._session_id)
-        return self._work_tree(self._top / path, own.with_suffix(f".nested-{number}"), ".", frozenset(), nested=True)
-
-    def _work_tree(
-        self, top: Path, index: Path, scope: str, own: frozenset[str], *, nested: bool = False
-    ) -> WorkTree:
-        most = (_MOST_NESTED_FILES, _MOST_NESTED_BYTES) if nested else (0, 0)
-        return WorkTree(self._git, top, index, scope, own=own, timeout_s=self._timeout_s, most=most)
-
-    def _kept(self, top: Saved, nested: Mapping[str, Saved]) -> Kept:
+    def _kept(self, usual: Usual, states: Mapping[str, Saved]) -> Kept:
         """What git does not keep, of all work trees."""
-        usual = self._usual or Usual()
         modes: dict[str, int] = {}
         folders: dict[str, int] = {}
         empty: list[str] = []
-        out = {f"{path}/": why for path, why in self._too_large.items()}
-        for prefix, saved in {"": top, **nested}.items():
+        out = dict(self._nested.out)
+        for prefix, saved in states.items():
             at = f"{prefix}/" if prefix else ""
-            for path, mode in saved.files:
-                if mode != (usual.program if mode & 0o100 else usual.file):
-                    modes[at + path] = mode
+            odd = (
+                (path, mode) for path, mode in saved.files if mode != usual.of("100755" if mode & 0o100 else "")
+            )
+            modes |= {at + path: mode for path, mode in odd}
             folders |= {at + path: mode for path, mode in saved.folders.items() if mode != usual.folder}
             empty += [at + path for path in saved.empty]
             out |= {at + path: why for path, why in saved.out.items()}
-        trees = {path: Nested(saved.tree, _head_of(self._top / path)) for path, saved in nested.items()}
-        trees |= {path: Nested("", _head_of(self._top / path)) for path in self._too_large}
         covered = tuple(sorted(self._files.covered))
-        return Kept(usual, modes, folders, tuple(sorted(empty)), out, covered, dict(sorted(trees.items())))
+        return Kept(usual, modes, folders, tuple(sorted(empty)), out, covered, self._nested.kept(states))
 
     def _tell(self, kept: Kept) -> None:
         large = [path for path, why in kept.out.items() if why.startswith("larger")]
@@ -182,15 +148,11 @@ class Checkpoints:
 
     async def _commit(self, tree: str, kept: Kept) -> str:
         parents = [self._last[0]] if self._last[0] else []
-        for each in kept.nested.values():
-            if each.tree and each.tree not in self._commits:
-                commit = await self._git("commit-tree", each.tree, input=b"nested")
-                self._commits[each.tree] = commit.decode().strip()
-            parents += [self._commits[each.tree]] if each.tree else []
+        parents += await self._nested.commits(kept)
         options = [word for parent in dict.fromkeys(parents) for word in ("-p", parent)]
         commit = (await self._git("commit-tree", tree, *options, input=encoded(kept))).decode().strip()
-        store_care.name(self._store, self._session_id, commit)
-        self._last = (commit, tree, kept, "")
+        store_care.name_newest(self._store, self._session_id, commit)
+        self._last = (commit, tree, kept)
         return commit
 
     async def cover(self, path: str, checkpoint: str) -> str:
@@ -205,39 +167,25 @@ class Checkpoints:
         relative = os.path.relpath(path, self._top)
         for folder in Path(relative).parents:
             if folder != Path(".") and (self._top / folder / ".git").exists():
-                return await self._cover_nested(folder.as_posix(), relative, checkpoint)
+                if not await self._nested.covers(folder.as_posix(), relative):
+                    raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
+                return checkpoint
         if self._files.holds(relative):
             return checkpoint
         async with self._lock:
             if await self._files.ignored([relative]):
                 if os.path.lexists(path):
-                    self._refuse_large(relative)
+                    if why := size_note(os.lstat(path).st_size):
+                        raise CheckpointError(f"{self._shown(relative)} is {why}")
                     checkpoint = await self._with_ignored(relative, checkpoint)
                 self._files.covered.add(relative)
         return checkpoint
-
-    async def _cover_nested(self, folder: str, relative: str, checkpoint: str) -> str:
-        tree = self._nested.get(folder)
-        inner = os.path.relpath(relative, folder)
-        if folder in self._too_large or (
-            tree is not None and not tree.holds(inner) and await tree.ignored([inner])
-        ):
-            raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
-        if tree is None and not any(folder == each for each in (await self._read(checkpoint)).nested):
-            raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
-        return checkpoint
-
-    def _refuse_large(self, relative: str) -> None:
-        from .looking import size_note
-
-        if why := size_note(os.lstat(self._top / relative).st_size):
-            raise CheckpointError(f"{self._shown(relative)} is {why}")
 
     async def _with_ignored(self, relative: str, checkpoint: str) -> str:
         kept = await self._read(checkpoint)
         tree = await self._files.with_file(checkpoint, relative)
         mode = os.lstat(self._top / relative).st_mode & 0o7777
-        usual = kept.usual.program if mode & 0o100 else kept.usual.file
+        usual = kept.usual.of("100755" if mode & 0o100 else "")
         modes = kept.modes if mode == usual else {**kept.modes, relative: mode}
         covered = tuple(sorted({*kept.covered, relative}))
         return await self._commit(tree, msgspec.structs.replace(kept, modes=modes, covered=covered))
@@ -263,7 +211,11 @@ class Checkpoints:
         """Unified diff between two checkpoints."""
         return await (await self._compare(before, after)).diff()
 
-    async def restore(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
+    async def restore(self, left: str, target: str) -> RestoreReport:
+        """One move; as `carry_out`."""
+        return await self.carry_out([Move(left, target)])
+
+    async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
         """Carry out several moves as one: bring every path that differs to its state in the last target. A path
         that is not as the first left it, or was changed in between, is reported and left alone. Carried out again
         it does nothing. With `dry_run` nothing is changed at all.
@@ -276,15 +228,16 @@ class Checkpoints:
         usual = (await self._read(moves[-1].target)).usual.folder if moves else 0o755
         folders = Folders(self._top, pairs, usual, dry_run=dry_run)
         folders.open()
-        deleted = {path: pair for path, pair in differing.items() if not pair[1].blob}
-        put = {path: pair for path, pair in differing.items() if pair[1].blob}
-        reports.append(self._restore_some(deleted, {}, folders, dry_run))
-        folders.remove()
         if dry_run:
-            reports[-1] = self._restore_some(differing, {}, folders, dry_run)
+            folders.remove()
+            reports.append(self._restore_some(differing, {}, folders, dry_run=True))
         else:
-            async for batch, contents in self._batches(put):
-                reports.append(self._restore_some(batch, contents, folders, dry_run))
+            deleted = {path: pair for path, pair in differing.items() if not pair[1].blob}
+            reports.append(self._restore_some(deleted, {}, folders))
+            folders.remove()
+            put = {path: pair for path, pair in differing.items() if pair[1].blob}
+            async for batch, needed in batches(self._git, put):
+                reports.append(self._restore_some(batch, needed, folders))
         reports.append(folders.close())
         held_up = [Conflict(self._shown(path), each.reason) for path, each in changes.items() if each.reason]
         told = {conflict.path for report in reports for conflict in report.conflicts}
@@ -292,14 +245,17 @@ class Checkpoints:
         return joined(reports)
 
     def _restore_some(
-        self, pairs: Mapping[str, tuple[Entry, Entry]], contents: Mapping[str, bytes], folders: Folders, dry_run: bool
-    ) -> RestoreReport:
+        self, pairs: Mapping[str, tuple[Entry, Entry]], needed: Mapping[str, bytes], folders: Folders,
+        dry_run: bool = False,
+    ) -> RestoreReport:  # fmt: skip
         return restore(
-            self._top, pairs, contents.__getitem__, shown=self._shown, keep=folders.keep, made=folders.made,
+            self._top, pairs, needed.__getitem__, shown=self._shown, keep=folders.keep, made=folders.made,
             dry_run=dry_run,
         )  # fmt: skip
 
-    async def resolve(self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str) -> RestoreReport:
+    async def resolve(
+        self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
+    ) -> RestoreReport:
         """Decide on files that these moves left alone; no `paths` (as shown): on all. `saved` is a checkpoint just
         taken, with their present content.
 
@@ -309,15 +265,17 @@ class Checkpoints:
         changes, _, _ = await self._net(moves)
         wanted = {path: each for path, each in changes.items() if not paths or self._shown(path) in paths}
         concerned = open_changes(self._top, wanted)
-        entries = await Comparison(self._git, saved, saved, Kept(), Kept()).entries(
-            concerned, await self._read(saved)
-        )
-        return await decide(self._top, concerned, choice, entries, self._contents, self._shown)
+        now = await entries(self._git, saved, await self._read(saved), list(concerned))
+
+        async def load(blobs: Collection[str]) -> Mapping[str, bytes]:
+            return await contents(self._git, blobs)
+
+        return await decide(self._top, concerned, choice, now, load, self._shown)
 
     async def tend(self) -> None:
         """Keep the store fit, at most once a day: many single objects become one pack. May take a while, and may be
         cancelled at any time; nothing waits for it."""
-        await store_care.tend(self._store, self._git)
+        await store_care.tend(self._store, self._run, self._roots)
 
     @property
     def needs_care(self) -> bool:
@@ -348,18 +306,31 @@ class Checkpoints:
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {error}") from error
 
-    async def _batches(
-        self, pairs: Mapping[str, tuple[Entry, Entry]]
-    ) -> AsyncIterator[tuple[dict[str, tuple[Entry, Entry]], Mapping[str, bytes]]]:
-        """Paths with the contents that they need, never much at a time."""
-        sizes = await self._sizes({new.blob for _, new in pairs.values()})
-        batch: dict[str, tuple[Entry, Entry]] = {}
-        size = 0
-        for path, pair in pairs.items():
-            if batch and size + sizes.get(pair[1].blob, 0) > _BATCH_BYTES:
-                yield batch, await self._contents([new.blob for _, new in batch.values()])
-                batch, size = {}, 0
-            batch[path] = pair
-            size += sizes.get(pair[1].blob, 0)
-        if batch:
-            yield batch, await self._contents([new.blob for _, new in batch.values()])
+    def _shown(self, path: str) -> str:
+        """A path as the user writes it: relative to the workspace."""
+        return printable(path if self._scope == "." else os.path.relpath(path, self._scope))
+
+    def _own_folders(self) -> frozenset[str]:
+        """The store, should it lie in the workspace."""
+        inside = self._store.is_relative_to(self._top)
+        return frozenset({self._store.relative_to(self._top).as_posix()} if inside else ())
+
+    def _exclusions(self) -> bytes:
+        """The user's own excludes of this clone, and the store itself."""
+        lines = b""
+        with contextlib.suppress(OSError):
+            lines = small_bytes(self._top / ".git" / "info" / "exclude", _LONGEST_EXCLUDE)
+        return lines + b"".join(b"\n/" + os.fsencode(folder) + b"/\n" for folder in self._own_folders())
+
+
+def _enclosing_repository(root: Path) -> Path:
+    """The nearest folder at or above the workspace that holds a repository, else the workspace."""
+    home = Path.home() if "HOME" in os.environ else None
+    for folder in (root, *root.parents):
+        if (folder / ".git").exists() and folder != home:
+            return folder
+    return root
+
+
+def _presence(mode: int | None) -> Entry:
+    return Entry() if mode is None else Entry("folder")

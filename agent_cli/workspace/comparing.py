@@ -33,7 +33,9 @@ class Comparison:
                 self._read_raw(raw, prefix, found)
             await self._add_modes(found)
             self._add_heads(found)
-            self._files = {path: pair for path, pair in found.items() if pair[0] != pair[1] and self._is_held(path)}
+            self._files = {
+                path: pair for path, pair in found.items() if pair[0] != pair[1] and self._is_held(path)
+            }
         return self._files
 
     async def folders(self) -> FolderPairs:
@@ -71,7 +73,9 @@ class Comparison:
         """(prefix of its paths, tree before, tree after) of everything that differs."""
         yield "", *self._ends
         for path in sorted(self._was.nested.keys() | self._becomes.nested.keys()):
-            ends = [kept.nested[path].tree if path in kept.nested else _NO_TREE for kept in (self._was, self._becomes)]
+            ends = [
+                kept.nested[path].tree if path in kept.nested else _NO_TREE for kept in (self._was, self._becomes)
+            ]
             if all(ends) and ends[0] != ends[1]:
                 yield f"{path}/", ends[0], ends[1]
 

@@ -6,31 +6,36 @@ not known, and every report says so.
 
 import contextlib
 import os
-import stat
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ..protocol.events import RestoreReport
+from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
-from .anchored import spot
-from .checkpoints import CheckpointError
-from .restore import LARGEST_BYTES, LINK, Entry, blob_hash, kind_of_change, printable, restore
-from .small_files import regular_bytes
+from ..protocol.operations import Choice
+from .deciding import decide, open_changes
+from .private_git import CheckpointError, name_of
+from .restore import Change, Entry, Move, blob_hash, joined, kind_of_change, net, present, printable, restore
 
+_HASH_LENGTH = 40
 NOTE = "git is not installed, so only files written by the agent's own tools can be restored"
 
 
 class Copies:
     """Checkpoints of one workspace root without git. A checkpoint is a list of paths and their content."""
 
-    def __init__(self, root: Path, store: Path) -> None:
+    def __init__(self, root: Path, store: Path, session_id: str = "") -> None:
+        """`session_id` names the session that the checkpoints last as long as; without one they stay."""
         self.root = root
+        self._session_id = session_id
         self._store = store
         self._covered: set[str] = set()
         self.left_out: tuple[str, ...] = ()
         """None; what is too large is told when it is to be covered."""
+        self.beyond: tuple[str, ...] = ()
+        """The same."""
+        self.needs_care = False
 
     async def take(self) -> str:
         """Save every covered file as it is now; returns the checkpoint's id.
@@ -77,14 +82,45 @@ class Copies:
         differences = self._differences(before, after)
         return "".join(line for path, pair in differences.items() for line in self._diff(path, *pair))
 
-    async def restore(self, left: str, target: str, only: Collection[str] | None = None) -> RestoreReport:
-        """As `Checkpoints.restore`, for covered files.
+    async def restore(self, left: str, target: str) -> RestoreReport:
+        """One move; as `carry_out`."""
+        return await self.carry_out([Move(left, target)])
+
+    async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
+        """As `Checkpoints.carry_out`, for covered files.
 
         Raises:
             CheckpointError: a checkpoint is gone.
         """
-        report = restore(self.root, self._differences(left, target), self._content, only=only)
-        return msgspec.structs.replace(report, notes=(NOTE,))
+        changes = self._net(moves)
+        pairs = {path: (each.start, each.end) for path, each in changes.items() if each.start != each.end}
+        report = restore(self.root, pairs, self._content, dry_run=dry_run)
+        told = {conflict.path for conflict in report.conflicts}
+        held_up = [Conflict(printable(path), each.reason) for path, each in changes.items() if each.reason]
+        more = tuple(conflict for conflict in held_up if conflict.path not in told)
+        return joined((report, RestoreReport(conflicts=more, notes=(NOTE,))))
+
+    async def resolve(
+        self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
+    ) -> RestoreReport:
+        """As `Checkpoints.resolve`, for covered files.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        wanted = {path: each for path, each in self._net(moves).items() if not paths or printable(path) in paths}
+
+        async def load(blobs: Collection[str]) -> Mapping[str, bytes]:
+            return {blob: self._content(blob) for blob in blobs}
+
+        concerned = open_changes(self.root, wanted)
+        return await decide(self.root, concerned, choice, self._load(saved), load, printable)
+
+    async def tend(self) -> None:
+        """Nothing: copies need no care."""
+
+    def _net(self, moves: Sequence[Move]) -> dict[str, Change]:
+        return net(((self._differences(move.left, move.target), move.only) for move in moves), printable)
 
     def _differences(self, left: str, right: str) -> dict[str, tuple[Entry, Entry]]:
         old, new = self._load(left), self._load(right)
@@ -100,24 +136,14 @@ class Copies:
 
         return list(difflib.unified_diff(before, after, f"a/{printable(path)}", f"b/{printable(path)}"))
 
-    def _text(self, entry: Entry) -> str:
-        return self._content(entry.blob).decode("utf-8", "replace") if entry.blob else ""
-
     def _entry(self, path: str) -> Entry:
         try:
-            with spot(os.path.join(os.path.realpath(self.root), path)) as at:
-                status = at.status()
-                if stat.S_ISLNK(status.st_mode):
-                    return Entry(self._keep(os.fsencode(os.readlink(at.name, dir_fd=at.folder))), LINK)
-                if status.st_size > LARGEST_BYTES:
-                    raise CheckpointError(f"{path} is larger than {LARGEST_BYTES:,} bytes")
-                mode = stat.S_IMODE(status.st_mode)
-                kind = "100755" if mode & 0o100 else "100644"
-                return Entry(self._keep(regular_bytes(at, LARGEST_BYTES)), kind, mode)
-        except (FileNotFoundError, NotADirectoryError):
-            return Entry()
+            entry, data = present(self.root, path)
         except OSError as error:
             raise CheckpointError(f"{path}: {error.strerror}") from error
+        if entry.blob:
+            self._keep(data)
+        return entry
 
     def _keep(self, data: bytes) -> str:
         name = blob_hash(data)
@@ -129,7 +155,18 @@ class Copies:
         data = msgspec.json.encode({os.fsencode(path).hex(): entry for path, entry in manifest.items()})
         name = f"list-{blob_hash(data)}"
         self._write(name, data)
+        if self._session_id:
+            self._note(name)
         return name
+
+    def _note(self, name: str) -> None:
+        """Let a checkpoint last as long as its session."""
+        notes = self._store / f"session-{name_of(self._session_id)}"
+        try:
+            with notes.open("a", encoding="ascii") as file:
+                file.write(f"{name}\n")
+        except OSError as error:
+            raise CheckpointError(f"cannot write {self._store}: {error.strerror}") from error
 
     def _load(self, checkpoint: str) -> dict[str, Entry]:
         try:
@@ -152,3 +189,24 @@ class Copies:
         finally:
             with contextlib.suppress(OSError):
                 draft.unlink()
+
+
+def forget_copies(store: Path, session_id: str) -> None:
+    """Let go of a session's copies, and of contents that only they name. Checkpoints that no session has noted stay,
+    with all they need: they are of an older version."""
+    own = store / f"session-{name_of(session_id)}"
+    try:
+        gone = set(own.read_text(encoding="ascii").split())
+    except OSError:
+        return
+    kept = {name for file in store.glob("session-*") if file != own for name in file.read_text("ascii").split()}
+    for name in gone - kept:
+        (store / name).unlink(missing_ok=True)
+    own.unlink(missing_ok=True)
+    needed: set[str] = set()
+    for file in store.glob("list-*"):
+        entries = msgspec.json.decode(file.read_bytes(), type=dict[str, Entry])
+        needed.update(entry.blob for entry in entries.values())
+    for file in store.iterdir():
+        if len(file.name) == _HASH_LENGTH and file.name not in needed:
+            file.unlink(missing_ok=True)

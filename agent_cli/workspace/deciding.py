@@ -73,7 +73,9 @@ async def _take(root: Path, path: str, mine: Entry, wanted: Entry, contents: _Co
     return report.conflicts[0].reason if report.conflicts else None
 
 
-async def _merge(root: Path, path: str, now: tuple[Entry, bytes], change: Change, contents: _Contents) -> str | None:
+async def _merge(
+    root: Path, path: str, now: tuple[Entry, bytes], change: Change, contents: _Contents
+) -> str | None:
     mine, data = now
     sides = (mine, change.base, change.wanted)
     if not all(each.blob and each.kind != LINK for each in sides):

@@ -23,7 +23,7 @@ _SETTLED_NS = 50_000_000
 """A file younger than this may change again without a trace: a tick of the clock is as long."""
 _TEXTS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".adoc"})
 _FENCE = re.compile(r"[ \t>]*(?:[-*+] |\d+[.)] )?[ \t]*(`{3,}|~{3,})")
-_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 _NAMED = re.compile(r"(?<![\w@/.`])@(?:\"([^\"\n]+)\"|([^\s`\"'<>()\[\]{}|*,;]+))")
 _BULLET = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
 

@@ -122,7 +122,9 @@ def folder_differences(left: Kept, right: Kept, files: Pairs) -> FolderPairs:
     has = _parents(path for path, (_, new) in files.items() if new.blob and new.kind != NESTED)
     left_empty, right_empty = set(left.empty), set(right.empty)
     found: FolderPairs = {}
-    for path in (left_empty ^ right_empty) | (left_empty & right_empty & (left.folders.keys() | right.folders.keys())):
+    for path in (left_empty ^ right_empty) | (
+        left_empty & right_empty & (left.folders.keys() | right.folders.keys())
+    ):
         old = _mode(left, path) if path in left_empty or path in had else None
         new = _mode(right, path) if path in right_empty or path in has else None
         found[path] = (old, new)

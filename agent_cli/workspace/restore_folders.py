@@ -70,7 +70,9 @@ class Folders:
                 continue
             if self._mode(path) is None and (old is None or self._was_pruned(path)):
                 self._make(path, new)
-            elif old is None and os.path.join(self._root, path) not in self.made and self._mode(path) == self._usual:
+            elif (
+                old is None and os.path.join(self._root, path) not in self.made and self._mode(path) == self._usual
+            ):
                 self._due[path] = new
         for real in self.made:
             self._due.setdefault(os.path.relpath(real, self._root), self._usual)

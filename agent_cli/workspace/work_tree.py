@@ -260,4 +260,3 @@ def _mode_of(path: str) -> int:
         return stat.S_IMODE(os.lstat(path).st_mode)
     except OSError:
         return 0o755
-

@@ -48,7 +48,8 @@ def test_the_list_as_json(world: World) -> None:
     assert info == {
         "id": identifier, "path": str(path), "cwd": str(world.work), "title": "count to three",
         "created": world.records("session")[0]["time"], "updated": path.stat().st_mtime,
-        "model": "openai/mock-model",
+        "model": "openai/mock-model", "branches": [], "turns": 1, "cost_usd": None,
+        "size_bytes": path.stat().st_size, "named": False,
     }  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def test_a_session_is_shown_as_a_conversation(world: World) -> None:
     done = world.run("sessions", "show", identifier[:3])
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
-        "", "> try it", "  [shell: failed] hi", "", "It failed.", "",
+        "", "[1] > try it", "  [shell: failed] hi", "", "It failed.", "",
         "1 prompts, 2 model calls, cost unknown", str(world.sessions()[0]),
     ]  # fmt: skip
     assert json.loads(world.run("sessions", "show", identifier, "--json").out) == world.records()
@@ -71,7 +72,8 @@ def test_a_damaged_line_is_told_when_a_session_is_shown(world: World) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join([*lines[:3], '{"type":"bogus"},', *lines[3:]]) + "\n", encoding="utf-8")
     out = world.run("sessions", "show", path.stem.rpartition("-")[2]).out
-    assert "damaged line 4, left out: " in out and "> hello" in out
+    assert "line 4 of the session is damaged and left out: " in out and "> hello" in out
+    assert "1 damaged lines; `agent sessions repair " in out
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

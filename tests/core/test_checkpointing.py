@@ -1,7 +1,7 @@
 """What is told and kept about checkpoints, with a store of which every answer is known."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -9,7 +9,9 @@ from agent_cli.core.checkpointing import Checkpointing
 from agent_cli.core.session import Session
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.messages import FileChange, UserMessage
+from agent_cli.protocol.operations import Choice
 from agent_cli.protocol.records import FORMAT_VERSION, CheckpointTaken, Header
+from agent_cli.workspace.restore import Move
 
 
 class Store:
@@ -17,6 +19,8 @@ class Store:
 
     def __init__(self, *, interrupted: bool = False) -> None:
         self.left_out: tuple[str, ...] = ()
+        self.beyond: tuple[str, ...] = ()
+        self.needs_care = False
         self.interrupted = interrupted
         self.taken = 0
 
@@ -36,8 +40,16 @@ class Store:
     async def diff(self, before: str, after: str) -> str:
         return ""
 
-    async def restore(self, left: str, target: str, only: Collection[str] | None = None) -> RestoreReport:
+    async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
         return RestoreReport()
+
+    async def resolve(
+        self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
+    ) -> RestoreReport:
+        return RestoreReport()
+
+    async def tend(self) -> None:
+        return
 
 
 def session() -> Session:

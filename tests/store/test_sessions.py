@@ -115,14 +115,17 @@ def test_a_list_is_newest_first_of_one_directory_or_all(tmp_path: Path) -> None:
 def test_a_session_is_described_from_its_file(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "all")
     path = saved(sessions, tmp_path, "abcd1111", prompt("  mend it\nplease "), age_s=100)
-    assert describe(path) == SessionInfo("abcd1111", str(path), str(tmp_path), "mend it", 5.0, 1e9 - 100, "m/x")
+    assert describe(path) == SessionInfo(
+        "abcd1111", str(path), str(tmp_path), "mend it", 5.0, 1e9 - 100, "m/x", turns=1,
+        size_bytes=path.stat().st_size,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
         ([], "(no prompt yet)"),
-        ([prompt("x" * 200)], "x" * 80),
+        ([prompt("x" * 200)], "x" * 59 + "…"),
         ([prompt("hint", origin="hint"), prompt(" "), prompt("real")], "real"),
         ([prompt("first"), Named(id="n", title="renamed"), prompt("later")], "renamed"),
         ([Named(id="n", title="old"), prompt("p"), Named(id="n", title="new")], "new"),

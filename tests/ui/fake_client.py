@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, RewindPoint, Snapshot
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
     ChangeSettings,
@@ -19,7 +19,7 @@ from agent_cli.protocol.operations import (
     UserInput,
 )
 from agent_cli.protocol.usage import Totals
-from agent_cli.ui.host import RuleLine, SessionLine
+from agent_cli.ui.host import HitLine, MemoryLine, RuleLine, SessionLine
 
 SNAPSHOT = Snapshot(
     session_id="abc123",
@@ -43,12 +43,30 @@ SNAPSHOT = Snapshot(
     spent_today_usd=None,
     cached_share=None,
     jobs=(),
+    unsent=(),
     plan=(),
     turns=1,
     last_answer="",
 )
 STARTED = ev.SessionStarted(
     session_id="abc123", model="test/model", cwd="/work/project", mode="ask", sandbox="none", version="9.9"
+)
+PICTURE = ContextPicture(
+    window=10_000,
+    budget=8_000,
+    compact_at=6_000,
+    tokens=3_000,
+    source="estimate",
+    parts=(ContextPart("tools", 1_000), ContextPart("tool results", 2_000)),
+    can_go=(ContextPart("a summary", 1_500),),
+    items=(
+        ContextItem("m1", "your messages", "fix the parser", 20, 1),
+        ContextItem("r1", "tool results", "shell make test", 1_900, 1),
+    ),
+)
+POINTS = (
+    RewindPoint("t1", "fix the parser", 1_000.0, ("a.py", "b.py"), True),
+    RewindPoint("t2", "and the lexer", 2_000.0, (), False),
 )
 Script = Callable[["FakeClient", str, UserInput], "asyncio.Future[None] | None"]
 
@@ -136,6 +154,14 @@ class FakeClient:
         """The scripted state."""
         return self.state
 
+    def context(self) -> ContextPicture:
+        """A window with two messages."""
+        return PICTURE
+
+    def rewind_points(self) -> tuple[RewindPoint, ...]:
+        """Two prompts."""
+        return POINTS
+
     async def diff(self) -> str:
         """A small diff."""
         return "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
@@ -150,6 +176,18 @@ class FakeHost:
 
     def sessions(self) -> tuple[SessionLine, ...]:
         return (SessionLine("abc123", "fix the parser", "2 h ago", "/work/project", 3, 0.25),)
+
+    async def search(self, query: str) -> tuple[HitLine, ...]:
+        return (HitLine("abc123", "fix the parser", "2 h ago", "you", f"about {query}"),)
+
+    async def export(self, argument: str) -> str:
+        return f"Exported to {argument or 'abc123.md'}"
+
+    def memory(self) -> tuple[MemoryLine, ...]:
+        return (MemoryLine("project", "tests: make test", 8_000, False, "/state/project.md"),)
+
+    def init_prompt(self, focus: str) -> str:
+        return f"Write AGENTS.md. {focus}".strip()
 
     def permissions(self) -> tuple[RuleLine, ...]:
         return (RuleLine("allow", "shell(git diff *)", "config.yaml:3"),)

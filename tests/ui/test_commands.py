@@ -5,7 +5,8 @@ import pytest
 from agent_cli.protocol.client import JobState
 from agent_cli.protocol.operations import ChangeSettings, Compact, ControlJob, Operation, Redo, Undo, UserInput
 from agent_cli.ui import commands
-from agent_cli.ui.commands import TABLE, Leaving
+from agent_cli.ui.commands import TABLE
+from agent_cli.ui.desk import Leaving
 from agent_cli.ui.theme import NONE
 
 from .fake_client import FakeClient, FakeHost
@@ -69,7 +70,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/permissions", "shell(git diff *)"),
         ("/status", "/state/abc123.json"),
         ("/cost", "$0"),
-        ("/context", "12%"),
+        ("/context", "30%"),
         ("/diff", "+new"),
         ("/plan", "no plan"),
         ("/sessions", "fix the parser"),

@@ -10,7 +10,7 @@ import pytest
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer, Undo, UserInput
-from agent_cli.ui.commands import Leaving
+from agent_cli.ui.desk import Leaving
 from agent_cli.ui.plain import run_plain
 
 from .fake_client import FakeClient, FakeHost

@@ -157,6 +157,17 @@ def test_limits_read_only_blocks_and_secrets_are_refused_with_what_to_do(memory:
     assert "more" in memory.changed(memory.find("user"), f"mine {token}\nmore")
 
 
+def test_a_text_that_looks_like_settings_stays_a_text(memory: Memory, tmp_path: Path) -> None:
+    for before in (None, "old\n", "\ufeffold\n"):
+        path = tmp_path / "notes" / "notes.md"
+        path.unlink(missing_ok=True)
+        if before is not None:
+            put(path, before)
+        block = memory.find("notes")
+        memory.write(block, memory.changed(block, "---\nlimit: 1\n---\nx"))
+        assert (memory.find("notes").text, memory.find("notes").limit) == ("---\nlimit: 1\n---\nx", 4000)
+
+
 def test_a_linked_file_is_changed_where_it_lies(memory: Memory, tmp_path: Path) -> None:
     put(tmp_path / "dotfiles/user.md", "old\n")
     (tmp_path / "config/memory").mkdir(parents=True)

@@ -1,0 +1,100 @@
+"""What the REPL offers beyond the engine: lists, searches, exports, and the user's own commands."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ..core.prompt import init_prompt
+from ..store.session_file import StoreError, read_session
+from ..store.sessions import Sessions, totals
+from ..ui.host import HitLine, MemoryLine, RuleLine, SessionLine
+from ..ui.lines import ago
+from .compose import Opened
+from .setup import Setup
+
+RECENT = 20
+
+
+class SessionHost:
+    """The services behind the slash commands of one session; see `ui.host.Host`."""
+
+    def __init__(self, setup: Setup, opened: Opened) -> None:
+        self._setup = setup
+        self._opened = opened
+
+    def sessions(self) -> tuple[SessionLine, ...]:
+        lines = []
+        for info in self._setup.sessions.list(self._setup.root, limit=RECENT):
+            turns, used = totals(Path(info.path))
+            lines.append(SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used.cost_usd))
+        return tuple(lines)
+
+    async def search(self, query: str) -> tuple[HitLine, ...]:
+        folder = self._setup.sessions.folder
+        hits = await asyncio.to_thread(lambda: Sessions(folder).search(query))
+        return tuple(
+            HitLine(
+                hit.session.id,
+                hit.session.title,
+                ago(hit.time),
+                "you" if hit.role == "you" else "agent",
+                hit.snippet,
+            )
+            for hit in hits
+        )
+
+    async def export(self, argument: str) -> str:
+        now = self._opened.agent.snapshot()
+        name = argument.strip() or f"{now.session_id}.md"
+        try:
+            return await asyncio.to_thread(self._written, Path(now.session_path), self._setup.root / name)
+        except StoreError as error:
+            return f"Not exported: {error}"
+
+    def _written(self, session: Path, target: Path) -> str:
+        """Write an export, never over a file that is there; what was done, in words."""
+        from ..store.export import ENDINGS, exported, masked
+
+        format = ENDINGS.get(target.suffix.lower())
+        if format is None:
+            return f"Not exported: name a file that ends in {', '.join(ENDINGS)}."
+        text = exported(masked(read_session(session).records, self._opened.redactor), format)
+        try:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            return f"Not exported: {target}: {error.strerror}."
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        return f"Exported to {target}, with known secrets masked."
+
+    def memory(self) -> tuple[MemoryLine, ...]:
+        return tuple(
+            MemoryLine(block.label, block.text, block.limit, block.read_only, block.path)
+            for block in self._opened.memory.blocks()
+        )
+
+    def init_prompt(self, focus: str) -> str:
+        return init_prompt(focus)
+
+    def permissions(self) -> tuple[RuleLine, ...]:
+        return tuple(RuleLine(rule.effect, rule.text, rule.place) for rule in self._opened.permissions.rules())
+
+    def models(self, query: str) -> tuple[str, ...]:
+        from ..model.catalog import known
+
+        return tuple(info.name for info in known(query))
+
+    async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
+        """The user's own command: their environment, no permission asked."""
+        from ..protocol.sanitize import Sanitizer
+
+        sanitizer = Sanitizer()
+        done = await self._opened.processes.shell(
+            command,
+            cwd=self._opened.shell.start,
+            env={**os.environ, **self._opened.shell.env},
+            timeout_s=3600.0,
+            on_output=lambda data: emit(sanitizer.feed(data)),
+        )
+        return done.exit_code if done.exit_code is not None else 124

@@ -1,0 +1,57 @@
+"""What a slash command is, and what it works with."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal, Protocol
+
+import msgspec
+
+from ..protocol.client import Client
+from .host import Host
+from .theme import Theme
+
+
+class Leaving(msgspec.Struct, frozen=True):
+    """Why the REPL ended, for the composition root."""
+
+    kind: Literal["quit", "new", "resume", "fork", "terminated"]
+    """`fork`: to go on in a copy of a session; `terminated`: by a signal."""
+    session_id: str = ""
+    turn_id: str = ""
+    """The copy ends before this turn; empty for all of it."""
+
+
+class Desk(Protocol):
+    """What a command works with."""
+
+    client: Client
+    host: Host
+    theme: Theme
+
+    def say(self, text: str, wrap: bool = True) -> None:
+        """Print lines that are safe already; without `wrap` they are not broken between words."""
+        ...
+
+    def propose(self, text: str) -> None:
+        """Put text where the user types, to be changed and sent."""
+        ...
+
+    def summary(self) -> str:
+        """The summary that was shown last; empty when there was none."""
+        ...
+
+    def leave(self, leaving: Leaving) -> None:
+        """End the REPL."""
+        ...
+
+
+class Command(msgspec.Struct, frozen=True):
+    """One row of the table."""
+
+    name: str
+    arguments: str
+    help: str
+    run: Callable[[Desk, str], Awaitable[None]]
+    values: Callable[[Desk], Iterable[str]] | None = None
+    """What completion offers as the argument."""
+    idle: bool = False
+    """Only when no turn runs."""
