@@ -49,16 +49,12 @@ def _before(records: Sequence[AnyRecord], at: str | int) -> list[AnyRecord]:
     places = prompts(records)
     if isinstance(at, int):
         if not 1 <= at <= len(places):
-            raise NoPrompt(
-                f"the session has no prompt {at}; it has {len(places)}, and `agent sessions show` numbers them"
-            )
+            raise NoPrompt(f"the session has {len(places)} prompts, no {at}; `agent sessions show` numbers them")
         place = places[at - 1]
     else:
         found = [place for place in places if records[place].turn_id == at]
         if not found:
-            raise NoPrompt(
-                f"the session has no prompt of the turn {at!r}; `agent sessions show` numbers its prompts"
-            )
+            raise NoPrompt(f"the session has no turn {at!r} with a prompt; `agent sessions show` numbers them")
         place = found[0]
     turn_id = records[place].turn_id
     begins_turn = not any(records[other].turn_id == turn_id for other in places if other < place)

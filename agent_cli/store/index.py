@@ -32,7 +32,7 @@ CREATE TABLE messages(
 CREATE INDEX of_session ON messages(session);
 CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = 'unicode61 remove_diacritics 2');
 """
-_BUSY_S = 2.0
+_BUSY_S = 1.0
 _BATCH = 200
 _MOST_CANDIDATES = 2000
 """Messages that are ranked, the newest of those that fit."""

@@ -51,16 +51,14 @@ class Loaded(msgspec.Struct, frozen=True):
     """The last record was cut off by a crash and is lost."""
     end: int = 0
     """Byte offset behind the last complete line."""
-    recovered: tuple[str, ...] = ()
-    """What of a damaged first line could be read or inferred all the same; empty where it is whole."""
+    recovered: str = ""
+    """How a damaged first line was understood all the same, in words; empty where it is whole."""
 
     def problems(self) -> tuple[str, ...]:
         """What is wrong with the file, in words for the user; empty when nothing is."""
         found = [f"line {each.line} of the session is damaged and left out: {each.reason}" for each in self.damage]
         if self.recovered:
-            found.append(
-                f"the first line is damaged; this of it could be read or inferred: {', '.join(self.recovered)}"
-            )
+            found.append(self.recovered)
         if self.torn:
             found.append("the last record of the session was torn by a crash and is lost")
         return tuple(found)
@@ -96,15 +94,15 @@ def parse_session(data: bytes, path: Path) -> Loaded:
                 f"{path} is not a session of agent-cli: it does not begin with a session record. "
                 "`agent sessions list --all` shows the sessions there are."
             )
-        loaded = msgspec.structs.replace(loaded, records=(header, *loaded.records), recovered=said)
+        recovered = f"the first line is damaged; read or inferred: {', '.join(said)}"
+        loaded = msgspec.structs.replace(loaded, records=(header, *loaded.records), recovered=recovered)
     elif header.version > FORMAT_VERSION:
         if header.created_by != f"agent-cli {__version__}":
             raise StoreError(
                 f"{path} has format {header.version}, newer than this program knows. Update agent-cli."
             )
-        loaded = msgspec.structs.replace(
-            loaded, recovered=("the version, which this program cannot have written",)
-        )
+        claim = f"the first line claims format {header.version}, which the program that wrote it cannot write"
+        loaded = msgspec.structs.replace(loaded, recovered=f"{claim}; taken for format {FORMAT_VERSION}")
     return msgspec.structs.replace(loaded, records=migrated(loaded.records))
 
 

@@ -19,6 +19,8 @@ from ..protocol.usage import Totals
 from .session_file import NAME, SessionFile, SessionLocked, StoreError, read_session, write_session
 
 if TYPE_CHECKING:
+    from sqlite3 import Connection
+
     from .index import Found, Index
     from .outline import Outline
 
@@ -84,11 +86,18 @@ class Hit(msgspec.Struct, frozen=True):
 class Sessions:
     """All saved sessions below one folder."""
 
-    def __init__(self, folder: Path, cache: Path | None = None, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cache: Path | None = None,
+        progress: Progress | None = None,
+        connect: Callable[..., "Connection"] | None = None,
+    ) -> None:
         """`cache` is the folder of the index, beside `folder` if not given; `progress` is told how far reading
-        many sessions has come."""
+        many sessions has come; `connect` stands in for `sqlite3.connect`."""
         self.folder = folder
         self.progress = progress
+        self._connect = connect
         place = cache or folder.parent / "cache"
         usual = place.parent / "sessions" == folder
         name = "" if usual else "-" + hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:8]
@@ -99,7 +108,7 @@ class Sessions:
         """The cache of facts and texts, which may be missing."""
         from .index import Index
 
-        return Index(self._index_path)
+        return Index(self._index_path, self._connect)
 
     def new_path(self, cwd: Path, identifier: str = "", began: float | None = None) -> tuple[str, Path]:
         """Id and file for a session of a directory; a new one, unless told otherwise."""

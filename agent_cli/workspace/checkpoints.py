@@ -114,11 +114,12 @@ class Checkpoints:
         """Go on from the session's newest checkpoint, if there is one."""
         with contextlib.suppress(OSError, GitFailed, ValueError):
             commit = first_line(ref_of(self._store, self._session_id))
-            kept = await self._read(commit)
+            raw = await self._git("cat-file", "commit", commit)
+            kept = decoded(raw.partition(b"\n\n")[2])
             if kept.has_folders:
                 self._usual = kept.usual
                 self._files.covered.update(kept.covered)
-                self._last = (commit, "", kept)
+                self._last = (commit, raw.partition(b"\n")[0].decode().removeprefix("tree "), kept)
 
     def _kept(self, usual: Usual, states: Mapping[str, Saved]) -> Kept:
         """What git does not keep, of all work trees."""
@@ -225,8 +226,8 @@ class Checkpoints:
         """
         changes, pairs, reports = await self._net(moves)
         differing = {path: (each.start, each.end) for path, each in changes.items() if each.start != each.end}
-        usual = (await self._read(moves[-1].target)).usual.folder if moves else 0o755
-        folders = Folders(self._top, pairs, usual, dry_run=dry_run)
+        target = await self._read(moves[-1].target)
+        folders = Folders(self._top, pairs, target.usual.folder, target.empty, dry_run=dry_run)
         folders.open()
         if dry_run:
             folders.remove()

@@ -22,7 +22,7 @@ _MAX_IMPORTS = 100
 _SETTLED_NS = 50_000_000
 """A file younger than this may change again without a trace: a tick of the clock is as long."""
 _TEXTS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".adoc"})
-_FENCE = re.compile(r"[ \t>]*(?:[-*+] |\d+[.)] )?[ \t]*(`{3,}|~{3,})")
+_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})")
 _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 _NAMED = re.compile(r"(?<![\w@/.`])@(?:\"([^\"\n]+)\"|([^\s`\"'<>()\[\]{}|*,;]+))")
 _BULLET = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")

@@ -18,6 +18,7 @@ _OPTIONS = (
     "-c", "user.name=agent-cli", "-c", "user.email=agent-cli@localhost", "-c", "commit.gpgSign=false",
 )  # fmt: skip
 _ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
+_FULL = re.compile(rb"No space left on device|Disk quota exceeded")
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 _MAGIC_PATHSPECS = ("check-ignore", "--pathspec-from-file=-")
 """What knows no literal path specifications, and refuses to be told."""
@@ -96,8 +97,12 @@ class PrivateGit:
             raise too_slow(self._timeout_s) from None
         except Exception as error:
             raise CheckpointError(f"git cannot be run: {error}") from error
+        if done.exit_code and _FULL.search(done.stderr):
+            raise CheckpointError(f"the disk with {self.folder} is full; make room on it")
         if done.exit_code not in accept:
-            raise GitFailed(self._failure(arguments[0], done.stderr))
+            told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            fatal = [line for line in told if line.startswith("fatal:")] or told[-1:] or ["no reason given"]
+            raise GitFailed(f"git {arguments[0]} failed: {fatal[0]}")
         return done.stdout
 
     async def prepare(self, exclusions: bytes) -> None:
@@ -132,13 +137,6 @@ class PrivateGit:
         if any(word in arguments for word in _MAGIC_PATHSPECS):
             del env["GIT_LITERAL_PATHSPECS"]
         return env
-
-    def _failure(self, command: str, stderr: bytes) -> str:
-        told = stderr.decode("utf-8", "replace").strip().splitlines()
-        if any("No space left on device" in line or "Disk quota exceeded" in line for line in told):
-            return f"the disk with {self.folder} is full; make room on it"
-        fatal = [line for line in told if line.startswith("fatal:")] or told[-1:] or ["no reason given"]
-        return f"git {command} failed: {fatal[0]}"
 
 
 def too_slow(timeout_s: float) -> CheckpointError:

@@ -4,7 +4,7 @@ steps: a folder is opened for writing before its files are put in it, and gets i
 import contextlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +23,16 @@ class Folders:
     they shall be; None where a folder does not exist."""
 
     def __init__(
-        self, root: Path, pairs: Mapping[str, tuple[int | None, int | None]], usual: int, *, dry_run: bool = False
+        self,
+        root: Path,
+        pairs: Mapping[str, tuple[int | None, int | None]],
+        usual: int,
+        empty: Collection[str],
+        *,
+        dry_run: bool = False,
     ) -> None:
+        """`usual` are the permissions of folders that have no others, `empty` all that shall be there at the end and
+        hold no file."""
         self._root = os.path.realpath(root)
         self._pairs = pairs
         self._usual = usual
@@ -32,13 +40,10 @@ class Folders:
         self._restored: list[FileChange] = []
         self._conflicts: list[Conflict] = []
         self._due: dict[str, int] = {}
+        self.keep = frozenset(empty).union(path for path, (_, new) in pairs.items() if new is not None)
+        """Those that stay even when nothing is left in them."""
         self.made: list[str] = []
         """Real paths of folders that files needed; to be filled in between the two steps."""
-
-    @property
-    def keep(self) -> frozenset[str]:
-        """Those that stay even when nothing is left in them."""
-        return frozenset(path for path, (_, new) in self._pairs.items() if new is not None)
 
     def open(self) -> None:
         """The first step: permissions change as far as files need it."""
@@ -58,10 +63,10 @@ class Folders:
         for path, (_, new) in sorted(self._pairs.items(), reverse=True):
             if new is None and self._mode(path) is not None:
                 with contextlib.suppress(OSError):  # somebody has put something in it: then it stays
-                    if not self._dry_run:
-                        with spot(os.path.join(self._root, path)) as at:
-                            os.rmdir(at.name, dir_fd=at.folder)
+                    self._rmdir(path)
                     self._report(path, "deleted")
+                    while (path := os.path.dirname(path)) and path not in self.keep:
+                        self._rmdir(path)
 
     def close(self) -> RestoreReport:
         """The last step: empty folders are made, all get their permissions. Gives what was done in all steps."""
@@ -79,6 +84,11 @@ class Folders:
         for path in sorted(self._due, reverse=True):
             self._set(path, self._due[path])
         return RestoreReport(tuple(self._restored), tuple(self._conflicts))
+
+    def _rmdir(self, path: str) -> None:
+        if not self._dry_run:
+            with spot(os.path.join(self._root, path)) as at:
+                os.rmdir(at.name, dir_fd=at.folder)
 
     def _was_pruned(self, path: str) -> bool:
         return path in self._due

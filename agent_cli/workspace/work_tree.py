@@ -98,9 +98,10 @@ class WorkTree:
         await self._begin(adopt)
         listed = await self._list()
         names = (self._names or set()).union(listed.present).difference(listed.gone)
+        self._let_in(listed)
         found, out, small = await self._look_around(names, listed)
         extra = small + self._admitted(found.loose, out)
-        gone = listed.gone + sorted(absent(names, found))
+        gone = listed.gone + sorted(name for name in absent(names, found) if not self._is_out(name))
         await self._update(listed, [*listed.present, *(each.path for each in extra)], gone)
         found.files += [(each.path, each.mode) for each in extra if each.mode >= 0]
         out |= listed.large
@@ -181,32 +182,49 @@ class WorkTree:
         files of small ignored folders."""
         top, start = str(self.top), "" if self._scope == "." else self._scope
         ends_at = time.monotonic() + self._timeout_s
-        skip = {*listed.nested, *self._own, *listed.large}
+        skip = {*listed.nested, *self._own, *listed.large, *(folder.rstrip("/") for folder in self._out)}
         known = parents_of(names)
         found = await asyncio.to_thread(look, top, [start], names, known, skip, ends_at)
         out: dict[str, str] = {}
         small: list[Loose] = []
         for _ in range(_MOST_ROUNDS):
-            asked = [folder for folder in found.unknown if f"{folder}/" not in self._out]
-            out |= {f"{folder}/": self._out[f"{folder}/"] for folder in found.unknown if f"{folder}/" in self._out}
-            if not asked:
+            if not (asked := found.unknown):
                 break
             ignored = await self.ignored(asked)
             for folder in sorted(ignored):
-                small += await self._weighed(folder, found, out)
+                small += await self._weighed(folder, found)
             plain = [folder for folder in asked if folder not in ignored]
-            found.folders.update((folder, _mode_of(f"{top}/{folder}")) for folder in plain)
+            found.folders.update((folder, _mode_of(f"{top}/{folder}") or 0o755) for folder in plain)
             found.add(await asyncio.to_thread(look, top, plain, names, known, skip, ends_at))
+        out |= {path: why for path, why in self._out.items() if os.path.lexists(f"{top}/{path}")}
         out |= {f"{folder}/": "it cannot be listed" for folder in found.closed}
+        written = [path for path in self.covered if path in names and self._is_out(path)]
+        found.files += [(path, mode) for path in written if (mode := _mode_of(f"{top}/{path}")) is not None]
         return found, out, small
 
-    async def _weighed(self, folder: str, found: Look, out: dict[str, str]) -> list[Loose]:
+    def _is_out(self, path: str) -> bool:
+        at = path.find("/")
+        while at >= 0:
+            if path[: at + 1] in self._out:
+                return True
+            at = path.find("/", at + 1)
+        return path in self._out
+
+    def _let_in(self, listed: _Listed) -> None:
+        """What is not ignored any more is not left out any more either."""
+        if self._out:
+            for name in listed.present:
+                while name and name not in self.covered:
+                    self._out.pop(name, None)
+                    name = f"{folder}/" if (folder := name.rstrip("/").rpartition("/")[0]) else ""
+
+    async def _weighed(self, folder: str, found: Look) -> list[Loose]:
         """The files of an ignored folder, unless it is left out."""
         inside = await asyncio.to_thread(measured, str(self.top), folder)
         if not inside.why_not and not self._allowance.grants(len(inside.files), inside.size_bytes):
             inside.why_not = f"ignored, {len(inside.files):,} files"
         if inside.why_not:
-            out[f"{folder}/"] = self._out[f"{folder}/"] = inside.why_not.strip()
+            self._out[f"{folder}/"] = inside.why_not.strip()
             return []
         found.folders.update(inside.folders)
         return inside.files
@@ -215,9 +233,7 @@ class WorkTree:
         """The ignored files that may be held; the others are noted in `out`."""
         chosen = []
         for each in sorted(loose, key=lambda each: each.size_bytes):
-            if each.path in self._out:
-                out[each.path] = self._out[each.path]
-            elif why := size_note(each.size_bytes):
+            if why := size_note(each.size_bytes):
                 out[each.path] = why
             elif self._allowance.grants(1, each.size_bytes):
                 chosen.append(each)
@@ -255,8 +271,10 @@ def _lines(paths: list[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
-def _mode_of(path: str) -> int:
+def _mode_of(path: str) -> int | None:
+    """Permissions of what is there and no link."""
     try:
-        return stat.S_IMODE(os.lstat(path).st_mode)
+        status = os.lstat(path)
     except OSError:
-        return 0o755
+        return None
+    return None if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)

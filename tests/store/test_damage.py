@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.protocol.messages import UserMessage
-from agent_cli.protocol.records import Header
+from agent_cli.protocol.records import FORMAT_VERSION, Header
 from agent_cli.store.session_file import SessionFile, read_session
 from agent_cli.store.sessions import Sessions, describe
 
@@ -94,7 +94,10 @@ def test_a_version_digit_that_was_damaged_does_not_lock_the_session(tmp_path: Pa
     path = damaged(tmp_path, (b'"version":1,', b'"version":7,'))
     loaded = read_session(path)
     assert len(loaded.records) == len(read_session(EXAMPLE).records)
-    assert loaded.problems() == ("the first line is damaged; read or inferred: everything but the format version",)
+    assert loaded.problems() == (
+        "the first line claims format 7, which the program that wrote it cannot write; "
+        f"taken for format {FORMAT_VERSION}",
+    )
 
 
 def test_two_records_that_ran_together_are_both_read(tmp_path: Path) -> None:

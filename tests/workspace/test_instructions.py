@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agent_cli.workspace.instructions import MAX_BYTES, MAX_CHAIN_BYTES, Chain, Instruction, instructions
 
@@ -214,3 +216,37 @@ def test_looking_at_an_unchanged_chain_is_quick(tmp_path: Path) -> None:
         assert chain.read() is first
         times.append(time.perf_counter() - begun)
     assert min(times) < 0.004
+
+
+@pytest.mark.parametrize(
+    "line",
+    [" " * 32_000 + "x@", "`" * 32_000 + "@", "` `` " * 6_000 + "@", "@" * 32_000, '@"' * 16_000, "> " * 16_000 + "@",
+     "1" * 32_000 + ". @", "@a.md" * 6_000, "".join("`" * n + " " for n in range(1, 240)) + "@"],
+)  # fmt: skip
+def test_a_hostile_line_takes_no_time(tmp_path: Path, line: str) -> None:
+    (tmp_path / "AGENTS.md").write_text(line, encoding="utf-8")
+    begun = time.perf_counter()
+    assert instructions(tmp_path)
+    assert time.perf_counter() - begun < 1.0
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.sampled_from(
+    ["@a.md", "@b.md", "@sub/c.md", "@AGENTS.md", "@../x.md", "@none.md", "@~/y.md", " ", "\n", "`", "```", "~~~~",
+     "- ", '@"a.md"', "@\0.md", "é", "\ud800", ".", "text"]
+), max_size=25), st.integers(0, 2))  # fmt: skip
+def test_whatever_is_written_the_text_stays_and_each_file_is_given_at_most_once(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[str], which: int
+) -> None:
+    root = tmp_path_factory.mktemp("r")
+    written(root, {"a.md": "AAA @b.md", "b.md": "BBB", "sub/c.md": "CCC @../a.md", "AGENTS.md": "start"})
+    text = "".join(parts).encode("utf-8", "replace").decode()
+    target = root / ("AGENTS.md", "a.md", "sub/c.md")[which]
+    target.write_text(text, encoding="utf-8")
+    if which:
+        written(root, {"AGENTS.md": "@a.md @sub/c.md"})
+    found = text_of(root) if (root / "AGENTS.md").read_text(encoding="utf-8").strip() else ""
+    for name in ("a.md", "b.md", "sub/c.md"):
+        assert found.count(f"[from {name}]") <= 1
+    for line in text.strip().split("\n"):
+        assert which or "@" in line or line in found

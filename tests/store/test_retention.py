@@ -1,0 +1,153 @@
+"""Old sessions go with all that belongs to them; those in use, those with a name and those of others stay."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.protocol.records import AnyRecord, Named
+from agent_cli.store.retention import DAY_S, OnDelete, Pruned, discard, folder_bytes, plan, prune, prune_if_due
+from agent_cli.store.session_file import SessionFile, SessionLocked
+from agent_cli.store.sessions import Sessions
+from tests.store.test_sessions import prompt, saved
+
+NOW = 1e9
+
+
+class Machine:
+    """A state folder with sessions of known age and size."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "state"
+        self.sessions = Sessions(self.state / "sessions")
+        self.cwd = folder / "work"
+        self.forgotten: list[tuple[str, str]] = []
+
+    def add(self, identifier: str, days: float, *records: AnyRecord, spill_bytes: int = 0) -> Path:
+        path = saved(self.sessions, self.cwd, identifier, prompt("hello"), *records, age_s=days * DAY_S)
+        if spill_bytes:
+            folder = self.state / "spill" / identifier
+            folder.mkdir(parents=True)
+            (folder / "call.txt").write_bytes(b"x" * spill_bytes)
+        return path
+
+    @property
+    def on_delete(self) -> OnDelete:
+        return lambda project, identifier: self.forgotten.append((project.name, identifier))
+
+    def planned(self, days: int | None = 30, mb: int | None = None) -> list[str]:
+        return ids(plan(self.sessions, self.state, days, mb, NOW))
+
+    def left(self) -> list[str]:
+        return sorted(path.stem.rpartition("-")[2] for path in self.sessions.paths())
+
+
+def ids(pruned: Pruned) -> list[str]:
+    return [each.info.id for each in pruned.going]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_sessions_past_their_days_go_oldest_first(machine: Machine) -> None:
+    for identifier, days in (("00000001", 29.9), ("00000002", 30.1), ("00000003", 400), ("00000004", 0)):
+        machine.add(identifier, days)
+    assert machine.planned(30) == ["00000003", "00000002"]
+    assert machine.planned(None) == []
+    assert machine.planned(0) == ["00000003", "00000002", "00000001"]
+
+
+def test_a_name_given_by_the_user_keeps_a_session(machine: Machine) -> None:
+    machine.add("00000001", 100, Named(id="n", title="keep"), spill_bytes=3_000_000)
+    machine.add("00000002", 100, Named(id="n", title="keep"), Named(id="n2", title=""))
+    assert machine.planned(30) == ["00000002"]
+    assert machine.planned(None, 1) == ["00000002"]
+
+
+def test_the_oldest_go_until_the_rest_fits(machine: Machine) -> None:
+    for number in range(5):
+        machine.add(f"0000000{number}", number, spill_bytes=1_000_000)
+    planned = plan(machine.sessions, machine.state, None, 3, NOW)
+    assert ids(planned) == ["00000004", "00000003", "00000002"]
+    assert planned.total_bytes > 5_000_000 and 3_000_000 < planned.size_bytes < 3_010_000
+    assert planned.going[0].reason == "more than 3 MB in all"
+    assert machine.planned(None, 10) == []
+
+
+def test_checkpoints_count(machine: Machine) -> None:
+    machine.add("00000001", 1)
+    machine.add("00000002", 2)
+    store = machine.state / "projects" / machine.sessions.project_folder(machine.cwd).name / "checkpoints"
+    store.mkdir(parents=True)
+    (store / "pack").write_bytes(b"x" * 4_000_000)
+    assert machine.planned(None, 3) == ["00000002"]
+
+
+def test_what_is_pruned_goes_with_all_that_belongs_to_it(machine: Machine) -> None:
+    machine.add("00000001", 100, spill_bytes=1000)
+    machine.add("00000002", 1, spill_bytes=1000)
+    for name in ("00000001", "00000002"):
+        (machine.state / "notes" / name).mkdir(parents=True)
+        (machine.state / "logs").mkdir(exist_ok=True)
+        (machine.state / "logs" / f"{name}.jsonl").write_text("{}", encoding="utf-8")
+    planned = plan(machine.sessions, machine.state, 30, None, NOW)
+    assert machine.left() == ["00000001", "00000002"], "a plan removes nothing"
+    done = prune(machine.sessions, machine.state, planned, machine.on_delete)
+    assert (ids(done), done.kept, machine.left()) == (["00000001"], (), ["00000002"])
+    held = {
+        str(path.relative_to(machine.state))
+        for path in machine.state.rglob("*0000000*")
+        if "cache" not in path.parts
+    }
+    assert not any("00000001" in name for name in held) and {"spill/00000002", "notes/00000002"} <= held
+    assert machine.forgotten == [(machine.sessions.project_folder(machine.cwd).name, "00000001")]
+
+
+def test_a_session_in_use_stays(machine: Machine) -> None:
+    path = machine.add("00000001", 100, spill_bytes=1000)
+    os.utime(path, (NOW - 100 * DAY_S, NOW - 100 * DAY_S))
+    file, _ = SessionFile.open(path)
+    done = prune(machine.sessions, machine.state, plan(machine.sessions, machine.state, 30, None, NOW))
+    assert (ids(done), done.kept) == ([], ("00000001 is in use",))
+    assert folder_bytes(machine.state / "spill") == 1000
+    with pytest.raises(SessionLocked):
+        discard(machine.sessions, machine.state, path)
+    file.close()
+
+
+def due(machine: Machine, now: float, days: int | None = 30) -> list[str] | None:
+    done = prune_if_due(machine.sessions, machine.state, days, None, machine.on_delete, now)
+    return None if done is None else ids(done)
+
+
+def test_the_quiet_pruning_is_done_once_a_day(machine: Machine) -> None:
+    machine.add("00000001", 100)
+    machine.add("00000002", 0)
+    assert due(machine, NOW) == ["00000001"]
+    machine.add("00000003", 100)
+    assert due(machine, NOW + 0.9 * DAY_S) is None and len(machine.left()) == 2
+    assert due(machine, NOW + 1.1 * DAY_S) == ["00000003"]
+
+
+def test_who_comes_back_after_a_long_time_finds_everything(machine: Machine) -> None:
+    machine.add("00000001", 100)
+    machine.add("00000002", 90)
+    assert due(machine, NOW) == [] and len(machine.left()) == 2
+    assert machine.planned(30) == ["00000001", "00000002"], "asked for, they go"
+
+
+def test_a_clock_that_is_wrong_removes_nothing(machine: Machine) -> None:
+    machine.add("00000001", 0)
+    assert due(machine, NOW + 9e8) == [] and due(machine, 1000.0) == []
+    assert machine.left() == ["00000001"]
+
+
+def test_without_bounds_or_a_place_nothing_is_pruned(machine: Machine, tmp_path: Path) -> None:
+    machine.add("00000001", 100)
+    machine.add("00000002", 0)
+    assert due(machine, NOW, days=None) is None
+    (machine.state / "cache").write_text("in the way", encoding="utf-8")
+    assert due(machine, NOW) is None
+    assert machine.left() == ["00000001", "00000002"]
