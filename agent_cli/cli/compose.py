@@ -34,6 +34,7 @@ from ..protocol.records import SettingsSet
 from ..protocol.redact import Redactor
 from ..sandbox.process import ProcessRunner
 from ..store.grants import GrantFile
+from ..store.session_file import read_session
 from ..store.spend import SpendLog
 from ..tools.base import Tool, ToolContext, ToolError
 from ..tools.registry import Registry, built_in, default_registry
@@ -123,7 +124,13 @@ class _Parts:
         from ..core.secrecy import Outgoing, environment_redactor
 
         setup, config, permissions = self._setup, self._setup.config, self._permissions
-        session = self._session = Session(draft.records, draft.file, saved=draft.saved, root=setup.workspace.root)
+        session = self._session = Session(
+            draft.records,
+            draft.file,
+            saved=draft.saved,
+            root=setup.workspace.root,
+            reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
+        )
         identifier = session.header.session_id
         log = setup.state / "logs" / f"{identifier}.jsonl" if setup.chosen.flag("debug") else None
         redactor = environment_redactor(os.environ, self._env.held(), config)

@@ -41,21 +41,21 @@ def list_sessions(
 ) -> int:
     """Sessions of this directory, newest first."""
     setup = setup_for_sessions()
+    most = None if json else limit or _SHOWN
     infos = setup.sessions.list(
         None if everywhere else setup.root,
-        limit=None,
+        limit=limit if most is None else most + 1,
         branch=branch,
         since=parse_moment("--since", since),
         until=parse_moment("--until", until, end=True),
     )
     mask = redactor_of(setup).mask
     if json:
-        emit([mask(msgspec.json.encode(infos[:limit]).decode())])
+        emit([mask(msgspec.json.encode(infos).decode())])
         return 0
-    shown = infos[: limit or _SHOWN]
-    emit(_line(info, mask, everywhere) for info in shown)
-    if len(shown) < len(infos):
-        print(f"{len(infos) - len(shown):,} more; --limit {len(infos)} shows them all.", file=sys.stderr)
+    emit(_line(info, mask, everywhere) for info in infos[:most])
+    if most is not None and len(infos) > most:
+        print(f"There are more than {most}; --limit, --since and --until choose others.", file=sys.stderr)
     if not infos:
         filtered = branch or since or until
         emit(["No session fits." if filtered else "No session yet. Start one with `agent`."])

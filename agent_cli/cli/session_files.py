@@ -11,11 +11,12 @@ import typer
 
 from ..protocol.records import AnyRecord
 from ..store.export import ENDINGS, Format, exported, masked
-from ..store.retention import OnDelete, Pruned, plan, prune
+from ..store.retention import OnDelete, Pruned, plan, prune, prune_if_due
 from ..store.session_file import StoreError, read_session
 from ..store.transfer import import_session, repair
 from .options import UsageError
 from .session_output import emit, hush, one_line, redactor_of, setup_for_sessions, size, when
+from .setup import Setup
 
 Mask = Callable[[str], str]
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's id, or its title.")]
@@ -147,6 +148,13 @@ def prune_command(
     return 1 if done.kept else 0
 
 
+def prune_quietly(setup: Setup) -> None:
+    """What a long-running program does at its start, in a thread: prune as the configuration says, at most once a
+    day, without a word."""
+    keep = setup.config.sessions
+    prune_if_due(setup.sessions, setup.state, keep.keep_days, keep.keep_mb, forgetting(quiet=True))
+
+
 def _pruned(done: Pruned, verb: str) -> list[str]:
     lines = [
         f"{each.info.id}  {when(each.info.updated)}  {size(each.size_bytes):>8}  {one_line(each.info.title)}"
@@ -170,8 +178,8 @@ def repair_command(identifier: _Id) -> int:
     return 0
 
 
-def forgetting() -> OnDelete:
-    """Lets go of the checkpoints of a deleted session. What fails is said, and is done with the next one."""
+def forgetting(quiet: bool = False) -> OnDelete:
+    """Lets go of the checkpoints of a session. What fails is said unless `quiet`, and goes with the next."""
 
     def forget(project_state: Path, session_id: str) -> None:
         if not (project_state / "checkpoints").is_dir() and not (project_state / "copies").is_dir():
@@ -190,6 +198,7 @@ def forgetting() -> OnDelete:
         try:
             asyncio.run(carry_out())
         except (CheckpointError, OSError) as error:
-            print(f"agent: checkpoints of {session_id} were not all removed: {error}", file=sys.stderr)
+            if not quiet:
+                print(f"agent: checkpoints of {session_id} were not all removed: {error}", file=sys.stderr)
 
     return forget

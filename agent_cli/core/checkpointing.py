@@ -186,7 +186,10 @@ class Checkpointing:
 
     def points(self) -> tuple[RewindPoint, ...]:
         """The prompts that one can go back to before, oldest first."""
-        pairs, times = self._pairs(), {message.turn_id: message.time for message in reversed(self._session.prompts())}
+        pairs, times = (
+            self._pairs(),
+            {message.turn_id: message.time for message in reversed(self._session.prompts())},
+        )
         return tuple(
             RewindPoint(
                 turn_id, prompt, times[turn_id], tuple(sorted(self._written_by(turn_id))),
@@ -247,7 +250,9 @@ class Checkpointing:
         later = order[order.index(turn_id) :]
         files = [turn for turn in later if turn not in taken.files] if what != "conversation" else []
         words = [turn for turn in later if turn not in taken.messages] if what != "code" else []
-        chosen = tuple(turn for turn in later if turn in files or (turn in words and not turn.startswith(RESOLVED)))
+        chosen = tuple(
+            turn for turn in later if turn in files or (turn in words and not turn.startswith(RESOLVED))
+        )
         if not chosen:
             raise NothingToRestore("the files are already as they were before this prompt")
         return chosen, self._moves(reversed(files), undo=True)
@@ -258,7 +263,9 @@ class Checkpointing:
         decided = [
             record.turn_id
             for record in self._session.records[undoing.at :]
-            if isinstance(record, CheckpointTaken) and record.turn_id.startswith(RESOLVED) and record.when == "after"
+            if isinstance(record, CheckpointTaken)
+            and record.turn_id.startswith(RESOLVED)
+            and record.when == "after"
         ]
         undecided = [turn for turn in reversed(decided) if turn not in taken.files]
         return self._moves(undecided, undo=True) + self._moves(undoing.files, undo=False)
@@ -272,7 +279,9 @@ class Checkpointing:
     def _last_moves(self) -> list[Move]:
         """Those of the last undo, redo or rewind, if nothing has happened since."""
         records = self._session.records
-        at = max((at for at, each in enumerate(records) if isinstance(each, TurnsUndone | TurnsRedone)), default=-1)
+        at = max(
+            (at for at, each in enumerate(records) if isinstance(each, TurnsUndone | TurnsRedone)), default=-1
+        )
         new = [each for each in records[at + 1 :] if isinstance(each, UserMessage) and each.origin == "human"]
         record = records[at]
         if at >= 0 and not new:
@@ -280,7 +289,9 @@ class Checkpointing:
                 return self._moves(reversed(taken_back(records).redoable[-1].files), undo=True)
             if isinstance(record, TurnsRedone):
                 earlier = taken_back(records[:at]).redoable
-                return self._moves(next(e.files for e in earlier[::-1] if e.turn_ids == record.turn_ids), undo=False)
+                return self._moves(
+                    next(e.files for e in earlier[::-1] if e.turn_ids == record.turn_ids), undo=False
+                )
         raise NothingToRestore("there is nothing to decide: the last thing done was no undo, redo or rewind")
 
     def _moves(self, turn_ids: Iterable[str], *, undo: bool) -> list[Move]:

@@ -229,20 +229,22 @@ class Compactor:
             return False
         return self._add(self._fold(visible[:cut], turn_id, "", "left_out"), submission_id)
 
+    def _in_place_of_originals(self) -> list[Message]:
+        """All messages that count, as they are sent where they are; of the others there may be no text."""
+        sent = {message.id: message for message in self._session.visible()}
+        return [sent.get(each.id, each) for each in history.active_messages(self._session.records)]
+
     def _fold(
         self, older: Sequence[Message], turn_id: str, summary: str, how: Literal["summary", "left_out"]
     ) -> Folded:
         """A part of the conversation folded into `summary`, the facts about it, and what only it told."""
         budget = self._meter.budget()
         view, visible = self._session.view, self._session.visible()
-        pinned = {
-            message_id for message_id, mark in history.marks(self._session.records).items() if mark == "pinned"
-        }
-        kept = keeping.word_for_word(visible, len(older), pinned, int(budget * _PROMPTS_SHARE))
+        kept = keeping.word_for_word(visible, len(older), view.pinned, int(budget * _PROMPTS_SHARE))
         stay = [*(m for m in older if m.id in kept), *visible[len(older) :]]
         moment = self._briefed(stay)
         facts = keeping.facts(
-            history.active_messages(self._session.records),
+            self._in_place_of_originals(),
             view.plan,
             view.known_files,
             self._jobs(),
@@ -305,7 +307,7 @@ class Compactor:
         )
 
     def _with(self, record: Folded | Shortened) -> list[Message]:
-        return history.visible_messages([*self._session.records, record])
+        return self._session.view.reduced(record)
 
     def _sizes(self, fold: Folded) -> tuple[int, int]:
         return estimate(self._session.visible()), estimate(self._with(fold))

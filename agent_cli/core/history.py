@@ -5,7 +5,7 @@ is built, so that no request is ever refused for its shape. The same records alw
 messages, which makes each request a byte prefix of the next one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -82,19 +82,24 @@ def _in_place(messages: Iterable[Message]) -> list[Message]:
 
 
 def visible_messages(records: Sequence[AnyRecord]) -> list[Message]:
-    """What the model is sent, before repair: undo, folding, shortening, marks and placeholders applied."""
+    """What the model is sent, before repair: undo, marks, placeholders, shortening and folding applied. A result
+    is shortened once, and then stays as it is until it is folded away."""
     undone = undone_turns(records)
-    marked = marks(records)
-    messages = _folded(active_messages(records), records, undone, marked)
-    gone = _taken_back(records)
-    limits = {
-        call_id: record.keep_chars
-        for record in records
-        if isinstance(record, Shortened) and record.turn_id not in undone and record.id not in gone
-        for call_id in record.call_ids
-    }
+    marked, limits = marks(records), shortened(records)
     held = {record.message_id: record.reason for record in records if isinstance(record, Quarantined)}
-    return [_as_sent(message, limits, held, marked) for message in messages]
+    messages = [_as_sent(message, limits, held, marked) for message in active_messages(records)]
+    return _folded(messages, records, undone, marked)
+
+
+def shortened(records: Sequence[AnyRecord]) -> dict[str, int]:
+    """Call id → characters kept of its result, where it is shortened."""
+    undone, gone = undone_turns(records), _taken_back(records)
+    limits: dict[str, int] = {}
+    for record in records:
+        if isinstance(record, Shortened) and record.turn_id not in undone and record.id not in gone:
+            for call_id in record.call_ids:
+                limits.setdefault(call_id, record.keep_chars)
+    return limits
 
 
 def _as_sent(
@@ -149,11 +154,16 @@ def _folded(
         return messages
     fold = folds[-1]
     cut = places[fold.through] + 1
+    pinned = {message_id for message_id, mark in marked.items() if mark == "pinned"}
+    return folded(messages, cut, fold, pinned)
+
+
+def folded(messages: Sequence[Message], cut: int, fold: Folded, pinned: Collection[str]) -> list[Message]:
+    """Messages with those before the cut replaced by a summary, but for what the fold keeps and what is pinned."""
     summary = UserMessage(
         id=fold.id, text=fold.summary, origin="summary", turn_id=fold.turn_id, told=fold.told, time=fold.time
     )
-    kept = set(fold.kept) | {message_id for message_id, mark in marked.items() if mark == "pinned"}
-    stay = [kept_word_for_word(message) for message in messages[:cut] if message.id in kept]
+    stay = [kept_word_for_word(m) for m in messages[:cut] if m.id in fold.kept or m.id in pinned]
     return [summary, *stay, *messages[cut:]]
 
 

@@ -182,7 +182,7 @@ class SessionHistory:
 
     async def search(self, query: str) -> tuple[str, str]:
         """What was said of a query, in words for the model, and where text of strangers in it came from."""
-        records = self._session.records
+        records = self._session.whole()
         whole = {each.id: each.text for each in records if isinstance(each, ToolResult) and not was_cut(each.text)}
         shown = {
             m.id for m in self._session.visible() if not isinstance(m, ToolResult) or whole.get(m.id) == m.text
@@ -195,5 +195,5 @@ class SessionHistory:
 
     def recall(self, identifier: str) -> str | None:
         """The whole text of a call's result or a message; None when there is none with this id."""
-        found = recalled(self._session.records, self._spill_dir, identifier)
+        found = recalled(self._session.whole(), self._spill_dir, identifier)
         return self._earlier.text(identifier) if found is None and self._earlier is not None else found

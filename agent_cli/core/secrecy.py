@@ -72,6 +72,8 @@ _OUTPUTS: dict[type, tuple[str, ...]] = {ToolCallFinished: ("text", "display")}
 """Texts in which what is assigned to a secret's name is masked too."""
 _FAILURES = (TurnFailed, OperationFailed, SessionClosed, RetryScheduled, FellBack)
 _MOST_STREAMS = 64
+_SPARE = 100
+"""So many messages more than twice those sent are remembered before the rest is forgotten."""
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -199,6 +201,8 @@ class Outgoing:
             if known is None or known[0] is not message:
                 known = done[message.id] = (message, masked(message, self._redactor))
             sent.append(known[1])
+        if len(done) > 2 * len(messages) + _SPARE:
+            self._done = {each.id: done[each.id] for each in messages if each.id in done}
         return tuple(sent)
 
 

@@ -1,19 +1,22 @@
 """One conversation: its records in memory and on disk, and the facts computed from them.
 
-`append` is the only change. The record is on disk before anything that depends on it happens.
+`append` is the only change. The record is on disk before anything that depends on it happens. Long texts that the
+model is not sent any more are let go of, and read again from the file where they are needed, so that memory does
+not grow with the conversation.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from ..protocol.records import AnyRecord, Granted, Header, storable
+from ..protocol.records import AnyRecord, Folded, Granted, Header, Shortened, storable
 from ..protocol.titles import title_of
 from ..protocol.usage import Totals
+from .standins import slim
 from .view import View
 
 
@@ -29,14 +32,23 @@ class Session:
     """A conversation. `records[0]` is its header; a new session reaches the disk with its first prompt."""
 
     def __init__(
-        self, records: Sequence[AnyRecord], journal: Journal | None, *, saved: bool, root: Path | None = None
+        self,
+        records: Sequence[AnyRecord],
+        journal: Journal | None,
+        *,
+        saved: bool,
+        root: Path | None = None,
+        reread: Callable[[], Sequence[AnyRecord]] | None = None,
     ) -> None:
-        """`root` is the directory it works in now; the one it began in, if not given."""
+        """`root` is the directory it works in now; the one it began in, if not given. `reread` gives the records
+        as they were saved; without it every text stays in memory."""
         if not records or not isinstance(records[0], Header):
             raise ValueError("a session begins with its header")
         self.records: list[AnyRecord] = list(records)
         self.root = root or Path(records[0].cwd)
         self._journal = journal
+        self._reread = reread
+        self._is_released = False
         self._unsaved: list[AnyRecord] = [] if saved else list(records)
         self.call_ids: set[str] = set()
         """Every call id ever used in this session."""
@@ -46,6 +58,8 @@ class Session:
         for record in records:
             self._count(record)
         self.view = View(self.records, self.root)
+        if saved:
+            self._release()
 
     @property
     def header(self) -> Header:
@@ -65,6 +79,8 @@ class Session:
         Raises:
             store.StoreError: they could not be saved; the session is as it was before.
         """
+        if any(self.view.rereads(record) for record in records):
+            self._in_full()
         now = time.time()
         numbered = [
             storable(
@@ -81,6 +97,32 @@ class Session:
         for record in numbered:
             self._count(record)
         self.view.update()
+        if any(isinstance(record, Folded | Shortened) for record in numbered):
+            self._release()
+
+    def whole(self) -> Sequence[AnyRecord]:
+        """All records with every text. What was let go of is read from the file, and not kept.
+
+        Raises:
+            store.StoreError: it cannot be read any more.
+        """
+        return self._reread() if self._is_released and self._reread else self.records
+
+    def _in_full(self) -> None:
+        """Have every text in memory, until the next reduction."""
+        if self._is_released:
+            self.records[:] = self.whole()
+            self._is_released = False
+
+    def _release(self) -> None:
+        """Let go of the long texts that the model is not sent as they are."""
+        if self._reread is None:
+            return
+        sent = {message.id: message for message in self.view.visible()}
+        for index, record in enumerate(self.records):
+            if isinstance(record, AssistantMessage | ToolResult) and sent.get(record.id) is not record:
+                self.records[index] = slim(record)
+        self._is_released = True
 
     def _portable(self, record: AnyRecord) -> AnyRecord:
         """The same record with paths inside the session's directory relative to it, so that it can move."""

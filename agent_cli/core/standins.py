@@ -38,7 +38,15 @@ def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
     tail = result.text[-(keep_chars - keep_chars // 4) :]
     left_out = len(result.text) - keep_chars
     gap = f"[… {left_out} characters of this old result left out; recall {result.call_id} shows them …]"
-    return msgspec.structs.replace(result, text=f"{head}\n{gap}\n{tail}", images=())
+    return msgspec.structs.replace(result, text=f"{head}\n{gap}\n{tail}", display="", images=())
+
+
+def slim(message: AssistantMessage | ToolResult) -> AssistantMessage | ToolResult:
+    """The same message without its long texts, for a place in the order of a conversation."""
+    if isinstance(message, ToolResult):
+        return msgspec.structs.replace(message, text="", display="", images=())
+    calls = tuple(msgspec.structs.replace(call, arguments="{}", signature="") for call in message.calls)
+    return msgspec.structs.replace(message, text="", reasoning=(), calls=calls)
 
 
 def kept_word_for_word(message: Message) -> Message:

@@ -28,8 +28,10 @@ from ..protocol.records import (
 )
 from . import history, ledger
 from .history import OpenCall
+from .standins import shorten
 
-_REWRITES = Folded | Shortened | Unfolded | Marked | Quarantined | TurnsUndone | TurnsRedone
+REWRITES = Folded | Shortened | Unfolded | Marked | Quarantined | TurnsUndone | TurnsRedone
+"""Records that change what earlier ones mean."""
 
 
 class View:
@@ -42,6 +44,9 @@ class View:
         self._undone: frozenset[str] = frozenset()
         self._visible: list[Message] = []
         self._started: set[str] = set()
+        self._shortened: set[str] = set()
+        self.pinned: frozenset[str] = frozenset()
+        """Ids of the messages the user pinned."""
         self._turns: set[str] = set()
         self.open_calls: dict[str, OpenCall] = {}
         """Calls of the conversation without a result, in order."""
@@ -67,15 +72,50 @@ class View:
         while self._fed < len(self._records):
             index, record = self._fed, self._records[self._fed]
             self._fed += 1
-            if isinstance(record, _REWRITES):
-                self._start_over()
-                self.last_call = None
-            else:
+            if not isinstance(record, REWRITES):
                 self._feed(index, record)
+                continue
+            if isinstance(record, Folded | Shortened) and not self.rereads(record):
+                self._visible = self.reduced(record)
+                self._shortened.update(record.call_ids if isinstance(record, Shortened) else ())
+            else:
+                self._start_over()
+            self.last_call = None
+
+    def rereads(self, record: AnyRecord) -> bool:
+        """Whether the meaning of this record depends on messages that are not sent at present."""
+        if isinstance(record, Folded) and record.through != self._folded_through():
+            return all(message.id != record.through for message in self._visible)
+        return isinstance(record, REWRITES) and not isinstance(record, Folded | Shortened)
+
+    def reduced(self, record: Folded | Shortened) -> list[Message]:
+        """What the model would be sent after a reduction of what it is sent now."""
+        if isinstance(record, Shortened):
+            return [
+                shorten(message, record.keep_chars)
+                if isinstance(message, ToolResult)
+                and message.call_id in record.call_ids
+                and message.call_id not in self._shortened
+                and message.id not in self.pinned
+                else message
+                for message in self._visible
+            ]
+        if record.through == self._folded_through():
+            return history.folded(self._visible, 1, record, ())
+        cut = next(at for at, message in enumerate(self._visible) if message.id == record.through) + 1
+        return history.folded(self._visible, cut, record, self.pinned)
 
     def visible(self) -> tuple[Message, ...]:
         """Messages the model is sent, before repair; as `history.visible_messages`."""
         return tuple(self._visible)
+
+    def _folded_through(self) -> str:
+        """Where the fold in force ends; empty without one."""
+        first = self._visible[0] if self._visible else None
+        if not isinstance(first, UserMessage) or first.origin != "summary":
+            return ""
+        folds = (each for each in reversed(self._records) if isinstance(each, Folded))
+        return next((fold.through for fold in folds if fold.id == first.id), "")
 
     @property
     def turns(self) -> int:
@@ -88,6 +128,9 @@ class View:
         self._undone = history.undone_turns(known)
         active = history.active_messages(known)
         self._visible = history.visible_messages(known)
+        self._shortened = set(history.shortened(known))
+        said = history.marks(known)
+        self.pinned = frozenset(message_id for message_id, mark in said.items() if mark == "pinned")
         self.prompts = [each for each in active if isinstance(each, UserMessage) and each.origin == "human"]
         self._turns = {each.turn_id for each in self.prompts}
         self.open_calls = {each.call.id: each for each in history.open_calls(known)}

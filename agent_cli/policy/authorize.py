@@ -21,6 +21,7 @@ from ..protocol.actions import (
     SendInput,
     StopCommand,
     Verdict,
+    WriteMemory,
     WritePath,
 )
 from .paths import Policy, inside, read_verdict, strictest, together, write_verdict
@@ -70,9 +71,20 @@ def _decided(action: Action, policy: Policy) -> Verdict:
             return Allow("what the agent has started itself")
         case Fetch(host=host, url=url):
             return _outside(policy, "fetch", host, f"it contacts {host} ({url})", f"fetch({host})")
+        case WriteMemory():
+            return _memory_verdict(action, policy)
         case CallExternal(server=server, tool=tool):
             name = f"{server}/{tool}"
             return _outside(policy, "mcp", name, f"it calls the external tool {name}", f"mcp({name})")
+
+
+def _memory_verdict(action: WriteMemory, policy: Policy) -> Verdict:
+    """Memory is no file of the workspace: a change of it is shown, and undone with its turn."""
+    if policy.mode == "plan":
+        return Deny("mode plan", "plan mode changes nothing")
+    if action.scope == "user" and policy.mode == "ask":
+        return Ask("mode ask", f"it changes the memory block {action.block}, which every project is given")
+    return Allow("memory is shown and can be undone")
 
 
 def _with_facts(action: RunCommand, policy: Policy) -> Policy:
@@ -103,6 +115,8 @@ def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
             return f"it contacts {host}"
         case CallExternal(server=server, tool=tool):
             return f"it calls the external tool {server}/{tool}"
+        case WriteMemory(block=block, scope="user" | "project"):
+            return f"later conversations would be given it in {block}"
         case WritePath(path=path, shown=shown) if not inside(path, policy.roots):
             return f"{shown} lies outside the workspace"
         case RunCommand() | SendInput() if verdict.reach == "outside":

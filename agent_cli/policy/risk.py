@@ -13,6 +13,7 @@ from ..protocol.actions import (
     RunCommand,
     SendInput,
     StopCommand,
+    WriteMemory,
     WritePath,
 )
 from .code import INTERPRETERS
@@ -94,6 +95,8 @@ def risk(action: Action) -> str:
         case Fetch(url=url, host=host):
             query = "; the address itself carries data there" if urlsplit(url).query else ""
             return f"tells {host} that you ask, and brings its text to the model{query}"
+        case WriteMemory(block=block):
+            return f"changes what later requests are told ({block}); undo brings it back"
         case CallExternal(server=server, tool=tool):
             return f"does whatever {server} does for `{tool}`, with the data of the call"
 

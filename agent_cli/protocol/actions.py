@@ -62,6 +62,15 @@ class Fetch(msgspec.Struct, frozen=True):
     host: str
 
 
+class WriteMemory(msgspec.Struct, frozen=True):
+    """Change a block of the agent's memory."""
+
+    block: str
+    """Its label."""
+    scope: Literal["user", "project", "notes"]
+    """Who is given it from now on: every conversation of the user, those in this project, or this one alone."""
+
+
 class CallExternal(msgspec.Struct, frozen=True):
     """Call a tool of an MCP server."""
 
@@ -69,7 +78,7 @@ class CallExternal(msgspec.Struct, frozen=True):
     tool: str
 
 
-Action = ReadPath | WritePath | RunCommand | SendInput | StopCommand | Fetch | CallExternal
+Action = ReadPath | WritePath | RunCommand | SendInput | StopCommand | Fetch | WriteMemory | CallExternal
 
 
 Reach = Literal["inside", "network", "outside"]

@@ -11,30 +11,33 @@ _HEIGHT = 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 14, 36
 _MOST_POINTS = 400
 _MOST_ROWS = 60
+_ROWS_LEFT = 34
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def timeline(turns: Sequence[Turn]) -> str:
-    """One row a turn, with a bar for its duration and one for its cost; the newest where there are very many."""
-    shown = [turn for turn in turns if turn.number][-_MOST_ROWS:]
+    """One row a turn, with a bar for its duration and, where any is known, one for its cost; the newest turns
+    where there are very many."""
+    counted = [turn for turn in turns if turn.number]
+    shown = counted[-_MOST_ROWS:]
     if not shown:
         return ""
     longest = max((turn.duration_s for turn in shown), default=0.0) or 1.0
-    dearest = max((turn.cost_usd or 0.0 for turn in shown), default=0.0) or 1.0
-    room = WIDTH - 26 - 82
+    dearest = max((turn.cost_usd or 0.0 for turn in shown), default=0.0)
+    high, room = (30 if dearest else 18), WIDTH - _ROWS_LEFT - 82
     rows = []
     for place, turn in enumerate(shown):
-        top = 20 + place * 30
+        top = 20 + place * high
         faded = ' class="undone"' if turn.undone else ""
-        rows.append(
-            f"<g{faded}><title>{escape(_in_words(turn))}</title>"
-            + _label(20, top + 14, str(turn.number))
-            + _bar("time", top, room * turn.duration_s / longest, duration(turn.duration_s))
-            + _bar("cost", top + 12, room * (turn.cost_usd or 0.0) / dearest, money(turn.cost_usd))
-            + "</g>"
-        )
-    head = _label(0, 10, "turn", "start") + _label(30, 10, "duration in s or min, cost in USD", "start")
-    return _picture("Duration and cost of each turn", 26 + len(shown) * 30, head + "".join(rows))
+        bars = _bar("time", top, room * turn.duration_s / longest, duration(turn.duration_s))
+        if dearest:
+            bars += _bar("cost", top + 12, room * (turn.cost_usd or 0.0) / dearest, money(turn.cost_usd))
+        number = _label(_ROWS_LEFT - 6, top + high / 2 - 1, str(turn.number))
+        rows.append(f"<g{faded}><title>{escape(_in_words(turn))}</title>{number}{bars}</g>")
+    measures = "duration, cost in USD" if dearest else "duration"
+    of_all = f", the last {len(shown)} of {len(counted)}" if len(shown) < len(counted) else ""
+    head = _label(0, 10, f"turn: {measures}{of_all}", "start")
+    return _picture("Duration and cost of each turn", 26 + len(shown) * high, head + "".join(rows))
 
 
 def context_plot(readings: Sequence[Reading]) -> str:
@@ -78,8 +81,8 @@ def _in_words(turn: Turn) -> str:
 def _bar(kind: str, top: float, length: float, label: str) -> str:
     length = max(length, 1.5)
     return (
-        f'<rect class="{kind}" x="26" y="{top}" width="{length:.1f}" height="10" rx="2"/>'
-        f'<text class="value" x="{26 + length + 4:.1f}" y="{top + 9}">{escape(label)}</text>'
+        f'<rect class="{kind}" x="{_ROWS_LEFT}" y="{top}" width="{length:.1f}" height="10" rx="2"/>'
+        f'<text class="value" x="{_ROWS_LEFT + length + 4:.1f}" y="{top + 9}">{escape(label)}</text>'
     )
 
 

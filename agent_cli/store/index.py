@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .outline import TAIL_BYTES, Outline, Said, read_on
-from .scan import outline_of
+from .scan import around, outline_of
 from .sessions import Progress, Stored, seconds
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Index:
                 if progress is not None:
                     progress(min(at + _BATCH, len(changed)), len(changed))
 
-    def sessions(self, project: str | None = None) -> list[tuple[str, int, float, Outline]]:
+    def sessions(self, project: str | None = None) -> Iterator[tuple[str, int, float, Outline]]:
         """File, size in bytes, time of the last change and facts of each session, newest first.
 
         Raises:
@@ -99,10 +99,12 @@ class Index:
         given: tuple[str, ...] = ()
         if project is not None:
             query, given = f"{query} AND project = ?", (project,)
-        with self._open() as database:
-            rows = database.execute(f"{query} ORDER BY updated DESC, file DESC", given).fetchall()
         decoder = msgspec.msgpack.Decoder(Outline)
-        return [(file, size, updated, decoder.decode(outline)) for file, size, updated, outline in rows]
+        with self._open() as database:
+            for file, size, updated, outline in database.execute(
+                f"{query} ORDER BY updated DESC, file DESC", given
+            ):
+                yield file, size, updated, decoder.decode(outline)
 
     def one(self, file: str) -> tuple[int, float, Outline] | None:
         """Size, time of the last change and facts of one session; None when it is not known.
@@ -162,7 +164,7 @@ class Index:
         patterns = ["%" + re.sub(r"([%_\\])", r"\\\1", term) + "%" for term in terms]
         with self._open() as database:
             rows = database.execute(query, (*patterns, *given)).fetchall()
-        return [_found(row[1:], _around(row[0], terms[0]), _score(1.0, row[5])) for row in rows]
+        return [_found(row[1:], around(row[0], terms[0]), _score(1.0, row[5])) for row in rows]
 
     def forget(self, file: str) -> None:
         """Let go of a deleted session, and of every word of it. Does nothing where there is no index."""
@@ -337,10 +339,3 @@ def _few_of_each(best: list[tuple[float, Any]], total: int, most: int = 3) -> li
         if counts[row[2]] <= most and len(chosen) < total:
             chosen.append((score, row))
     return chosen
-
-
-def _around(text: str, term: str) -> str:
-    """The words around a term."""
-    at = max(0, text.casefold().find(term.casefold()))
-    start, end = max(0, at - 60), at + len(term) + 60
-    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

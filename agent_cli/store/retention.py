@@ -46,20 +46,24 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 def discard(sessions: Sessions, state: Path, path: Path, on_delete: OnDelete | None = None) -> None:
-    """Delete a session and all that belongs to it. `state` is the program's state folder.
+    """Delete a session and all that belongs to it, itself last: what is killed half-way is done the next time.
+    `state` is the program's state folder.
 
     Raises:
         SessionLocked: it is in use.
         StoreError: it cannot be read or removed.
     """
     identifier = path.stem.rpartition("-")[2]
-    sessions.delete(path)
-    for folder in _belongings(state, identifier):
-        shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        (state / "logs" / f"{identifier}.jsonl").unlink()
-    if on_delete is not None:
-        on_delete(state / "projects" / path.parent.name, identifier)
+
+    def belongings() -> None:
+        for folder in _belongings(state, identifier):
+            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            (state / "logs" / f"{identifier}.jsonl").unlink()
+        if on_delete is not None:
+            on_delete(state / "projects" / path.parent.name, identifier)
+
+    sessions.delete(path, belongings)
 
 
 def plan(sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | None, now: float) -> Pruned:
@@ -87,7 +91,8 @@ def plan(sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | 
 
 
 def prune(sessions: Sessions, state: Path, planned: Pruned, on_delete: OnDelete | None = None) -> Pruned:
-    """Remove what was planned; returns what has gone, and what stayed and why."""
+    """Remove what was planned, and drafts of crashes; returns what has gone, and what stayed and why."""
+    _sweep(sessions.folder)
     gone, kept = [], []
     for each in planned.going:
         try:
@@ -124,6 +129,14 @@ def prune_if_due(
         return prune(sessions, state, plan(sessions, state, keep_days, keep_mb, min(now, newest)), on_delete)
     except (StoreError, OSError):
         return None
+
+
+def _sweep(folder: Path) -> None:
+    """Drafts of session files that were never finished."""
+    for draft in folder.glob("*/.*.tmp"):
+        with contextlib.suppress(OSError):
+            if time.time() - draft.stat().st_mtime > DAY_S:
+                draft.unlink()
 
 
 def _is_due(mark: Path, now: float) -> bool:

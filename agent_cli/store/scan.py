@@ -1,6 +1,7 @@
 """Facts about sessions straight from their files, and a search through them without an index: slower, and always
 possible."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -55,3 +56,24 @@ def containing(
                 limit -= not undone
                 if limit <= 0:
                     return
+
+
+def terms(query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words and the quoted phrases of a search, whatever was typed."""
+    plain = query.encode("utf-8", "replace").decode().replace("\0", " ")
+    words: list[str] = []
+    phrases: list[str] = []
+    for phrase, word in re.findall(r'"([^"]*)"?|([^\s"]+)', plain):
+        if phrase.strip():
+            phrases.append(phrase.strip())
+        elif word:
+            words.append(word)
+    telling = [word for word in words if re.search(r"\w", word)]
+    return tuple(telling or words if not phrases else telling), tuple(phrases)
+
+
+def around(text: str, term: str) -> str:
+    """The words around the first place of a term in a text."""
+    at = max(0, text.casefold().find(term.casefold()))
+    start, end = max(0, at - 60), at + len(term) + 60
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

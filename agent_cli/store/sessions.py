@@ -4,7 +4,6 @@ them, by id, name, directory, branch, date and what was said, with the help of a
 
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
@@ -167,6 +166,7 @@ class Sessions:
             StoreError: the folder cannot be read.
         """
         from .index import IndexUnusable
+        from .scan import terms
 
         words, phrases = terms(query)
         if not words and not phrases:
@@ -219,8 +219,8 @@ class Sessions:
         write_session(copy, records)
         return copy
 
-    def delete(self, path: Path) -> None:
-        """Remove a session, from the index too.
+    def delete(self, path: Path, first: Callable[[], None] | None = None) -> None:
+        """Remove a session, from the index too. `first` is carried out before, once it is sure to be ours.
 
         Raises:
             SessionLocked: it is in use.
@@ -228,6 +228,8 @@ class Sessions:
         """
         file, _ = SessionFile.open(path)
         try:
+            if first is not None:
+                first()
             path.unlink()
         except OSError as error:
             raise StoreError(f"cannot delete {path}: {error.strerror}") from error
@@ -242,22 +244,25 @@ class Sessions:
         from .index import IndexUnusable
 
         project = self.project_folder(cwd).name if cwd is not None else None
+        told = set()
         try:
             self.index.refresh(self.folder, self._stored(None), self.progress)
             for file, size_bytes, updated, outline in self.index.sessions(project):
-                yield _info(self.folder / file, size_bytes, updated, outline)
+                info = _info(self.folder / file, size_bytes, updated, outline)
+                told.add(info.path)
+                yield info
         except IndexUnusable:
-            yield from self._described(cwd)
+            yield from (info for info in self._described(cwd) if info.path not in told)
 
     def _scanned(self, wanted: tuple[str, ...], cwd: Path | None, limit: int, exclude: str) -> list[Hit]:
         """The search without an index: newest first."""
-        from .scan import containing
+        from .scan import around, containing
 
         hits = []
         for path, outline, said, undone in containing(self.paths(cwd), wanted, exclude, limit, self.progress):
             size_bytes, updated = _size_and_time(path)
             info = _info(path, size_bytes, updated, outline)
-            snippet = _one_line(said.text, wanted[0])
+            snippet = " ".join(around(said.text, wanted[0]).split())
             hits.append(Hit(info, said.message_id, said.turn_id, said.role, said.time, snippet, 0.0, undone))
         return sorted(hits, key=lambda hit: hit.undone)[:limit]
 
@@ -333,20 +338,6 @@ class Sessions:
         return [*islice(fitting, limit)]
 
 
-def terms(query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words and the quoted phrases of a search, whatever was typed."""
-    plain = query.encode("utf-8", "replace").decode().replace("\0", " ")
-    words: list[str] = []
-    phrases: list[str] = []
-    for phrase, word in re.findall(r'"([^"]*)"?|([^\s"]+)', plain):
-        if phrase.strip():
-            phrases.append(phrase.strip())
-        elif word:
-            words.append(word)
-    telling = [word for word in words if re.search(r"\w", word)]
-    return tuple(telling or words if not phrases else telling), tuple(phrases)
-
-
 def describe(path: Path) -> SessionInfo | None:
     """A session's line in a list, straight from its file; None when it is no session."""
     from .scan import outline_of
@@ -391,12 +382,6 @@ def _size_and_time(path: Path) -> tuple[int, float]:
 def seconds(nanoseconds: int) -> float:
     """A file's time as `os.stat` gives it in seconds, to the last bit."""
     return nanoseconds // 10**9 + 1e-9 * (nanoseconds % 10**9)
-
-
-def _one_line(text: str, term: str) -> str:
-    at = max(0, text.casefold().find(term.casefold()))
-    start, end = max(0, at - 60), at + len(term) + 60
-    return ("…" if start else "") + " ".join(text[start:end].split()) + ("…" if end < len(text) else "")
 
 
 def _is_text(name: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..protocol.messages import ToolResult, UserMessage, new_id
+from ..protocol.messages import Attachment, ToolResult, UserMessage, new_id
 from ..protocol.records import (
     AnyRecord,
     CheckpointTaken,
@@ -79,20 +79,20 @@ def import_session(sessions: Sessions, file: Path, cwd: Path) -> Imported:
 
 def moved(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[AnyRecord, ...]:
     """The records of a session from elsewhere as one that goes on in `cwd`, numbered anew. The model is told of
-    the move."""
+    the move, and the session counts as one that has read text of strangers, which all of it may be."""
     header = records[0]
     assert isinstance(header, Header)
     kept: list[AnyRecord] = [
         msgspec.structs.replace(header, session_id=identifier, cwd=str(cwd), mode="ask"),
         *(_here(record) for record in records[1:] if not isinstance(record, _LEFT_BEHIND)),
     ]
-    if header.cwd != str(cwd):
-        told = (
-            f"[This conversation was moved from another place. Its workspace was {header.cwd} and is now {cwd}; "
-            "paths from before mean files below the new one. Files may differ from what was seen: read before "
-            "editing.]"
-        )
-        kept.append(UserMessage(id=new_id("msg"), time=time.time(), text=told, origin="hint"))
+    told = (
+        f"[This conversation was moved from another place. Its workspace was {header.cwd} and is now {cwd}; "
+        "paths from before mean files below the new one. Files may differ from what was seen: read before "
+        "editing.]"
+    )
+    origin = (Attachment("imported session", "", untrusted="an imported session"),)
+    kept.append(UserMessage(id=new_id("msg"), time=time.time(), text=told, origin="hint", attachments=origin))
     return tuple(msgspec.structs.replace(record, seq=number) for number, record in enumerate(kept, start=1))
 
 
@@ -115,7 +115,7 @@ def repair(path: Path) -> Repaired:
     """
     file, loaded = SessionFile.open(path)
     try:
-        problems = (*loaded.problems(), *([] if _is_json(path) else ["the file is not closed as JSON"]))
+        problems = loaded.problems() or (() if _is_json(path) else ("the file is not valid JSON",))
         if not problems:
             return Repaired(path, None, (), len(loaded.records))
         before = path.stat()

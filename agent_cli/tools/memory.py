@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from ..protocol.actions import Action, WritePath
+from ..protocol.actions import Action, WriteMemory
 from ..protocol.messages import MemoryChange
 from ..workspace.diff import unified_diff
 from ..workspace.memory import Block, BlockError, Memory, file_text
@@ -53,7 +53,7 @@ class MemoryTool:
 
     def actions(self, params: MemoryParams, context: ToolContext) -> tuple[Action, ...]:
         block = _found(_memory(context), params)
-        return () if block.scope == "notes" else (WritePath(block.path, f"the memory block {block.label}"),)
+        return (WriteMemory(block.label, block.scope),)
 
     async def preview(self, params: MemoryParams, context: ToolContext) -> Preview:
         return Preview(_change(params, _memory(context)).diff, kind="diff")

@@ -129,10 +129,8 @@ class Checkpoints:
         out = dict(self._nested.out)
         for prefix, saved in states.items():
             at = f"{prefix}/" if prefix else ""
-            odd = (
-                (path, mode) for path, mode in saved.files if mode != usual.of("100755" if mode & 0o100 else "")
-            )
-            modes |= {at + path: mode for path, mode in odd}
+            plain = {-1, *(mode for mode in (usual.file, usual.program) if mode == usual.of_mode(mode))}
+            modes |= {at + path: mode for path, mode in saved.files.items() if mode not in plain}
             folders |= {at + path: mode for path, mode in saved.folders.items() if mode != usual.folder}
             empty += [at + path for path in saved.empty]
             out |= {at + path: why for path, why in saved.out.items()}
@@ -186,8 +184,7 @@ class Checkpoints:
         kept = await self._read(checkpoint)
         tree = await self._files.with_file(checkpoint, relative)
         mode = os.lstat(self._top / relative).st_mode & 0o7777
-        usual = kept.usual.of("100755" if mode & 0o100 else "")
-        modes = kept.modes if mode == usual else {**kept.modes, relative: mode}
+        modes = kept.modes if mode == kept.usual.of_mode(mode) else {**kept.modes, relative: mode}
         covered = tuple(sorted({*kept.covered, relative}))
         return await self._commit(tree, msgspec.structs.replace(kept, modes=modes, covered=covered))
 

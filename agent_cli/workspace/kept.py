@@ -23,6 +23,10 @@ class Usual(msgspec.Struct, frozen=True):
         """Those of an entry of this kind, as git names it."""
         return self.program if kind == "100755" else self.file
 
+    def of_mode(self, mode: int) -> int:
+        """Those of a file of the same kind as one with these permissions."""
+        return self.program if mode & 0o100 else self.file
+
 
 class Nested(msgspec.Struct, frozen=True):
     """A repository in the workspace: the tree of its files (empty: they are not covered) and what is checked out."""
@@ -61,12 +65,13 @@ class Kept(msgspec.Struct, frozen=True):
         return None
 
 
-def usual_among(files: Iterable[tuple[str, int]], folders: Mapping[str, int]) -> Usual:
-    """The most common permissions."""
+def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> Usual:
+    """The most common permissions; a link has -1."""
     programs: Counter[int] = Counter()
     others: Counter[int] = Counter()
-    for _, mode in files:
-        (programs if mode & 0o100 else others)[mode] += 1
+    for mode, count in Counter(files.values()).items():
+        if mode >= 0:
+            (programs if mode & 0o100 else others)[mode] += count
 
     def first(counter: Counter[int], default: int) -> int:
         return counter.most_common(1)[0][0] if counter else default

@@ -4,7 +4,7 @@ Nothing is opened and no link is followed."""
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -16,6 +16,9 @@ MOST_IGNORED_BYTES = 50_000_000
 _QUIET = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
 """Caches: whoever made them makes them again, so nobody needs to hear that they are not brought back."""
 _INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox", "bower_components"})
+_KIND, _PERMISSIONS = 0o170000, 0o7777
+_FILE, _LINK = 0o100000, 0o120000
+_FRESH_S = 2.5
 _MOST_COUNTED = 200_000
 _LONGEST_COUNT_S = 0.2
 
@@ -32,10 +35,10 @@ class Loose(msgspec.Struct, frozen=True):
 class Look(msgspec.Struct):
     """What a walk has found; paths are relative to the top."""
 
-    files: list[tuple[str, int]] = []
-    """Regular files that the index knows, with their permissions."""
-    links: list[str] = []
-    """The same of links."""
+    files: dict[str, int] = {}
+    """Files that the index knows, with their permissions; a link has -1."""
+    fresh: list[str] = []
+    """Those that were touched just now: git may not notice that it happens again in the same second."""
     folders: dict[str, int] = {}
     unknown: list[str] = []
     """Folders that were not entered: the index knows nothing in them."""
@@ -44,10 +47,19 @@ class Look(msgspec.Struct):
     closed: list[str] = []
     """Folders that cannot be listed."""
 
+    def name(self, names: Collection[str], skip: Collection[str]) -> None:
+        """Some loose files are known to the index after all, others do not matter."""
+        given, self.loose = self.loose, []
+        for each in given:
+            if each.path not in names:
+                self.loose += [each] if each.path not in skip else []
+            else:
+                self.files[each.path] = each.mode
+
     def add(self, other: "Look") -> None:
         """Take over what a further walk has found; `unknown` becomes that of the further walk."""
-        self.files += other.files
-        self.links += other.links
+        self.files |= other.files
+        self.fresh += other.fresh
         self.folders.update(other.folders)
         self.loose += other.loose
         self.closed += other.closed
@@ -75,9 +87,10 @@ def parents_of(names: Iterable[str]) -> set[str]:
 
 def look(
     top: str, starts: Iterable[str], names: Collection[str], known: Collection[str], skip: Collection[str],
-    ends_at: float,
+    modes: Mapping[str, int], ends_at: float,
 ) -> Look:  # fmt: skip
     """Walk some folders and those of `known` below them; `names` are the files of the index, `skip` is not entered.
+    `modes` are permissions that are known already: these files are not asked again.
 
     Raises:
         TimeoutError: it is not done by `ends_at`, of the monotonic clock.
@@ -90,7 +103,7 @@ def look(
             raise TimeoutError
         try:
             with os.scandir(f"{top}/{folder}" if folder else top) as entries:
-                _take_in(found, f"{folder}/" if folder else "", entries, names, known, skip, waiting)
+                _take_in(found, f"{folder}/" if folder else "", entries, names, known, skip, modes, waiting)
         except NotADirectoryError:
             continue
         except FileNotFoundError:
@@ -102,8 +115,9 @@ def look(
 
 def _take_in(
     found: Look, prefix: str, entries: Iterable["os.DirEntry[str]"], names: Collection[str],
-    known: Collection[str], skip: Collection[str], waiting: list[str],
+    known: Collection[str], skip: Collection[str], modes: Mapping[str, int], waiting: list[str],
 ) -> None:  # fmt: skip
+    files, loose, fresh_since = found.files, found.loose, time.time() - _FRESH_S
     for entry in entries:
         path = prefix + entry.name
         try:
@@ -116,26 +130,28 @@ def _take_in(
                 else:
                     found.unknown.append(path)
                 continue
+            if path in modes:
+                files[path] = modes[path]
+                continue
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue
-        is_file, is_link = stat.S_ISREG(status.st_mode), stat.S_ISLNK(status.st_mode)
+        kind, mode = status.st_mode & _KIND, status.st_mode & _PERMISSIONS
+        if kind not in (_FILE, _LINK):
+            continue
         if path not in names:
-            if (is_file or is_link) and path not in skip:
-                mode = -1 if is_link else stat.S_IMODE(status.st_mode)
-                found.loose.append(Loose(path, status.st_size, mode))
-        elif is_file:
-            found.files.append((path, stat.S_IMODE(status.st_mode)))
-        elif is_link:
-            found.links.append(path)
+            if path not in skip:
+                loose.append(Loose(path, status.st_size, mode if kind == _FILE else -1))
+        else:
+            files[path] = mode if kind == _FILE else -1
+            if status.st_ctime > fresh_since:
+                found.fresh.append(path)
 
 
 def absent(names: Collection[str], seen: Look) -> set[str]:
     """Files of an index that no folder lists under exactly this name. Where names that differ only in case are one
     file, the old name of a file that was renamed that way still seems to be there when it is asked for."""
-    if len(names) == len(seen.files) + len(seen.links):
-        return set()
-    return set(names).difference((path for path, _ in seen.files), seen.links)
+    return set() if len(names) == len(seen.files) else set(names).difference(seen.files)
 
 
 def measured(top: str, folder: str) -> Ignored:

@@ -68,6 +68,7 @@ class PrivateGit:
         self._path = os.pathsep.join(outside(search_path, kept))
         self._run = run
         self._timeout_s = timeout_s
+        self._version: tuple[int, int] | None = None
 
     async def __call__(
         self,
@@ -102,8 +103,16 @@ class PrivateGit:
         if done.exit_code not in accept:
             told = done.stderr.decode("utf-8", "replace").strip().splitlines()
             fatal = [line for line in told if line.startswith("fatal:")] or told[-1:] or ["no reason given"]
-            raise GitFailed(f"git {arguments[0]} failed: {fatal[0]}")
+            command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
+            raise GitFailed(f"git {command} failed: {fatal[0]}")
         return done.stdout
+
+    async def packs_many(self) -> bool:
+        """Whether this git puts large contents of one `update-index` into one pack; before 2.38 each got its own."""
+        if self._version is None:
+            found = re.search(rb"(\d+)\.(\d+)", await self("version"))
+            self._version = (int(found[1]), int(found[2])) if found else (0, 0)
+        return self._version >= (2, 38)
 
     async def prepare(self, exclusions: bytes) -> None:
         """Make the store if it is not there yet. `exclusions` are lines as in an ignore file.
@@ -129,6 +138,8 @@ class PrivateGit:
             "GIT_DIR": str(self.folder), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_LITERAL_PATHSPECS": "1", "GIT_ALLOW_PROTOCOL": "none",
             "GIT_OPTIONAL_LOCKS": "0", "PATH": self._path,
+            # What is freed is not given back to the system at once: the C library does so for every file it packs.
+            "MALLOC_TRIM_THRESHOLD_": "268435456", "MALLOC_TOP_PAD_": "16777216",
         }  # fmt: skip
         if work is not None:
             env["GIT_WORK_TREE"] = str(work)

@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,8 @@ from .private_git import CheckpointError, GitFailed, PrivateGit
 
 _MOST_ROUNDS = 40
 _MOST_OUT = 20_000
-_SLOW_S = 1.0
+_MANY = 1_000
+_PACKED = 5_000
 
 
 class TooMuch(Exception):
@@ -32,8 +34,8 @@ class Saved(msgspec.Struct, frozen=True):
     """One state of a work tree. Paths are relative to its top."""
 
     tree: str
-    files: list[tuple[str, int]]
-    """Regular files with their permissions."""
+    files: dict[str, int]
+    """Files with their permissions; a link has -1."""
     folders: dict[str, int]
     empty: tuple[str, ...]
     out: dict[str, str]
@@ -44,7 +46,8 @@ class Saved(msgspec.Struct, frozen=True):
 class _Listed(msgspec.Struct, frozen=True):
     """What git says has changed since the index was written."""
 
-    present: list[str]
+    present: dict[str, int]
+    """Path → permissions, or -1 for a link."""
     gone: list[str]
     large: dict[str, str]
     nested: tuple[str, ...]
@@ -71,6 +74,8 @@ class WorkTree:
         """The files in the index; None while it was not read."""
         self._known: set[str] = set()
         self._tree = ""
+        self._modes: dict[str, int] = {}
+        """The permissions of the last time; git says which files were touched since."""
         self._out: dict[str, str] = {}
         """Ignored folders and files that were found too large; they stay out."""
         self._allowance = Allowance()
@@ -81,7 +86,7 @@ class WorkTree:
 
     def forget(self) -> None:
         """Throw the index away; the next state is read from the files alone."""
-        self._names, self._tree = None, ""
+        self._names, self._tree, self._modes = None, "", {}
         self._allowance = Allowance()
         for file in (self._index, self._index.with_name(f"{self._index.name}.lock")):
             file.unlink(missing_ok=True)
@@ -96,14 +101,19 @@ class WorkTree:
             TimeoutError: it takes too long.
         """
         await self._begin(adopt)
-        listed = await self._list()
-        names = (self._names or set()).union(listed.present).difference(listed.gone)
+        listed, found = await self._list_and_look()
+        names = self._names or set()
+        if listed.present or listed.gone:
+            names = names.union(listed.present).difference(listed.gone)
         self._let_in(listed)
-        found, out, small = await self._look_around(names, listed)
+        out, small = await self._look_further(found, names, listed)
         extra = small + self._admitted(found.loose, out)
         gone = listed.gone + sorted(name for name in absent(names, found) if not self._is_out(name))
         await self._update(listed, [*listed.present, *(each.path for each in extra)], gone)
-        found.files += [(each.path, each.mode) for each in extra if each.mode >= 0]
+        found.files.update((each.path, each.mode) for each in extra)
+        self._modes = dict(found.files)
+        for path in (*found.fresh, *listed.present, *(each.path for each in extra)):
+            self._modes.pop(path, None)
         out |= listed.large
         empty = sorted(found.folders.keys() - self._known)
         return Saved(self._tree, found.files, found.folders, tuple(empty), out, listed.nested)
@@ -142,23 +152,30 @@ class WorkTree:
         listing = await self.run("ls-files", "-z")
         self._set_names({os.fsdecode(name) for name in listing.split(b"\0") if name})
 
-    def _set_names(self, names: set[str]) -> None:
+    def _set_names(self, names: set[str], known: set[str] | None = None) -> None:
         self._names = names
-        self._known = parents_of(names)
+        self._known = parents_of(names) if known is None else known
+
+    def _change_names(self, present: list[str], gone: list[str]) -> None:
+        names = (self._names or set()).difference(gone).union(present)
+        self._set_names(names, self._known_with(present, gone, names))
+
+    def _known_with(self, present: Iterable[str], gone: list[str], names: set[str]) -> set[str]:
+        """The folders with files after a change."""
+        return parents_of(names) if gone else self._known | parents_of(present)
 
     async def _list(self) -> _Listed:
         """What is not as in the index: bounded by what git ignores."""
-        began = time.monotonic()
-        listing = self.run("ls-files", "-z", "--others", "--modified", "--exclude-standard", "--", self._scope)
+        listing = self.run("ls-files", "-z", "--others", "--exclude-standard", "--", self._scope)
         try:
             raw = await unless_held_up(listing, self.top / self._scope)
         except BadIgnoreFile as error:
             raise CheckpointError(str(error)) from error
-        if self._names and time.monotonic() - began > _SLOW_S:  # files were touched: else they are read each time
-            await self.run("update-index", "-q", "--refresh", accept=(0, 1))
+        if self._names:
+            raw += await self.run("diff-files", "-z", "--name-only")
         names = dict.fromkeys(os.fsdecode(name) for name in raw.split(b"\0") if name)
         nested = tuple(name.rstrip("/") for name in names if name.endswith("/"))
-        present, gone, large, total = [], [], {}, 0
+        present, gone, large, total = dict[str, int](), list[str](), dict[str, str](), 0
         for name in [*names, *self.covered]:
             try:
                 status = os.lstat(f"{self.top}/{name}")
@@ -168,39 +185,63 @@ class WorkTree:
             if stat.S_ISREG(status.st_mode) and (why := size_note(status.st_size)):
                 large[name] = why
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-                present.append(name)
+                present[name] = -1 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
                 total += status.st_size
             elif not name.endswith("/"):
                 gone.append(name)
         if self._most[0] and (len(present) > self._most[0] or total > self._most[1]):
             raise TooMuch(f"{len(present):,} files, {total / 1e6:,.0f} MB")
         gone = [name for name in gone if self._names and name in self._names]
-        return _Listed([*dict.fromkeys(present)], gone, large, nested)
+        return _Listed(present, gone, large, nested)
 
-    async def _look_around(self, names: set[str], listed: _Listed) -> tuple[Look, dict[str, str], list[Loose]]:
-        """Walk what counts, also folders in which git knows nothing. Gives what is there, what is left out, and the
-        files of small ignored folders."""
-        top, start = str(self.top), "" if self._scope == "." else self._scope
+    async def _list_and_look(self) -> tuple[_Listed, Look]:
+        """git's walk and ours, at the same time: ours knows only the files of the last time."""
+        start = "" if self._scope == "." else self._scope
+        looking = asyncio.ensure_future(self._look([start], self._names or set(), self._known, self._skipped()))
+        try:
+            listed = await self._list()
+        finally:
+            await asyncio.wait({looking})
+            failure = looking.exception()
+        if failure is not None:
+            raise failure
+        return listed, looking.result()
+
+    async def _look(self, starts: list[str], names: set[str], known: set[str], skip: set[str]) -> Look:
         ends_at = time.monotonic() + self._timeout_s
-        skip = {*listed.nested, *self._own, *listed.large, *(folder.rstrip("/") for folder in self._out)}
-        known = parents_of(names)
-        found = await asyncio.to_thread(look, top, [start], names, known, skip, ends_at)
-        out: dict[str, str] = {}
-        small: list[Loose] = []
+        return await asyncio.to_thread(look, str(self.top), starts, names, known, skip, self._modes, ends_at)
+
+    def _skipped(self) -> set[str]:
+        return {*self._own, *(folder.rstrip("/") for folder in self._out)}
+
+    async def _look_further(
+        self, found: Look, names: set[str], listed: _Listed
+    ) -> tuple[dict[str, str], list[Loose]]:
+        """Walk on into folders with new files, and into those that are not ignored although git knows nothing in
+        them. Gives what is left out, and the files of small ignored folders."""
+        top, small = str(self.top), list[Loose]()
+        known = self._known if names is self._names else self._known_with(listed.present, listed.gone, names)
+        skip = {*self._skipped(), *listed.nested, *listed.large}
+        found.files.update((path, mode) for path, mode in listed.present.items() if path in found.files)
+        for path in found.files.keys() & set(listed.gone):
+            del found.files[path]
+        found.name(names, skip)
         for _ in range(_MOST_ROUNDS):
-            if not (asked := found.unknown):
+            within = [folder for folder in found.unknown if folder in known and folder not in skip]
+            asked = [folder for folder in found.unknown if folder not in known and folder not in skip]
+            if not (within or asked):
                 break
-            ignored = await self.ignored(asked)
+            ignored = await self.ignored(asked) if asked else set()
             for folder in sorted(ignored):
                 small += await self._weighed(folder, found)
-            plain = [folder for folder in asked if folder not in ignored]
-            found.folders.update((folder, _mode_of(f"{top}/{folder}") or 0o755) for folder in plain)
-            found.add(await asyncio.to_thread(look, top, plain, names, known, skip, ends_at))
-        out |= {path: why for path, why in self._out.items() if os.path.lexists(f"{top}/{path}")}
+            starts = within + [folder for folder in asked if folder not in ignored]
+            found.folders.update((folder, _mode_of(f"{top}/{folder}")) for folder in starts)
+            found.add(await self._look(starts, names, known, skip))
+        out = {path: why for path, why in self._out.items() if os.path.lexists(f"{top}/{path}")}
         out |= {f"{folder}/": "it cannot be listed" for folder in found.closed}
         written = [path for path in self.covered if path in names and self._is_out(path)]
-        found.files += [(path, mode) for path in written if (mode := _mode_of(f"{top}/{path}")) is not None]
-        return found, out, small
+        found.files.update((path, _mode_of(f"{top}/{path}")) for path in written)
+        return out, small
 
     def _is_out(self, path: str) -> bool:
         at = path.find("/")
@@ -246,16 +287,26 @@ class WorkTree:
             await self.run("update-index", "-z", "--force-remove", "--stdin", input=_lines(gone))
         if present:
             try:
-                await self.run(*_ADD, input=_lines(present))
+                await self._add(present)
             except GitFailed:  # one cannot be read, or went away: git knows how to pass over it, at a price
                 await self._add_all(listed)
                 await self._read_names()
             else:
-                self._set_names((self._names or set()).difference(gone).union(present))
+                self._change_names(present, gone)
         elif gone:
-            self._set_names((self._names or set()).difference(gone))
+            self._change_names([], gone)
         if present or gone or not self._tree:
             self._tree = (await self.run("write-tree")).decode().strip()
+
+    async def _add(self, present: list[str]) -> None:
+        """Many new files go straight into packs: that spares a file in the store for each. A few thousand at a time,
+        since git looks through all that it has packed so far for each of them."""
+        if len(present) < _MANY or not await self._git.packs_many():
+            await self.run(*_ADD, input=_lines(present))
+            return
+        for at in range(0, len(present), _PACKED):
+            some = _lines(present[at : at + _PACKED])
+            await self.run("-c", "core.bigFileThreshold=1", "-c", "core.compression=1", *_ADD, input=some)
 
     async def _add_all(self, listed: _Listed) -> None:
         left_out = [*listed.large, *listed.nested]
@@ -271,10 +322,10 @@ def _lines(paths: list[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
-def _mode_of(path: str) -> int | None:
-    """Permissions of what is there and no link."""
+def _mode_of(path: str) -> int:
+    """Permissions of what is there; -1 where nothing is, or a link."""
     try:
         status = os.lstat(path)
     except OSError:
-        return None
-    return None if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+        return -1
+    return -1 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)

@@ -1,40 +1,34 @@
-"""`agent sessions`: saved sessions listed, shown, deleted."""
+"""`agent sessions`: saved sessions listed, searched, shown, named, forked and deleted."""
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
+from tests.cli.commands import kept, told
 from tests.e2e.world import Done, World, finish, shell
 from tests.model.server import Reply
 
 
-def talk(world: World, prompt: str, answer: str = "Done.", cwd: Path | None = None) -> str:
-    """One run; returns its session's id."""
-    world.script(Reply(text=answer))
-    assert world.run("run", prompt, cwd=cwd).code == 0
-    return world.sessions()[-1].stem.rpartition("-")[2]
-
-
 def test_without_a_session_the_list_says_so(world: World) -> None:
-    assert world.run("sessions", "list") == Done(0, "No session yet. Start one with `agent`.\n", "")
-    assert world.run("sessions", "list", "--json") == Done(0, "[]\n", "")
+    assert told(world, ["list"], ["list", "--json"]) == [
+        Done(0, "No session yet. Start one with `agent`.\n", ""),
+        Done(0, "[]\n", ""),
+    ]
 
 
 def test_the_list_is_of_this_directory_newest_first(world: World) -> None:
     other = world.home / "other"
     other.mkdir()
-    first = talk(world, "the first\nwith more lines")
-    elsewhere = talk(world, "elsewhere", cwd=other)
-    second = talk(world, "the second")
-    lines = world.run("sessions", "list").out.splitlines()
-    assert [(line.split()[0], line.split("  ")[2]) for line in lines] == [
+    first = kept(world, ("the first\nwith more lines", "Yes."))
+    elsewhere = kept(world, ("elsewhere", "Yes."), cwd=other)
+    second = kept(world, ("the second", "Yes."))
+    here, everywhere = told(world, ["list"], ["list", "--all"])
+    assert [(line.split()[0], line.split("  ")[2]) for line in here.out.splitlines()] == [
         (second, "the second"),
         (first, "the first"),
     ]
-    everywhere = world.run("sessions", "list", "--all").out.splitlines()
-    assert [(line.split()[0], line.split("  ")[-1]) for line in everywhere] == [
+    assert [(line.split()[0], line.split("  ")[-1]) for line in everywhere.out.splitlines()] == [
         (second, str(world.work)),
         (elsewhere, str(other)),
         (first, str(world.work)),
@@ -42,11 +36,12 @@ def test_the_list_is_of_this_directory_newest_first(world: World) -> None:
 
 
 def test_the_list_as_json(world: World) -> None:
-    identifier = talk(world, "count to three")
+    world.script(Reply(text="Done."))
+    assert world.run("run", "count to three").code == 0
     (path,) = world.sessions()
     (info,) = json.loads(world.run("sessions", "list", "--json").out)
     assert info == {
-        "id": identifier, "path": str(path), "cwd": str(world.work), "title": "count to three",
+        "id": path.stem.rpartition("-")[2], "path": str(path), "cwd": str(world.work), "title": "count to three",
         "created": world.records("session")[0]["time"], "updated": path.stat().st_mtime,
         "model": "openai/mock-model", "branches": [], "turns": 1, "cost_usd": None,
         "size_bytes": path.stat().st_size, "named": False,
@@ -57,82 +52,153 @@ def test_a_session_is_shown_as_a_conversation(world: World) -> None:
     world.script(shell("echo hi; exit 3"), Reply(text="It \x1b[31mfailed."))
     world.run("run", "try it", "--mode", "yolo")
     identifier = world.sessions()[0].stem.rpartition("-")[2]
-    done = world.run("sessions", "show", identifier[:3])
-    assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines() == [
+    shown, as_json = told(world, ["show", identifier[:3]], ["show", identifier, "--json"])
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.splitlines() == [
         "", "[1] > try it", "  [shell: failed] hi", "", "It failed.", "",
         "1 prompts, 2 model calls, cost unknown", str(world.sessions()[0]),
     ]  # fmt: skip
-    assert json.loads(world.run("sessions", "show", identifier, "--json").out) == world.records()
-
-
-def test_a_damaged_line_is_told_when_a_session_is_shown(world: World) -> None:
-    talk(world, "hello")
-    (path,) = world.sessions()
-    lines = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("\n".join([*lines[:3], '{"type":"bogus"},', *lines[3:]]) + "\n", encoding="utf-8")
-    out = world.run("sessions", "show", path.stem.rpartition("-")[2]).out
-    assert "line 4 of the session is damaged and left out: " in out and "> hello" in out
-    assert "1 damaged lines; `agent sessions repair " in out
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert json.loads(as_json.out) == world.records()
 
 
 def test_a_prefix_that_fits_several_sessions_names_them(world: World) -> None:
-    one = talk(world, "one")
+    one = kept(world, ("one", "Yes."))
     (path,) = world.sessions()
     twin = path.with_name(path.name.replace(one, one[:4] + "ffff"))
     twin.write_bytes(path.read_bytes())
     twin.chmod(0o600)
-    done = world.run("sessions", "show", one[:4])
+    both, single = told(world, ["show", one[:4]], ["show", one])
     ids = ", ".join(sorted([one, one[:4] + "ffff"]))
-    assert done == Done(2, "", f"agent: '{one[:4]}' is not unique: {ids}; give more of the id\n")
-    assert world.run("sessions", "show", one).code == 0
+    assert both == Done(2, "", f"agent: '{one[:4]}' is not unique: {ids}; give more of the id\n")
+    assert single.code == 0
 
 
-def test_a_session_is_deleted_with_what_it_spilled(world: World) -> None:
-    world.script(shell("seq 1 100000"), Reply(text="Long."))
-    world.run("run", "count")
-    (path,) = world.sessions()
-    spill = world.state / "spill" / path.stem.rpartition("-")[2]
-    assert [file.stat().st_size > 500_000 for file in spill.glob("*.txt")] == [True]
-    done = world.run("sessions", "delete", path.stem.rpartition("-")[2], "--yes")
-    assert done == Done(0, f"Deleted {path}\n", "")
-    assert (path.exists(), spill.exists()) == (False, False)
-
-
-@pytest.mark.parametrize("prefix", ["", "zz"])
-def test_nothing_is_deleted_by_a_name_that_fits_nothing(world: World, prefix: str) -> None:
-    talk(world, "keep me")
-    assert world.run("sessions", "delete", prefix, "--yes").code == 2
+def test_nothing_is_deleted_by_a_name_that_fits_nothing_or_unasked(world: World) -> None:
+    identifier = kept(world, ("keep me", "Yes."))
+    empty, other, unasked = told(world, ["delete", "", "--yes"], ["delete", "zz", "--yes"], ["delete", identifier])
+    assert (empty.code, other.code) == (2, 2)
+    assert unasked == Done(2, "", "agent: nobody can be asked here; add --yes\n")
     assert len(world.sessions()) == 1
 
 
-def test_nothing_is_deleted_where_nobody_can_be_asked(world: World) -> None:
-    identifier = talk(world, "keep me")
-    done = world.run("sessions", "delete", identifier)
-    assert done == Done(2, "", "agent: nobody can be asked here; add --yes\n")
-    assert len(world.sessions()) == 1
-
-
-def test_a_session_in_use_is_not_deleted(world: World) -> None:
+def test_a_session_in_use_can_be_read_and_forked_and_no_more(world: World) -> None:
     world.script(Reply(hang="before_headers"))
     running = world.start("run", "wait", stdin=subprocess.DEVNULL)
     while not world.bodies():
         assert running.poll() is None
     identifier = world.sessions()[0].stem.rpartition("-")[2]
-    done = world.run("sessions", "delete", identifier, "--yes")
-    assert (done.code, "is in use by another process" in done.err, len(world.sessions())) == (1, True, 1)
+    deleted, renamed, repaired, shown, forked = told(
+        world,
+        ["delete", identifier, "--yes"],
+        ["rename", identifier, "x"],
+        ["repair", identifier],
+        ["show", identifier],
+        ["fork", identifier],
+    )
+    for refused in (deleted, renamed, repaired):
+        assert refused.code == 1 and f"agent: session {world.sessions()[0].stem} is in use" in refused.err
+        assert f"`agent sessions show {identifier}`" in refused.err and "--fork" in refused.err
+    assert "type /rename there" in renamed.err
+    assert (shown.code, forked.code, len(world.sessions())) == (0, 0, 2)
     running.terminate()
     assert finish(running).code == 143
 
 
 def test_a_session_is_shown_without_the_secrets_it_holds(world: World) -> None:
     token = "ghp_" + "a1B2c3D4e5F6" * 3
-    world.script(Reply(text=f"Use {token} here."))
-    world.run("run", f"my token is {token}")
+    identifier = kept(world, (f"my token is {token}", f"Use {token} here."))
     assert token in world.sessions()[0].read_text(encoding="utf-8")
-    identifier = world.records("session")[0]["session_id"]
-    for more in ((), ("--json",)):
-        shown = world.run("sessions", "show", identifier, *more)
-        assert shown.code == 0 and token not in shown.out and shown.out.count("[masked: ") >= 2
-    assert json.loads(world.run("sessions", "show", identifier, "--json").out)
+    shown = told(world, ["show", identifier], ["show", identifier, "--json"], ["list"], ["search", "token"])
+    for each in shown:
+        assert each.code == 0 and token not in each.out
+    assert "[masked: " in shown[3].out and shown[0].out.count("[masked: ") == 2 and json.loads(shown[1].out)
+
+
+def test_a_session_is_found_by_what_was_said(world: World) -> None:
+    other = world.home / "other"
+    other.mkdir()
+    first = kept(world, ("mend the basket", "The *total* ignored\nthe count."))
+    second = kept(world, ("what about the basket elsewhere", "Nothing."), cwd=other)
+    total, everywhere, here, nothing, empty = told(
+        world,
+        ["search", "total count"],
+        ["search", "basket", "--json"],
+        ["search", "basket", "--here", "--json"],
+        ["search", 'quokka "NEAR('],
+        ["search", " "],
+    )
+    assert (total.code, total.err) == (0, "")
+    head, line = total.out.splitlines()
+    assert (head.split()[0], head.split("  ")[-1]) == (first, str(world.work))
+    assert line == "    agent: The *total* ignored the count."
+    assert sorted(hit["session"]["id"] for hit in json.loads(everywhere.out)) == sorted([first, second])
+    (hit,) = json.loads(here.out)
+    assert (hit["session"]["id"], hit["role"], hit["snippet"]) == (first, "you", "mend the basket")
+    assert nothing == Done(1, 'Nothing was found for quokka "NEAR(.\n', "")
+    assert empty == Done(2, "", "agent: there is nothing to search for; give a word\n")
+
+
+def test_the_list_is_filtered_and_bounded(world: World) -> None:
+    first = kept(world, ("on the branch", "Yes."), branch="fix/it")
+    second = kept(world, ("on main", "Yes."), branch="main")
+    wanted = {
+        ("--branch", "fix/it"): [first],
+        ("--branch", "main"): [second],
+        ("--since", "1h"): [second, first],
+        ("--since", "2000-01-01 10:00", "--limit", "1"): [second],
+        ("--until", "today"): [second, first],
+        ("--until", "2000-01-01"): ["No"],
+    }
+    *listed, bounded, wrong = told(
+        world, *(["list", *options] for options in wanted), ["list", "--limit", "1"], ["list", "--since", "soon"]
+    )
+    assert [[line.split()[0] for line in each.out.splitlines()] for each in listed] == [*wanted.values()]
+    assert bounded.err == "There are more than 1; --limit, --since and --until choose others.\n"
+    told_how = "agent: --since: 'soon' is no moment; write 7d, 12h, today, yesterday or 2026-11-21\n"
+    assert wrong == Done(2, "", told_how)
+
+
+def test_a_session_gets_a_name_and_is_found_by_it(world: World) -> None:
+    identifier = kept(world, ("mend the basket", "Done."))
+    named, listed, shown = told(
+        world, ["rename", identifier, "The  Basket\n"], ["list", "--json"], ["show", "the basket"]
+    )
+    assert named == Done(0, f"{identifier} is now called: The Basket\n", "")
+    assert json.loads(listed.out)[0]["named"] is True and "> mend the basket" in shown.out
+    world.script(Reply(text="Again."))
+    assert world.run("run", "go on", "--resume", "THE BASKET").code == 0
+    assert len(world.sessions()) == 1
+    (unnamed,) = told(world, ["rename", identifier, ""])
+    assert unnamed == Done(0, f"{identifier} is now called: mend the basket\n", "")
+
+
+def test_a_session_is_forked_from_before_a_prompt(world: World) -> None:
+    identifier = kept(world, ("one", "Yes."), ("two", "Yes."), ("three", "Yes."))
+    done, wrong = told(world, ["fork", identifier, "--at", "2"], ["fork", identifier, "--at", "4"])
+    copy = done.out.split()[-1].strip("`")
+    assert wrong.err == "agent: the session has 3 prompts, no 4; `agent sessions show` numbers them\n"
+    world.script(Reply(text="Otherwise."))
+    assert world.run("run", "another two", "--resume", copy).code == 0
+    asked = world.messages(role="user")
+    assert asked[0].endswith("one") and asked[-1].endswith("another two") and len(asked) == 2
+    forked, original = told(world, ["show", copy], ["show", identifier])
+    assert "[1] > one" in forked.out and "[2] > another two" in forked.out and "three" not in forked.out
+    assert "[3] > three" in original.out
+
+
+@pytest.mark.parametrize("env", [{"LC_ALL": "C", "LANG": None, "HOME": None}], ids=["c-locale-and-no-home"])
+def test_sessions_work_in_poor_surroundings(world: World, env: dict[str, str | None]) -> None:
+    identifier = kept(world, ("übersetze 'naïve'", "Grüße 合計"))
+    for command in (("list",), ("search", "naïve"), ("show", identifier), ("export", identifier)):
+        done = world.run("sessions", *command, env=env)
+        assert done.code == 0 and "naïve" in done.out, done
+
+
+@pytest.mark.parametrize("command", ["show", "export"])
+def test_a_reader_who_has_seen_enough_is_no_error(world: World, command: str) -> None:
+    process = world.start("sessions", command, kept(world, ("hello", "many words\n" * 20_000)))
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    assert (process.wait(20), process.stderr.read()) == (0, "")
+    process.stdout = None

@@ -39,7 +39,7 @@ from agent_cli.protocol.operations import ApprovalAnswer, Decision, Operation, S
 from agent_cli.protocol.records import FORMAT_VERSION, Header
 from agent_cli.sandbox.process import ProcessRunner
 from agent_cli.store.grants import GrantFile
-from agent_cli.store.session_file import NewSessionFile, SessionFile
+from agent_cli.store.session_file import NewSessionFile, SessionFile, read_session
 from agent_cli.tools.base import ToolContext
 from agent_cli.tools.registry import Registry, default_registry
 from agent_cli.workspace.checkpoints import Checkpoints
@@ -170,9 +170,10 @@ def build(
     path = base / "session.json"
     if session is None and path.exists():
         file, loaded = SessionFile.open(path)
-        session = Session(loaded.records, file, saved=True)
+        session = Session(loaded.records, file, saved=True, reread=lambda: read_session(path).records)
     elif session is None:
-        session = Session([header(root, mode=mode or "ask")], NewSessionFile(path), saved=False)
+        first = [header(root, mode=mode or "ask")]
+        session = Session(first, NewSessionFile(path), saved=False, reread=lambda: read_session(path).records)
     bus = EventBus()
     processes = processes or ProcessRunner()
     workspace = Workspace(root)
@@ -225,7 +226,7 @@ def build(
 
 def same_facts(session: Session) -> None:
     """What is kept up to date record by record is what all the records together say."""
-    view, records = session.view, session.records
+    view, records = session.view, session.whole()
     assert list(view.visible()) == history.visible_messages(records)
     assert list(view.open_calls.values()) == history.open_calls(records)
     assert view.plan == history.current_plan(records)

@@ -34,7 +34,7 @@ async def test_compact_on_request(tmp_path: Path) -> None:
         assert "the numbers" in texts(it, 2)[-1] and it.model.requests[2].may_call is False
         await it.prompt("count three")
         assert "SUMMARY: we counted" in texts(it)[0] and texts(it)[-1] == "count three"
-        assert any("one one" in r.text for r in it.session.records if isinstance(r, AssistantMessage))
+        assert any("one one" in r.text for r in it.session.whole() if isinstance(r, AssistantMessage))
 
 
 async def test_there_may_be_nothing_to_compact(tmp_path: Path) -> None:

@@ -306,11 +306,11 @@ def test_a_result_that_is_hardly_longer_is_left_whole() -> None:
     assert shorten(result("c1", text="x" * 500), 400) == result("c1", text="x" * 500)
 
 
-def test_shortening_in_an_undone_turn_does_not_count_and_the_newest_limit_wins() -> None:
+def test_shortening_in_an_undone_turn_does_not_count_and_a_result_is_shortened_once() -> None:
     long = result("c1", text="x" * 5000)
     records: list[AnyRecord] = [user("u"), answer("a", "c1"), long]
-    first = Shortened(id="s1", call_ids=("c1",), keep_chars=2000, turn_id="t2")
-    second = Shortened(id="s2", call_ids=("c1",), keep_chars=400, turn_id="t3")
+    first = Shortened(id="s1", call_ids=("c1",), keep_chars=400, turn_id="t3")
+    second = Shortened(id="s2", call_ids=("c1",), keep_chars=2000, turn_id="t2")
     assert visible_messages([*records, first, second])[2] == shorten(long, 400)
     assert visible_messages([*records, first, second, undo("t3")])[2] == shorten(long, 2000)
     assert visible_messages([*records, first, second, undo("t3", "t2")])[2] == long

@@ -90,7 +90,11 @@ def _mending(now: float) -> list[AnyRecord]:
     turn = "turn_1"
     calls = (
         ToolCall("c1", "read_file", '{"path": "basket.py"}'),
-        ToolCall("c2", "shell", '{"command": "python -m pytest -q tests/test_basket.py --maxfail=1 -p no:cacheprovider"}'),
+        ToolCall(
+            "c2",
+            "shell",
+            '{"command": "python -m pytest -q tests/test_basket.py --maxfail=1 -p no:cacheprovider"}',
+        ),
     )
     edit = ToolCall("c3", "edit_file", '{"path": "basket.py", "edits": [{"old": "a", "new": "b"}]}')
     plan = (
@@ -155,5 +159,7 @@ def _short(number: int, now: float) -> list[AnyRecord]:
         TurnEnded(id=f"e{number}0", time=now + 9, turn_id=turn, stop_reason="end_turn", duration_s=9.0 * number),
     ]  # fmt: skip
     if number == 6:
-        found.append(Folded(id="fold_1", time=now + 10, through="a50", summary="## So far\nThe basket was mended."))
+        found.append(
+            Folded(id="fold_1", time=now + 10, through="a50", summary="## So far\nThe basket was mended.")
+        )
     return found

@@ -1,6 +1,7 @@
 """Old sessions go with all that belongs to them; those in use, those with a name and those of others stay."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,16 @@ def test_what_is_pruned_goes_with_all_that_belongs_to_it(machine: Machine) -> No
     }
     assert not any("00000001" in name for name in held) and {"spill/00000002", "notes/00000002"} <= held
     assert machine.forgotten == [(machine.sessions.project_folder(machine.cwd).name, "00000001")]
+
+
+def test_a_draft_that_a_crash_has_left_goes_when_it_is_old(machine: Machine) -> None:
+    path = machine.add("00000001", 0)
+    for name, age_s in (("old", 2 * DAY_S), ("new", 10.0)):
+        draft = path.with_name(f".20260101T000000Z-{name}.json.1.tmp")
+        draft.write_text("[", encoding="utf-8")
+        os.utime(draft, (time.time() - age_s, time.time() - age_s))
+    prune(machine.sessions, machine.state, Pruned((), 0))
+    assert sorted(file.name for file in path.parent.iterdir()) == [".20260101T000000Z-new.json.1.tmp", path.name]
 
 
 def test_a_session_in_use_stays(machine: Machine) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.core.session import Session
 from agent_cli.protocol.messages import MemoryChange, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     CheckpointTaken,
@@ -47,6 +48,7 @@ def test_a_session_goes_on_in_another_directory(tmp_path: Path) -> None:
     last = loaded.records[-1]
     assert isinstance(last, UserMessage) and last.origin == "hint"
     assert "/home/me/shop" in last.text and str(place) in last.text
+    assert Session(loaded.records, None, saved=True).untrusted() == "an imported session"
     assert done.path.stat().st_mode & 0o777 == 0o600
     assert [info.title for info in sessions.list(place)] == [describe(EXAMPLE).title]  # type: ignore[union-attr]
 

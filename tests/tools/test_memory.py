@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.protocol.actions import WritePath
+from agent_cli.protocol.actions import WriteMemory
 from agent_cli.protocol.messages import MemoryChange
 from agent_cli.tools.base import ToolContext, ToolError
 from agent_cli.tools.memory import MemoryParams, MemoryTool
@@ -99,11 +99,11 @@ async def test_odd_characters_are_kept_as_a_file_can_hold_them(context: ToolCont
     assert memory.find("notes").text == "a?\nb"
 
 
-async def test_what_is_asked_is_a_write_of_the_very_file_and_the_preview_is_the_diff(
+async def test_what_is_asked_is_the_change_of_this_block_and_the_preview_is_the_diff(
     context: ToolContext, memory: Memory
 ) -> None:
     tool, params = REGISTRY.parse("memory", '{"action":"append","block":"user","text":"likes tea"}')
-    assert tool.actions(params, context) == (WritePath(memory.find("user").path, "the memory block user"),)
+    assert tool.actions(params, context) == (WriteMemory("user", "user"),)
     preview = await tool.preview(params, context)
     assert preview.kind == "diff" and preview.text.endswith("@@ -0,0 +1 @@\n+likes tea\n")
     assert memory.find("user").hash == ""

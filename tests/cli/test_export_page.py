@@ -1,0 +1,127 @@
+"""The exported page in a real browser: nothing overflows on a phone, nothing is fetched, nothing is complained of."""
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.store.export import exported
+from tests.store.talk import records
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium: apt-get install -y chromium")
+OPTIONS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe",
+)  # fmt: skip
+
+
+class Browser:
+    """A headless Chromium with one tab, spoken to over its debugging pipe."""
+
+    def __init__(self, profile: Path) -> None:
+        asks, self._out = os.pipe()
+        self._in, answers = os.pipe()
+        command = ["bash", "-c", f'exec "$0" "$@" 3<&{asks} 4>&{answers}', str(BROWSER), *OPTIONS]
+        self._process = subprocess.Popen(
+            [*command, f"--user-data-dir={profile}"],
+            pass_fds=(asks, answers),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(asks)
+        os.close(answers)
+        self._number, self._rest, self._tab = 0, b"", ""
+        self.events: list[dict[str, Any]] = []
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self._tab = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for part in ("Network", "Log", "Runtime", "Page"):
+            self.ask(f"{part}.enable")
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if self._tab:
+            message["sessionId"] = self._tab
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while (answer := self._next()).get("id") != self._number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        return dict(answer["result"])
+
+    def show(self, page: Path, width: int) -> None:
+        self.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 500
+        )
+        seen = len(self.events)
+        self.ask("Page.navigate", url=page.as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events[seen:]):
+            self.events.append(self._next())
+
+    def value(self, expression: str) -> Any:
+        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def told(self, method: str) -> list[dict[str, Any]]:
+        return [event["params"] for event in self.events if event.get("method") == method]
+
+    def _next(self, timeout_s: float = 20.0) -> dict[str, Any]:
+        until = time.monotonic() + timeout_s
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._in], [], [], max(0.0, until - time.monotonic()))
+            data = os.read(self._in, 1 << 20) if ready else b""
+            assert data, "the browser does not answer"
+            self._rest += data
+        message, _, self._rest = self._rest.partition(b"\0")
+        return dict(json.loads(message))
+
+    def close(self) -> None:
+        os.close(self._out)
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(5)
+        os.close(self._in)
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    opened = Browser(tmp_path / "profile")
+    yield opened
+    opened.close()
+
+
+def test_the_page_is_read_on_a_phone_and_on_a_desk_without_network_or_complaint(
+    browser: Browser, tmp_path: Path
+) -> None:
+    page = tmp_path / "talk.html"
+    page.write_text(exported(records(), "html"), encoding="utf-8")
+    for width in (360, 1200):
+        browser.show(page, width)
+        browser.value("document.querySelectorAll('details').forEach(each => each.open = true)")
+        assert browser.value("document.documentElement.scrollWidth - innerWidth") <= 0
+        wide = (
+            "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1"
+        )
+        assert browser.value(f"{wide} && !e.closest('.wide')).map(e => e.outerHTML.slice(0, 80))") == []
+        drawn = "[...document.querySelectorAll('svg')].map(e => e.getBoundingClientRect().height > 100)"
+        assert browser.value(drawn) == [True, True, True]
+        assert browser.value("getComputedStyle(document.querySelector('.diff .add')).backgroundColor") != (
+            "rgba(0, 0, 0, 0)"
+        ), "the style sheet is in force"
+    text = browser.value("document.body.innerText")
+    for words in ("Find why the tests fail", "assert 0.5 == 1.0", "return round(sum(price", "And now step 8"):
+        assert words in text
+    assert browser.value("document.title") == "The tests of this project fail. Find out why, mend the…"
+    assert browser.value("document.images[0].naturalWidth") == 4
+    addresses = {each["request"]["url"] for each in browser.told("Network.requestWillBeSent")}
+    assert {address for address in addresses if not address.startswith("data:")} == {page.as_uri()}
+    assert browser.told("Log.entryAdded") == browser.told("Runtime.consoleAPICalled") == []
+    assert browser.told("Runtime.exceptionThrown") == []
