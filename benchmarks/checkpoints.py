@@ -1,5 +1,5 @@
-"""What saving a large workspace costs, the first time and again, beside `git add -A` in a fresh clone of it; and the
-undo of a turn in it."""
+"""What saving a large workspace costs, the first time and again, beside `git add -A` in a fresh clone of it; and
+the undo of a turn in it."""
 
 import asyncio
 import os

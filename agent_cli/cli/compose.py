@@ -163,7 +163,7 @@ class _Parts:
             day=SpendLog(setup.state / "spend"),
             masked=Outgoing(redactor).masked,
             rules=setup.tool_rules,
-            earlier=Earlier(setup.sessions.folder, setup.root, identifier),
+            earlier=Earlier(setup.sessions, setup.root, identifier),
         )
         _note_changes(session, model, mode, effort)
         ignored = [

@@ -67,23 +67,16 @@ def existing(setup: Setup) -> Draft | None:
     if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
         return _copied(setup, read_session(path))
     file, loaded = SessionFile.open(path)
-    return Draft(loaded.records, file, str(path), saved=True, notes=_damage(loaded))
+    return Draft(loaded.records, file, str(path), saved=True, notes=loaded.problems())
 
 
 def _copied(setup: Setup, loaded: Loaded) -> Draft:
     from ..store.fork import forked
 
     identifier, path = setup.sessions.new_path(setup.root)
-    records = forked(loaded.records, identifier, setup.chosen.text("fork_at"))
+    records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
     file = None if setup.chosen.flag("no_session") else NewSessionFile(path)
-    return Draft(records, file, str(path) if file else "", False, _damage(loaded))
-
-
-def _damage(loaded: Loaded) -> tuple[str, ...]:
-    notes = [f"line {each.line} of the session is damaged and left out: {each.reason}" for each in loaded.damage]
-    if loaded.torn:
-        notes.append("the last record of the session was torn by a crash and is lost")
-    return tuple(notes)
+    return Draft(records, file, str(path) if file else "", False, loaded.problems())
 
 
 def model_name(setup: Setup, draft: Draft | None) -> str | None:

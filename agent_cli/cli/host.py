@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..core.prompt import init_prompt
 from ..store.session_file import StoreError, read_session
-from ..store.sessions import Sessions, totals
+from ..store.sessions import totals
 from ..ui.host import HitLine, MemoryLine, RuleLine, SessionLine
 from ..ui.lines import ago
 from .compose import Opened
@@ -31,8 +31,7 @@ class SessionHost:
         return tuple(lines)
 
     async def search(self, query: str) -> tuple[HitLine, ...]:
-        folder = self._setup.sessions.folder
-        hits = await asyncio.to_thread(lambda: Sessions(folder).search(query))
+        hits = await asyncio.to_thread(self._setup.sessions.search, query)
         return tuple(
             HitLine(
                 hit.session.id,
@@ -84,6 +83,11 @@ class SessionHost:
         from ..model.catalog import known
 
         return tuple(info.name for info in known(query))
+
+    def paths(self, root: str) -> Iterable[str]:
+        from ..workspace.offered import offered
+
+        return offered(root)
 
     async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
         """The user's own command: their environment, no permission asked."""

@@ -13,14 +13,14 @@ _STRANGERS = b'"untrusted":"'
 class Earlier:
     """The other sessions of one directory; see `core.search.EarlierSessions`."""
 
-    def __init__(self, folder: Path, cwd: Path, own: str) -> None:
-        self._folder = folder
+    def __init__(self, sessions: Sessions, cwd: Path, own: str) -> None:
+        self._sessions = sessions
         self._cwd = cwd
         self._own = own
 
     def search(self, query: str) -> tuple[list[Found], str]:
         try:
-            hits = Sessions(self._folder).search(query, self._cwd, MOST_FOUND, self._own)
+            hits = self._sessions.search(query, self._cwd, MOST_FOUND, self._own)
         except StoreError:
             return [], ""
         found = [
@@ -41,9 +41,8 @@ class Earlier:
         if not slash:
             return None
         try:
-            sessions = Sessions(self._folder)
-            path = sessions.find(session_id)
-            if path.parent != sessions.project_folder(self._cwd):
+            path = self._sessions.find(session_id)
+            if path.parent != self._sessions.project_folder(self._cwd):
                 return None
             records = read_session(path).records
         except StoreError:

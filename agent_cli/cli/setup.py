@@ -67,7 +67,7 @@ class Setup:
         self.config = self.loaded.config
         self.tool_sources = tool_sources(self.workspace.root)
         folder = self.config.sessions.dir
-        self.sessions = Sessions(Path(folder) if folder else self.state / "sessions")
+        self.sessions = Sessions(Path(folder) if folder else self.state / "sessions", self.state / "cache")
         self._rules, self.tool_rules = _rules(self.loaded)
 
     def tools_are_trusted(self) -> bool:

@@ -34,12 +34,17 @@ _RedoToOption = Annotated[int, typer.Option("--to", metavar="N", help="All down 
 _CodeOption = Annotated[bool, typer.Option("--code", help="Only files; the conversation stays.")]
 _TalkOption = Annotated[bool, typer.Option("--conversation", help="Only the conversation; files stay.")]
 _ConflictsOption = Annotated[
-    str, typer.Option("--conflicts", metavar="CHOICE", help="Files changed since: keep (default), take the old, merge.")
+    str,
+    typer.Option(
+        "--conflicts", metavar="CHOICE", help="Files changed since: keep (default), take the old, merge."
+    ),
 ]
 _ResolveOption = Annotated[
     str, typer.Option("--resolve", metavar="CHOICE", help="Only decide on files that the last one left alone.")
 ]
-_PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="With --resolve: these only.")]
+_PathsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[FILE]...", help="With --resolve: only these.")
+]
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -74,7 +79,8 @@ def redo_command(
     conflicts: _ConflictsOption = "keep", resolve: _ResolveOption = "",
 ) -> int:  # fmt: skip
     """Bring back what the last undo took away."""
-    return asyncio.run(_do(_asked("redo", session, list_, dry_run, to or turns, "both", conflicts, resolve, paths)))
+    asked = _asked("redo", session, list_, dry_run, to or turns, "both", conflicts, resolve, paths)
+    return asyncio.run(_do(asked))
 
 
 def _asked(

@@ -1,8 +1,8 @@
 """When checkpoints are taken, and what undo, redo and rewind do with them.
 
 A turn gets one checkpoint before its first side effect and one when it has ended; both are records. Undo
-takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror. A decision on
-a file that undo left alone has two checkpoints of its own, so it is taken back with what it belongs to.
+takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror. A decision
+on a file that undo left alone has two checkpoints of its own, so it is taken back with what it belongs to.
 """
 
 import asyncio
@@ -144,8 +144,8 @@ class Checkpointing:
         return count, self._prompt_of(turn_id), report
 
     async def redo(self) -> tuple[int, str, RestoreReport]:
-        """Bring back what the last undo or rewind took; returns as `undo` does. Decisions on what it left alone are
-        taken back first.
+        """Bring back what the last undo or rewind took; returns as `undo` does. Decisions on what it left alone
+        are taken back first.
 
         Raises:
             NothingToRestore: nothing was undone, or something was done since.
@@ -165,11 +165,13 @@ class Checkpointing:
         """
         moves = self._last_moves()
         left_alone = self._left_alone
-        if left_alone is not None and not left_alone.intersection(paths or left_alone):
+        if left_alone is None:
+            left_alone = frozenset(conflict.path for conflict in (await self._rehearsed(moves)).conflicts)
+        chosen = left_alone.intersection(paths or left_alone)
+        if not chosen:
             raise NothingToRestore("there is no such file to decide on: none was left alone")
-        chosen = frozenset(paths) or left_alone or frozenset()
+        self._left_alone = left_alone - chosen
         if choice == "mine":
-            self._left_alone = (left_alone or frozenset()) - chosen
             return RestoreReport()
         turn_id = new_id(RESOLVED)
         try:
@@ -180,8 +182,7 @@ class Checkpointing:
                 self._save(turn_id, "after", await self._snapshots.take())
         except CheckpointError as error:
             raise NothingToRestore(f"nothing was decided: {error}") from error
-        if left_alone is not None:
-            self._left_alone = left_alone - {change.path for change in report.restored}
+        self._left_alone = left_alone - {change.path for change in report.restored}
         return report
 
     def points(self) -> tuple[RewindPoint, ...]:

@@ -45,7 +45,6 @@ class _Done(msgspec.Struct, frozen=True):
     tool: str
     actions: tuple[Action, ...]
     ok: bool
-    output: str
 
 
 def bind(rules: Iterable[tuple[ToolRule, str]]) -> tuple[BoundRule, ...]:
@@ -92,6 +91,8 @@ class TurnRules:
         self._root = root
         self._begun: list[tuple[str, tuple[Action, ...]]] = []
         self._done: list[_Done] = []
+        self._output = ""
+        """Of the last call."""
         self._reminders_left = MOST_REMINDERS
 
     def begins(self, tool: str, actions: tuple[Action, ...]) -> None:
@@ -101,7 +102,8 @@ class TurnRules:
     def saw(self, tool: str, actions: tuple[Action, ...], result: ToolResult) -> None:
         """A call has its result. What was refused was not made."""
         if result.status not in ("denied", "cancelled"):
-            self._done.append(_Done(tool, actions, result.status == "ok", result.text))
+            self._done.append(_Done(tool, actions, result.status == "ok"))
+            self._output = result.text
 
     def refusal(self, tool: str, actions: tuple[Action, ...]) -> Deny | None:
         """Why a call may not be made now; None when no rule speaks against it."""
@@ -140,7 +142,7 @@ class TurnRules:
         last = self._done[-1]
         is_it = last.ok and surely_is(bound.about, last.tool, last.actions, self._root)
         wanted = bound.rule.if_output
-        return is_it and (wanted is None or re.search(wanted, last.output) is not None)
+        return is_it and (wanted is None or re.search(wanted, self._output) is not None)
 
     def _count(self, bound: BoundRule) -> int:
         assert bound.about is not None

@@ -5,7 +5,7 @@ import re
 
 MAX_CHARS = 60
 _LEAD = re.compile(r"^(?:\s|#+(?=\s)|>+|[-*+](?=\s)|\d+[.)](?=\s)|```\w*|@\S+(?=\s)|/\w+(?=\s))+")
-_MARKS = re.compile(r"[*_`]+")
+_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
 
 
 def title_of(prompt: str) -> str:

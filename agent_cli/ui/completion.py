@@ -1,6 +1,5 @@
 """Completion of slash commands, their arguments, and files and folders named with `@`."""
 
-import os
 import re
 import threading
 import time
@@ -14,13 +13,8 @@ from .commands import TABLE
 from .desk import Desk
 
 _MENTION = re.compile(r"(?:^|[\s(\[{])@(\"[^\"\n]*|[^\s\"]*)\Z")
-_MAX_FILES = 20_000
 _MAX_SHOWN = 30
 _FRESH_S = 10.0
-_SKIPPED = frozenset(
-    "node_modules __pycache__ venv target dist build .git .venv .tox .nox .cache .mypy_cache .ruff_cache"
-    " .pytest_cache .hypothesis .idea".split()
-)
 _NEEDS_QUOTES = re.compile(r"[\s'`<>|]|[.,;:!?)\]}*_]$")
 """What would end a name in a prompt, or be taken for the end of the sentence."""
 
@@ -31,9 +25,8 @@ Paths = Callable[[str], Iterable[str]]
 class InputCompleter(Completer):
     """Offers what fits the text before the cursor. Runs in a thread, since it may walk the workspace."""
 
-    def __init__(self, desk: Desk, root: Callable[[], str], paths: Paths | None = None) -> None:
-        """`paths` knows what is ignored; without it nothing but a few folders is left out."""
-        self._desk, self._root, self._paths = desk, root, paths or _walk
+    def __init__(self, desk: Desk, root: Callable[[], str], paths: Paths) -> None:
+        self._desk, self._root, self._paths = desk, root, paths
         self._files: list[str] = []
         self._walked = ("", 0.0)
         self._lock = threading.Lock()
@@ -102,15 +95,3 @@ def _span(text: str, sought: str) -> int | None:
     for char in reversed(sought):
         at = text.rfind(char, 0, at)
     return end - at
-
-
-def _walk(root: str) -> Iterator[str]:
-    """Files and folders below `root`, without generated folders; bounded."""
-    seen = 0
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-        for name in (*sorted(files), *(f"{each}/" for each in folders)):
-            seen += 1
-            if seen > _MAX_FILES:
-                return
-            yield os.path.join(folder, name)[len(root.rstrip("/")) + 1 :]

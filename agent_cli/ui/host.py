@@ -1,6 +1,6 @@
 """What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -69,6 +69,10 @@ class Host(Protocol):
 
     def memory(self) -> tuple[MemoryLine, ...]:
         """The blocks of the agent's memory."""
+        ...
+
+    def paths(self, root: str) -> Iterable[str]:
+        """Files and folders below `root` to offer for `@`; may take a moment, and is asked for in a thread."""
         ...
 
     def init_prompt(self, focus: str) -> str:

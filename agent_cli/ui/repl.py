@@ -71,7 +71,7 @@ class Repl:
         self._turn_began = 0.0
         self._painted_at = 0.0
         self._paint_due = False
-        completer = InputCompleter(self, lambda: self._now.cwd)
+        completer = InputCompleter(self, lambda: self._now.cwd, self.host.paths)
         self._screen = Screen(self, self.theme, completer, history_file, settings.vi_mode)
         self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
 

@@ -21,13 +21,13 @@ from ..protocol.operations import Choice
 from . import store_care
 from .blobs import batches, contents
 from .comparing import Comparison, entries
-from .deciding import decide, open_changes
+from .deciding import decide
 from .kept import FolderPairs, Kept, Usual, decoded, encoded, usual_among
 from .looking import size_note
 from .nested import NestedTrees
 from .private_git import CheckpointError as CheckpointError
 from .private_git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
-from .restore import Change, Entry, Move, joined, kind_of_change, net, printable, restore
+from .restore import Change, Entry, Move, chains, joined, kind_of_change, printable, restore, settled
 from .restore_folders import Folders
 from .small_files import first_line, small_bytes
 from .work_tree import Saved, WorkTree
@@ -262,7 +262,7 @@ class Checkpoints:
         """
         changes, _, _ = await self._net(moves)
         wanted = {path: each for path, each in changes.items() if not paths or self._shown(path) in paths}
-        concerned = open_changes(self._top, wanted)
+        concerned = {path: each for path, each in wanted.items() if each.reason}
         now = await entries(self._git, saved, await self._read(saved), list(concerned))
 
         async def load(blobs: Collection[str]) -> Mapping[str, bytes]:
@@ -271,8 +271,8 @@ class Checkpoints:
         return await decide(self._top, concerned, choice, now, load, self._shown)
 
     async def tend(self) -> None:
-        """Keep the store fit, at most once a day: many single objects become one pack. May take a while, and may be
-        cancelled at any time; nothing waits for it."""
+        """Keep the store fit, at most once a day: many single objects become one pack. May take a while, and may
+        be cancelled at any time; nothing waits for it."""
         await store_care.tend(self._store, self._run, self._roots)
 
     @property
@@ -290,7 +290,7 @@ class Checkpoints:
             for path, (old, new) in ({} if move.only is not None else await compared.folders()).items():
                 first, last = pairs.get(path, (old, old))
                 pairs[path] = (first, new if last == old else last)
-        return net(steps, self._shown), pairs, reports
+        return await asyncio.to_thread(settled, self._top, chains(steps, self._shown)), pairs, reports
 
     async def _compare(self, left: str, right: str) -> Comparison:
         return Comparison(self._git, left, right, await self._read(left), await self._read(right))

@@ -1,5 +1,5 @@
-"""Two checkpoints side by side: the files and folders that differ, the workspace's own and those of the repositories
-nested in it. What one of the two does not hold is in neither list: nobody knows what became of it."""
+"""Two checkpoints side by side: the files and folders that differ, the workspace's own and those of the
+repositories nested in it. What one of the two does not hold is in neither list: nobody knows what became of it."""
 
 import os
 from collections.abc import Callable, Collection, Iterator

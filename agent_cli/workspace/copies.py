@@ -14,9 +14,10 @@ import msgspec
 from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
 from ..protocol.operations import Choice
-from .deciding import decide, open_changes
+from .deciding import decide
 from .private_git import CheckpointError, name_of
-from .restore import Change, Entry, Move, blob_hash, joined, kind_of_change, net, present, printable, restore
+from .restore import Change, Entry, Move, blob_hash, chains, joined, kind_of_change, present, printable, restore
+from .restore import settled as settle
 
 _HASH_LENGTH = 40
 NOTE = "git is not installed, so only files written by the agent's own tools can be restored"
@@ -113,14 +114,15 @@ class Copies:
         async def load(blobs: Collection[str]) -> Mapping[str, bytes]:
             return {blob: self._content(blob) for blob in blobs}
 
-        concerned = open_changes(self.root, wanted)
+        concerned = {path: each for path, each in wanted.items() if each.reason}
         return await decide(self.root, concerned, choice, self._load(saved), load, printable)
 
     async def tend(self) -> None:
         """Nothing: copies need no care."""
 
     def _net(self, moves: Sequence[Move]) -> dict[str, Change]:
-        return net(((self._differences(move.left, move.target), move.only) for move in moves), printable)
+        steps = ((self._differences(move.left, move.target), move.only) for move in moves)
+        return settle(self.root, chains(steps, printable))
 
     def _differences(self, left: str, right: str) -> dict[str, tuple[Entry, Entry]]:
         old, new = self._load(left), self._load(right)
@@ -173,7 +175,9 @@ class Copies:
             raw = msgspec.json.decode((self._store / checkpoint).read_bytes(), type=dict[str, Entry])
         except (OSError, msgspec.DecodeError) as error:
             raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {error}") from error
-        return {os.fsdecode(bytes.fromhex(path)): entry for path, entry in raw.items()}
+        found = {os.fsdecode(bytes.fromhex(path)): entry for path, entry in raw.items()}
+        self._covered.update(found)
+        return found
 
     def _content(self, blob: str) -> bytes:
         return (self._store / blob).read_bytes()
@@ -192,8 +196,8 @@ class Copies:
 
 
 def forget_copies(store: Path, session_id: str) -> None:
-    """Let go of a session's copies, and of contents that only they name. Checkpoints that no session has noted stay,
-    with all they need: they are of an older version."""
+    """Let go of a session's copies, and of contents that only they name. Checkpoints that no session has noted
+    stay, with all they need: they are of an older version."""
     own = store / f"session-{name_of(session_id)}"
     try:
         gone = set(own.read_text(encoding="ascii").split())

@@ -10,26 +10,11 @@ from ..protocol.messages import FileChange
 from ..protocol.operations import Choice
 from .anchored import spot
 from .merge import merged
-from .restore import LINK, NESTED, Change, Entry, blob_hash, kind_of_change, present, restore, write_entry
+from .restore import LINK, Change, Entry, blob_hash, kind_of_change, present, restore, write_entry
 
 _UNSAVED = "its present content could not be saved first"
 _NO_MERGE = "it cannot be merged: keep it, or take the old one"
 _OVERLAP = "both changed the same lines; nothing was written"
-
-
-def open_changes(root: Path, changes: Mapping[str, Change]) -> dict[str, Change]:
-    """Those that are not yet as wanted, and whose present state is no state of theirs either."""
-    found = {}
-    for path, change in changes.items():
-        if NESTED in (change.base.kind, change.wanted.kind):
-            continue
-        try:
-            now = present(root, path)[0]
-        except OSError:
-            continue
-        if now != change.wanted and not (now == change.start == change.end):
-            found[path] = change
-    return found
 
 
 async def decide(
@@ -40,7 +25,8 @@ async def decide(
     contents: Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]],
     shown: Callable[[str], str],
 ) -> RestoreReport:
-    """Carry a choice out for some paths. `saved` is their state in a checkpoint just taken, `contents` gives blobs."""
+    """Carry a choice out for some paths. `saved` is their state in a checkpoint just taken, `contents` gives
+    blobs."""
     restored: list[FileChange] = []
     conflicts: list[Conflict] = []
     for path, change in sorted(changes.items()):

@@ -29,7 +29,8 @@ class Usual(msgspec.Struct, frozen=True):
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """A repository in the workspace: the tree of its files (empty: they are not covered) and what is checked out."""
+    """A repository in the workspace: the tree of its files (empty: they are not covered) and what is checked
+    out."""
 
     tree: str
     head: str
@@ -119,8 +120,8 @@ FolderPairs = dict[str, tuple[int | None, int | None]]
 
 
 def folder_differences(left: Kept, right: Kept, files: Pairs) -> FolderPairs:
-    """Folders that are not the same in two checkpoints, beyond those that come and go with their files. `files` are
-    the files that differ."""
+    """Folders that are not the same in two checkpoints, beyond those that come and go with their files. `files`
+    are the files that differ."""
     if not (left.has_folders and right.has_folders):
         return {}
     had = _parents(path for path, (old, _) in files.items() if old.blob and old.kind != NESTED)

@@ -89,8 +89,8 @@ def look(
     top: str, starts: Iterable[str], names: Collection[str], known: Collection[str], skip: Collection[str],
     modes: Mapping[str, int], ends_at: float,
 ) -> Look:  # fmt: skip
-    """Walk some folders and those of `known` below them; `names` are the files of the index, `skip` is not entered.
-    `modes` are permissions that are known already: these files are not asked again.
+    """Walk some folders and those of `known` below them; `names` are the files of the index, `skip` is not
+    entered. `modes` are permissions that are known already: these files are not asked again.
 
     Raises:
         TimeoutError: it is not done by `ends_at`, of the monotonic clock.

@@ -1,5 +1,6 @@
 """Repositories nested in the workspace, submodules too: each has a tree of its own in the private store. No git is
-run in them that would obey their configuration, and of their git data only the name of what is checked out is read.
+run in them that would obey their configuration, and of their git data only the name of what is checked out is
+read.
 """
 
 import contextlib
@@ -34,8 +35,8 @@ class NestedTrees:
         """Tree → a commit that names it, so that it lasts."""
 
     async def save(self, found: Iterable[str]) -> AsyncIterator[tuple[str, Saved]]:
-        """Save those that are there, and those nested in them, as far as they are not too large. Paths are relative
-        to the top.
+        """Save those that are there, and those nested in them, as far as they are not too large. Paths are
+        relative to the top.
 
         Raises:
             CheckpointError: one cannot be read or written.

@@ -1,6 +1,6 @@
 """Running git on a private store, outside the workspace and blind to the user's own repositories: own GIT_DIR, own
-index, no hooks, no filters, no configuration but the one given here. Apart, since snapshots, restoring and the care
-of the store all begin like this."""
+index, no hooks, no filters, no configuration but the one given here. Apart, since snapshots, restoring and the
+care of the store all begin like this."""
 
 import os
 import re
@@ -108,7 +108,8 @@ class PrivateGit:
         return done.stdout
 
     async def packs_many(self) -> bool:
-        """Whether this git puts large contents of one `update-index` into one pack; before 2.38 each got its own."""
+        """Whether this git puts large contents of one `update-index` into one pack; before 2.38 each got its
+        own."""
         if self._version is None:
             found = re.search(rb"(\d+)\.(\d+)", await self("version"))
             self._version = (int(found[1]), int(found[2])) if found else (0, 0)

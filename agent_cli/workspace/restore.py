@@ -24,6 +24,7 @@ LARGEST_BYTES = 100_000_000
 CHANGED = "changed since by somebody else"
 UNKNOWN = "changed around a crash; it is not known by whom"
 _NESTED = "a nested repository; its commits, branches and index are not covered"
+_LINK_ON_THE_WAY = "its folder is now a link to somewhere else"
 _FILES = ("100644", "100755")
 
 
@@ -46,39 +47,67 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What several moves together do to one path."""
+    """What several moves together do to one path, given what is there now."""
 
     start: Entry
-    """As it should be now."""
+    """As it is."""
     end: Entry
+    """As it becomes."""
     base: Entry
     """Where somebody else's changes begin: as it was left before them."""
     wanted: Entry
-    """As it would be at the end had nobody else changed it."""
+    """As it would become had nobody else changed it."""
     reason: str = ""
     """Why it does not become as `wanted`; empty when it does."""
 
 
-def net(
-    steps: Iterable[tuple[Mapping[str, tuple[Entry, Entry]], Collection[str] | None]],
+Steps = list[tuple[Entry, Entry, bool]]
+"""States of one path before and after each move that concerns it, and whether the move may be made."""
+
+
+def chains(
+    moves: Iterable[tuple[Mapping[str, tuple[Entry, Entry]], Collection[str] | None]],
     shown: Callable[[str], str] = str,
-) -> dict[str, Change]:
-    """Moves one after the other, as one change of each path. Where a path was changed between two of them it stays
-    as it is there. A step is a path's state before and after; with a collection, only these paths (as shown) move."""
-    found: dict[str, Change] = {}
-    for differences, only in steps:
+) -> dict[str, Steps]:
+    """Moves one after the other, path by path. A move is what differs, before and after; with a collection, only
+    these paths (as shown) may move."""
+    found: dict[str, Steps] = {}
+    for differences, only in moves:
         for path, (old, new) in differences.items():
-            change = found.get(path, Change(old, old, old, old))
-            reason, end = "", change.end
-            if only is not None and shown(path) not in only:
-                reason = UNKNOWN
-            elif change.end == old:
-                end = new
-            elif change.end != new:
-                reason = CHANGED
-            base = old if reason and not change.reason else change.base
-            found[path] = Change(change.start, end, base, new, reason or change.reason)
+            found.setdefault(path, []).append((old, new, only is None or shown(path) in only))
     return found
+
+
+def settled(root: Path, steps: Mapping[str, Steps]) -> dict[str, Change]:
+    """What becomes of each path: a step is made where the path is as before it, and passed over where it is as
+    after it; any other state is somebody else's, and stays until a step fits again."""
+    found: dict[str, Change] = {}
+    for path, some in steps.items():
+        if any(NESTED in (old.kind, new.kind) for old, new, _ in some):
+            found[path] = Change(some[0][0], some[-1][1], some[0][0], some[-1][1])
+            continue
+        try:
+            found[path] = _settled(present(root, path)[0], some)
+        except OSError as error:
+            if error.errno == errno.ELOOP and not some[0][0].blob:
+                found[path] = _settled(Entry(), some)  # the link may be one of those that go
+                continue
+            reason = _LINK_ON_THE_WAY if error.errno == errno.ELOOP else CHANGED
+            found[path] = Change(some[0][0], some[0][0], some[0][0], some[-1][1], reason)
+    return found
+
+
+def _settled(now: Entry, steps: Steps) -> Change:
+    state, base, reason = now, steps[0][0], ""
+    for old, new, allowed in steps:
+        if state == new:
+            continue
+        if state == old and allowed:
+            state = new
+        elif not reason:
+            base, reason = old, CHANGED if allowed else UNKNOWN
+    wanted = steps[-1][1]
+    return Change(now, state, base, wanted, "" if state == wanted else reason)
 
 
 def blob_hash(data: bytes) -> str:
@@ -166,7 +195,8 @@ class _Place:
                 done = self._put(at, real, old, new)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                return "its folder is now a link to somewhere else"
+                on_the_way = {os.path.join(self._root, str(folder)) for folder in Path(path).parents}
+                return None if self._dry_run and on_the_way & self._emptied else _LINK_ON_THE_WAY
             raise
         if done is None and not new.blob:
             self._prune(os.path.dirname(real))
@@ -178,8 +208,8 @@ class _Place:
         if not is_as(at, old) and not (self._dry_run and not old.blob and real in self._emptied):
             return CHANGED
         if self._dry_run:
-            return None
-        if not new.blob:
+            self._emptied.update(() if new.blob else (real,))
+        elif not new.blob:
             at.unlink()
         else:
             write_entry(at, new, self._content(new.blob))
@@ -235,10 +265,10 @@ def is_as(at: Spot, entry: Entry) -> bool:
 
 
 def present(root: Path, path: str) -> tuple[Entry, bytes]:
-    """What is at a path now, and its content (of a link, its target).
+    """What file or link is at a path now, and its content (of a link, its target).
 
     Raises:
-        OSError: it cannot be read, or is neither file nor link, or is larger than `LARGEST_BYTES`.
+        OSError: it cannot be read, or is a pipe or the like, or is larger than `LARGEST_BYTES`.
     """
     try:
         with spot(os.path.join(os.path.realpath(root), path)) as at:
@@ -246,6 +276,8 @@ def present(root: Path, path: str) -> tuple[Entry, bytes]:
             if stat.S_ISLNK(status.st_mode):
                 data = os.fsencode(os.readlink(at.name, dir_fd=at.folder))
                 return Entry(blob_hash(data), LINK), data
+            if stat.S_ISDIR(status.st_mode):
+                return Entry(), b""
             if status.st_size > LARGEST_BYTES:
                 raise OSError(errno.EFBIG, f"larger than {LARGEST_BYTES:,} bytes")
             data, mode = regular_bytes(at, LARGEST_BYTES), stat.S_IMODE(status.st_mode)

@@ -31,8 +31,8 @@ class Folders:
         *,
         dry_run: bool = False,
     ) -> None:
-        """`usual` are the permissions of folders that have no others, `empty` all that shall be there at the end and
-        hold no file."""
+        """`usual` are the permissions of folders that have no others, `empty` all that shall be there at the end
+        and hold no file."""
         self._root = os.path.realpath(root)
         self._pairs = pairs
         self._usual = usual
@@ -60,13 +60,16 @@ class Folders:
 
     def remove(self) -> None:
         """Behind the deletions: folders go that have nothing in them any more."""
+        gone: set[str] = set()
         for path, (_, new) in sorted(self._pairs.items(), reverse=True):
-            if new is None and self._mode(path) is not None:
+            if new is None and path not in gone and self._mode(path) is not None:
                 with contextlib.suppress(OSError):  # somebody has put something in it: then it stays
-                    self._rmdir(path)
-                    self._report(path, "deleted")
-                    while (path := os.path.dirname(path)) and path not in self.keep:
+                    while path and path not in self.keep:
                         self._rmdir(path)
+                        gone.add(path)
+                        path = os.path.dirname(path)
+        for path in sorted(gone.intersection(self._pairs)):
+            self._report(path, "deleted")
 
     def close(self) -> RestoreReport:
         """The last step: empty folders are made, all get their permissions. Gives what was done in all steps."""

@@ -1,5 +1,6 @@
 """The life of the private store as a whole: which sessions live in it, what becomes of their checkpoints when they
-are gone, and how much room it takes. A session's newest checkpoint is named by a ref, and names the one before it."""
+are gone, and how much room it takes. A session's newest checkpoint is named by a ref, and names the one before
+it."""
 
 import asyncio
 import contextlib
@@ -89,9 +90,8 @@ async def forget_session(project_state: Path, session_id: str, run: RunProgram) 
     if not store.is_dir():
         return
     name, own = name_of(session_id), index_of(store, session_id)
-    for file in (ref_of(store, session_id), store / "sessions" / name, store / f"index-{session_id}"):
-        if file.parent in (store, store / "sessions", store / "refs" / "sessions"):
-            file.unlink(missing_ok=True)
+    for file in (ref_of(store, session_id), store / "sessions" / name, store / f"index-{name}"):
+        file.unlink(missing_ok=True)
     for file in store.glob(f"{own.stem}.*"):
         file.unlink(missing_ok=True)
     if not _living(store):

@@ -55,7 +55,8 @@ class _Listed(msgspec.Struct, frozen=True):
 
 class WorkTree:
     """One work tree; `scope` is the folder in it that counts, `.` for all. `own` are folders that are never saved,
-    relative to the top: where the store lies. `most` bounds files and bytes that are new at a time; 0: no bound."""
+    relative to the top: where the store lies. `most` bounds files and bytes that are new at a time; 0: no
+    bound."""
 
     def __init__(
         self, git: PrivateGit, top: Path, index: Path, scope: str, *, own: frozenset[str], timeout_s: float,
@@ -299,8 +300,8 @@ class WorkTree:
             self._tree = (await self.run("write-tree")).decode().strip()
 
     async def _add(self, present: list[str]) -> None:
-        """Many new files go straight into packs: that spares a file in the store for each. A few thousand at a time,
-        since git looks through all that it has packed so far for each of them."""
+        """Many new files go straight into packs: that spares a file in the store for each. A few thousand at a
+        time, since git looks through all that it has packed so far for each of them."""
         if len(present) < _MANY or not await self._git.packs_many():
             await self.run(*_ADD, input=_lines(present))
             return

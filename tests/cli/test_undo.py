@@ -137,3 +137,55 @@ def test_a_named_session_whose_directory_is_gone_is_told(changed: World) -> None
 def files_in_moved(world: World) -> dict[str, str]:
     folder = world.home / "moved"
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir())}
+
+
+def more_turns(world: World) -> None:
+    world.script(shell("printf 'three\\n' > a.txt"), Reply(text="Again."))
+    world.run("run", "-c", "once more", "--mode", "yolo")
+
+
+def test_several_turns_go_at_once_and_come_back_one_by_one_or_together(changed: World) -> None:
+    more_turns(changed)
+    assert changed.run("undo", "--to", "2").code == 0 and files(changed) == BEFORE
+    assert changed.run("redo", "--list") == Done(0, "  1  change\n", "")
+    assert changed.run("redo").code == 0 and files(changed)["a.txt"] == "three\n"
+    for _ in range(2):
+        assert changed.run("undo").code == 0
+    assert changed.run("redo", "--list").out == "  1  change\n  2  once more\n"
+    assert changed.run("redo", "--to", "2").code == 0 and files(changed)["a.txt"] == "three\n"
+    assert changed.run("redo", "--list").out == "There is nothing to redo.\n"
+    assert changed.run("undo", "--turns", "2").code == 0 and files(changed) == BEFORE
+
+
+def test_files_and_conversation_go_back_separately(changed: World) -> None:
+    done = changed.run("undo", "--code")
+    assert done.out.startswith("Undid (files only): change\n") and files(changed) == BEFORE
+    assert changed.run("undo", "--code", "--dry-run").code == 1
+    assert changed.run("redo", "--list").out == "  1  change (files only)\n"
+    changed.run("redo")
+    assert changed.run("undo", "--conversation") == Done(0, "Undid (conversation only): change\n", "")
+    assert files(changed) == AFTER and "There is no turn" in changed.run("undo", "--list").out
+
+
+def test_a_dry_run_names_what_would_be_left_alone(changed: World) -> None:
+    (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
+    done = changed.run("undo", "--dry-run")
+    assert done.code == 0 and "  would leave alone a.txt: changed since by somebody else\n" in done.out
+    assert "modified" not in done.out and files(changed)["a.txt"] == "mine\n"
+
+
+def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) -> None:
+    (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
+    merged = changed.run("undo", "--conflicts", "merge")
+    assert merged.code == 1 and "left alone a.txt: both changed the same lines" in merged.out
+    assert changed.run("undo", "--resolve", "take", "b.txt").code == 1
+    taken = changed.run("undo", "--resolve", "take", "a.txt")
+    assert taken == Done(0, "Decided.\n  modified  a.txt\n", "") and files(changed) == BEFORE
+    assert changed.run("redo").code == 1 and files(changed)["a.txt"] == "mine\n"
+    assert changed.run("undo", "--conflicts", "take").code == 0 and files(changed) == BEFORE
+
+
+def test_options_that_make_no_sense_are_errors(changed: World) -> None:
+    for wrong in (["--code", "--conversation"], ["--conflicts", "x"], ["--turns", "0"], ["a.txt"]):
+        done = changed.run("undo", *wrong)
+        assert done.code == 2 and done.err and files(changed) == AFTER, wrong

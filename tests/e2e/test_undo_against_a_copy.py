@@ -145,7 +145,11 @@ def test_random_commands_are_undone_exactly(world: World, work: Path) -> None:
         start = whole_picture(work)
         names = [str(path.relative_to(work)) for path in sorted(work.rglob("*")) if path.is_file()]
         some = rng.sample(names, min(3, len(names)))
-        edits = (f"printf {turn} >> '{some[0]}'", f"rm -f '{some[1]}'", f"mkdir -p d{turn}/e; mv '{some[2]}' d{turn}/")
+        edits = (
+            f"printf {turn} >> '{some[0]}'",
+            f"rm -f '{some[1]}'",
+            f"mkdir -p d{turn}/e; mv '{some[2]}' d{turn}/",
+        )
         world.script(*map(shell, edits), Reply(text="ok"))
         assert world.run("run", *(("-c",) if turn else ()), f"turn {turn}", "--mode", "yolo").code == 0
         end = whole_picture(work)

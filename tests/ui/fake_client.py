@@ -186,6 +186,9 @@ class FakeHost:
     def memory(self) -> tuple[MemoryLine, ...]:
         return (MemoryLine("project", "tests: make test", 8_000, False, "/state/project.md"),)
 
+    def paths(self, root: str) -> tuple[str, ...]:
+        return ("src/", "src/parser.py", "notes with spaces.md")
+
     def init_prompt(self, focus: str) -> str:
         return f"Write AGENTS.md. {focus}".strip()
 

@@ -11,6 +11,7 @@ from prompt_toolkit.document import Document
 
 from agent_cli.ui.completion import InputCompleter, Paths, _span
 from agent_cli.workspace.offered import offered
+from agent_cli.workspace.offered import offered
 
 
 class Desk:
@@ -18,7 +19,7 @@ class Desk:
 
 
 def completer(root: Path, paths: Paths | None = None) -> InputCompleter:
-    return InputCompleter(Desk(), lambda: str(root), paths)  # type: ignore[arg-type]
+    return InputCompleter(Desk(), lambda: str(root), paths or offered)  # type: ignore[arg-type]
 
 
 def offers(root: Path, text: str, paths: Paths | None = offered) -> list[str]:

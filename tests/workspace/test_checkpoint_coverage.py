@@ -10,6 +10,7 @@ import pytest
 from agent_cli.sandbox.process import ProcessRunner
 from agent_cli.workspace import looking
 from agent_cli.workspace.checkpoints import CheckpointError, Checkpoints
+from agent_cli.workspace.restore import Move
 
 from .trees import git_data, whole_picture
 
@@ -69,8 +70,11 @@ async def test_undo_equals_a_copy_and_redo_the_state_after(root: Path, command: 
     end = whole_picture(root)
     assert start != end
     after = await checkpoints.take()
-    assert (await checkpoints.restore(after, before)).conflicts == ()
+    dry = await checkpoints.carry_out([Move(after, before)], dry_run=True)
+    assert whole_picture(root) == end
+    report = await checkpoints.restore(after, before)
     assert whole_picture(root) == start
+    assert (report.conflicts, set(report.restored)) == ((), set(dry.restored)) and dry.conflicts == ()
     assert (await checkpoints.restore(before, after)).conflicts == ()
     assert whole_picture(root) == end
     assert (await checkpoints.restore(before, after)).restored == ()
@@ -130,7 +134,10 @@ async def test_files_of_nested_repositories_go_back_and_their_git_data_stays(roo
     checkpoints = make(root)
     start = whole_picture(root)
     before = await checkpoints.take()
-    sh(root / "lib" / "sub", "printf z > a; rm b; chmod 700 c; rmdir hollow; printf z > inner/x; mkdir h2; printf i > i")
+    sh(
+        root / "lib" / "sub",
+        "printf z > a; rm b; chmod 700 c; rmdir hollow; printf z > inner/x; mkdir h2; printf i > i",
+    )
     data = git_data(root / "lib" / "sub" / ".git")
     after, end = await checkpoints.take(), whole_picture(root)
     found = {change.path for change in await checkpoints.changes(before, after)}
@@ -197,7 +204,7 @@ async def test_a_full_disk_is_said_in_plain_words(root: Path, tmp_path: Path) ->
         return Completed(128, b"", full) if "--add" in argv else await ProcessRunner().run(argv, **how)  # type: ignore[arg-type]
 
     checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=20.0)  # type: ignore[arg-type]
-    with pytest.raises(CheckpointError, match="disk with .* is full"):
+    with pytest.raises(CheckpointError, match=r"disk with .* is full"):
         await checkpoints.take()
 
 
@@ -220,9 +227,14 @@ def operate(root: Path, rng: random.Random) -> None:
     elif what == 1 and (path.is_symlink() or path.is_file()):
         path.unlink()
     elif what == 2 and path.exists() and not path.is_symlink():
-        path.chmod(rng.choice([0o755, 0o700, 0o750]) if path.is_dir() else rng.choice([0o644, 0o600, 0o755, 0o444]))
+        path.chmod(
+            rng.choice([0o755, 0o700, 0o750]) if path.is_dir() else rng.choice([0o644, 0o600, 0o755, 0o444])
+        )
     elif what == 3:
-        sh(root, f"rm -rf '{path}'; mkdir -p '{path}'" if rng.random() < 0.3 else f"mkdir -p '{path.parent}' || true")
+        sh(
+            root,
+            f"rm -rf '{path}'; mkdir -p '{path}'" if rng.random() < 0.3 else f"mkdir -p '{path.parent}' || true",
+        )
     elif what == 4 and not path.is_dir():
         sh(root, f"mkdir -p '{path.parent}' && ln -sfn {rng.choice(_NAMES)} '{path}' || true")
     elif what == 5 and path.exists():
