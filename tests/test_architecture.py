@@ -55,7 +55,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pypdf": ("workspace/pdf_text.py",),
     "tree_sitter": ("workspace/symbols.py",),
     "bs4": ("workspace/html_text.py",),
-    "markdown_it": ("store/export_html.py",),
+    "markdown_it": ("store/export_html.py", "ui"),
 }
 
 

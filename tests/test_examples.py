@@ -11,7 +11,7 @@ import pytest
 
 from agent_cli.cli.demo import PROJECT
 from agent_cli.core.history import open_calls, repair, visible_messages
-from agent_cli.core.ledger import cost_lines
+from agent_cli.core.ledger import Costs
 from agent_cli.model.base import ModelRequest
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
 from agent_cli.protocol.records import (
@@ -24,6 +24,7 @@ from agent_cli.protocol.records import (
     TurnsUndone,
     encode,
 )
+from agent_cli.protocol.titles import title_of
 from agent_cli.store.session_file import read_session
 from agent_cli.store.sessions import describe, totals
 from tests.cli.record_examples import EXAMPLES
@@ -122,7 +123,7 @@ def test_the_check_for_secrets_and_paths_finds_them() -> None:
 def test_an_example_is_listed_with_its_first_prompt_and_its_totals(path: Path) -> None:
     info = describe(path)
     prompts = [r.text for r in records_of(path) if isinstance(r, UserMessage) and r.origin == "human"]
-    assert info is not None and info.title == prompts[0][:80]
+    assert info is not None and info.title == title_of(prompts[0])
     assert totals(path)[0] == len(prompts)
     assert totals(path)[1].requests == sum(isinstance(record, ModelCalled) for record in records_of(path))
 
@@ -163,7 +164,9 @@ def test_the_compacted_example_sends_a_summary_and_keeps_the_originals() -> None
     (fold,) = (record for record in records if isinstance(record, Folded))
     assert fold.after < fold.before
     visible = visible_messages(records)
-    assert visible[0] == UserMessage(id=fold.id, turn_id=fold.turn_id, text=fold.summary, origin="summary")
+    assert visible[0] == UserMessage(
+        id=fold.id, turn_id=fold.turn_id, text=fold.summary, origin="summary", time=fold.time
+    )
     sent = sum(len(message.text) for message in visible)
     assert sum(len(r.text) for r in records if isinstance(r, ToolResult)) > sent, "the log itself is kept"
 
@@ -175,7 +178,11 @@ def test_the_held_back_example_has_a_placeholder_and_failed_attempts() -> None:
     assert sent.id == held.message_id and "cannot be sent: messages.1" in sent.text
     outcomes = [record.outcome for record in records if isinstance(record, ModelCalled)]
     assert outcomes == ["bad_request", "stop", "overloaded", "connection", "tool_calls", "stop"]
-    causes = {line.cause: line.totals.requests for line in cost_lines(records)}
+    costs = Costs()
+    for record in records:
+        if isinstance(record, ModelCalled):
+            costs.add(record)
+    causes = {line.cause: line.totals.requests for line in costs.lines()}
     assert causes == {"turns": 3, "failed attempts": 3}
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
@@ -31,7 +31,6 @@ from ..protocol.actions import Allow, Mode, ReadPath
 from ..protocol.events import AnyEvent
 from ..protocol.messages import new_id
 from ..protocol.records import SettingsSet
-from ..protocol.redact import Redactor
 from ..sandbox.process import ProcessRunner
 from ..store.grants import GrantFile
 from ..store.session_file import read_session
@@ -46,9 +45,12 @@ from ..workspace.programs import program
 from .briefing import Briefing
 from .drafting import Draft, existing, fresh, model_name
 from .options import UsageError
-from .remembering import Earlier
 from .sandboxing import confining_for
 from .setup import Setup
+
+if TYPE_CHECKING:
+    from ..core.search import EarlierSessions
+    from ..protocol.redact import Redactor
 
 CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
@@ -63,7 +65,7 @@ class Opened(msgspec.Struct, frozen=True):
     processes: ProcessRunner
     shell: ShellSession
     memory: Memory
-    redactor: Redactor
+    redactor: "Redactor"
     notes: tuple[str, ...] = ()
 
 
@@ -163,7 +165,7 @@ class _Parts:
             day=SpendLog(setup.state / "spend"),
             masked=Outgoing(redactor).masked,
             rules=setup.tool_rules,
-            earlier=Earlier(setup.sessions, setup.root, identifier),
+            earlier=lambda: _earlier(setup, identifier),
         )
         _note_changes(session, model, mode, effort)
         ignored = [
@@ -198,6 +200,12 @@ class _Parts:
         if number := last_job(session.records):
             context.jobs.take_over(number, jobs(session.records).values())
         return context
+
+
+def _earlier(setup: Setup, own: str) -> "EarlierSessions":
+    from .remembering import Earlier
+
+    return Earlier(setup.sessions, setup.root, own)
 
 
 def _permissions(setup: Setup, confining: Confining, untrusted: Callable[[], str], spill: Path) -> Permissions:

@@ -27,6 +27,8 @@ from .trusting import ask_for_trust
 
 _PRELOAD_AFTER_S = 0.2
 """After the prompt is painted, what the first request needs is imported in a thread."""
+_PRUNE_AFTER_S = 5.0
+"""Old sessions go, at most once a day, when nobody waits for it."""
 
 
 def interactive_command(chosen: Chosen) -> int:
@@ -99,6 +101,7 @@ async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leavin
     env = keyed(os.environ, setup.config_dir)
     loading = threading.Thread(target=preload, args=(model, setup.config, env), daemon=True)
     loop.call_later(_PRELOAD_AFTER_S, loading.start)
+    loop.call_later(_PRUNE_AFTER_S, threading.Thread(target=_prune, args=(setup,), daemon=True).start)
     try:
         return await run_repl(
             opened.agent,
@@ -113,6 +116,12 @@ async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leavin
     finally:
         await opened.agent.submit(Shutdown())
         await asyncio.wait({engine}, timeout=8.0)
+
+
+def _prune(setup: Setup) -> None:
+    from .session_files import prune_quietly
+
+    prune_quietly(setup)
 
 
 def _setup(chosen: Chosen) -> Setup:

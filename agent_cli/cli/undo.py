@@ -35,16 +35,12 @@ _CodeOption = Annotated[bool, typer.Option("--code", help="Only files; the conve
 _TalkOption = Annotated[bool, typer.Option("--conversation", help="Only the conversation; files stay.")]
 _ConflictsOption = Annotated[
     str,
-    typer.Option(
-        "--conflicts", metavar="CHOICE", help="Files changed since: keep (default), take the old, merge."
-    ),
+    typer.Option("--conflicts", metavar="CHOICE", help="Files changed since: keep them, take the old, merge."),
 ]
 _ResolveOption = Annotated[
     str, typer.Option("--resolve", metavar="CHOICE", help="Only decide on files that the last one left alone.")
 ]
-_PathsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[FILE]...", help="With --resolve: only these.")
-]
+_PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="With --resolve.")]
 
 
 class _Asked(msgspec.Struct, frozen=True):

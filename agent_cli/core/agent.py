@@ -31,6 +31,7 @@ from ..protocol.operations import (
     Interrupt,
     Operation,
     QuestionAnswer,
+    Reshape,
     Shutdown,
     Steer,
     Submission,
@@ -39,7 +40,6 @@ from ..protocol.operations import (
 from ..protocol.stop import StopReason
 from ..store.session_file import StoreError
 from .handlers import Handlers
-from .reshaping import Reshape
 
 _SHUTDOWN_S = 5.0
 

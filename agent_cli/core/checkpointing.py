@@ -7,26 +7,24 @@ on a file that undo left alone has two checkpoints of its own, so it is taken ba
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
 from ..protocol.client import RewindPoint
 from ..protocol.events import AnyEvent, Notice, RestoreReport
-from ..protocol.messages import FileChange, ToolResult, UserMessage, new_id
+from ..protocol.messages import FileChange, UserMessage, new_id
 from ..protocol.operations import Choice, Rewound
-from ..protocol.records import CallStarted, CheckpointTaken, TurnsRedone, TurnsUndone
+from ..protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
 from ..workspace.private_git import CheckpointError
 from ..workspace.restore import Move
 from .rewinding import RESOLVED, Undoing, taken_back
+from .rewinding import NothingToRestore as NothingToRestore
 from .session import Session
+from .turn_files import checkpoint_pairs, moves_of, prompt_of, written_by
 
 _MOST_NAMED = 5
-
-
-class NothingToRestore(Exception):
-    """There is no turn to undo or redo; the text says so."""
 
 
 class Snapshots(Protocol):
@@ -108,7 +106,7 @@ class Checkpointing:
 
     async def close_crashed_turns(self) -> None:
         """After a crash: the state found now is the state the torn turn left behind."""
-        for turn_id, (before, after) in self._pairs().items():
+        for turn_id, (before, after) in checkpoint_pairs(self._session.records).items():
             if before and not after and turn_id not in self._before:
                 self._before[turn_id] = before
                 try:
@@ -141,7 +139,7 @@ class Checkpointing:
         count = len(self._prompted(chosen))
         report = await self._carry_out(moves)
         self._session.append(TurnsUndone(id=new_id("undo"), turn_ids=chosen, what=what))
-        return count, self._prompt_of(turn_id), report
+        return count, prompt_of(self._session.records, turn_id), report
 
     async def redo(self) -> tuple[int, str, RestoreReport]:
         """Bring back what the last undo or rewind took; returns as `undo` does. Decisions on what it left alone
@@ -153,7 +151,7 @@ class Checkpointing:
         undoing = self._next_redo()
         report = await self._carry_out(self._way_forth(undoing))
         self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=undoing.turn_ids))
-        return len(self._prompted(undoing.turn_ids)), self._prompt_of(undoing.turn_ids[0]), report
+        return len(self._prompted(undoing.turn_ids)), prompt_of(self._session.records, undoing.turn_ids[0]), report
 
     async def resolve(self, choice: Choice, paths: Collection[str] = ()) -> RestoreReport:
         """Decide on files that the last undo, redo or rewind left alone; no `paths` (as its report named them): on
@@ -188,12 +186,12 @@ class Checkpointing:
     def points(self) -> tuple[RewindPoint, ...]:
         """The prompts that one can go back to before, oldest first."""
         pairs, times = (
-            self._pairs(),
+            checkpoint_pairs(self._session.records),
             {message.turn_id: message.time for message in reversed(self._session.prompts())},
         )
         return tuple(
             RewindPoint(
-                turn_id, prompt, times[turn_id], tuple(sorted(self._written_by(turn_id))),
+                turn_id, prompt, times[turn_id], tuple(sorted(written_by(self._session.records, turn_id))),
                 all(pairs.get(turn_id, ("", ""))),
             )
             for turn_id, prompt in self.turn_prompts().items()
@@ -201,13 +199,13 @@ class Checkpointing:
 
     def has_checkpoint(self, turn_id: str) -> bool:
         """Whether a turn changed files and can be undone."""
-        before, after = self._pairs().get(turn_id, ("", ""))
+        before, after = checkpoint_pairs(self._session.records).get(turn_id, ("", ""))
         return bool(before and after)
 
     def redo_prompts(self) -> list[tuple[str, Rewound]]:
         """What can be brought back, the next one first: the prompt it begins with, and what of it was taken."""
         redoable = taken_back(self._session.records).redoable
-        return [(self._prompt_of(each.turn_ids[0]), each.what) for each in reversed(redoable)]
+        return [(prompt_of(self._session.records, each.turn_ids[0]), each.what) for each in reversed(redoable)]
 
     async def would_undo(self, turn_id: str, what: Rewound) -> tuple[str, RestoreReport]:
         """The prompt of a rewind and what it would do to the files, of which nothing is changed.
@@ -217,7 +215,7 @@ class Checkpointing:
         """
         await self.close_crashed_turns()
         _, moves = self._way_back(turn_id, what)
-        return self._prompt_of(turn_id), await self._rehearsed(moves)
+        return prompt_of(self._session.records, turn_id), await self._rehearsed(moves)
 
     async def would_redo(self) -> tuple[str, RestoreReport]:
         """The same of the next redo.
@@ -226,7 +224,9 @@ class Checkpointing:
             NothingToRestore: there is nothing to redo.
         """
         undoing = self._next_redo()
-        return self._prompt_of(undoing.turn_ids[0]), await self._rehearsed(self._way_forth(undoing))
+        return prompt_of(self._session.records, undoing.turn_ids[0]), await self._rehearsed(
+            self._way_forth(undoing)
+        )
 
     async def aclose(self) -> None:
         """Stop looking after the store."""
@@ -237,7 +237,7 @@ class Checkpointing:
 
     async def session_diff(self) -> str:
         """Unified diff from before the session's first change to now; empty when nothing changed."""
-        first = next((before for before, _ in self._pairs().values() if before), "")
+        first = next((before for before, _ in checkpoint_pairs(self._session.records).values() if before), "")
         if not first:
             return ""
         return await self._snapshots.diff(first, await self._snapshots.take())
@@ -256,7 +256,7 @@ class Checkpointing:
         )
         if not chosen:
             raise NothingToRestore("the files are already as they were before this prompt")
-        return chosen, self._moves(reversed(files), undo=True)
+        return chosen, moves_of(self._session.records, reversed(files), undo=True)
 
     def _way_forth(self, undoing: Undoing) -> list[Move]:
         """The moves of a redo."""
@@ -269,7 +269,9 @@ class Checkpointing:
             and record.when == "after"
         ]
         undecided = [turn for turn in reversed(decided) if turn not in taken.files]
-        return self._moves(undecided, undo=True) + self._moves(undoing.files, undo=False)
+        return moves_of(self._session.records, undecided, undo=True) + moves_of(
+            self._session.records, undoing.files, undo=False
+        )
 
     def _next_redo(self) -> Undoing:
         redoable = taken_back(self._session.records).redoable
@@ -287,34 +289,15 @@ class Checkpointing:
         record = records[at]
         if at >= 0 and not new:
             if isinstance(record, TurnsUndone):
-                return self._moves(reversed(taken_back(records).redoable[-1].files), undo=True)
+                return moves_of(self._session.records, reversed(taken_back(records).redoable[-1].files), undo=True)
             if isinstance(record, TurnsRedone):
                 earlier = taken_back(records[:at]).redoable
-                return self._moves(
-                    next(e.files for e in earlier[::-1] if e.turn_ids == record.turn_ids), undo=False
+                return moves_of(
+                    self._session.records,
+                    next(e.files for e in earlier[::-1] if e.turn_ids == record.turn_ids),
+                    undo=False,
                 )
         raise NothingToRestore("there is nothing to decide: the last thing done was no undo, redo or rewind")
-
-    def _moves(self, turn_ids: Iterable[str], *, undo: bool) -> list[Move]:
-        """What undoing or redoing turns does to the files.
-
-        Raises:
-            NothingToRestore: a turn changed files and its checkpoints are not complete.
-        """
-        pairs, late, moves = self._pairs(), self._late(), []
-        acted = {record.turn_id for record in self._session.records if isinstance(record, CallStarted)}
-        for turn_id in turn_ids:
-            before, after = pairs.get(turn_id, ("", ""))
-            if bool(before) != bool(after) or (not before and turn_id in acted):
-                words = self._prompt_of(turn_id).strip().partition("\n")[0][:60]
-                raise NothingToRestore(
-                    f"the files of this turn cannot be restored, its checkpoint is not complete: “{words}”; "
-                    "only the conversation can be taken back"
-                )
-            if before:
-                only = self._written_by(turn_id) if turn_id in late else None
-                moves.append(Move(after, before, only) if undo else Move(before, after, only))
-        return moves
 
     async def _carry_out(self, moves: list[Move]) -> RestoreReport:
         try:
@@ -345,19 +328,6 @@ class Checkpointing:
     def _prompted(self, turn_ids: tuple[str, ...]) -> set[str]:
         """Those of some turns that count and began with a prompt."""
         return {message.turn_id for message in self._session.prompts()}.intersection(turn_ids)
-
-    def _late(self) -> set[str]:
-        records = self._session.records
-        return {record.turn_id for record in records if isinstance(record, CheckpointTaken) and record.late}
-
-    def _written_by(self, turn_id: str) -> frozenset[str]:
-        """Files that a turn's own tools are known to have changed."""
-        return frozenset(
-            change.path
-            for record in self._session.records
-            if isinstance(record, ToolResult) and record.turn_id == turn_id
-            for change in record.changes
-        )
 
     def _save(
         self, turn_id: str, when: Literal["before", "after"], checkpoint: str, *, late: bool = False
@@ -390,28 +360,12 @@ class Checkpointing:
     def _warn(self, text: str, submission_id: str) -> None:
         self._emit(Notice(level="warning", text=text, submission_id=submission_id))
 
-    def _pairs(self) -> dict[str, tuple[str, str]]:
-        pairs: dict[str, tuple[str, str]] = {}
-        for record in self._session.records:
-            if isinstance(record, CheckpointTaken):
-                before, after = pairs.get(record.turn_id, ("", ""))
-                pair = (record.checkpoint, after) if record.when == "before" else (before, record.checkpoint)
-                pairs[record.turn_id] = pair
-        return pairs
-
     def turn_prompts(self) -> dict[str, str]:
         """Turn id → prompt of the turns that count and began with a human, in order."""
         prompts: dict[str, str] = {}
         for message in self._session.prompts():
             prompts.setdefault(message.turn_id, message.text)
         return prompts
-
-    def _prompt_of(self, turn_id: str) -> str:
-        """The first human text of a turn, undone or not."""
-        for record in self._session.records:
-            if isinstance(record, UserMessage) and record.origin == "human" and record.turn_id == turn_id:
-                return record.text
-        return ""
 
 
 def _named(names: Sequence[str]) -> str:

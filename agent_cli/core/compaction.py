@@ -17,7 +17,7 @@ from ..protocol.client import JobState
 from ..protocol.events import AnyEvent, Compacted, Notice
 from ..protocol.messages import Message, ToolResult, UserMessage, new_id
 from ..protocol.records import Folded, Shortened, Unfolded
-from . import history, keeping
+from . import history
 from .meter import Meter, estimate, message_tokens
 from .model_call import ModelCaller
 from .prompt import Moment
@@ -189,6 +189,8 @@ class Compactor:
         return self._meter.tokens() <= self.threshold * _TARGET
 
     def _cut(self) -> int:
+        from . import keeping
+
         budget = self._meter.budget()
         visible = self._session.visible()
         return keeping.choose_cut(visible, int(budget * _KEEP_SHARE), int(budget * _SUMMARISED_SHARE))
@@ -223,6 +225,8 @@ class Compactor:
 
     def _leave_out(self, turn_id: str, submission_id: str) -> bool:
         """Replace the older part by the facts about it, without a model."""
+        from . import keeping
+
         visible = self._session.visible()
         cut = keeping.choose_cut(visible, int(self._meter.budget() * _KEEP_SHARE))
         if cut == 0:
@@ -238,6 +242,8 @@ class Compactor:
         self, older: Sequence[Message], turn_id: str, summary: str, how: Literal["summary", "left_out"]
     ) -> Folded:
         """A part of the conversation folded into `summary`, the facts about it, and what only it told."""
+        from . import keeping
+
         budget = self._meter.budget()
         view, visible = self._session.view, self._session.visible()
         kept = keeping.word_for_word(visible, len(older), view.pinned, int(budget * _PROMPTS_SHARE))

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +17,7 @@ from ..protocol.events import (
     TurnStarted,
 )
 from ..protocol.messages import FileChange, Message, new_id
-from ..protocol.operations import ChangeSettings, ControlJob, Submission, UserInput
+from ..protocol.operations import ChangeSettings, ControlJob, Reshape, Submission, UserInput
 from ..protocol.records import SettingsSet, TurnEnded
 from ..protocol.stop import StopReason
 from ..store.session_file import StoreError
@@ -33,7 +34,6 @@ from .guards import RepetitionGuard
 from .inbox import Inbox
 from .job_notes import JobNotes, control
 from .limits import Bounds, Limits
-from .mentions import Brought, attach
 from .meter import Meter
 from .model_call import ModelCaller
 from .models import Models
@@ -41,13 +41,15 @@ from .overview import Overview
 from .permissions import Permissions
 from .person import Person
 from .reminders import Reminders
-from .reshaping import Reshape, Reshaping
-from .search import EarlierSessions, SessionHistory
 from .session import Session
 from .spending import DayLedger, OverBudget, Spending
 from .tool_rules import BoundRule, TurnRules
 from .tool_runner import ToolRunner
 from .turn import Stop, Turn
+
+if TYPE_CHECKING:
+    from .mentions import Brought
+    from .search import EarlierSessions, SessionHistory
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -82,7 +84,7 @@ class Handlers:
         masked: Callable[[Sequence[Message]], Sequence[Message]] = tuple,
         day: DayLedger | None = None,
         rules: Sequence[BoundRule] = (),
-        earlier: EarlierSessions | None = None,
+        earlier: "Callable[[], EarlierSessions] | None" = None,
     ) -> None:
         self.session = session
         self.bus = bus
@@ -102,16 +104,9 @@ class Handlers:
         self._spending = Spending(session, settings.bounds, day, self._meter.tokens)
         self._caller = ModelCaller(session, bus, models, retry, self._spending)
         self._compactor = Compactor(
-            session,
-            self._meter,
-            self._caller,
-            self._request,
-            bus.emit,
-            compact_at=settings.compact_at,
-            jobs=context.jobs.states,
-            briefed=moment,
-        )
-        self._reshaping = Reshaping(session, checkpointing, self._compactor, context, bus.emit)
+            session, self._meter, self._caller, self._request, bus.emit,
+            compact_at=settings.compact_at, jobs=context.jobs.states, briefed=moment,
+        )  # fmt: skip
         self.inbox = Inbox(session)
         self._job_notes = JobNotes(context.jobs)
         self._reminders = Reminders(session, context.jobs, finish_plan=settings.finish_plan)
@@ -123,17 +118,22 @@ class Handlers:
             models,
             self._meter,
             self._spending,
+            self._compactor,
+            self.inbox,
+            context.jobs,
             cwd=str(context.workspace.root),
             sandbox=permissions.level,
             session_path=settings.session_path,
-            jobs=context.jobs,
-            unsent=lambda: self.inbox.unsent,
-            could_free=self._compactor.could_free,
-            threshold=lambda: self._compactor.threshold,
         )
-        context.ask = self._question if approvals.interactive else None
-        looking_back = SessionHistory(session, context.spill_dir, earlier)
-        context.recall, context.search_history = looking_back.recall, looking_back.search
+        self._earlier = earlier
+        self._serve_tools()
+
+    def _serve_tools(self) -> None:
+        """Let tools ask the person, and the session."""
+        context = self._context
+        context.ask = self._question if self.approvals.interactive else None
+        context.recall = lambda identifier: self._looking_back().recall(identifier)
+        context.search_history = lambda query: self._looking_back().search(query)
         context.max_tokens = self._meter.result_tokens
 
     def announce(self) -> None:
@@ -157,7 +157,10 @@ class Handlers:
             case UserInput() as user_input:
                 await self._take_turn(submission, user_input)
             case operation if isinstance(operation, Reshape):
-                await self._reshaping.carry_out(operation, submission.id)
+                from .reshaping import Reshaping
+
+                doing = Reshaping(self.session, self.checkpointing, self._compactor, self._context, self.bus.emit)
+                await doing.carry_out(operation, submission.id)
             case _:
                 raise TypeError(f"{type(submission.operation).__name__} is not a task")
 
@@ -335,11 +338,7 @@ class Handlers:
             )
 
     async def control_job(self, change: ControlJob) -> str:
-        """Stop a background command, or let it outlive the session; what was done, in words.
-
-        Raises:
-            NotDone: there is no such job, or it cannot be kept.
-        """
+        """As `job_notes.control`."""
         return await control(self._context.jobs, change)
 
     async def aclose(self) -> None:
@@ -370,8 +369,15 @@ class Handlers:
             session_id=self.session.header.session_id,
         )
 
-    async def _attach(self, text: str) -> Brought:
+    def _looking_back(self) -> "SessionHistory":
+        from .search import SessionHistory
+
+        return SessionHistory(self.session, self._context.spill_dir, self._earlier() if self._earlier else None)
+
+    async def _attach(self, text: str) -> "Brought":
         """What a prompt names, read as far as the policy lets it; files shown whole count as known."""
+        from .mentions import attach
+
         brought = await attach(text, self._context, self._permissions.authorize, self._settings.private_hosts)
         self._context.seen.update(brought.seen)
         return brought

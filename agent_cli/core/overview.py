@@ -9,6 +9,8 @@ from ..protocol.client import ContextItem, ContextPart, ContextPicture, Snapshot
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from ..tools.job_table import Jobs
 from . import history
+from .compaction import Compactor
+from .inbox import Inbox
 from .meter import Meter, message_tokens, part_of
 from .models import Models
 from .session import Session
@@ -24,14 +26,13 @@ class Overview:
         models: Models,
         meter: Meter,
         spending: Spending,
+        compactor: Compactor,
+        inbox: Inbox,
+        jobs: Jobs,
         *,
         cwd: str,
         sandbox: Callable[[], str],
         session_path: str,
-        jobs: Jobs,
-        unsent: Callable[[], tuple[str, ...]],
-        could_free: Callable[[], dict[str, int]],
-        threshold: Callable[[], int],
     ) -> None:
         self._session = session
         self._models = models
@@ -41,9 +42,8 @@ class Overview:
         self._sandbox = sandbox
         self._session_path = session_path
         self._jobs = jobs
-        self._unsent = unsent
-        self._could_free = could_free
-        self._threshold = threshold
+        self._compactor = compactor
+        self._inbox = inbox
         self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
 
     def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
@@ -84,7 +84,7 @@ class Overview:
             cached_share=view.cached_share,
             plan=view.plan,
             jobs=(),
-            unsent=self._unsent(),
+            unsent=self._inbox.unsent,
             turns=view.turns,
             last_answer=view.last_answer,
         )
@@ -109,11 +109,11 @@ class Overview:
         return ContextPicture(
             window=self._meter.window(),
             budget=self._meter.budget(),
-            compact_at=self._threshold(),
+            compact_at=self._compactor.threshold,
             tokens=self._meter.tokens(),
             source=self._meter.source(),
             parts=self._meter.parts(),
-            can_go=tuple(ContextPart(name, tokens) for name, tokens in self._could_free().items()),
+            can_go=tuple(ContextPart(name, tokens) for name, tokens in self._compactor.could_free().items()),
             items=tuple(reversed(items)),
         )
 

@@ -12,6 +12,7 @@ from ..protocol.operations import (
     MarkMessage,
     Redo,
     Rename,
+    Reshape,
     Resolve,
     Rewind,
     Rewound,
@@ -24,9 +25,6 @@ from .checkpointing import Checkpointing
 from .compaction import Compactor
 from .failures import NotDone
 from .session import Session
-
-Reshape = Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
-"""The operations that are carried out here."""
 
 _MAX_TITLE = 200
 

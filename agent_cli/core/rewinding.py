@@ -13,6 +13,10 @@ RESOLVED = "resolve"
 """How the turn ids begin under which decisions on conflicts have their checkpoints."""
 
 
+class NothingToRestore(Exception):
+    """There is no turn to undo or redo, or it cannot be done; the text says why."""
+
+
 class Undoing(msgspec.Struct, frozen=True):
     """One undo or rewind that is in force."""
 

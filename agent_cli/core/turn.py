@@ -8,6 +8,7 @@ Features go beside this loop, never into it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,7 +24,6 @@ from .compaction import Compactor, ContextFull
 from .guards import RepetitionGuard
 from .inbox import Inbox
 from .limits import Limits
-from .mentions import Brought
 from .model_call import ModelCaller
 from .person import Person
 from .prompt import NOTHING_NEW, Moment
@@ -32,6 +32,9 @@ from .session import Session
 from .spending import OverBudget, Spending
 from .standins import named
 from .tool_runner import ToolRunner
+
+if TYPE_CHECKING:
+    from .mentions import Brought
 
 MAX_CONTINUATIONS = 4
 MAX_OVERFLOWS = 2
@@ -63,7 +66,7 @@ class Turn:
         turn_id: str,
         submission_id: str,
         moment: Callable[[], Moment],
-        attach: Callable[[str], Awaitable[Brought]],
+        attach: "Callable[[str], Awaitable[Brought]]",
         inbox: Inbox,
         learn_window: Callable[[int], None],
         spending: Spending,
@@ -333,7 +336,7 @@ class Turn:
         when a stop comes meanwhile."""
         if "@" in user_input.text and not self._inbox.holds(user_input.text):
             self._inbox.queue(user_input.text, user_input.images)
-        brought = Brought()
+        brought: Brought | None = None
         try:
             brought = await self._attach(user_input.text)
         finally:
@@ -341,8 +344,8 @@ class Turn:
                 "human",
                 user_input.text,
                 moment=self._moment(),
-                images=(*user_input.images, *brought.images),
-                attachments=brought.attachments,
+                images=(*user_input.images, *(brought.images if brought else ())),
+                attachments=brought.attachments if brought else (),
                 beside=self._inbox.take(user_input.text, prompt=True),
             )
         for each in brought.counted:

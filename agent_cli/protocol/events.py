@@ -237,7 +237,7 @@ class Notice(Event, frozen=True, kw_only=True, tag="notice"):
 
 
 class Compacted(Event, frozen=True, kw_only=True, tag="compacted"):
-    """The conversation was reduced, or a reduction taken back. Counts are tokens of the next request, estimated."""
+    """The conversation was reduced, or a reduction taken back. Counts are the next request's estimated tokens."""
 
     before: int
     after: int

@@ -142,6 +142,9 @@ class Shutdown(msgspec.Struct, frozen=True, tag=True):
     """Stop what runs, save, and end."""
 
 
+Reshape = Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
+"""What is done to the conversation itself: tasks that wait their turn, as prompts do."""
+
 Operation = (
     UserInput | Steer | ApprovalAnswer | QuestionAnswer | Interrupt
     | Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename

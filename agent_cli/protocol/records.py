@@ -28,7 +28,7 @@ class Header(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session
     """The system prompt. Stored, so that a resumed session sends the same bytes."""
     effort: str = ""
     forked_from: str = ""
-    told: dict[str, str] = {}
+    told: dict[str, str] = msgspec.field(default_factory=dict)
     """Source of an instruction or memory in `system` → hash of its text."""
 
 
@@ -78,7 +78,7 @@ class Folded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"
     """Who wrote it: the model, the program where no model could, or the user."""
     kept: tuple[str, ...] = ()
     """Ids of messages up to `through` that are still sent word for word, behind the summary."""
-    told: dict[str, str] = {}
+    told: dict[str, str] = msgspec.field(default_factory=dict)
     """What `summary` gives anew, as in `UserMessage.told`."""
     before: int = 0
     after: int = 0

@@ -1,8 +1,9 @@
 """Records of older format versions, read as records of this one: the only place that knows old shapes.
 
-Version 1 wrote the paths of a result (`seen`, `cwd`) in full; since version 2 those inside the session's directory
-are relative to it, so that a session can move. A file is never rewritten, so one file may hold both: an absolute
-path inside the directory is always made relative, whoever wrote it, and doing so twice changes nothing.
+Version 1 left it to the reader which messages a fold keeps; since version 2 the fold names them. Version 1 wrote the
+paths of a result (`seen`, `cwd`) in full; since version 2 those inside the session's directory are relative to it,
+so that a session can move. A file is never rewritten, so one file may hold both: what is done here does nothing to
+records that are as they should be.
 """
 
 import os
@@ -10,8 +11,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..protocol.messages import ToolResult
-from ..protocol.records import FORMAT_VERSION, AnyRecord, Header
+from ..protocol.messages import ToolResult, UserMessage
+from ..protocol.records import FORMAT_VERSION, AnyRecord, Folded, Header
+
+_NAMES_WHAT_IS_KEPT = 2
 
 
 def migrated(records: Sequence[AnyRecord]) -> tuple[AnyRecord, ...]:
@@ -19,10 +22,24 @@ def migrated(records: Sequence[AnyRecord]) -> tuple[AnyRecord, ...]:
     header = records[0] if records else None
     if not isinstance(header, Header):
         return tuple(records)
+    rest: Sequence[AnyRecord] = records[1:]
+    if header.version < _NAMES_WHAT_IS_KEPT:
+        rest = [_keeping(each, records) if isinstance(each, Folded) else each for each in rest]
     if header.version != FORMAT_VERSION:
         header = msgspec.structs.replace(header, version=FORMAT_VERSION)
     cwd = header.cwd
-    return (header, *(_moved(each, cwd) if isinstance(each, ToolResult) else each for each in records[1:]))
+    return (header, *(_moved(each, cwd) if isinstance(each, ToolResult) else each for each in rest))
+
+
+def _keeping(fold: Folded, records: Sequence[AnyRecord]) -> Folded:
+    """A fold that names what it kept word for word: the newest prompt before its end, and with it all of its turn
+    and of the turn that folded. One that names it already stays as it is."""
+    ends = [at for at, each in enumerate(records) if each.id == fold.through]
+    if fold.kept or not ends:
+        return fold
+    humans = [r for r in records[: ends[0] + 1] if isinstance(r, UserMessage) and r.origin == "human"]
+    turns = {fold.turn_id, humans[-1].turn_id} if humans else set()
+    return msgspec.structs.replace(fold, kept=tuple(each.id for each in humans if each.turn_id in turns))
 
 
 def relative(path: str, root: str) -> str:

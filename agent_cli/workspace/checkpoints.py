@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,18 +21,17 @@ from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
 from ..protocol.operations import Choice
 from . import store_care
-from .blobs import batches, contents
-from .comparing import Comparison, entries
-from .deciding import decide
-from .kept import FolderPairs, Kept, Usual, decoded, encoded, usual_among
-from .looking import size_note
-from .nested import NestedTrees
 from .private_git import CheckpointError as CheckpointError
 from .private_git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
 from .restore import Change, Entry, Move, chains, joined, kind_of_change, printable, restore, settled
-from .restore_folders import Folders
 from .small_files import first_line, small_bytes
-from .work_tree import Saved, WorkTree
+
+if TYPE_CHECKING:  # what takes and compares is loaded with the first checkpoint, which a program may never take
+    from .comparing import Comparison
+    from .kept import FolderPairs, Kept, Usual
+    from .nested import NestedTrees
+    from .restore_folders import Folders
+    from .work_tree import Saved, WorkTree
 
 _TRIES = 3
 _LONGEST_EXCLUDE = 1_000_000
@@ -60,18 +61,28 @@ class Checkpoints:
         self._session_id = session_id
         self._timeout_s = timeout_s
         self._lock = asyncio.Lock()
-        index = index_of(store, session_id)
-        self._files = WorkTree(
-            self._git, self._top, index, self._scope, own=self._own_folders(), timeout_s=timeout_s
-        )
-        self._nested = NestedTrees(self._git, self._top, index, timeout_s=timeout_s)
         self._usual: Usual | None = None
-        self._last = ("", "", Kept())
+        self._last: tuple[str, str, Kept | None] = ("", "", None)
         """The newest checkpoint: its id, its tree (empty when not known) and its message."""
         self.left_out: tuple[str, ...] = ()
         """Files that the last checkpoint lacks because they are larger than `LARGEST_BYTES`, as shown."""
         self.beyond: tuple[str, ...] = ()
         """What else it lacks and somebody may miss, each with the reason in brackets."""
+
+    @cached_property
+    def _files(self) -> "WorkTree":
+        from .work_tree import WorkTree
+
+        index, own = index_of(self._store, self._session_id), self._own_folders()
+        return WorkTree(self._git, self._top, index, self._scope, own=own, timeout_s=self._timeout_s)
+
+    @cached_property
+    def _nested(self) -> "NestedTrees":
+        from .nested import NestedTrees
+
+        return NestedTrees(
+            self._git, self._top, index_of(self._store, self._session_id), timeout_s=self._timeout_s
+        )
 
     async def take(self) -> str:
         """Save the workspace as it is now; returns the checkpoint's id.
@@ -93,9 +104,12 @@ class Checkpoints:
                         raise
                     if attempt == _TRIES - 1:  # perhaps the index names what the store does not have
                         self._files.forget()
+                        self._nested.forget()
             raise AssertionError("unreachable")
 
     async def _take(self) -> str:
+        from .kept import usual_among
+
         await self._git.prepare(self._exclusions())
         store_care.mark(self._store, self._session_id)
         if self._usual is None:
@@ -112,6 +126,8 @@ class Checkpoints:
 
     async def _take_up(self) -> None:
         """Go on from the session's newest checkpoint, if there is one."""
+        from .kept import decoded
+
         with contextlib.suppress(OSError, GitFailed, ValueError):
             commit = first_line(ref_of(self._store, self._session_id))
             raw = await self._git("cat-file", "commit", commit)
@@ -121,8 +137,10 @@ class Checkpoints:
                 self._files.covered.update(kept.covered)
                 self._last = (commit, raw.partition(b"\n")[0].decode().removeprefix("tree "), kept)
 
-    def _kept(self, usual: Usual, states: Mapping[str, Saved]) -> Kept:
+    def _kept(self, usual: "Usual", states: Mapping[str, "Saved"]) -> "Kept":
         """What git does not keep, of all work trees."""
+        from .kept import Kept
+
         modes: dict[str, int] = {}
         folders: dict[str, int] = {}
         empty: list[str] = []
@@ -137,7 +155,7 @@ class Checkpoints:
         covered = tuple(sorted(self._files.covered))
         return Kept(usual, modes, folders, tuple(sorted(empty)), out, covered, self._nested.kept(states))
 
-    def _tell(self, kept: Kept) -> None:
+    def _tell(self, kept: "Kept") -> None:
         large = [path for path, why in kept.out.items() if why.startswith("larger")]
         self.left_out = tuple(self._shown(path) for path in sorted(large))
         others = {path: why for path, why in sorted(kept.out.items()) if why and path not in large}
@@ -145,7 +163,9 @@ class Checkpoints:
         told = [f"{self._shown(path)} ({why})" for path, why in others.items() if path.endswith("/")]
         self.beyond = (*told, *([f"{len(single):,} single files ({others[single[0]]})"] if single else []))
 
-    async def _commit(self, tree: str, kept: Kept) -> str:
+    async def _commit(self, tree: str, kept: "Kept") -> str:
+        from .kept import encoded
+
         parents = [self._last[0]] if self._last[0] else []
         parents += await self._nested.commits(kept)
         options = [word for parent in dict.fromkeys(parents) for word in ("-p", parent)]
@@ -174,6 +194,8 @@ class Checkpoints:
         async with self._lock:
             if await self._files.ignored([relative]):
                 if os.path.lexists(path):
+                    from .looking import size_note
+
                     if why := size_note(os.lstat(path).st_size):
                         raise CheckpointError(f"{self._shown(relative)} is {why}")
                     checkpoint = await self._with_ignored(relative, checkpoint)
@@ -221,6 +243,9 @@ class Checkpoints:
         Raises:
             CheckpointError: a checkpoint is gone.
         """
+        from .blobs import batches
+        from .restore_folders import Folders
+
         changes, pairs, reports = await self._net(moves)
         differing = {path: (each.start, each.end) for path, each in changes.items() if each.start != each.end}
         target = await self._read(moves[-1].target)
@@ -243,7 +268,7 @@ class Checkpoints:
         return joined(reports)
 
     def _restore_some(
-        self, pairs: Mapping[str, tuple[Entry, Entry]], needed: Mapping[str, bytes], folders: Folders,
+        self, pairs: Mapping[str, tuple[Entry, Entry]], needed: Mapping[str, bytes], folders: "Folders",
         dry_run: bool = False,
     ) -> RestoreReport:  # fmt: skip
         return restore(
@@ -260,6 +285,10 @@ class Checkpoints:
         Raises:
             CheckpointError: a checkpoint is gone.
         """
+        from .blobs import contents
+        from .comparing import entries
+        from .deciding import decide
+
         changes, _, _ = await self._net(moves)
         wanted = {path: each for path, each in changes.items() if not paths or self._shown(path) in paths}
         concerned = {path: each for path, each in wanted.items() if each.reason}
@@ -280,7 +309,7 @@ class Checkpoints:
         """Whether `tend` would do anything."""
         return store_care.is_due(self._store)
 
-    async def _net(self, moves: Sequence[Move]) -> tuple[dict[str, Change], FolderPairs, list[RestoreReport]]:
+    async def _net(self, moves: Sequence[Move]) -> tuple[dict[str, Change], "FolderPairs", list[RestoreReport]]:
         """What moves do together to files and to folders, and what they cannot bring back."""
         steps, pairs, reports = [], dict[str, tuple[int | None, int | None]](), list[RestoreReport]()
         for move in moves:
@@ -292,11 +321,15 @@ class Checkpoints:
                 pairs[path] = (first, new if last == old else last)
         return await asyncio.to_thread(settled, self._top, chains(steps, self._shown)), pairs, reports
 
-    async def _compare(self, left: str, right: str) -> Comparison:
+    async def _compare(self, left: str, right: str) -> "Comparison":
+        from .comparing import Comparison
+
         return Comparison(self._git, left, right, await self._read(left), await self._read(right))
 
-    async def _read(self, checkpoint: str) -> Kept:
-        if checkpoint == self._last[0]:
+    async def _read(self, checkpoint: str) -> "Kept":
+        from .kept import decoded
+
+        if checkpoint == self._last[0] and self._last[2] is not None:
             return self._last[2]
         raw = await self._git("cat-file", "commit", checkpoint)
         try:

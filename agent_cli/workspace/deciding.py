@@ -12,6 +12,7 @@ from .anchored import spot
 from .merge import merged
 from .restore import LINK, Change, Entry, blob_hash, kind_of_change, present, restore, write_entry
 
+_Contents = Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]
 _UNSAVED = "its present content could not be saved first"
 _NO_MERGE = "it cannot be merged: keep it, or take the old one"
 _OVERLAP = "both changed the same lines; nothing was written"
@@ -22,7 +23,7 @@ async def decide(
     changes: Mapping[str, Change],
     choice: Choice,
     saved: Mapping[str, Entry],
-    contents: Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]],
+    contents: _Contents,
     shown: Callable[[str], str],
 ) -> RestoreReport:
     """Carry a choice out for some paths. `saved` is their state in a checkpoint just taken, `contents` gives
@@ -48,9 +49,6 @@ async def decide(
             after = change.wanted if choice == "old" else mine
             restored.append(FileChange(shown(path), kind_of_change(mine, after)))
     return RestoreReport(tuple(restored), tuple(conflicts))
-
-
-_Contents = Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]
 
 
 async def _take(root: Path, path: str, mine: Entry, wanted: Entry, contents: _Contents) -> str | None:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
-from ..protocol.redact import Redactor
 from .files import FileError, content_hash, read_bytes, stamp_of
-from .replace import remove, write_atomic
+
+if TYPE_CHECKING:
+    from ..protocol.redact import Redactor
 
 Scope = Literal["user", "project", "notes"]
 """How far a block goes: to all projects, to this one, to this session."""
@@ -74,7 +75,7 @@ class Memory:
     """The blocks of one session."""
 
     def __init__(
-        self, config_dir: Path, project_state: Path, notes_dir: Path, redactor: Redactor | None = None
+        self, config_dir: Path, project_state: Path, notes_dir: Path, redactor: "Redactor | None" = None
     ) -> None:
         """`notes_dir` is the folder of this session's notes; none of the folders need exist. `redactor` knows the
         secrets that may not be written down; without it those that show what they are."""
@@ -83,7 +84,7 @@ class Memory:
             "project": project_state / "memory",
             "notes": notes_dir,
         }
-        self._redactor = redactor or Redactor()
+        self._redactor = redactor
         self._stamps: _Stamps | None = None
         self._blocks: tuple[Block, ...] = ()
         self._given: dict[str, str] = {}
@@ -177,8 +178,11 @@ class Memory:
 
     def _refuse_secrets(self, block: Block, text: str) -> None:
         """What was there before may stay: the user has put it there."""
-        before = {block.text[span.start : span.end] for span in self._redactor.spans(block.text, True)}
-        for span in self._redactor.spans(text, True):
+        from ..protocol.redact import Redactor
+
+        redactor = self._redactor or Redactor()
+        before = {block.text[span.start : span.end] for span in redactor.spans(block.text, True)}
+        for span in redactor.spans(text, True):
             if text[span.start : span.end] not in before:
                 raise BlockError(
                     f"It holds a secret ({span.name}), and memory is given to every later conversation."
@@ -200,6 +204,8 @@ def put_back(path: str, expected: str | None, text: str | None) -> bool:
     if text is not None:
         _put(real, os.path.basename(path), text, "" if before is None else content_hash(before))
     elif (there := stamp_of(real)) is not None:
+        from .replace import remove
+
         remove(real, os.path.basename(path), there)
     return True
 
@@ -230,6 +236,8 @@ def _put(real: str, shown: str, whole: str, expected_hash: str) -> None:
     if there is None:
         os.makedirs(os.path.dirname(real), mode=0o700, exist_ok=True)
         mode = _MODE
+    from .replace import write_atomic
+
     write_atomic(real, shown, whole.encode("utf-8"), there, mode=mode)
 
 

@@ -57,6 +57,11 @@ class NestedTrees:
             waiting += [f"{path}/{inner}" for inner in saved.nested]
             yield path, saved
 
+    def forget(self) -> None:
+        """Throw the indexes away."""
+        for tree in self._trees.values():
+            tree.forget()
+
     def kept(self, states: Mapping[str, Saved]) -> dict[str, Nested]:
         """What a checkpoint notes of each."""
         trees = {path: saved.tree for path, saved in states.items() if path}

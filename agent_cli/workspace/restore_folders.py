@@ -76,7 +76,7 @@ class Folders:
         for path, (old, new) in sorted(self._pairs.items()):
             if new is None:
                 continue
-            if self._mode(path) is None and (old is None or self._was_pruned(path)):
+            if self._mode(path) is None and old is None:
                 self._make(path, new)
             elif (
                 old is None and os.path.join(self._root, path) not in self.made and self._mode(path) == self._usual
@@ -92,9 +92,6 @@ class Folders:
         if not self._dry_run:
             with spot(os.path.join(self._root, path)) as at:
                 os.rmdir(at.name, dir_fd=at.folder)
-
-    def _was_pruned(self, path: str) -> bool:
-        return path in self._due
 
     def _make(self, path: str, mode: int) -> None:
         self._due[path] = mode

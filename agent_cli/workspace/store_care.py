@@ -5,7 +5,6 @@ it."""
 import asyncio
 import contextlib
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -83,6 +82,8 @@ async def forget_session(project_state: Path, session_id: str, run: RunProgram) 
     Raises:
         CheckpointError: git failed or took too long; the rest goes the next time.
     """
+    import shutil
+
     from .copies import forget_copies
 
     await asyncio.to_thread(forget_copies, project_state / "copies", session_id)

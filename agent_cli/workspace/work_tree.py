@@ -8,7 +8,6 @@ such as `.env` are what an undo is missed for most. They are kept byte for byte,
 import asyncio
 import contextlib
 import os
-import shutil
 import stat
 import time
 from collections.abc import Iterable
@@ -145,8 +144,10 @@ class WorkTree:
         if self._names is not None:
             return
         if not self._index.exists() and adopt is not None:
+            from shutil import copy2
+
             with contextlib.suppress(OSError):  # with its time, by which git knows what to look at again
-                await asyncio.to_thread(shutil.copy2, adopt, self._index)
+                await asyncio.to_thread(copy2, adopt, self._index)
         await self._read_names() if self._index.exists() else self._set_names(set())
 
     async def _read_names(self) -> None:

@@ -3,7 +3,21 @@
 import pytest
 
 from agent_cli.protocol.client import JobState
-from agent_cli.protocol.operations import ChangeSettings, Compact, ControlJob, Operation, Redo, Undo, UserInput
+from agent_cli.protocol.operations import (
+    ChangeSettings,
+    Compact,
+    ControlJob,
+    KeepSummary,
+    MarkMessage,
+    Operation,
+    Redo,
+    Rename,
+    Resolve,
+    Rewind,
+    Uncompact,
+    Undo,
+    UserInput,
+)
 from agent_cli.ui import commands
 from agent_cli.ui.commands import TABLE
 from agent_cli.ui.desk import Leaving
@@ -19,9 +33,16 @@ class Desk:
         self.client, self.host, self.theme = FakeClient(**state), FakeHost(), NONE  # type: ignore[arg-type]
         self.said: list[str] = []
         self.left: Leaving | None = None
+        self.proposed = ""
 
     def say(self, text: str, wrap: bool = True) -> None:
         self.said.append(text)
+
+    def propose(self, text: str) -> None:
+        self.proposed = text
+
+    def summary(self) -> str:
+        return "S: what was done"
 
     def leave(self, leaving: Leaving) -> None:
         self.left = leaving
@@ -52,6 +73,20 @@ def test_paths_and_prose_are_no_commands(text: str) -> None:
         ("/model new/model", ChangeSettings(model="new/model")),
         ("/effort high", ChangeSettings(effort="high")),
         ("/jobs stop 2", ControlJob("2", "stop")),
+        ("/compact preview the parser", Compact("the parser", preview=True)),
+        ("/compact keep Short.", KeepSummary("Short.")),
+        ("/compact keep", KeepSummary("S: what was done")),
+        ("/compact undo", Uncompact()),
+        ("/context pin 1", MarkMessage("m1", "pinned")),
+        ("/context drop 2", MarkMessage("r1", "dropped")),
+        ("/context keep 2", MarkMessage("r1", "")),
+        ("/rewind 1", Rewind("t2", "both")),
+        ("/rewind 2 code", Rewind("t1", "code")),
+        ("/rewind 2 conversation", Rewind("t1", "conversation")),
+        ("/resolve merge a.py b.py", Resolve("merge", ("a.py", "b.py"))),
+        ("/resolve old", Resolve("old")),
+        ("/rename the lexer", Rename("the lexer")),
+        ("/init the tests", UserInput("Write AGENTS.md. the tests")),
     ],
 )
 async def test_commands_that_reach_the_engine(line: str, operation: Operation) -> None:
@@ -71,6 +106,19 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/status", "/state/abc123.json"),
         ("/cost", "$0"),
         ("/context", "30%"),
+        ("/context", "shell make test"),
+        ("/context pin 9", "takes a message out"),
+        ("/rewind", "and the lexer"),
+        ("/rewind 7", "goes back to before prompt N"),
+        ("/resolve", "mine, old or merge"),
+        ("/rename", "fix the parser"),
+        ("/search lexer", "about lexer"),
+        ("/search", "finds what was said"),
+        ("/export out.html", "Exported to out.html"),
+        ("/memory", "16 of 8000 characters"),
+        ("/memory project", "tests: make test"),
+        ("/memory nothing", "no block nothing"),
+        ("/fork 9", "/fork N"),
         ("/diff", "+new"),
         ("/plan", "no plan"),
         ("/sessions", "fix the parser"),
@@ -119,3 +167,13 @@ def test_every_command_is_documented() -> None:
     assert all(command.help for command in TABLE.values())
     names = "help model mode permissions undo redo compact status cost context diff new resume sessions retry plan"
     assert set(names.split()) | {"effort", "quit"} <= set(TABLE)
+
+
+async def test_a_fork_leaves_for_a_copy_of_this_session() -> None:
+    assert (await run("/fork")).left == Leaving("fork", "abc123")
+    assert (await run("/fork 2")).left == Leaving("fork", "abc123", "t1")
+    assert (await run("/fork", session_path="")).left is None
+
+
+async def test_the_summary_is_put_where_it_can_be_changed() -> None:
+    assert (await run("/compact edit")).proposed == "/compact keep S: what was done"

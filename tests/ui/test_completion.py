@@ -11,7 +11,6 @@ from prompt_toolkit.document import Document
 
 from agent_cli.ui.completion import InputCompleter, Paths, _span
 from agent_cli.workspace.offered import offered
-from agent_cli.workspace.offered import offered
 
 
 class Desk:
@@ -83,11 +82,6 @@ def test_nothing_typed_offers_the_top_first(root: Path) -> None:
 @pytest.mark.parametrize("text", ["me@main", "a @main b", "/help @main\n", "@@main", "@src/map.py "])
 def test_no_mention_no_offer(root: Path, text: str) -> None:
     assert offers(root, text) == []
-
-
-def test_without_somebody_who_knows_what_is_ignored_generated_folders_are_left_out(root: Path) -> None:
-    found = offers(root, "@", None)
-    assert "@src/" in found and not any("build" in each or "node_modules" in each for each in found)
 
 
 def test_commands_and_their_values(root: Path) -> None:

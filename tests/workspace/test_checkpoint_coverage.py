@@ -170,6 +170,22 @@ async def test_another_process_of_the_session_goes_on_from_its_checkpoints(root:
     assert not (root / "hollow").exists()
 
 
+async def test_a_checkpoint_of_an_older_version_is_restored(root: Path) -> None:
+    """It had only permissions in its message, and the checkpoint before it is no parent."""
+    checkpoints = make(root)
+    (root / "src" / "deep" / "f").chmod(0o600)
+    first = await checkpoints.take()
+    store = str(root.parent / "store")
+    message = '{"modes": {"src/deep/f": 384, ".env": 384}}'
+    who = {f"GIT_{role}_{what}": "a" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    command = ["git", "--git-dir", store, "commit-tree", f"{first}^{{tree}}", "-m", message]
+    old = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | who).stdout.strip()
+    sh(root, "printf x > src/deep/f; chmod 644 src/deep/f; printf n > new; mkdir hollow")
+    report = await make(root).restore(await make(root).take(), old)
+    assert {change.path for change in report.restored} == {"new", "src/deep/f"} and (root / "hollow").exists()
+    assert (root / "src" / "deep" / "f").stat().st_mode & 0o777 == 0o600
+
+
 async def test_an_unreadable_file_does_not_end_undo(root: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("nothing is unreadable here")
