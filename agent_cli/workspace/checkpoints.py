@@ -186,6 +186,8 @@ class Checkpoints:
         relative = os.path.relpath(path, self._top)
         for folder in Path(relative).parents:
             if folder != Path(".") and (self._top / folder / ".git").exists():
+                if self._files.enters(folder.as_posix()):
+                    break  # it became a repository only after its files were known
                 if not await self._nested.covers(folder.as_posix(), relative):
                     raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
                 return checkpoint

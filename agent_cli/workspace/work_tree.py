@@ -84,6 +84,10 @@ class WorkTree:
         """Whether a file is in the index, or will be when it is there."""
         return path in self.covered or (self._names is not None and path in self._names)
 
+    def enters(self, folder: str) -> bool:
+        """Whether files in a folder are in the index."""
+        return folder in self._known
+
     def forget(self) -> None:
         """Throw the index away; the next state is read from the files alone."""
         self._names, self._tree, self._modes = None, "", {}
