@@ -24,10 +24,14 @@ from agent_cli.protocol.operations import (
     Compact,
     Decision,
     Interrupt,
+    KeepSummary,
+    MarkMessage,
     Operation,
     QuestionAnswer,
     Redo,
+    Rewind,
     Steer,
+    Uncompact,
     Undo,
     UserInput,
 )
@@ -97,6 +101,10 @@ steps = st.one_of(
     st.tuples(st.just("undo"), st.integers(1, 2)),
     st.tuples(st.just("redo"), st.just(0)),
     st.tuples(st.just("compact"), st.just(0)),
+    st.tuples(st.just("rewind"), st.tuples(st.integers(0, 3), st.sampled_from(["both", "code", "conversation"]))),
+    st.tuples(st.just("summary"), st.sampled_from(["undo", "keep"])),
+    st.tuples(st.just("mark"), st.tuples(st.integers(0, 9), st.sampled_from(["pinned", "dropped", ""]))),
+    st.tuples(st.just("queue"), st.integers(0, 60)),
     st.tuples(st.just("mode"), st.sampled_from(["plan", "ask", "auto-edit", "yolo"])),
     st.tuples(st.just("restart"), st.integers(0, 3)),
 )
@@ -133,6 +141,8 @@ class Scenario:
         self.script = script
         self.choices = choices
         self.requests: list[Any] = []
+        self.left_files = False
+        """Turns were taken back whose files were to stay."""
 
     def model(self) -> ScriptedModel:
         model = ScriptedModel(*self.script, then=say("end of script"), context_window=60_000)
@@ -197,6 +207,26 @@ class Scenario:
                 await self.tick(it, submission, 300)
                 await it.submit(Interrupt())
                 await it.until_ended(submission)
+            case "rewind":
+                points = it.agent.rewind_points()
+                if points:
+                    self.left_files = self.left_files or value[1] == "conversation"
+                    await it.do(Rewind(points[value[0] % len(points)].turn_id, value[1]))
+            case "summary":
+                await it.do(Uncompact() if value == "undo" else KeepSummary("S: as the user says"))
+            case "mark":
+                items = it.agent.context().items
+                if items:
+                    await it.do(MarkMessage(items[value[0] % len(items)].message_id, value[1]))
+            case "queue":
+                first = await it.submit(UserInput("one"))
+                second = await it.submit(UserInput("two, which waits"))
+                await self.tick(it, first, value)
+                await it.submit(Interrupt())
+                await it.until_ended(first)
+                await self.tick(it, second, value)
+                await it.submit(Interrupt())
+                await it.until_ended(second)
             case "mode":
                 await it.do(ChangeSettings(mode=value))
 
@@ -225,7 +255,7 @@ class Scenario:
         if self.undo_count:
             await it.do(Undo(turns=self.undo_count))
             conflicts = [c for event in it.of(Restored) for c in event.report.conflicts + event.report.notes]
-            if not conflicts:
+            if not conflicts and not self.left_files:
                 assert picture(self.root) == self.start
 
     def crash(self, lost: int) -> None:
