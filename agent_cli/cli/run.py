@@ -15,6 +15,7 @@ from ..model.base import ModelError
 from ..model.providers import MissingKey, NoModel
 from ..protocol.messages import Image
 from ..protocol.operations import Shutdown
+from ..protocol.sanitize import clean
 from ..protocol.stop import EXIT_CODES
 from ..ui.headless import RunResult, Stopper, run_task
 from .compose import Opened, open_session
@@ -61,6 +62,8 @@ async def _run(
     opened = await open_session(setup, interactive=False)
     for note in opened.notes:
         print(f"agent: {note}", file=sys.stderr)
+    for text in opened.agent.snapshot().unsent:
+        print(f"agent: queued when the program ended, and not sent: {clean(text)}", file=sys.stderr)
     engine = asyncio.create_task(opened.agent.run())
     try:
         result = await run_task(

@@ -64,9 +64,9 @@ def _is_human(message: Message) -> bool:
     return isinstance(message, UserMessage) and message.origin in ("human", "summary")
 
 
-def model() -> ScriptedModel:
+def model(then: Callable[[ModelRequest], Reply] = answer) -> ScriptedModel:
     """A new client of it."""
-    return ScriptedModel(then=answer, context_window=WINDOW)
+    return ScriptedModel(then=then, context_window=WINDOW)
 
 
 def prepare(base: Path) -> None:
@@ -97,12 +97,12 @@ def deeds(dice: random.Random) -> Sequence[Deed]:
     return (
         prompt("plan"),
         prompt("edit"),
+        lambda it: Undo(1),
+        lambda it: Redo(),
         prompt("remember"),
         lambda it: ChangeSettings(effort="high"),
         prompt("begin"),
         prompt("wait"),
-        lambda it: Undo(1),
-        lambda it: Redo(),
         lambda it: MarkMessage(_message(it, UserMessage), "pinned"),
         prompt("much"),
         lambda it: MarkMessage(_message(it, ToolResult), "dropped"),
