@@ -82,7 +82,8 @@ class Agent:
             for submission_id, operation in self._waiting.items()
             if submission_id != self._running and (name := _queued_name(operation))
         )
-        return self._handlers.overview.snapshot(busy=self.is_busy, queued=queued)
+        compacting = self._active is not None and self._running == ""
+        return self._handlers.overview.snapshot(busy=self.is_busy, compacting=compacting, queued=queued)
 
     @property
     def is_busy(self) -> bool:

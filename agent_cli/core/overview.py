@@ -46,7 +46,7 @@ class Overview:
         self._inbox = inbox
         self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
 
-    def snapshot(self, *, busy: bool, queued: tuple[str, ...]) -> Snapshot:
+    def snapshot(self, *, busy: bool, compacting: bool, queued: tuple[str, ...]) -> Snapshot:
         """The state right now. What depends on the conversation is computed again only when it changed."""
         state = (len(self._session.records), self._models.model.info, self._meter.window())
         if self._pictured is None or self._pictured[0] != state:
@@ -55,7 +55,13 @@ class Overview:
         open_calls = 0 if busy else picture.open_calls
         jobs = self._jobs.states()
         return msgspec.structs.replace(
-            picture, busy=busy, queued=queued, open_calls=open_calls, jobs=jobs, sandbox=self._sandbox()
+            picture,
+            busy=busy,
+            compacting=compacting,
+            queued=queued,
+            open_calls=open_calls,
+            jobs=jobs,
+            sandbox=self._sandbox(),
         )
 
     def _picture(self) -> Snapshot:
@@ -72,6 +78,7 @@ class Overview:
             effort=effort,
             sandbox=self._sandbox(),
             busy=False,
+            compacting=False,
             queued=(),
             open_calls=len(view.open_calls),
             context_tokens=self._meter.tokens(),

@@ -89,6 +89,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     effort: str
     sandbox: str
     busy: bool
+    compacting: bool
+    """The conversation is being reduced between turns; an interrupt stops it."""
     queued: tuple[str, ...]
     """Prompts that wait for the running turn."""
     open_calls: int

@@ -250,6 +250,7 @@ class Repl:
         context = lines.count(now.context_tokens)
         if now.context_window:
             context = f"{100 * now.context_tokens // now.context_window}%"
+        context += ", being reduced" * now.compacting
         model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
         facts = [model, now.mode, f"context {context}", lines.money(now.totals)]
         if now.cached_share is not None:
@@ -261,7 +262,9 @@ class Repl:
 
     def busy(self) -> bool:
         """Whether Esc has something to stop."""
-        return self._renderer.live.busy_since is not None or self._now.busy or self._command is not None
+        now = self._now
+        working = now.busy or now.compacting or self._command is not None
+        return working or self._renderer.live.busy_since is not None
 
     def send(self, text: str) -> None:
         """Enter: a command, the user's own shell command, guidance for a running turn, or a prompt."""
@@ -285,7 +288,8 @@ class Repl:
         if self._command:
             self._command.cancel()
             return True
-        if not (self.client.snapshot().busy or self._renderer.live.busy_since is not None or self.dialog):
+        now = self.client.snapshot()
+        if not (now.busy or now.compacting or self._renderer.live.busy_since is not None or self.dialog):
             return False
         self._submit(Interrupt())
         return True

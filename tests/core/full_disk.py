@@ -73,7 +73,7 @@ async def play(base: Path, disk: SmallDisk | Limit, seed: int) -> None:
     disk.fill(dice.randrange(4096, 60_000))
     async with engine(base, model=long_talk.model(), session=session, mode="yolo") as it:
         long_talk.give_memory(it, base)
-        for deed in long_talk.deeds(dice):
+        for deed in long_talk.deeds(dice, with_job=seed % 10 == 9):
             await long_talk.perform(it, deed)
             saved = read_session(path).records if path.exists() and path.stat().st_size > 4 else ()
             assert saved in (tuple(session.whole()), ()), "what is on disk is what is in memory"

@@ -33,16 +33,17 @@ from .harness import Engine
 WINDOW = 12_000
 ALPHABET = 'abc def ghi\n"\\{}[],:größer ✓ 😀\t\u2028 '
 _PLAN = [{"text": "one ✓", "status": "in_progress"}, {"text": "two", "status": "pending"}]
+_PLANNED = call("update_plan", items=_PLAN)
 _ANSWERS: dict[str, tuple[tuple[Call, ...], ...]] = {
-    "plan": ((call("update_plan", items=_PLAN), call("read_file", path="notes.txt")),),
+    "plan": ((_PLANNED, call("read_file", path="notes.txt")),),
     "edit": (
         (call("edit_file", path="notes.txt", edits=[{"old": "<1>", "new": "<one ✓>"}]),),
-        (call("shell", command="echo line >> log; seq 40"), call("glob", pattern="*")),
+        (call("shell", command="echo line >> log; seq 40"), call("glob", pattern="*"), _PLANNED),
     ),
     "remember": ((call("memory", action="append", block="notes", text="tests run with make"),),),
     "begin": ((call("shell", command="sleep 60", background=True),),),
     "wait": ((call("shell", command="while [ ! -e go ]; do sleep 0.01; done"),),),
-    "much": tuple((call("read_file", path="big.txt", offset=at + 1),) for at in range(8)),
+    "much": tuple((call("read_file", path="big.txt", offset=at + 1), _PLANNED) for at in range(8)),
 }
 """First word of a prompt → the calls of each answer before the last, which is text."""
 
@@ -87,8 +88,9 @@ def _message(it: Engine, kind: type[Message]) -> str:
     return next(each.id for each in reversed(it.session.visible()) if isinstance(each, kind))
 
 
-def deeds(dice: random.Random) -> Sequence[Deed]:
-    """What is done one after the other. Prompts have random words of random length behind the first."""
+def deeds(dice: random.Random, *, with_job: bool = True) -> Sequence[Deed]:
+    """What is done one after the other. Prompts have random words of random length behind the first. A job takes a
+    second to begin."""
 
     def prompt(word: str) -> Deed:
         text = f"{word} " + "".join(dice.choices(ALPHABET, k=dice.choice((3, 30, 300, 1500))))
@@ -101,7 +103,7 @@ def deeds(dice: random.Random) -> Sequence[Deed]:
         lambda it: Redo(),
         prompt("remember"),
         lambda it: ChangeSettings(effort="high"),
-        prompt("begin"),
+        *([prompt("begin")] if with_job else []),
         prompt("wait"),
         lambda it: MarkMessage(_message(it, UserMessage), "pinned"),
         prompt("much"),

@@ -1,6 +1,7 @@
 """The ladder of reductions: shortened results, a summary, the middle left out, the person asked; and what a person
 does about it by hand."""
 
+import asyncio
 from pathlib import Path
 
 from agent_cli.model.base import ModelRequest
@@ -16,6 +17,7 @@ from agent_cli.protocol.events import (
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import (
     Compact,
+    Interrupt,
     KeepSummary,
     MarkMessage,
     Operation,
@@ -24,7 +26,7 @@ from agent_cli.protocol.operations import (
     UserInput,
 )
 from agent_cli.protocol.records import Folded, Shortened
-from tests.model.scripted import Entry, ScriptedModel, call, fail, say
+from tests.model.scripted import Entry, ScriptedModel, call, fail, hang, say
 
 from .harness import Engine, engine
 
@@ -219,6 +221,27 @@ async def test_the_room_is_made_between_turns_and_a_prompt_waits_for_it(tmp_path
         assert not it.agent.snapshot().busy
         await it.submit(UserInput("next"))
         assert isinstance(await it.prompt("last"), TurnCompleted)
+
+
+async def test_a_stop_ends_what_makes_room_between_turns(tmp_path: Path) -> None:
+    def reply(request: ModelRequest) -> Entry:
+        return hang() if is_summary(request) else say("answer " * 800, usage=None)
+
+    model = ScriptedModel(then=reply, context_window=20_000)
+    async with engine(tmp_path, model=model) as it:
+        picture = it.agent.context()
+        while picture.tokens < 0.9 * picture.compact_at:
+            await it.prompt(f"more {LONG}")
+            picture = it.agent.context()
+        async with asyncio.timeout(5):
+            while not (it.agent.snapshot().compacting and model.active):
+                await asyncio.sleep(0.005)
+        assert not it.agent.snapshot().busy
+        assert isinstance(await it.do(Interrupt()), OperationCompleted)
+        async with asyncio.timeout(1):
+            while it.agent.snapshot().compacting:
+                await asyncio.sleep(0.005)
+        assert not folds(it)
 
 
 async def test_nobody_pays_for_a_summary_after_the_last_turn_of_a_run(tmp_path: Path) -> None:

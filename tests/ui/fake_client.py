@@ -31,6 +31,7 @@ SNAPSHOT = Snapshot(
     effort="",
     sandbox="workspace-write",
     busy=False,
+    compacting=False,
     queued=(),
     open_calls=0,
     context_tokens=1200,

@@ -80,6 +80,16 @@ async def test_undo_equals_a_copy_and_redo_the_state_after(root: Path, command: 
     assert (await checkpoints.restore(before, after)).restored == ()
 
 
+async def test_permissions_that_change_in_the_second_of_a_checkpoint_are_seen(root: Path) -> None:
+    checkpoints = make(root)
+    (root / "f").touch()
+    before = await checkpoints.take()
+    assert await checkpoints.take() == before == await checkpoints.take()
+    (root / "f").chmod(0o600)
+    changes = await checkpoints.changes(before, await checkpoints.take())
+    assert [(change.path, change.kind) for change in changes] == [("f", "modified")]
+
+
 async def test_what_is_ignored_and_large_is_left_out_and_named(root: Path) -> None:
     for name in ("node_modules/a", "big"):
         (root / name).mkdir(parents=True)

@@ -42,11 +42,13 @@ def objects(project: Path) -> set[str]:
 
 async def two_turns(project: Path, session: str) -> tuple[str, str]:
     """A session that changed two files of its own; both states."""
-    work, checkpoints = project.parent / "work", make(project, session)
-    (work / session).write_bytes(f"{session} before".encode() * 2000)
-    before = await checkpoints.take()
-    (work / session).write_bytes(f"{session} after".encode() * 2000)
-    return before, await checkpoints.take()
+    checkpoints, states = make(project, session), []
+    for moment in ("before", "after"):
+        for folder in (project.parent / "work", project.parent / "work" / "sub"):
+            if folder.is_dir():
+                (folder / session).write_bytes(f"{session} {moment}".encode() * 2000)
+        states.append(await checkpoints.take())
+    return states[0], states[1]
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -65,7 +67,8 @@ async def test_a_session_that_is_forgotten_takes_nothing_of_another_with_it(proj
     assert not list((project / "checkpoints").glob("files-s1.*"))
     checkpoints = make(project, "s10")
     assert (await checkpoints.restore(two[1], two[0])).conflicts == ()
-    assert (project.parent / "work" / "s10").read_bytes() == b"s10 before" * 2000
+    for folder in (project.parent / "work", project.parent / "work" / "sub"):
+        assert (folder / "s10").read_bytes() == b"s10 before" * 2000
     subprocess.run(["git", "--git-dir", str(project / "checkpoints"), "fsck", "--connectivity-only"], check=True)
 
 
