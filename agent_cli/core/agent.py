@@ -200,11 +200,12 @@ class Agent:
     def _cancel_active(self) -> bool:
         """Stop the running task, or the one about to run. A task that was only just made takes its first
         step before the stop reaches it, so that its input is saved."""
-        if self._active is not None and not self._active.done():
+        runs = self._active is not None and not self._active.done()
+        if self._active is not None and runs:
             asyncio.get_running_loop().call_soon(self._active.cancel)
-            return True
-        self._stop_next = self._active is None and not self._turns.empty()
-        return self._stop_next
+        if not runs or self._running == "":
+            self._stop_next = not self._turns.empty()
+        return runs or self._stop_next
 
     def _queue(self, submission: Submission, user_input: UserInput) -> None:
         """A prompt that has to wait is saved first; where that fails it is told and not taken."""

@@ -100,7 +100,6 @@ class Compactor:
         size = self._meter.tokens()
         if size < self.threshold * share or size < self._not_below:
             return False
-        self._meter.calibrate()
         done = await self._descend(turn_id, submission_id)
         left = self._meter.tokens()
         if left >= self.threshold:

@@ -23,6 +23,8 @@ _RESULT_SHARE = 6
 _LEAST_RESULT_TOKENS = 500
 _INSTRUCTIONS = "\n\n# Instructions from "
 """Where the project's own part of a system prompt begins."""
+_QUICKLY = 500
+"""So many messages are estimated anew after each call."""
 _MOST_OFF = 2.5
 """An estimate is taken to be no further off than by this factor."""
 
@@ -63,6 +65,8 @@ class Meter:
         self._learnt: dict[str, int] = {}
         self._ratio = 1.0
         """Tokens by the provider's count for each that is estimated."""
+        self._learnt_from = ""
+        """Id of the call it was learnt from."""
         self._distrusted = ""
         """Id of the last call, where its count is known to be wrong."""
 
@@ -92,13 +96,18 @@ class Meter:
             index, call = last
             known = call.usage.context if call.usage else None
             if known is not None and call.model == self._info().name:
-                return known + estimate(self._added_since(index))
+                new = self._added_since(index)
+                added = estimate(new)
+                self._learn_ratio(call.id, known, added)
+                pictures = _IMAGE_TOKENS * sum(len(m.images) for m in new if not isinstance(m, AssistantMessage))
+                return known + pictures + int((added - pictures) * self._ratio)
         return int(self._estimated() * self._ratio)
 
-    def calibrate(self) -> None:
-        """Learn how the provider's count compares with the estimate, before a reduction leaves only the latter."""
-        if self._session.view.last_call is not None:
-            ratio = self.tokens() / max(1, self._estimated())
+    def _learn_ratio(self, call_id: str, known: int, added: int) -> None:
+        """Learn from a call how the provider's count compares with the estimate, while that is quickly done."""
+        if call_id != self._learnt_from and len(self._session.visible()) <= _QUICKLY:
+            self._learnt_from = call_id
+            ratio = known / max(1, self._estimated() - added)
             self._ratio = min(_MOST_OFF, max(1 / _MOST_OFF, ratio))
 
     def was_refused(self) -> None:

@@ -144,6 +144,7 @@ def more_turns(world: World) -> None:
     world.run("run", "-c", "once more", "--mode", "yolo")
 
 
+@pytest.mark.long
 def test_several_turns_go_at_once_and_come_back_one_by_one_or_together(changed: World) -> None:
     more_turns(changed)
     assert changed.run("undo", "--to", "2").code == 0 and files(changed) == BEFORE
