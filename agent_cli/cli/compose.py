@@ -311,7 +311,7 @@ def snapshots(
         return Checkpoints(root, store, session_id, processes.run, timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots)
     from ..workspace.copies import Copies
 
-    return Copies(root, project_state / "copies")
+    return Copies(root, project_state / "copies", session_id)
 
 
 def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from ..protocol.client import RewindPoint
 from ..protocol.events import AnyEvent, Notice, RestoreReport
-from ..protocol.messages import FileChange, UserMessage, new_id
+from ..protocol.messages import FileChange, MemoryChange, UserMessage, new_id
 from ..protocol.operations import Choice, Rewound
 from ..protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
 from ..workspace.private_git import CheckpointError
@@ -22,7 +22,7 @@ from ..workspace.restore import Move
 from .rewinding import RESOLVED, Undoing, taken_back
 from .rewinding import NothingToRestore as NothingToRestore
 from .session import Session
-from .turn_files import checkpoint_pairs, moves_of, prompt_of, written_by
+from .turn_files import checkpoint_pairs, memory_of, moves_of, prompt_of, written_by
 
 _MOST_NAMED = 5
 
@@ -135,9 +135,10 @@ class Checkpointing:
             NothingToRestore: there is no such prompt, nothing is left to take back, or files cannot be restored.
         """
         await self.close_crashed_turns()
-        chosen, moves = self._way_back(turn_id, what)
+        chosen, files = self._way_back(turn_id, what)
         count = len(self._prompted(chosen))
-        report = await self._carry_out(moves)
+        records = self._session.records
+        report = await self._carry_out(moves_of(records, files, undo=True), memory_of(records, files, undo=True))
         self._session.append(TurnsUndone(id=new_id("undo"), turn_ids=chosen, what=what))
         return count, prompt_of(self._session.records, turn_id), report
 
@@ -149,7 +150,8 @@ class Checkpointing:
             NothingToRestore: nothing was undone, or something was done since.
         """
         undoing = self._next_redo()
-        report = await self._carry_out(self._way_forth(undoing))
+        records = self._session.records
+        report = await self._carry_out(self._way_forth(undoing), memory_of(records, undoing.files, undo=False))
         self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=undoing.turn_ids))
         return len(self._prompted(undoing.turn_ids)), prompt_of(self._session.records, undoing.turn_ids[0]), report
 
@@ -185,13 +187,11 @@ class Checkpointing:
 
     def points(self) -> tuple[RewindPoint, ...]:
         """The prompts that one can go back to before, oldest first."""
-        pairs, times = (
-            checkpoint_pairs(self._session.records),
-            {message.turn_id: message.time for message in reversed(self._session.prompts())},
-        )
+        pairs, written = checkpoint_pairs(self._session.records), written_by(self._session.records)
+        times = {message.turn_id: message.time for message in reversed(self._session.prompts())}
         return tuple(
             RewindPoint(
-                turn_id, prompt, times[turn_id], tuple(sorted(written_by(self._session.records, turn_id))),
+                turn_id, prompt, times[turn_id], tuple(sorted(written.get(turn_id, ()))),
                 all(pairs.get(turn_id, ("", ""))),
             )
             for turn_id, prompt in self.turn_prompts().items()
@@ -214,8 +214,9 @@ class Checkpointing:
             NothingToRestore: nothing would happen.
         """
         await self.close_crashed_turns()
-        _, moves = self._way_back(turn_id, what)
-        return prompt_of(self._session.records, turn_id), await self._rehearsed(moves)
+        records = self._session.records
+        _, files = self._way_back(turn_id, what)
+        return prompt_of(records, turn_id), await self._rehearsed(moves_of(records, files, undo=True))
 
     async def would_redo(self) -> tuple[str, RestoreReport]:
         """The same of the next redo.
@@ -242,8 +243,8 @@ class Checkpointing:
             return ""
         return await self._snapshots.diff(first, await self._snapshots.take())
 
-    def _way_back(self, turn_id: str, what: Rewound) -> tuple[tuple[str, ...], list[Move]]:
-        """The turns that a rewind takes back, and its moves."""
+    def _way_back(self, turn_id: str, what: Rewound) -> tuple[tuple[str, ...], list[str]]:
+        """The turns that a rewind takes back, and those of them whose files it does, the newest first."""
         if turn_id not in self.turn_prompts():
             raise NothingToRestore("there is no such prompt to go back to")
         taken = taken_back(self._session.records)
@@ -256,7 +257,7 @@ class Checkpointing:
         )
         if not chosen:
             raise NothingToRestore("the files are already as they were before this prompt")
-        return chosen, moves_of(self._session.records, reversed(files), undo=True)
+        return chosen, files[::-1]
 
     def _way_forth(self, undoing: Undoing) -> list[Move]:
         """The moves of a redo."""
@@ -299,13 +300,20 @@ class Checkpointing:
                 )
         raise NothingToRestore("there is nothing to decide: the last thing done was no undo, redo or rewind")
 
-    async def _carry_out(self, moves: list[Move]) -> RestoreReport:
+    async def _carry_out(self, moves: list[Move], memory: Sequence[MemoryChange]) -> RestoreReport:
         try:
             report = await self._snapshots.carry_out(moves) if moves else RestoreReport()
         except CheckpointError as error:
             raise NothingToRestore(f"the files cannot be restored: {error}") from error
         self._left_alone = frozenset(conflict.path for conflict in report.conflicts)
-        return report
+        if not memory:
+            return report
+        from ..workspace.memory import put_all_back
+
+        blocks = put_all_back(memory)
+        return msgspec.structs.replace(
+            report, restored=report.restored + blocks.restored, conflicts=report.conflicts + blocks.conflicts
+        )
 
     async def _rehearsed(self, moves: list[Move]) -> RestoreReport:
         """What moves would do, with the lines they add and remove."""

@@ -346,6 +346,7 @@ class Handlers:
         with contextlib.suppress(Exception):
             await self.settle()
         self._note_jobs(leaving=True)
+        await self.checkpointing.aclose()
         ended = self._context.jobs.last_words()
         await self._context.processes.aclose()
         for words in (*ended, *self._context.jobs.take_changes()):

@@ -29,10 +29,9 @@ from ..protocol.records import (
     Marked,
     Quarantined,
     Shortened,
-    TurnsRedone,
-    TurnsUndone,
     Unfolded,
 )
+from .rewinding import taken_back
 from .standins import kept_word_for_word, placeholder, shorten, taken_out
 
 UNKNOWN_OUTCOME = (
@@ -44,13 +43,7 @@ INTERRUPTED = "[interrupted]"
 
 def undone_turns(records: Iterable[AnyRecord]) -> frozenset[str]:
     """Ids of the turns whose messages are taken back at the moment."""
-    undone: set[str] = set()
-    for record in records:
-        if isinstance(record, TurnsUndone):
-            undone.update(record.turn_ids if record.what != "code" else ())
-        elif isinstance(record, TurnsRedone):
-            undone.difference_update(record.turn_ids)
-    return frozenset(undone)
+    return taken_back(records).messages
 
 
 def active_messages(records: Sequence[AnyRecord]) -> list[Message]:

@@ -3,7 +3,7 @@ moves that take a turn back or bring it again. Apart, since all of it is compute
 
 from collections.abc import Iterable, Sequence
 
-from ..protocol.messages import ToolResult, UserMessage
+from ..protocol.messages import MemoryChange, ToolResult, UserMessage
 from ..protocol.records import AnyRecord, CallStarted, CheckpointTaken
 from ..workspace.restore import Move
 from .rewinding import NothingToRestore
@@ -20,14 +20,27 @@ def checkpoint_pairs(records: Iterable[AnyRecord]) -> dict[str, tuple[str, str]]
     return pairs
 
 
-def written_by(records: Iterable[AnyRecord], turn_id: str) -> frozenset[str]:
-    """Files that a turn's own tools are known to have changed."""
-    return frozenset(
-        change.path
-        for record in records
-        if isinstance(record, ToolResult) and record.turn_id == turn_id
-        for change in record.changes
-    )
+def written_by(records: Iterable[AnyRecord]) -> dict[str, frozenset[str]]:
+    """Turn id → files that the turn's own tools are known to have changed."""
+    written: dict[str, frozenset[str]] = {}
+    for record in records:
+        if isinstance(record, ToolResult) and record.changes:
+            paths = (change.path for change in record.changes)
+            written[record.turn_id] = written.get(record.turn_id, frozenset()).union(paths)
+    return written
+
+
+def memory_of(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[MemoryChange]:
+    """What undoing or redoing turns, in this order, does to the blocks of the agent's memory."""
+    made: dict[str, list[MemoryChange]] = {}
+    for record in records:
+        if isinstance(record, ToolResult) and record.memory:
+            made.setdefault(record.turn_id, []).extend(record.memory)
+    found: list[MemoryChange] = []
+    for turn_id in turn_ids:
+        changes = made.get(turn_id, [])
+        found += [MemoryChange(c.path, c.after, c.before) for c in reversed(changes)] if undo else changes
+    return found
 
 
 def prompt_of(records: Iterable[AnyRecord], turn_id: str) -> str:
@@ -46,6 +59,7 @@ def moves_of(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: boo
     """
     pairs, moves = checkpoint_pairs(records), list[Move]()
     late = {each.turn_id for each in records if isinstance(each, CheckpointTaken) and each.late}
+    written = written_by(records)
     acted = {each.turn_id for each in records if isinstance(each, CallStarted)}
     for turn_id in turn_ids:
         before, after = pairs.get(turn_id, ("", ""))
@@ -56,6 +70,6 @@ def moves_of(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: boo
                 "only the conversation can be taken back"
             )
         if before:
-            only = written_by(records, turn_id) if turn_id in late else None
+            only = written.get(turn_id, frozenset()) if turn_id in late else None
             moves.append(Move(after, before, only) if undo else Move(before, after, only))
     return moves

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
+from ..protocol.events import Conflict, RestoreReport
+from ..protocol.messages import FileChange, MemoryChange
 from .files import FileError, content_hash, read_bytes, stamp_of
 
 if TYPE_CHECKING:
@@ -208,6 +210,30 @@ def put_back(path: str, expected: str | None, text: str | None) -> bool:
 
         remove(real, os.path.basename(path), there)
     return True
+
+
+def put_all_back(changes: Iterable[MemoryChange]) -> RestoreReport:
+    """Make changes, each from its `before` to its `after`, one behind the other: for undo and redo. A block that
+    somebody has changed since is left alone and reported."""
+    restored: list[FileChange] = []
+    conflicts: list[Conflict] = []
+    for change in changes:
+        try:
+            done = put_back(change.path, change.before, change.after)
+            reason = "" if done else "changed since by somebody else"
+        except FileError as error:
+            reason = str(error)
+        if reason:
+            conflicts.append(Conflict(change.path, reason))
+        else:
+            restored.append(FileChange(change.path, _kind(change)))
+    return RestoreReport(tuple(restored), tuple(conflicts))
+
+
+def _kind(change: MemoryChange) -> Literal["created", "modified", "deleted"]:
+    if change.before is None:
+        return "created"
+    return "deleted" if change.after is None else "modified"
 
 
 def file_text(block: Block) -> str | None:

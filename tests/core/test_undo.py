@@ -193,3 +193,22 @@ async def test_a_stop_while_the_end_is_saved_changes_nothing_of_the_outcome(tmp_
         assert isinstance(end, TurnCompleted) and end.text == "the answer"
         await it.do(Undo())
         assert not (it.root / "f").exists()
+
+
+async def test_what_was_remembered_is_forgotten_with_its_turn_and_remembered_again(tmp_path: Path) -> None:
+    from agent_cli.workspace.memory import Memory
+
+    script = [say(call("memory", action="append", block="project", text="Tests: make check.")), say("noted")]
+    async with engine(tmp_path, *script, mode="yolo") as it:
+        it.context.memory = memory = Memory(tmp_path / "config", tmp_path / "project", tmp_path / "notes")
+        await it.prompt("remember how to test")
+        assert memory.find("project").text == "Tests: make check."
+        await it.do(Undo())
+        assert memory.find("project").text == ""
+        assert any("project.md" in change.path for change in it.of(Restored)[-1].report.restored)
+        await it.do(Redo())
+        assert memory.find("project").text == "Tests: make check."
+        Path(memory.find("project").path).write_text("Mine now.\n", encoding="utf-8")
+        await it.do(Undo())
+        assert memory.find("project").text == "Mine now."
+        assert any("changed since" in each.reason for each in it.of(Restored)[-1].report.conflicts)

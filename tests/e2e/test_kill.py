@@ -1,5 +1,5 @@
 """kill -9 at moments all over a run: the session opens and goes on, the provider takes every request, and no
-call runs twice."""
+call runs twice. The same while the conversation is being reduced, an undo is at work, or a prompt waits."""
 
 import json
 import os
@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.model.replies import USAGE
 from tests.model.server import Call, Reply
 
+from .person import Person
 from .world import World, finish, shell, until
 
-RUNS = 16
+RUNS = 6
+MORE = max(60, int(os.environ.get("AGENT_FUZZ", "0")) // 4)
+"""Runs that only the long suite makes."""
 STEPS = 4
 RUN_S = 0.8
 """About how long the whole run takes."""
@@ -22,9 +26,26 @@ START_S = 0.12
 """Earlier than this nothing of ours has begun."""
 
 
-def script(world: World) -> None:
+WINDOW = 30_000
+
+
+def often(least: int, most: int) -> list[object]:
+    """Numbers of the usual suite, and those of the long one."""
+    return [*range(least), *(pytest.param(number, marks=pytest.mark.long) for number in range(least, most))]
+
+
+def small_window(world: World) -> dict[str, object]:
+    """A model whose window every answer nearly fills, so that each next step begins with a reduction; the usage
+    that its answers report."""
+    facts = {"providers": {"openai": {"models": {"mock-model": {"context_window": WINDOW}}}}}
+    (world.config / "config.yaml").write_text(json.dumps(facts), encoding="utf-8")
+    world.server.summary = Reply(text="S: notes were read.", piece=4, event_delay_s=0.005)
+    return USAGE | {"prompt_tokens": WINDOW - 5000}
+
+
+def script(world: World, usage: dict[str, object]) -> None:
     """Streams, commands, an edit and readers; each command leaves a line of its own, some of them late."""
-    slow = {"piece": 8, "event_delay_s": 0.005}
+    slow = {"piece": 8, "event_delay_s": 0.005, "usage": usage}
     for step in range(STEPS):
         late = "sleep 0.05; " if step % 2 else ""
         world.script(
@@ -56,14 +77,15 @@ def lines_of(world: World) -> list[str]:
     return marker.read_text(encoding="utf-8").split() if marker.exists() else []
 
 
-@pytest.mark.parametrize("number", range(RUNS))
+@pytest.mark.parametrize("number", often(RUNS, MORE))
 def test_kill_9_at_any_moment(world: World, number: int) -> None:
     """Killed once in the run, a second time in the run that goes on; the third goes through."""
     chance = random.Random(number)
     (world.work / "notes.txt").write_text(" ".join(f"<{step}>" for step in range(STEPS)), encoding="utf-8")
-    script(world)
+    script(world, small_window(world) if number % 2 else USAGE)
     world.server.add(*(Reply(text="done") for _ in range(3)))
-    kill_after(world, START_S + (number + chance.random()) / RUNS * RUN_S, "the task ✓", "--mode", "yolo")
+    share = (number % RUNS + chance.random()) / RUNS
+    kill_after(world, START_S + share * RUN_S, "the task ✓", "--mode", "yolo")
     begun = bool(world.sessions())
     if begun:
         kill_after(world, START_S + chance.random() * 0.4, "-c", "and again")
@@ -71,7 +93,7 @@ def test_kill_9_at_any_moment(world: World, number: int) -> None:
     done = world.run("run", "go on", *arguments, "--output-format", "stream-json")
     until(lambda: not world.alive())  # a late command of a killed run
     assert done.code == 0 and done.result["text"] == "done", done.err
-    assert not begun or "the task ✓" in world.messages()[0]
+    assert not begun or any("the task ✓" in text for text in world.messages(role="user"))
     assert world.messages(role="user")[-1].endswith("go on")
     _check_once(world)
 
@@ -134,3 +156,53 @@ def test_killed_while_a_tool_call_was_streaming(world: World) -> None:
     assert world.run("run", "-c", "go on").out == "done\n"
     assert world.messages()[-1] == "go on" and "the task" in world.messages()[0]
     assert not Path(world.work / "marker").exists()
+
+
+@pytest.mark.parametrize("number", often(1, MORE // 4))
+def test_killed_in_an_undo(world: World, number: int) -> None:
+    """Each file is as it was before the turn or after it; the undo counts or can be made again, and the model is
+    told of the turn only while it counts."""
+    chance = random.Random(number)
+    files = {world.work / f"{name}.txt": f"{name}\n" * 2000 for name in "abc"}
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
+    world.script(shell("for f in *.txt; do echo after > $f; done; touch new"), Reply(text="done"))
+    assert world.run("run", "the task ✓", "--mode", "yolo").code == 0
+    process = world.start("undo")
+    time.sleep(START_S + chance.random() * 0.4)
+    process.kill()
+    finish(process)
+    for path, before in files.items():
+        assert path.read_text(encoding="utf-8") in (before, "after\n")
+    counts = bool(world.records("undone"))
+    if not counts:
+        done = world.run("undo")
+        assert done.code == 0, done.out + done.err
+    assert [path.read_text(encoding="utf-8") for path in files] == list(files.values())
+    assert not (world.work / "new").exists()
+    world.script(Reply(text="hello"))
+    assert world.run("run", "-c", "go on").out == "hello\n"
+    assert not any("the task ✓" in text for text in world.messages())
+
+
+@pytest.mark.parametrize("number", often(1, MORE // 4))
+def test_killed_while_a_prompt_waits(world: World, number: int) -> None:
+    """What was typed behind a running turn is offered when the session is opened again."""
+    world.script(shell("echo began >> marker; sleep 60"))
+    with Person(world, "--mode", "yolo") as person:
+        person.say("run it")
+        until(lambda: not person.pump(0.01) or (world.work / "marker").exists())
+        person.say("and then this ✓")
+        until(lambda: not person.pump(0.01) or world.records("input_queued"))
+        person.pump(random.Random(number).random() * 0.1)
+        person.process.kill()
+        person.finish()
+    for pid in world.alive(b"sleep"):
+        os.kill(pid, signal.SIGKILL)
+    world.script(Reply(text="I will look."))
+    with Person(world, "-c") as person:
+        person.wait("and then this ✓")
+        person.turn_over()
+        person.send("\x15")
+        person.leave()
+    assert len(world.records("call_started")) == 1
