@@ -39,7 +39,6 @@ from ..tools.base import Tool, ToolContext, ToolError
 from ..tools.registry import Registry, built_in, default_registry
 from ..tools.shell_session import ShellSession
 from ..tools.web_search import search_tool
-from ..workspace.checkpoints import Checkpoints
 from ..workspace.memory import Memory
 from ..workspace.programs import program
 from .briefing import Briefing
@@ -143,7 +142,9 @@ class _Parts:
         _check_examples(setup, permissions)
         effort = setup.chosen.text("effort") or effort
         roots = setup.workspace.roots
-        checkpoints = snapshots(setup.workspace.root, setup.project_state(), identifier, self._processes, roots)
+        checkpoints = partial(
+            snapshots, setup.workspace.root, setup.project_state(), identifier, self._processes, roots
+        )
         context = self._context(session)
         handlers = Handlers(
             session,
@@ -307,6 +308,8 @@ def snapshots(
     """Where a workspace's checkpoints are kept: a private git store, or copies where git is missing. A git that
     lies in the workspace or in `roots` is none of ours."""
     if program("git", os.environ.get("PATH", os.defpath), (root, *roots)):
+        from ..workspace.checkpoints import Checkpoints
+
         store = project_state / "checkpoints"
         return Checkpoints(root, store, session_id, processes.run, timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots)
     from ..workspace.copies import Copies

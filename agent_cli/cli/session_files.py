@@ -185,7 +185,7 @@ def forgetting(quiet: bool = False) -> OnDelete:
         if not (project_state / "checkpoints").is_dir() and not (project_state / "copies").is_dir():
             return
         from ..sandbox.process import ProcessRunner
-        from ..workspace.checkpoints import CheckpointError
+        from ..workspace.moves import CheckpointError
         from ..workspace.store_care import forget_session
 
         async def carry_out() -> None:

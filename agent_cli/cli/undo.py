@@ -124,7 +124,7 @@ def _opened(identifier: str | None, processes: ProcessRunner) -> Iterator[tuple[
         project_state = setup.state / "projects" / path.parent.name
         checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
         bus = EventBus()
-        yield session, Checkpointing(session, checkpoints, lambda event: _say(bus, event))
+        yield session, Checkpointing(session, lambda: checkpoints, lambda event: _say(bus, event))
     finally:
         session.close()
 

@@ -17,8 +17,7 @@ from ..protocol.events import AnyEvent, Notice, RestoreReport
 from ..protocol.messages import FileChange, MemoryChange, UserMessage, new_id
 from ..protocol.operations import Choice, Rewound
 from ..protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
-from ..workspace.private_git import CheckpointError
-from ..workspace.restore import Move
+from ..workspace.moves import CheckpointError, Move
 from .rewinding import RESOLVED, Undoing, taken_back
 from .rewinding import NothingToRestore as NothingToRestore
 from .session import Session
@@ -53,11 +52,13 @@ class Checkpointing:
     def __init__(
         self,
         session: Session,
-        snapshots: Snapshots,
+        snapshots: Callable[[], Snapshots],
         emit: Callable[[AnyEvent], None],
     ) -> None:
+        """`snapshots` is asked for when the first one is needed."""
         self._session = session
-        self._snapshots = snapshots
+        self._made: Snapshots | None = None
+        self._make = snapshots
         self._emit = emit
         self._before: dict[str, str] = {}
         """Turn id → checkpoint before its first side effect; empty text when none could be taken."""
@@ -66,6 +67,12 @@ class Checkpointing:
         self._left_alone: frozenset[str] | None = None
         """What the last restore left alone; None when that was before this program began."""
         self._tending: asyncio.Task[None] | None = None
+
+    @property
+    def _snapshots(self) -> Snapshots:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
     async def before_effect(self, turn_id: str, paths: tuple[str, ...], submission_id: str) -> None:
         """Make sure the turn can be undone, before something changes. `paths` are the files about to be

@@ -14,7 +14,6 @@ import msgspec
 
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from ..protocol.records import AnyRecord, Folded, Granted, Header, Shortened, storable
-from ..protocol.titles import title_of
 from ..protocol.usage import Totals
 from .standins import slim
 from .view import View
@@ -154,6 +153,8 @@ class Session:
 
     def title(self) -> str:
         """The user's name for the session, else one made of its first prompt."""
+        from ..protocol.titles import title_of
+
         prompts = self.view.prompts
         return self.view.name or (title_of(prompts[0].text) if prompts else "")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from ..protocol.messages import MemoryChange, ToolResult, UserMessage
 from ..protocol.records import AnyRecord, CallStarted, CheckpointTaken
-from ..workspace.restore import Move
+from ..workspace.moves import Move
 from .rewinding import NothingToRestore
 
 

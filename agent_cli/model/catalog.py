@@ -3,7 +3,6 @@ table, read as data when it is installed. Unknown stays None, never 0."""
 
 import functools
 import importlib.util
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +83,8 @@ def litellm_table() -> Path | None:
 
 def _from_litellm(name: str) -> Facts | None:
     """One entry, cut out of the file without reading the rest as JSON."""
+    import json
+
     path = litellm_table()
     if path is None:
         return None

@@ -1,7 +1,6 @@
 """What the readers of event streams share: frames as JSON, the beginning and end of every answer, texts and
 characters that come in pieces."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -213,6 +212,8 @@ def decoded(data: bytes) -> Any:
     except (ValueError, RecursionError):
         pass
     try:
+        import json
+
         return json.loads(data)  # takes what msgspec does not: NaN, halves of a surrogate pair
     except (ValueError, RecursionError) as error:
         shown = data[:200].decode("utf-8", "replace")

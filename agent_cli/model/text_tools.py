@@ -4,7 +4,6 @@ and results become text. `text_calls` finds the calls in the answer.
 Deterministic, and each request stays a prefix of the next one.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 
@@ -107,4 +106,6 @@ def _told(results: list[ToolResult]) -> UserMessage:
 
 
 def _json(value: object) -> str:
+    import json
+
     return json.dumps(value, ensure_ascii=False)

@@ -2,8 +2,8 @@
 
 Version 1 left it to the reader which messages a fold keeps; since version 2 the fold names them. Version 1 wrote
 the paths of a result (`seen`, `cwd`) in full; since version 2 those inside the session's directory are relative to
-it, so that a session can move. A file is never rewritten, so one file may hold both: what is done here does nothing
-to records that are as they should be.
+it, so that a session can move. A file is never rewritten, so one file may hold both: what is done here does
+nothing to records that are as they should be.
 """
 
 import os

@@ -17,7 +17,6 @@ import msgspec
 
 from .. import __version__
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
-from .migrate import migrated
 
 NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})\.json")
 """How a session file is called: when it began, and its id."""
@@ -103,6 +102,8 @@ def parse_session(data: bytes, path: Path) -> Loaded:
             )
         claim = f"the first line claims format {header.version}, which the program that wrote it cannot write"
         loaded = msgspec.structs.replace(loaded, recovered=f"{claim}; taken for format {FORMAT_VERSION}")
+    from .migrate import migrated  # a new session has nothing to read
+
     return msgspec.structs.replace(loaded, records=migrated(loaded.records))
 
 

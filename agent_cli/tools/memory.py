@@ -8,7 +8,6 @@ import msgspec
 
 from ..protocol.actions import Action, WriteMemory
 from ..protocol.messages import MemoryChange
-from ..workspace.diff import unified_diff
 from ..workspace.memory import Block, BlockError, Memory, file_text
 from .base import Preview, ToolContext, ToolError, ToolOutcome
 
@@ -36,6 +35,8 @@ class _Change(msgspec.Struct, frozen=True):
     @property
     def diff(self) -> str:
         """For people."""
+        from ..workspace.diff import unified_diff
+
         old = f"{self.block.text}\n" if self.block.text else ""
         new = f"{self.text}\n" if self.text else ""
         return unified_diff(old, new, f"memory/{self.block.label}", created=not self.block.text).text

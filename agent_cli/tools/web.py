@@ -9,7 +9,6 @@ import msgspec
 from ..protocol.actions import Action, Fetch
 from ..protocol.sanitize import clean
 from .base import Preview, ToolContext, ToolError, ToolOutcome
-from .isolated import isolated
 
 if TYPE_CHECKING:
     from ..net.fetch import Document
@@ -123,8 +122,12 @@ async def _readable(html: bytes, context: ToolContext) -> str:
         ToolError: not even they.
     """
     try:
+        from .isolated import isolated
+
         text, note = await isolated(context, "html_text", html, timeout_s=_CONVERT_S), ""
     except ToolError as error:
+        from .isolated import isolated
+
         text = await isolated(context, "html_bare", html, timeout_s=_CONVERT_S)
         note = f"[It could not be made Markdown ({error}); these are its bare words]\n"
     return note + (text.decode("utf-8", "replace") or "(no text: the page is made of scripts or pictures)")

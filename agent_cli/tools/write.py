@@ -8,11 +8,9 @@ from typing import Annotated
 import msgspec
 
 from ..protocol.actions import Action, ReadPath, WritePath
-from ..workspace.diff import unified_diff
 from ..workspace.encoding import codec_for_new
 from ..workspace.files import TextFile, stamp_of
 from ..workspace.paths import Resolved
-from ..workspace.splice import line_end_of
 from .base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from .change import PlannedChange, Stale, aside, known_text, read_for_change, refuse_unknown_encoding
 
@@ -110,6 +108,8 @@ def _merged(
     from ..workspace.merge import merged
 
     both = merged(base, content, before.text)
+    from ..workspace.diff import unified_diff
+
     theirs = unified_diff(base, before.text, place.relative).text.split("\n")[2:]
     shown = "\n".join(theirs[:_MAX_SHOWN_LINES])
     whole = len(theirs) <= _MAX_SHOWN_LINES
@@ -130,5 +130,7 @@ def _merged(
 
 def _like(before: str, content: str) -> str:
     """`content` with the line ends of the file it replaces."""
+    from ..workspace.splice import line_end_of
+
     end = line_end_of(before)
     return content if end == "\n" else content.replace("\r\n", "\n").replace("\n", end)

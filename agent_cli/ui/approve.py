@@ -6,8 +6,6 @@ has stood for half a second (and while they keep coming); Enter alone never appr
 counts only when no other follows it at once, for then it was the beginning of a word.
 """
 
-import json
-
 from ..protocol.events import ApprovalItem, ApprovalRequested
 from ..protocol.operations import ApprovalAnswer, Decision, GrantScope, Operation
 from ..protocol.sanitize import visible
@@ -213,6 +211,8 @@ class ApprovalDialog:
         if not item.editable:
             return None
         try:
+            import json
+
             value = json.loads(item.arguments).get(item.editable)
         except (ValueError, AttributeError):
             return None
@@ -276,6 +276,8 @@ class ApprovalDialog:
         """The call's arguments with the edited text in its place; None when nothing was edited."""
         if self._at not in self._edited:
             return None
+        import json
+
         arguments = json.loads(item.arguments)
         return json.dumps(arguments | {item.editable: self._edited[self._at]}, ensure_ascii=False)
 

@@ -6,7 +6,6 @@ written whatever happens: failures, signals, a closed pipe.
 
 import asyncio
 import contextlib
-import json
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -388,6 +387,8 @@ def _encode(event: ev.Event) -> str:
     try:
         return msgspec.json.encode(event).decode("utf-8") + "\n"
     except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot hold
+        import json
+
         return json.dumps(msgspec.to_builtins(event)) + "\n"
 
 

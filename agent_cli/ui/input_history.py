@@ -1,6 +1,5 @@
 """What was typed before, in a file only its owner can read: one JSON string a line, oldest first."""
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +18,8 @@ class InputHistory(History):
 
     def load_history_strings(self) -> Iterable[str]:
         """All entries, newest first; of a very long file, the newest megabyte."""
+        import json
+
         try:
             with self._path.open("rb") as file:
                 file.seek(max(0, self._path.stat().st_size - _MAX_BYTES))
@@ -35,6 +36,8 @@ class InputHistory(History):
 
     def store_string(self, string: str) -> None:
         """Append one entry; the file is created with mode 0600."""
+        import json
+
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

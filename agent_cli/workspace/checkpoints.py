@@ -21,9 +21,9 @@ from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
 from ..protocol.operations import Choice
 from . import store_care
-from .private_git import CheckpointError as CheckpointError
+from .moves import CheckpointError, Move
 from .private_git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
-from .restore import Change, Entry, Move, chains, joined, kind_of_change, printable, restore, settled
+from .restore import Change, Entry, chains, joined, kind_of_change, printable, restore, settled
 from .small_files import first_line, small_bytes
 
 if TYPE_CHECKING:  # what takes and compares is loaded with the first checkpoint, which a program may never take

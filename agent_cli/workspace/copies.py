@@ -15,8 +15,9 @@ from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
 from ..protocol.operations import Choice
 from .deciding import decide
-from .private_git import CheckpointError, name_of
-from .restore import Change, Entry, Move, blob_hash, chains, joined, kind_of_change, present, printable, restore
+from .moves import CheckpointError, Move
+from .private_git import name_of
+from .restore import Change, Entry, blob_hash, chains, joined, kind_of_change, present, printable, restore
 from .restore import settled as settle
 
 _HASH_LENGTH = 40

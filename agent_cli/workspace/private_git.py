@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from .moves import CheckpointError
 from .programs import outside, program
 
 _OPTIONS = (
@@ -22,10 +23,6 @@ _FULL = re.compile(rb"No space left on device|Disk quota exceeded")
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 _MAGIC_PATHSPECS = ("check-ignore", "--pathspec-from-file=-")
 """What knows no literal path specifications, and refuses to be told."""
-
-
-class CheckpointError(Exception):
-    """The workspace could not be saved or restored; the text says why."""
 
 
 class GitFailed(CheckpointError):

@@ -38,14 +38,6 @@ class Entry(msgspec.Struct, frozen=True):
     mode: int = 0
 
 
-class Move(msgspec.Struct, frozen=True):
-    """From one checkpoint to another; `only` bounds it to known paths, as shown."""
-
-    left: str
-    target: str
-    only: frozenset[str] | None = None
-
-
 class Change(msgspec.Struct, frozen=True):
     """What several moves together do to one path, given what is there now."""
 

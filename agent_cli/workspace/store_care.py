@@ -8,7 +8,8 @@ import os
 import time
 from pathlib import Path
 
-from .private_git import CheckpointError, PrivateGit, RunProgram, index_of, name_of, ref_of
+from .moves import CheckpointError
+from .private_git import PrivateGit, RunProgram, index_of, name_of, ref_of
 
 _MANY_OBJECTS = 2_000
 _SAMPLE = "17"

@@ -17,7 +17,8 @@ import msgspec
 
 from .ignore_files import BadIgnoreFile, unless_held_up
 from .looking import Allowance, Look, Loose, absent, look, measured, parents_of, size_note
-from .private_git import CheckpointError, GitFailed, PrivateGit
+from .moves import CheckpointError
+from .private_git import GitFailed, PrivateGit
 
 _MOST_ROUNDS = 40
 _MOST_OUT = 20_000

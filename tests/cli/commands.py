@@ -32,9 +32,13 @@ sys.__stdout__.buffer.write(json.dumps(told).encode())
 
 def told(world: World, *commands: Sequence[str], cwd: Path | None = None) -> list[Done]:
     """What each `agent sessions …` says, one after another."""
-    lines = json.dumps([["sessions", *command] for command in commands])
+    return said(world, *(["sessions", *command] for command in commands), cwd=cwd)
+
+
+def said(world: World, *lines: Sequence[str], cwd: Path | None = None) -> list[Done]:
+    """What the program says to each command line, one after another."""
     done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, lines],
+        [sys.executable, "-c", _SCRIPT, json.dumps(lines)],
         capture_output=True,
         env=world.environment(),
         cwd=cwd or world.work,

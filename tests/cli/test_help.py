@@ -9,6 +9,8 @@ from agent_cli.cli.app import SHELLS
 from agent_cli.cli.options import COMMANDS, TABLES
 from tests.e2e.world import Done, World
 
+from .commands import said
+
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
 def test_the_version_is_one_line(world: World, option: str) -> None:
@@ -34,29 +36,29 @@ def test_help_of_the_program_names_every_command(world: World) -> None:
     assert sorted(listed) == sorted([*COMMANDS, "run", "resume"])
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("sessions", "list show delete"),
-        ("permissions", "list explain test"),
-        ("config", "show path explain init schema"),
-        ("undo", "--session --list --dry-run"),
-        ("redo", "--session --list --dry-run"),
-        ("replay", "FILE --cd --mode"),
-        ("models", "QUERY"),
-        ("doctor", "Check whether a task could run here"),
-        ("demo", "Needs no key and no network"),
-        ("sessions list", "--all --json"),
-        ("sessions show", "--json"),
-        ("sessions delete", "--yes"),
-        ("permissions explain", "COMMAND --write --mode"),
-        ("permissions test", "FILE"),
-    ],
+HELP = (
+    ("sessions", "list show delete"),
+    ("permissions", "list explain test"),
+    ("config", "show path explain init schema"),
+    ("undo", "--session --list --dry-run"),
+    ("redo", "--session --list --dry-run"),
+    ("replay", "FILE --cd --mode"),
+    ("models", "QUERY"),
+    ("doctor", "Check whether a task could run here"),
+    ("demo", "Needs no key and no network"),
+    ("sessions list", "--all --json"),
+    ("sessions show", "--json"),
+    ("sessions delete", "--yes"),
+    ("permissions explain", "COMMAND --write --mode"),
+    ("permissions test", "FILE"),
 )
-def test_each_command_has_help(world: World, command: str, words: str) -> None:
-    done = world.run(*command.split(), "--help")
-    assert (done.code, done.err) == (0, "")
-    assert [word for word in words.split() if word.lower() not in done.out.lower()] == []
+
+
+def test_each_command_has_help(world: World) -> None:
+    ends = said(world, *([*command.split(), "--help"] for command, _ in HELP))
+    for (command, words), done in zip(HELP, ends, strict=True):
+        assert (done.code, done.err) == (0, ""), command
+        assert [word for word in words.split() if word.lower() not in done.out.lower()] == [], command
 
 
 def test_help_is_found_behind_other_words_but_not_behind_two_dashes(world: World) -> None:
@@ -65,39 +67,41 @@ def test_help_is_found_behind_other_words_but_not_behind_two_dashes(world: World
     assert "unexpected" in world.run("run", "a", "--", "--help").err
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (["run", "--bogus", "x"], "unknown option --bogus; see --help"),
-        (["run", "--model"], "--model needs a value"),
-        (["run", "one", "two"], "unexpected 'two'; put a prompt of several words in quotes"),
-        (["run", ""], "the task is empty"),
-        (["--mode", "fast"], "--mode: 'fast' is not one of plan, ask, auto-edit, yolo"),
-        (["run", "x", "-C", "nowhere"], "{here}/nowhere is not a directory"),
-        (["run", "x", "--set", "modle=y"], "--set modle: unknown key `modle`; did you mean `model`?"),
-        (["run", "x", "--config", "gone.yaml"], "{here}/gone.yaml: No such file or directory"),
-        (["run", "x", "--resume", "zz"], "no session begins with 'zz'; `agent sessions list --all` shows them all"),
-        (["run", "x", "--fork"], "--fork needs --continue or --resume"),
-        (["sessions", "bogus"], "No such command 'bogus'."),
-        (["sessions", "show"], "Missing argument 'identifier'."),
-        (["sessions", "show", "zz"], "no session begins with 'zz'; `agent sessions list --all` shows them all"),
-        (["sessions", "show", ""], "no session begins with ''; `agent sessions list --all` shows them all"),
-        (["undo", "--session", "zz"], "no session begins with 'zz'; `agent sessions list --all` shows them all"),
-        (["undo", "--bogus"], "No such option: --bogus"),
-        (["doctor", "extra"], "Got unexpected extra argument(s) (extra)"),
-        (["config", "explain", "x"], "there is no key 'x'; `agent config show` lists them all"),
-        (["permissions", "explain"], "name one of: a command, --write PATH, --read PATH, --fetch URL"),
-        (["permissions", "explain", "ls", "--mode", "x"], "--mode: 'x' is not one of plan, ask, auto-edit, yolo"),
-        (["permissions", "explain", "--write", "a\nb"], "--write: the path 'a\\nb' contains control characters"),
-        (["permissions", "test", "gone.yaml"], "gone.yaml: No such file or directory"),
-        (["replay", "gone.json"], "cannot read session gone.json: No such file or directory"),
-        (["--show-completion", "tcsh"], "--show-completion: 'tcsh' is not one of " + ", ".join(SHELLS)),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+NONE = (
+    "no session begins with '{}' or is called so; `agent sessions list --all` shows them all, and "
+    "`agent sessions search WORD` finds one by what was said"
+)
+WRONG = (
+    (["run", "--bogus", "x"], "unknown option --bogus; see --help"),
+    (["run", "--model"], "--model needs a value"),
+    (["run", "one", "two"], "unexpected 'two'; put a prompt of several words in quotes"),
+    (["run", ""], "the task is empty"),
+    (["--mode", "fast"], "--mode: 'fast' is not one of plan, ask, auto-edit, yolo"),
+    (["run", "x", "-C", "nowhere"], "{here}/nowhere is not a directory"),
+    (["run", "x", "--set", "modle=y"], "--set modle: unknown key `modle`; did you mean `model`?"),
+    (["run", "x", "--config", "gone.yaml"], "{here}/gone.yaml: No such file or directory"),
+    (["run", "x", "--resume", "zz"], NONE.format("zz")),
+    (["run", "x", "--fork"], "--fork needs --continue or --resume"),
+    (["sessions", "bogus"], "No such command 'bogus'."),
+    (["sessions", "show"], "Missing argument 'ID'."),
+    (["sessions", "show", "zz"], NONE.format("zz")),
+    (["sessions", "show", ""], NONE.format("")),
+    (["undo", "--session", "zz"], NONE.format("zz")),
+    (["undo", "--bogus"], "No such option: --bogus"),
+    (["doctor", "extra"], "Got unexpected extra argument(s) (extra)"),
+    (["config", "explain", "x"], "there is no key 'x'; `agent config show` lists them all"),
+    (["permissions", "explain"], "name one of: a command, --write PATH, --read PATH, --fetch URL"),
+    (["permissions", "explain", "ls", "--mode", "x"], "--mode: 'x' is not one of plan, ask, auto-edit, yolo"),
+    (["permissions", "explain", "--write", "a\nb"], "--write: the path 'a\\nb' contains control characters"),
+    (["permissions", "test", "gone.yaml"], "gone.yaml: No such file or directory"),
+    (["replay", "gone.json"], "cannot read session gone.json: No such file or directory"),
+    (["--show-completion", "tcsh"], "--show-completion: 'tcsh' is not one of " + ", ".join(SHELLS)),
 )  # fmt: skip
-def test_a_wrong_command_line_is_one_line_and_exit_2(world: World, line: list[str], message: str) -> None:
-    done = world.run(*line)
-    assert done == Done(2, "", f"agent: {message.format(here=world.work)}\n")
+
+
+def test_a_wrong_command_line_is_one_line_and_exit_2(world: World) -> None:
+    for (line, message), done in zip(WRONG, said(world, *(line for line, _ in WRONG)), strict=True):
+        assert done == Done(2, "", f"agent: {message.format(here=world.work)}\n"), line
     assert world.bodies() == [], "nothing was asked of a model"
 
 

@@ -9,6 +9,8 @@ from agent_cli.sandbox.base import Strength
 from tests.e2e.world import Done, World
 from tests.model.server import Reply
 
+from .commands import said
+
 RULES = """\
 permissions:
   allow: ["shell(npm run *)", "write(src/**)"]
@@ -48,35 +50,32 @@ def test_the_list_as_json_marks_what_is_built_in(ruled: World) -> None:
     assert {"effect": "ask", "rule": "read(**/.env)", "place": "built in", "built_in": True} in listed["rules"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "verdict", "place"),
-    [
-        (["npm run test"], "allowed", ":2"),
-        (["npm run deploy"], "asked", ":4"),
-        (["git push origin main"], "denied", ":6"),
-        (["npm run test && git push"], "denied", ":6"),
-        (["git status"], "allowed", ""),
-        (["make"], "asked", "mode ask"),
-        (["make", "--mode", "yolo"], "allowed", "mode yolo"),
-        (["make", "--mode", "plan"], "denied", "mode plan"),
-        (["--write", "src/a.py"], "allowed", ":2"),
-        (["--write", "src/generated/a.py"], "denied", ":7"),
-        (["--write", "src/generated/a.py", "--mode", "yolo"], "denied", ":7"),
-        (["--write", "README.md"], "asked", "mode ask"),
-        (["--read", "README.md"], "allowed", "reads in the workspace"),
-        (["--read", ".env"], "asked", "built in"),
-        (["--fetch", "https://example.org/a"], "asked", "mode ask"),
-        (["--fetch", "example.org", "--mode", "plan"], "denied", "mode plan"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+EXPLAINED = (
+    (["npm run test"], "allowed", ":2"),
+    (["npm run deploy"], "asked", ":4"),
+    (["git push origin main"], "denied", ":6"),
+    (["npm run test && git push"], "denied", ":6"),
+    (["git status"], "allowed", ""),
+    (["make"], "asked", "mode ask"),
+    (["make", "--mode", "yolo"], "allowed", "mode yolo"),
+    (["make", "--mode", "plan"], "denied", "mode plan"),
+    (["--write", "src/a.py"], "allowed", ":2"),
+    (["--write", "src/generated/a.py"], "denied", ":7"),
+    (["--write", "src/generated/a.py", "--mode", "yolo"], "denied", ":7"),
+    (["--write", "README.md"], "asked", "mode ask"),
+    (["--read", "README.md"], "allowed", "reads in the workspace"),
+    (["--read", ".env"], "asked", "built in"),
+    (["--fetch", "https://example.org/a"], "asked", "mode ask"),
+    (["--fetch", "example.org", "--mode", "plan"], "denied", "mode plan"),
 )
-def test_an_action_is_explained_by_the_rule_that_decides(
-    ruled: World, arguments: list[str], verdict: str, place: str
-) -> None:
-    done = ruled.run("permissions", "explain", *arguments)
-    first = done.out.splitlines()[0]
-    assert (done.code, done.err, first.split(":")[0]) == (0, "", verdict)
-    assert place in first
+
+
+def test_an_action_is_explained_by_the_rule_that_decides(ruled: World) -> None:
+    ends = said(ruled, *(["permissions", "explain", *arguments] for arguments, _, _ in EXPLAINED))
+    for (arguments, verdict, place), done in zip(EXPLAINED, ends, strict=True):
+        first = done.out.splitlines()[0]
+        assert (done.code, done.err, first.split(":")[0]) == (0, "", verdict), arguments
+        assert place in first, arguments
 
 
 def without_a_sandbox(world: World) -> None:
@@ -105,14 +104,13 @@ def test_the_directory_of_a_command_counts(ruled: World) -> None:
     assert ruled.run("permissions", "explain", "cat ../a").out.startswith("asked: ")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [[], ["ls", "--write", "a"], ["--fetch", "http://"], ["ls", "--mode", "x"], ["ls", "--cwd", "none"], ["--write", ""]],
-    ids=" ".join,
-)  # fmt: skip
-def test_what_cannot_be_explained_is_wrong_usage(ruled: World, arguments: list[str]) -> None:
-    done = ruled.run("permissions", "explain", *arguments)
-    assert (done.code, done.out, done.err[:7]) == (2, "", "agent: ")
+def test_what_cannot_be_explained_is_wrong_usage(ruled: World) -> None:
+    wrong = (
+        [], ["ls", "--write", "a"], ["--fetch", "http://"], ["ls", "--mode", "x"], ["ls", "--cwd", "none"],
+        ["--write", ""],
+    )  # fmt: skip
+    for done in said(ruled, *(["permissions", "explain", *arguments] for arguments in wrong)):
+        assert (done.code, done.out, done.err[:7]) == (2, "", "agent: ")
 
 
 def test_rules_kept_by_the_user_count_and_say_where_they_are(ruled: World) -> None:

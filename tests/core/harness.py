@@ -212,7 +212,9 @@ def build(
         registry or default_registry(interactive=interactive),
         permissions,
         Approvals(bus, interactive=interactive),
-        Checkpointing(session, Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit),
+        Checkpointing(
+            session, lambda: Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit
+        ),
         context,
         bus,
         Settings(bounds, compact_at, "test", str(path), resumed=False, finish_plan=finish_plan),

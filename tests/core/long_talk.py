@@ -126,8 +126,9 @@ async def perform(it: Engine, deed: Deed) -> AnyEvent:
     if isinstance(operation, UserInput) and operation.text.startswith("wait"):
         seen = len(it.events)
         await it.until(
-            lambda event: event in it.events[seen:]
-            and (isinstance(event, ToolCallStarted) or _ends(event, submitted))
+            lambda event: (
+                event in it.events[seen:] and (isinstance(event, ToolCallStarted) or _ends(event, submitted))
+            )
         )
         behind = await it.submit(UserInput("next please"))
         (it.root / "go").touch()

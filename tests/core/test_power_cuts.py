@@ -162,7 +162,9 @@ def check_reopened(talk: Undisturbed, write: Write, data: bytes, cut: int, path:
     had = write.records
     if write.saved:
         assert loaded.records[: write.saved] == talk.records[: write.saved]
-        assert [each for each in had if each in loaded.records[write.saved :]] == list(loaded.records[write.saved :])
+        assert [each for each in had if each in loaded.records[write.saved :]] == list(
+            loaded.records[write.saved :]
+        )
         assert count >= write.saved + write.whole_before(cut)
     assert count in (write.saved, write.saved + len(had)) or loaded.torn or loaded.damage
     session = Session(loaded.records, file, saved=True, reread=lambda: read_session(path).records)
@@ -199,7 +201,7 @@ def check_full(write: Write, room: int, path: Path) -> None:
     through when there is room again."""
     path.write_bytes(write.before)
     file = SessionFile.open(path)[0] if write.saved else reopened_empty(path)
-    with at_most(write.at + room), pytest.raises(StoreError, match="File too large.*free some space"):
+    with at_most(write.at + room), pytest.raises(StoreError, match=r"File too large.*free some space"):
         file.append(write.records)
     if room >= len(CLOSE) or not write.saved:
         assert path.read_bytes() == write.before

@@ -38,7 +38,7 @@ class Talk:
         store = Copies(self.root, self.base / "copies") if self.copies else Checkpoints(
             self.root, self.base / "store", "s1", self.runner.run, timeout_s=20.0
         )  # fmt: skip
-        self.undoing = Checkpointing(self.session, store, self.told.append)
+        self.undoing = Checkpointing(self.session, lambda: store, self.told.append)
 
     async def turn(self, number: int, **files: str | None) -> None:
         """A prompt that writes files, by way of their dotless names; None deletes."""

@@ -16,6 +16,8 @@ ANSWER = "größer ✓ 😀\n\nund länger"
 CALL = Call("shell", {"command": COMMAND})
 ASK = Reply(text="I will.", calls=(CALL,))
 END = Reply(text=ANSWER)
+LONG = pytest.mark.long
+"""On variations of what other cases show; the scripts of faults in `tests/core` have them in process."""
 EVENTS = 4
 """Of `ASK`: role, text, the call's name, its arguments. Then come its finish, the usage, the end."""
 
@@ -48,11 +50,11 @@ def check(world: World, done: Done, *, attempts: int, calls: int = 1) -> None:
 @pytest.mark.parametrize(
     "manner",
     [
-        {"piece": 1},
         {"piece": 1, "split": 1},
-        {"piece": 3, "split": 7},
         {"piece": 6, "event_delay_s": 0.03},
-        {"delay_s": 0.5},
+        pytest.param({"piece": 1}, marks=LONG),
+        pytest.param({"piece": 3, "split": 7}, marks=LONG),
+        pytest.param({"delay_s": 0.5}, marks=LONG),
     ],
     ids=str,
 )
@@ -65,10 +67,14 @@ def test_however_the_stream_is_cut_up(world: World, manner: dict[str, float]) ->
 @pytest.mark.parametrize(
     "refusal",
     [
-        Reply(status=429, headers={"retry-after": "1"}, body={"error": {"message": "slow down"}}),
+        pytest.param(
+            Reply(status=429, headers={"retry-after": "1"}, body={"error": {"message": "slow down"}}), marks=LONG
+        ),
         Reply(status=429, headers={"retry-after-ms": "50"}, body={"error": {"message": "slow down"}}),
         Reply(status=500, headers={"retry-after": "0"}, body="<html><title>Oops</title></html>"),
-        Reply(status=503, headers={"retry-after": "0"}, body={"error": {"message": "overloaded"}}),
+        pytest.param(
+            Reply(status=503, headers={"retry-after": "0"}, body={"error": {"message": "overloaded"}}), marks=LONG
+        ),
         Reply(raw='data: {"error": {"message": "overloaded", "code": 503}}\n\n'),
     ],
     ids=["429 a second", "429 50 ms", "500 HTML", "503", "in the stream"],
@@ -86,12 +92,12 @@ def test_a_refusal_is_tried_again(world: World, refusal: Reply) -> None:
     ("drop", "piece", "after"),
     [
         ("rst", 0, 1),
-        ("fin", 0, 2),
-        ("rst", 0, 3),
-        ("rst", 0, EVENTS),
         ("fin", 0, EVENTS),
-        ("fin", 4, 3),
         ("rst", 4, 9),
+        pytest.param("fin", 0, 2, marks=LONG),
+        pytest.param("rst", 0, 3, marks=LONG),
+        pytest.param("rst", 0, EVENTS, marks=LONG),
+        pytest.param("fin", 4, 3, marks=LONG),
     ],
 )
 def test_a_connection_that_breaks_before_the_finish(world: World, drop: str, piece: int, after: int) -> None:
@@ -111,8 +117,15 @@ def test_a_stream_without_a_finish_runs_nothing(world: World) -> None:
     check(world, done, attempts=3)
 
 
-@pytest.mark.parametrize("drop", ["fin", "rst"])
-@pytest.mark.parametrize("after", [EVENTS + 1, EVENTS + 2])
+@pytest.mark.parametrize(
+    ("drop", "after"),
+    [
+        ("fin", EVENTS + 1),
+        ("rst", EVENTS + 2),
+        pytest.param("rst", EVENTS + 1, marks=LONG),
+        pytest.param("fin", EVENTS + 2, marks=LONG),
+    ],
+)
 def test_a_connection_that_breaks_behind_the_finish(world: World, drop: str, after: int) -> None:
     """The answer was complete: it counts, and is not asked for again."""
     broken = Reply(text=ASK.text, calls=(CALL,), drop=drop, after=after)  # type: ignore[arg-type]

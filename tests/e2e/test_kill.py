@@ -1,11 +1,13 @@
 """kill -9 at moments all over a run: the session opens and goes on, the provider takes every request, and no
 call runs twice. The same while the conversation is being reduced, an undo is at work, or a prompt waits."""
 
+import contextlib
 import json
 import os
 import random
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,13 +22,13 @@ RUNS = 6
 MORE = max(60, int(os.environ.get("AGENT_FUZZ", "0")) // 4)
 """Runs that only the long suite makes."""
 STEPS = 4
-RUN_S = 0.8
+WINDOW = 30_000
+FULL = (100, 18_000, 21_000, 25_000)
+"""What the answers report as sent, for a reduction before each of the last steps."""
+RUN_S = 1.1
 """About how long the whole run takes."""
 START_S = 0.12
 """Earlier than this nothing of ours has begun."""
-
-
-WINDOW = 30_000
 
 
 def often(least: int, most: int) -> list[object]:
@@ -34,19 +36,16 @@ def often(least: int, most: int) -> list[object]:
     return [*range(least), *(pytest.param(number, marks=pytest.mark.long) for number in range(least, most))]
 
 
-def small_window(world: World) -> dict[str, object]:
-    """A model whose window every answer nearly fills, so that each next step begins with a reduction; the usage
-    that its answers report."""
+def small_window(world: World) -> None:
+    """A model whose window is soon full, and its summaries."""
     facts = {"providers": {"openai": {"models": {"mock-model": {"context_window": WINDOW}}}}}
     (world.config / "config.yaml").write_text(json.dumps(facts), encoding="utf-8")
-    world.server.summary = Reply(text="S: notes were read.", piece=4, event_delay_s=0.005)
-    return USAGE | {"prompt_tokens": WINDOW - 5000}
+    world.server.summary = Reply(text="S: notes.", piece=4, event_delay_s=0.005)
 
 
-def script(world: World, usage: dict[str, object]) -> None:
+def script(world: World, sizes: Sequence[int]) -> None:
     """Streams, commands, an edit and readers; each command leaves a line of its own, some of them late."""
-    slow = {"piece": 8, "event_delay_s": 0.005, "usage": usage}
-    for step in range(STEPS):
+    for step, size in enumerate(sizes):
         late = "sleep 0.05; " if step % 2 else ""
         world.script(
             Reply(
@@ -59,7 +58,9 @@ def script(world: World, usage: dict[str, object]) -> None:
                         {"path": "notes.txt", "edits": [{"old": f"<{step}>", "new": f"<{step}{step}>"}]},
                     ),
                 ),
-                **slow,  # type: ignore[arg-type]
+                usage=USAGE | {"prompt_tokens": size},
+                piece=8,
+                event_delay_s=0.005,
             )
         )
 
@@ -82,7 +83,9 @@ def test_kill_9_at_any_moment(world: World, number: int) -> None:
     """Killed once in the run, a second time in the run that goes on; the third goes through."""
     chance = random.Random(number)
     (world.work / "notes.txt").write_text(" ".join(f"<{step}>" for step in range(STEPS)), encoding="utf-8")
-    script(world, small_window(world) if number % 2 else USAGE)
+    if reduces := number % 2 == 1:
+        small_window(world)
+    script(world, FULL if reduces else (100,) * STEPS)
     world.server.add(*(Reply(text="done") for _ in range(3)))
     share = (number % RUNS + chance.random()) / RUNS
     kill_after(world, START_S + share * RUN_S, "the task ✓", "--mode", "yolo")
@@ -121,6 +124,13 @@ def _check_once(world: World) -> None:
             assert arguments["edits"][0]["new"] in notes
 
 
+def _stop_all(world: World) -> None:
+    """Commands whose agent was killed."""
+    for pid in world.alive():
+        with contextlib.suppress(ProcessLookupError):  # what watches over commands may be quicker
+            os.kill(pid, signal.SIGKILL)
+
+
 def test_killed_in_a_command_and_its_undo(world: World) -> None:
     """What the killed turn did is of unknown outcome and is not done again; undo restores it or, since nobody
     knows what happened around the crash, says that it leaves it alone."""
@@ -130,8 +140,7 @@ def test_killed_in_a_command_and_its_undo(world: World) -> None:
     until(lambda: (world.work / "a.txt").read_text(encoding="utf-8") == "after\n")
     process.kill()
     finish(process)
-    for pid in world.alive():
-        os.kill(pid, signal.SIGKILL)
+    _stop_all(world)
     world.script(Reply(text="I see."))
     assert world.run("run", "-c", "go on").code == 0
     assert "outcome is unknown" in world.messages(role="tool")[0]
@@ -197,8 +206,7 @@ def test_killed_while_a_prompt_waits(world: World, number: int) -> None:
         person.pump(random.Random(number).random() * 0.1)
         person.process.kill()
         person.finish()
-    for pid in world.alive(b"sleep"):
-        os.kill(pid, signal.SIGKILL)
+    _stop_all(world)
     world.script(Reply(text="I will look."))
     with Person(world, "-c") as person:
         person.wait("and then this ✓")

@@ -203,11 +203,12 @@ def watching_command_lines(leaks: Leaks) -> Iterator[None]:
             leaks.look("command line", line[:40].decode("utf-8", "replace"), line)
 
 
-def run(world: World, mode: str) -> tuple[Leaks, int]:
-    """All attempts in one session; what leaked, and how many results there were."""
+def run(world: World, mode: str, each: int) -> tuple[Leaks, int]:
+    """One of `each` attempts, all of them in one session; what leaked, and how many results there were."""
     planted, env = plant(world)
     assert len(planted) >= 40 and len(WAYS) >= 25
-    tried = list(attempts(planted))
+    tried = list(attempts(planted))[::each]
+    assert {way for way, _ in tried} >= WAYS.keys()
     calls = [Call(call.name, call.arguments, id=f"call_{at}") for at, (_, call) in enumerate(tried)]
     replies = [Reply(calls=tuple(calls[at : at + 30])) for at in range(0, len(calls), 30)]
     world.script(*replies, Reply(text="All read."))
@@ -245,9 +246,10 @@ HOLDS = {"ask": {"file", "variable", "history"}, "auto-edit": {"file", "variable
 """The kinds of secrets of which none gets out, by mode."""
 
 
+@pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-def test_no_planted_secret_gets_out(world: World, mode: str) -> None:
-    leaks, tries = run(world, mode)
+def test_no_planted_secret_gets_out(world: World, mode: str, each: int) -> None:
+    leaks, tries = run(world, mode, each)
     told = report(leaks, mode, tries)
     print(told)
     assert not [kind for kind, _, _ in leaks.table if kind in HOLDS[mode]], told

@@ -130,7 +130,14 @@ CASES: dict[str, tuple[int, str, list[Reply], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+GO_ON = {"refused key", "time in a tool", "context", "turns", "repetition"}
+"""Cases behind which the session is gone on with: one of each way to end in the middle."""
+RARE = {"cost before the first", "time of a turn", "denied and not verified", "stuck and denied"}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.long] if case in RARE else []) for case in CASES]
+)
 def test_exit_codes(world: World, case: str) -> None:
     code, reason, replies, options = CASES[case]
     world.script(*replies)
@@ -143,7 +150,8 @@ def test_exit_codes(world: World, case: str) -> None:
     )
     if code in (3, 4):
         assert done.result["error"]["hint"] and done.result["error"]["message"] in done.err
-    can_go_on(world, "the task")
+    if case in GO_ON:
+        can_go_on(world, "the task")
 
 
 def test_a_denied_action_names_what_would_allow_it(world: World) -> None:
@@ -228,9 +236,21 @@ MOMENTS: dict[str, Reply] = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+INT, TERM = (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")
+
+
 @pytest.mark.parametrize(
-    ("number", "code", "reason"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("moment", "number", "code", "reason"),
+    [
+        ("before the first byte", *TERM),
+        ("in a stream", *INT),
+        ("in a tool", *INT),
+        ("in a tool", *TERM),
+        pytest.param("before the first byte", *INT, marks=pytest.mark.long),
+        pytest.param("in a stream", *TERM, marks=pytest.mark.long),
+        ("in a wait", *INT),
+        pytest.param("in a wait", *TERM, marks=pytest.mark.long),
+    ],
 )
 def test_signals(world: World, number: signal.Signals, code: int, reason: str, moment: str) -> None:
     (world.work / "stubborn.sh").write_text("trap '' TERM INT\nsleep 60\n", encoding="utf-8")

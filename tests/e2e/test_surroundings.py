@@ -134,10 +134,10 @@ def test_a_reader_that_goes_away(world: World, form: str) -> None:
     "changes",
     [
         {"LC_ALL": "C", "LANG": None},
-        {"LC_ALL": "POSIX", "LANG": None, "TERM": None},
-        {"LC_ALL": "xx_YY.nonsense", "TERM": "dumb"},
         {"HOME": None, "TERM": "dumb"},
-        {"HOME": "/nowhere", "LANG": None},
+        pytest.param({"LC_ALL": "POSIX", "LANG": None, "TERM": None}, marks=pytest.mark.long),
+        pytest.param({"LC_ALL": "xx_YY.nonsense", "TERM": "dumb"}, marks=pytest.mark.long),
+        pytest.param({"HOME": "/nowhere", "LANG": None}, marks=pytest.mark.long),
     ],
 )
 def test_text_is_utf8_whatever_the_environment(world: World, changes: dict[str, str | None]) -> None:
@@ -182,7 +182,9 @@ def test_a_state_directory_that_cannot_be_used(world: World, mode: int, argument
     assert not world.bodies()
 
 
-@pytest.mark.parametrize("size_bytes", [900, 2500, 2900, 4100])
+@pytest.mark.parametrize(
+    "size_bytes", [900, 2900, *(pytest.param(n, marks=pytest.mark.long) for n in (2500, 4100))]
+)
 def test_a_full_disk(world: World, size_bytes: int) -> None:
     (world.config / "prompt.md").write_text("Be brief.", encoding="utf-8")
     system = ["--system-prompt", str(world.config / "prompt.md")]
@@ -208,7 +210,7 @@ def test_a_full_disk(world: World, size_bytes: int) -> None:
         assert (world.work / "marker").read_text(encoding="utf-8") == "1\n"
 
 
-@pytest.mark.parametrize("left", [b"", b"[\n]\n", b'[\n{"type":"sess'])
+@pytest.mark.parametrize("left", [b"", pytest.param(b"[\n]\n", marks=pytest.mark.long), b'[\n{"type":"sess'])
 def test_a_session_that_came_to_nothing_is_passed_over(world: World, left: bytes) -> None:
     """What a crash or a full disk at the first write leaves behind."""
     world.script(Reply(text="one"), Reply(text="two"))
@@ -257,9 +259,12 @@ def test_lines_piped_into_the_conversation(world: World) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("sessions", "list"), ("sessions", "show"), ("config", "show"), ("permissions", "list"), ("doctor",),
-        ("undo", "--list"), ("models", "\x1b]0;owned\x07"), ("permissions", "explain", "cat \x1b]52;c;eA==\x07 \u202e"),
-        ("run", "\x1b[2J", "--model", "openai/\x1b[31mx"), ("no\x1bsuch",), ("sessions", "show", "\x1bc"), ("run", "x", "--set", "\x1b]8;;x\x07=1"),
+        ("sessions", "show"), ("config", "show"), ("permissions", "explain", "cat \x1b]52;c;eA==\x07 \u202e"),
+        ("run", "\x1b[2J", "--model", "openai/\x1b[31mx"), ("undo", "--list"),
+        *(pytest.param(command, marks=pytest.mark.long) for command in (
+            ("sessions", "list"), ("permissions", "list"), ("doctor",), ("models", "\x1b]0;owned\x07"), ("no\x1bsuch",),
+            ("sessions", "show", "\x1bc"), ("run", "x", "--set", "\x1b]8;;x\x07=1"),
+        )),
     ],
     ids=lambda command: " ".join(command).encode("unicode_escape").decode(),
 )  # fmt: skip

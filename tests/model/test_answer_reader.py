@@ -1,6 +1,7 @@
 """Whatever an answer looks like, reading it ends in events that can be written or in a `ModelError`."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,6 +26,7 @@ from .reaching import answer, failure
 from .replies import Reply
 from .server import Server
 
+FUZZ = max(120, int(os.environ.get("AGENT_FUZZ", "0")))
 FORMATS: dict[str, tuple[Callable[[], Reader], list[str]]] = {
     name: (make, [stream for stream, *_ in (*module.STREAMS.values(), *module.FAULTS.values())])
     for name, make, module in (
@@ -99,7 +101,7 @@ def read(reader: Reader, data: bytes) -> list[ModelEvent]:
 
 @pytest.mark.parametrize("wire", FORMATS)
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=FUZZ, deadline=None)
 def test_any_shape_of_an_event_is_read_or_refused(wire: str, data: st.DataObject) -> None:
     make, recordings = FORMATS[wire]
     found = data.draw(mutated(recordings))

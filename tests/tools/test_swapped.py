@@ -20,7 +20,7 @@ from agent_cli.protocol.operations import UserInput
 from tests.core.harness import Engine, engine
 from tests.model.scripted import Call, say
 
-_RACE_S = 1.5
+_RACE_S = 1.5 if int(os.environ.get("AGENT_FUZZ", "0")) else 0.7
 _ROUNDS = 400
 _SECRET = "TOPSECRET"
 _NAME = "name_outside.py"

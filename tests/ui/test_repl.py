@@ -296,7 +296,7 @@ def test_a_question_does_not_take_the_keys_of_who_is_typing(tmp_path: Path) -> N
         assert len(term.operations("ApprovalAnswer")) == 1
 
 
-PROMPTS = (8, pytest.param(200, marks=pytest.mark.long))
+PROMPTS = (3, pytest.param(200, marks=pytest.mark.long))
 
 
 @pytest.mark.parametrize("prompts", PROMPTS)

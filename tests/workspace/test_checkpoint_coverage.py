@@ -9,8 +9,8 @@ import pytest
 
 from agent_cli.sandbox.process import ProcessRunner
 from agent_cli.workspace import looking
-from agent_cli.workspace.checkpoints import CheckpointError, Checkpoints
-from agent_cli.workspace.restore import Move
+from agent_cli.workspace.checkpoints import Checkpoints
+from agent_cli.workspace.moves import CheckpointError, Move
 
 from .trees import git_data, whole_picture
 

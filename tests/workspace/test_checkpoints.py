@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.sandbox.process import Completed, ProcessRunner
-from agent_cli.workspace.checkpoints import CheckpointError, Checkpoints
+from agent_cli.workspace.checkpoints import Checkpoints
+from agent_cli.workspace.moves import CheckpointError
 
 
 def make(root: Path, store: Path) -> Checkpoints:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.workspace.checkpoints import CheckpointError, Checkpoints
+from agent_cli.workspace.checkpoints import Checkpoints
 from agent_cli.workspace.ignore_files import BadIgnoreFile, bad_ignore_file, unless_held_up
+from agent_cli.workspace.moves import CheckpointError
 
 
 def test_what_cannot_be_read_to_its_end_is_found_wherever_it_counts(tmp_path: Path) -> None:

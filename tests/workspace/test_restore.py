@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.workspace.checkpoints import CheckpointError
 from agent_cli.workspace.copies import Copies
+from agent_cli.workspace.moves import CheckpointError
 from agent_cli.workspace.restore import Entry, blob_hash, restore
 
 FILE = Entry(blob_hash(b"kept"), "100644", 0o600)
