@@ -19,6 +19,7 @@ from agent_cli.protocol.records import (
     Folded,
     Header,
     ModelCalled,
+    Named,
     Quarantined,
     TurnsRedone,
     TurnsUndone,
@@ -58,7 +59,7 @@ def test_there_are_examples_and_the_page_names_each() -> None:
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"(?m)^\* `([\w-]+\.json)`: ", page)
     assert sorted(listed) == [path.name for path in FILES]
-    assert {"mended-basket.json", *EXAMPLES} == set(listed)
+    assert set(EXAMPLES) == set(listed)
 
 
 @each
@@ -123,7 +124,8 @@ def test_the_check_for_secrets_and_paths_finds_them() -> None:
 def test_an_example_is_listed_with_its_first_prompt_and_its_totals(path: Path) -> None:
     info = describe(path)
     prompts = [r.text for r in records_of(path) if isinstance(r, UserMessage) and r.origin == "human"]
-    assert info is not None and info.title == title_of(prompts[0])
+    names = [record.title for record in records_of(path) if isinstance(record, Named)]
+    assert info is not None and info.title == (names or [title_of(prompts[0])])[-1]
     assert totals(path)[0] == len(prompts)
     assert totals(path)[1].requests == sum(isinstance(record, ModelCalled) for record in records_of(path))
 
@@ -207,3 +209,16 @@ def test_the_patched_example_keeps_its_folder_and_stops_what_it_started() -> Non
     assert by_tool["jobs"].text.startswith("Stopped job 1")
     assert by_tool["shell"].text.startswith("2\n") and "working directory: shop" in by_tool["shell"].text
     assert by_tool["finish"].text.startswith("`total` rounds")
+
+
+def test_the_rewound_example_keeps_what_was_pinned_and_finds_what_was_folded() -> None:
+    records = records_of(FOLDER / "rewound-and-remembered.json")
+    sent = visible_messages(records)
+    assert sent[0].id == next(record.id for record in records if isinstance(record, Folded))
+    kept = sent[1]
+    assert isinstance(kept, UserMessage) and kept.text.startswith("The first word is lost")
+    assert not any("generator" in m.text for m in sent if isinstance(m, UserMessage) and m.origin == "human")
+    (noted,) = (change for r in records if isinstance(r, ToolResult) for change in r.memory)
+    assert (noted.before, noted.after) == (None, "Tests: python3 -m unittest\n")
+    found = next(r for r in records if isinstance(r, ToolResult) and r.tool == "search_history")
+    assert "The tests are run with" in found.text

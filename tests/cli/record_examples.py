@@ -6,12 +6,16 @@ scripted server as the model, and a project in a home of its own, so that no mac
 The folder must not hold a project of the same name; what is made there is removed again.
 """
 
+import json
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from agent_cli.cli.demo import PROJECT, PROMPT, RECORDING
+from agent_cli.protocol.messages import AssistantMessage
+from agent_cli.store.session_file import read_session
 from tests.e2e.world import World, finish
 from tests.model.server import Call, Reply
 
@@ -155,7 +159,58 @@ SHOP = Example(
     ("--mode", "yolo"),
 )  # fmt: skip
 
+LEXER = Example(
+    "lexer",
+    {
+        "AGENTS.md": "# Lexer\n\nSee @docs/style.md\n",
+        "docs/style.md": "One function a file.\n",
+        "lexer.py": "def words(text):\n    return text.split()[1:]\n",
+    },
+    (
+        "The first word is lost: mend @lexer.py, and remember how the tests are run.",
+        "y",
+        "Now write it as a generator.",
+        "y",
+        "/rewind 1",
+        "/context pin 1",
+        "Which words does it give now?",
+        "/compact the lexer",
+        "/rename the lost word",
+        "And where did we say how the tests are run?",
+    ),
+    (
+        calls(
+            "It skips the first one.",
+            Call("edit_file", {"path": "lexer.py", "edits": [{"old": "split()[1:]", "new": "split()"}]}),
+            Call("memory", {"action": "append", "block": "project", "text": "Tests: python3 -m unittest"}),
+        ),
+        calls("`words` gives all of them now. The tests are run with `python3 -m unittest`."),
+        calls("", Call("edit_file", {"path": "lexer.py", "edits": [{"old": "return text.split()", "new": "yield from text.split()"}]})),
+        calls("It is a generator now."),
+        calls("", Call("shell", {"command": "cat lexer.py"})),
+        calls("All words of the text, in order."),
+        calls("The user had the lost first word mended in lexer.py; a generator was tried and taken back."),
+        calls("", Call("search_history", {"query": "tests run"})),
+        calls("In the first answer: `python3 -m unittest`. It is in the project's memory too."),
+    ),
+)  # fmt: skip
+
+
+def _basket() -> Example:
+    """The project of the demo, mended by what its recording says."""
+    answers = [each for each in read_session(RECORDING).records if isinstance(each, AssistantMessage)]
+    replies = (
+        Reply(text=each.text, calls=tuple(Call(c.name, json.loads(c.arguments)) for c in each.calls), piece=12)
+        for each in answers
+    )
+    files = {path.name: path.read_text(encoding="utf-8") for path in PROJECT.iterdir() if path.is_file()}
+    allowed = ("--set", "permissions.allow=[shell(python3 -m unittest *)]")
+    return Example("basket", files, (PROMPT,), tuple(replies), ("--mode", "auto-edit", *allowed))
+
+
 EXAMPLES = {
+    "mended-basket.json": _basket(),
+    "rewound-and-remembered.json": LEXER,
     "refused-and-undone.json": GREETER,
     "compacted-log.json": LOGS,
     "held-back-and-tried-again.json": SERVICE,
@@ -179,7 +234,8 @@ def record(home: Path, name: str, example: Example) -> None:
             print(done.out, done.err)
             assert done.code == 0 and len(world.bodies()) == len(example.replies)
             (path,) = world.sessions()
-            shutil.copyfile(path, SESSIONS / name)
+            text = path.read_text(encoding="utf-8").replace(folder, str(home / ".agent"))
+            (SESSIONS / name).write_text(text, encoding="utf-8")
     finally:
         shutil.rmtree(root)
 

@@ -16,6 +16,8 @@ from agent_cli.store.learnt import LearntFile
 from tests.e2e.world import Done, World
 from tests.model.side_server import SideServer
 
+from .commands import said
+
 FRESH = {"AGENT_MODEL": None}
 
 
@@ -83,11 +85,6 @@ def test_the_schema_takes_the_example_and_refuses_an_unknown_key(world: World) -
 
 
 @pytest.mark.parametrize(
-    "command",
-    [["run", "x"], ["config", "show"], ["sessions", "list"], ["undo"], ["doctor"], ["permissions", "list"]],
-    ids=" ".join,
-)
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("mode: ask\nmodle: x", "2: unknown key `modle`; did you mean `model`?"),
@@ -99,12 +96,12 @@ def test_the_schema_takes_the_example_and_refuses_an_unknown_key(world: World) -
     ],
     ids=["key", "rule"],
 )
-def test_a_wrong_configuration_stops_every_command(
-    world: World, command: list[str], text: str, message: str
-) -> None:
+def test_a_wrong_configuration_stops_every_command(world: World, text: str, message: str) -> None:
     file = world.config / "config.yaml"
     file.write_text(text, encoding="utf-8")
-    assert world.run(*command) == Done(2, "", f"agent: {file}:{message}\n")
+    commands = ("run x", "config show", "sessions list", "undo", "doctor", "permissions list")
+    ends = said(world, *(command.split() for command in commands))
+    assert ends == [Done(2, "", f"agent: {file}:{message}\n")] * len(commands)
     assert world.bodies() == []
 
 

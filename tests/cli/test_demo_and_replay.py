@@ -4,11 +4,11 @@ import os
 import shutil
 from pathlib import Path
 
-import pytest
-
 from agent_cli.cli.demo import PROJECT
-from tests.e2e.world import Done, World, finish
+from tests.e2e.world import Done, World
 from tests.model.server import Call, Reply
+
+from .commands import said
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "mended-basket.json"
 
@@ -78,9 +78,16 @@ def test_a_recording_is_a_model_like_any_other(world: World) -> None:
     assert len(world.bodies()) == 2, "the recording asked no server"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", "not json", '[\n{"type":"user","id":"m","text":"x"}\n]\n'])
-def test_what_is_no_session_cannot_be_replayed(world: World, content: str) -> None:
-    file = world.work / "x.json"
-    file.write_text(content, encoding="utf-8")
-    expected = "agent: x.json is not a session of agent-cli: it does not begin with a session record\n"
-    assert finish(world.start("replay", "x.json")) == Done(2, "", expected)
+NO_SESSION = (
+    "is not a session of agent-cli: it does not begin with a session record. `agent sessions list --all` shows "
+    "the sessions there are."
+)
+
+
+def test_what_is_no_session_cannot_be_replayed(world: World) -> None:
+    contents = ("", "[]", "{}", "not json", '[\n{"type":"user","id":"m","text":"x"}\n]\n')
+    for number, content in enumerate(contents):
+        (world.work / f"x{number}.json").write_text(content, encoding="utf-8")
+    ends = said(world, *(["replay", f"x{number}.json"] for number in range(len(contents))))
+    for number, done in enumerate(ends):
+        assert done == Done(2, "", f"agent: x{number}.json {NO_SESSION}\n"), contents[number]

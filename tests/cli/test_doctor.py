@@ -95,11 +95,17 @@ def running(listener: Listener) -> Iterator[int]:
             1,
             "FAIL  http: openai refused the key (HTTP 401): says the server. Check that OPENAI_API_KEY holds",
         ),
-        ("403 Forbidden", 1, "FAIL  http: openai does not allow this (HTTP 403)"),
-        ("500 Oops", 1, "FAIL  http: openai failed (HTTP 500): says the server."),
+        pytest.param(
+            "403 Forbidden", 1, "FAIL  http: openai does not allow this (HTTP 403)", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "500 Oops", 1, "FAIL  http: openai failed (HTTP 500): says the server.", marks=pytest.mark.long
+        ),
         ("301 Moved\r\nlocation: https://x/", 1, "FAIL  http: http://127.0.0.1:"),
         ("404 Not Found", 0, "note  http: http://127.0.0.1:"),
-        ("429 Slow", 0, "note  http: openai limits the rate of requests (HTTP 429)"),
+        pytest.param(
+            "429 Slow", 0, "note  http: openai limits the rate of requests (HTTP 429)", marks=pytest.mark.long
+        ),
         ("200 OK", 0, "ok    http: HTTP 200, the key is accepted"),
     ],
 )

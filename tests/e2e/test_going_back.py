@@ -31,7 +31,9 @@ def test_rewinding_to_an_earlier_prompt_takes_back_what_is_asked_for(world: Worl
         person.say("/redo")
         until(lambda: one.exists() and two.exists())
         person.say("/rewind 1 conversation")
-        person.wait(r"(?s)Went back 1 turn.*> make two")  # the prompt is in the input line again, to be changed and sent
+        person.wait(
+            r"(?s)Went back 1 turn.*> make two"
+        )  # the prompt is in the input line again, to be changed and sent
         assert two.exists()
         person.send(" differently\r")
         person.turn_over()

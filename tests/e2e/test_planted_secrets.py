@@ -260,7 +260,7 @@ def test_no_planted_secret_gets_out(world: World, mode: str, each: int) -> None:
     [
         {"error": {"message": "Incorrect API key provided: KEY. You can find it elsewhere."}},
         {"error": "bad", "detail": {"headers": {"authorization": "Bearer KEY"}, "url": "http://h/v1?key=KEY"}},
-        "<html><body>401: KEY</body></html>",
+        pytest.param("<html><body>401: KEY</body></html>", marks=pytest.mark.long),
     ],
     ids=["message", "echo", "page"],
 )

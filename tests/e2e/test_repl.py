@@ -321,7 +321,11 @@ def test_leaving_a_session_for_a_new_one_and_back(world: World) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, None], ids=["TERM", "HUP", "window closed"])
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGHUP, None],
+    ids=["TERM", "HUP", "window closed"],
+)
 def test_the_end_comes_from_outside(world: World, how: signal.Signals | None) -> None:
     """The command dies, the session is saved, the terminal is as it was."""
     world.script(shell("sleep 60"), Reply(text="back"))

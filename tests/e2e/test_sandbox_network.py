@@ -91,25 +91,23 @@ def test_an_allowed_host_is_reached_and_every_other_place_is_not(world: World, p
     assert not any(FETCHED in text for text in found[2:4]), found
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "curl -sS -m 2 --noproxy '*' http://127.0.0.1:{port}/",
-        "curl -sS -m 2 http://127.0.0.1:{port}/",
-        "python3 -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 2); print('GOT')\"",
-        "python3 -c \"import socket; socket.create_connection(('198.51.100.7', 80), 2); print('GOT')\"",
-        "python3 -c \"import socket; socket.create_connection(('2001:db8::1', 80), 2); print('GOT')\"",
-        "python3 -c \"import socket; print('GOT', socket.getaddrinfo('example.org', 80))\"",
-        "python3 -c \"import socket as s; x=s.socket(s.AF_INET, s.SOCK_DGRAM); x.sendto(b'x', ('198.51.100.7', 53)); print('GOT')\"",
-    ],
-    ids=["noproxy", "past-the-proxy", "own-address", "address", "ipv6", "dns", "udp"],
+PAST = (
+    "curl -sS -m 2 --noproxy '*' http://127.0.0.1:{port}/",
+    "curl -sS -m 2 http://127.0.0.1:{port}/",
+    "python3 -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 2); print('GOT')\"",
+    "python3 -c \"import socket; socket.create_connection(('198.51.100.7', 80), 2); print('GOT')\"",
+    "python3 -c \"import socket; socket.create_connection(('2001:db8::1', 80), 2); print('GOT')\"",
+    "python3 -c \"import socket; print('GOT', socket.getaddrinfo('example.org', 80))\"",
+    "python3 -c \"import socket as s; x=s.socket(s.AF_INET, s.SOCK_DGRAM); x.sendto(b'x', ('198.51.100.7', 53)); print('GOT')\"",
 )
-def test_nothing_leads_past_the_proxy(world: World, port: int, command: str) -> None:
+
+
+def test_nothing_leads_past_the_proxy(world: World, port: int) -> None:
+    """By no proxy, past it, to an address of this machine or another, of version 6, by a name, over UDP."""
     rules(world, port, ("fetch",))
-    (text,) = told(
-        world, f"sh -c '{command.format(port=port)}'" if "'" not in command else command.format(port=port)
-    )
-    assert "exit code 0" not in text and FETCHED not in text and "GOT" not in text, text
+    commands = [command.format(port=port) for command in PAST]
+    for text in told(world, *(f"sh -c '{each}'" if "'" not in each else each for each in commands)):
+        assert "exit code 0" not in text and FETCHED not in text and "GOT" not in text, text
 
 
 def test_without_a_rule_there_is_no_proxy(world: World, port: int) -> None:

@@ -106,7 +106,9 @@ def test_a_pipe_that_stays_silent(world: World) -> None:
     assert prompt_of(world) == "ask"
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", ["<&-", "<&- >&- 2>&-", *(pytest.param(each, marks=pytest.mark.long) for each in (">&-", "2>&-"))]
+)
 def test_closed_streams(world: World, closed: str) -> None:
     world.script(shell("cat; echo noise; echo noise >&2"), Reply(text="done"))
     done = world.run("run", "ask", before=in_bash(f'exec "$@" {closed}'))

@@ -101,9 +101,18 @@ class _Deaf(Listener):
         (Reply(text="some text", piece=2, hang="mid_stream", after=3), 0.4, "stalled"),
         (Reply(calls=(Call("read", {"path": "abcdef"}),), piece=2, hang="mid_stream", after=6), 0.4, "stalled"),
         (Reply(raw="\x00".join([": wait\n\n"] * 100), event_delay_s=0.1), 0.6, "stalled"),
-        (Reply(raw="\x00".join(["data: {}\n\n"] * 100), event_delay_s=0.1), 0.6, "stalled"),
-        (Reply(raw="\x00".join(["\n"] * 100), event_delay_s=0.1), 0.6, "stalled"),
-        (Reply(raw="\x00".join(["{", *[" "] * 100]), event_delay_s=0.1), 0.6, "stalled"),
+        pytest.param(
+            Reply(raw="\x00".join(["data: {}\n\n"] * 100), event_delay_s=0.1),
+            0.6,
+            "stalled",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            Reply(raw="\x00".join(["\n"] * 100), event_delay_s=0.1), 0.6, "stalled", marks=pytest.mark.long
+        ),
+        pytest.param(
+            Reply(raw="\x00".join(["{", *[" "] * 100]), event_delay_s=0.1), 0.6, "stalled", marks=pytest.mark.long
+        ),
         (Reply(raw="\x00".join(["data: ", *["x"] * 100]), event_delay_s=0.1), 0.6, "stalled"),
     ],
     ids=[
