@@ -261,6 +261,8 @@ class _Run:
             case ev.Compacted():
                 before, after = lines.count(event.before), lines.count(event.after)
                 self._progress(f"context reduced: {before} → {after} tokens")
+            case ev.Attached():
+                self._progress(lines.attached(event).removeprefix("· "))
             case ev.TurnCompleted() if event.submission_id == self._id:
                 self._ended(event.stop_reason, event.text, event.changes)
             case ev.TurnAborted() if event.submission_id == self._id:

@@ -10,7 +10,7 @@ import time
 import unicodedata
 from collections.abc import Iterable
 
-from ..protocol.events import ApprovalItem, ErrorInfo, RestoreReport, ToolCallFinished
+from ..protocol.events import ApprovalItem, Attached, ErrorInfo, RestoreReport, ToolCallFinished
 from ..protocol.messages import FileChange, PlanItem, ToolStatus
 from ..protocol.sanitize import clean, visible
 from ..protocol.stop import StopReason
@@ -308,6 +308,13 @@ def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
 
 
 _MAX_FILES = 12
+
+
+def attached(event: Attached) -> str:
+    """What a prompt brings along, and its size."""
+    size = f"{count(event.tokens)} tokens" if event.tokens else "not attached"
+    note = f"; {one_line(event.note, 200)}" if event.note else ""
+    return f"· {event.kind} {one_line(event.name, 100)}: {size}{note}"
 
 
 _DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "resolve": ""}

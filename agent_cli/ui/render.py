@@ -164,7 +164,7 @@ class Renderer:
                 if event.report.conflicts:
                     self.notice("· /resolve mine, old or merge decides on them.")
             case ev.Attached():
-                self.notice(results.attached(event))
+                self.notice(lines.attached(event))
             case ev.Renamed():
                 self.notice(f"· This session is now called “{lines.one_line(event.title)}”.")
             case ev.SettingsChanged():

@@ -5,7 +5,7 @@ Apart from the renderer, which knows no kinds of results; here is what each kind
 
 import msgspec
 
-from ..protocol.events import Attached, Compacted, ToolCallFinished
+from ..protocol.events import Compacted, ToolCallFinished
 from ..protocol.sanitize import clean
 from . import lines
 from .folding import fold
@@ -90,10 +90,3 @@ def compacted(event: Compacted, theme: Theme) -> list[str]:
     if len(shown) < len(text):
         rows.append(theme.paint("muted", f"  … {len(text) - len(shown)} more lines"))
     return rows
-
-
-def attached(event: Attached) -> str:
-    """What a prompt brings along, and its size."""
-    size = f"{lines.count(event.tokens)} tokens" if event.tokens else "not attached"
-    note = f"; {lines.one_line(event.note, 200)}" if event.note else ""
-    return f"· {event.kind} {lines.one_line(event.name, 100)}: {size}{note}"
