@@ -1,6 +1,5 @@
 """Which session a command works on: a new one, a saved one, or a copy; and what it begins with."""
 
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,21 +77,12 @@ def _copied(setup: Setup, loaded: Loaded) -> Draft:
     records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
     file = None if setup.chosen.flag("no_session") else NewSessionFile(path)
     if file:
-        _copy_beside(setup.state, loaded, identifier)
+        from .forking import copy_beside
+
+        copy_beside(setup.state, path.parent.name, forked_from(records), identifier)
         told = (f"a copy of session {forked_from(records)}; files are as they are now", *loaded.problems())
         return Draft(records, file, str(path), False, told)
     return Draft(records, None, "", False, loaded.problems())
-
-
-def _copy_beside(state: Path, loaded: Loaded, identifier: str) -> None:
-    """A copy of a session has its own notes and kept output, which begin as the other's."""
-    import shutil
-
-    header = loaded.records[0]
-    assert isinstance(header, Header)
-    for folder, copy in (("notes", shutil.copy2), ("spill", os.link)):
-        if (origin := state / folder / header.session_id).is_dir():
-            shutil.copytree(origin, state / folder / identifier, copy_function=copy)
 
 
 def forked_from(records: Sequence[AnyRecord]) -> str:

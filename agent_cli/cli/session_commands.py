@@ -13,6 +13,7 @@ from ..protocol.sanitize import clean
 from ..store.retention import discard
 from ..store.session_file import Loaded, read_session
 from ..store.sessions import Hit, SessionInfo, totals
+from .forking import copy_beside
 from .options import UsageError
 from .session_files import Mask, export, forgetting, import_, prune_command, repair_command
 from .session_output import emit, one_line, parse_moment, redactor_of, setup_for_sessions, when
@@ -172,7 +173,9 @@ def fork(
     setup = setup_for_sessions()
     path = setup.sessions.find(identifier)
     copy = setup.sessions.fork(path, int(at) if at is not None and at.isdecimal() else at)
-    emit([f"Forked: go on with `agent resume {copy.stem.rpartition('-')[2]}`"])
+    origin, identifier = (each.stem.rpartition("-")[2] for each in (path, copy))
+    copy_beside(setup.state, path.parent.name, origin, identifier)
+    emit([f"Forked: go on with `agent resume {identifier}`"])
     return 0
 
 

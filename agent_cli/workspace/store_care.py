@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .moves import CheckpointError
 from .private_git import PrivateGit, RunProgram, index_of, name_of, ref_of
+from .small_files import first_line
 
 _MANY_OBJECTS = 2_000
 _SAMPLE = "17"
@@ -45,6 +46,19 @@ def name_newest(store: Path, session_id: str, commit: str) -> None:
     draft = store / f"ref-{name_of(session_id)}.tmp"
     draft.write_text(f"{commit}\n", encoding="ascii")
     draft.replace(ref)
+
+
+def share_session(project_state: Path, session_id: str, copy_id: str) -> None:
+    """Let a copy of a session hold its checkpoints too, so that they last as long as either. Nothing happens where
+    there are none.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    store = project_state / "checkpoints"
+    with contextlib.suppress(FileNotFoundError):
+        name_newest(store, copy_id, first_line(ref_of(store, session_id)))
+        mark(store, copy_id)
 
 
 def newest_index(store: Path) -> Path | None:

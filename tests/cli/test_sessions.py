@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.commands import kept, told
 from tests.e2e.world import Done, World, finish, shell
-from tests.model.server import Reply
+from tests.model.server import Call, Reply
 
 
 def test_without_a_session_the_list_says_so(world: World) -> None:
@@ -202,3 +202,15 @@ def test_a_reader_who_has_seen_enough_is_no_error(world: World, command: str) ->
     process.stdout.close()
     assert (process.wait(20), process.stderr.read()) == (0, "")
     process.stdout = None
+
+
+def test_a_fork_can_undo_what_its_origin_did_after_that_is_deleted(world: World) -> None:
+    world.script(Reply(calls=(Call("write_file", {"path": "new.txt", "content": "x"}),)), Reply(text="written"))
+    assert world.run("run", "write it", "--mode", "auto-edit").code == 0
+    (origin,) = world.sessions()
+    forked = world.run("sessions", "fork", origin.stem.rpartition("-")[2])
+    identifier = forked.out.strip().rstrip("`").rpartition(" ")[2]
+    assert world.run("sessions", "delete", "--yes", origin.stem.rpartition("-")[2]).code == 0
+    undone = world.run("undo", "--session", identifier)
+    assert undone.code == 0, undone.out + undone.err
+    assert not (world.work / "new.txt").exists()

@@ -148,7 +148,7 @@ async def test_who_leaves_is_told_what_ends_and_what_goes_on(context: ToolContex
 
 
 async def test_a_resumed_session_counts_on_and_tells_that_its_jobs_are_gone(context: ToolContext) -> None:
-    context.jobs.count_from(3)
+    context.jobs.take_over(3, ())
     assert context.jobs.take_news() == ["Jobs up to 3 ended with the last run of the program."]
     outcome = await call(context, "shell", command="sleep 30", background=True)
     assert outcome.job == "4" and context.jobs.take_news() == []
