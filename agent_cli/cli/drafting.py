@@ -8,10 +8,10 @@ import msgspec
 
 from .. import __version__
 from ..core.prompt import SystemPrompt
-from ..core.session import Journal, Session
+from ..core.session import Journal
 from ..model.base import Model
 from ..protocol.messages import new_id
-from ..protocol.records import FORMAT_VERSION, AnyRecord, Header
+from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
 from ..store.session_file import Loaded, NewSessionFile, SessionFile, read_session
 from ..store.sessions import NoSession
 from .options import UsageError
@@ -98,7 +98,8 @@ def model_name(setup: Setup, draft: Draft | None) -> str | None:
         return setup.config.model
     if draft is None:
         return None
-    return Session(draft.records, None, saved=True).view.settings[0]
+    chosen = (each.model for each in reversed(draft.records) if isinstance(each, SettingsSet | Header))
+    return next(chosen)
 
 
 def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, path: Path) -> Draft:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..core.prompt import init_prompt
+from ..protocol.messages import Image
 from ..store.session_file import StoreError, read_session
 from ..store.sessions import totals
 from ..ui.host import HitLine, MemoryLine, RuleLine, SessionLine
@@ -83,6 +84,14 @@ class SessionHost:
         from ..model.catalog import known
 
         return tuple(info.name for info in known(query))
+
+    async def picture(self) -> Image | str:
+        from ..core.clipboard import NoPicture, clipboard_image
+
+        try:
+            return await clipboard_image(self._opened.processes, self._setup.workspace.roots)
+        except NoPicture as error:
+            return str(error)
 
     def paths(self, root: str) -> Iterable[str]:
         from ..workspace.offered import offered

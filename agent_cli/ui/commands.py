@@ -57,7 +57,8 @@ async def _help(desk: Desk, argument: str) -> None:
     keys = (
         "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
         "While a turn runs: Enter steers it, Tab queues for afterwards, Esc or Ctrl-C stops it.",
-        "Shift-Tab changes the mode, Ctrl-O shows folded output, @ names a file, !command runs it yourself.",
+        "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
+        "@ names a file, a folder or an address to bring along, !command runs it yourself.",
     )
     desk.say("\n".join([*out, *keys]))
 

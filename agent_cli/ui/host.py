@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from ..protocol.messages import Image
+
 SHUTDOWN_S = 8.0
 """How long a front end that is done waits for the engine's end and its last words."""
 
@@ -69,6 +71,10 @@ class Host(Protocol):
 
     def memory(self) -> tuple[MemoryLine, ...]:
         """The blocks of the agent's memory."""
+        ...
+
+    async def picture(self) -> Image | str:
+        """The picture in the clipboard, or why there is none."""
         ...
 
     def paths(self, root: str) -> Iterable[str]:

@@ -99,6 +99,11 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
     def _(event: KeyPressEvent) -> None:
         screen.edit()
 
+    @keys.add("c-v", filter=free)
+    @keys.add("escape", "v", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.paste_picture()
+
     @keys.add("escape", "a", filter=free)
     def _(event: KeyPressEvent) -> None:
         screen.controller.answer_now()

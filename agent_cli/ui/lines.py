@@ -10,6 +10,7 @@ import time
 import unicodedata
 from collections.abc import Iterable
 
+from ..protocol.client import Snapshot
 from ..protocol.events import ApprovalItem, Attached, ErrorInfo, RestoreReport, ToolCallFinished
 from ..protocol.messages import FileChange, PlanItem, ToolStatus
 from ..protocol.sanitize import clean, visible
@@ -182,6 +183,22 @@ _COST_HEADS = {
     "output": "output",
     "reasoning": "reasoning",
 }
+
+
+def status(now: Snapshot) -> str:
+    """What is always in sight: model, mode, context, cost, jobs, sandbox."""
+    context = count(now.context_tokens)
+    if now.context_window:
+        context = f"{100 * now.context_tokens // now.context_window}%"
+    context += ", being reduced" * now.compacting
+    model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
+    facts = [model, now.mode, f"context {context}", money(now.totals)]
+    if now.cached_share is not None:
+        facts.append(f"cache {now.cached_share:.0%}")
+    if jobs := sum(job.state in ("running", "kept") for job in now.jobs):
+        facts.append(f"{jobs} job{'s' * (jobs != 1)}")
+    facts.append(f"sandbox {now.sandbox.partition(' (')[0]}")
+    return " · ".join(one_line(fact, 60) for fact in facts)
 
 
 def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:

@@ -20,6 +20,7 @@ from ..protocol.operations import ChangeSettings, Interrupt, Operation, Shutdown
 from ..protocol.sanitize import Sanitizer
 from . import commands, lines
 from .approve import ApprovalDialog
+from .clips import Clips
 from .completion import InputCompleter
 from .desk import Leaving
 from .dialog import Dialog
@@ -63,6 +64,7 @@ class Repl:
         self._settings = settings
         self._dialogs: list[Dialog] = []
         self._steers: list[str] = []
+        self._clips = Clips()
         self._leaving = Leaving("quit")
         self._left = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -246,19 +248,7 @@ class Repl:
 
     def status(self) -> str:
         """One line: model, mode, context, cost, sandbox."""
-        now = self._now
-        context = lines.count(now.context_tokens)
-        if now.context_window:
-            context = f"{100 * now.context_tokens // now.context_window}%"
-        context += ", being reduced" * now.compacting
-        model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
-        facts = [model, now.mode, f"context {context}", lines.money(now.totals)]
-        if now.cached_share is not None:
-            facts.append(f"cache {now.cached_share:.0%}")
-        if jobs := sum(job.state in ("running", "kept") for job in now.jobs):
-            facts.append(f"{jobs} job{'s' * (jobs != 1)}")
-        facts.append(f"sandbox {now.sandbox.partition(' (')[0]}")
-        return self.theme.paint("muted", " · ".join(lines.one_line(fact, 60) for fact in facts))
+        return self.theme.paint("muted", lines.status(self._now))
 
     def busy(self) -> bool:
         """Whether Esc has something to stop."""
@@ -273,15 +263,26 @@ class Repl:
             self._spawn(self._run_slash(*command))
         elif text.startswith("!") and text[1:].strip():
             self._start_command(text[1:].strip())
-        elif self.client.snapshot().busy:
+        elif self.client.snapshot().busy and not self._clips.take(text):
             self._steers.append(text)
             self._submit(Steer(text))
         else:
-            self._submit(UserInput(text))
+            self.queue(text)
 
     def queue(self, text: str) -> None:
-        """Tab during a turn: a prompt for after it."""
-        self._submit(UserInput(text))
+        """A prompt, which waits when a turn runs; guidance cannot bring pictures along."""
+        self._submit(UserInput(text, self._clips.take(text)))
+
+    def paste_picture(self) -> None:
+        """Put the picture in the clipboard into the draft."""
+        self._spawn(self._paste_picture())
+
+    async def _paste_picture(self) -> None:
+        found = await self.host.picture()
+        if isinstance(found, str):
+            self.say(f"No picture: {found}")
+        else:
+            self._screen.type(f"{self._clips.add(found)} ")
 
     def stop(self) -> bool:
         """Esc or Ctrl-C: stop what runs; False when nothing does."""

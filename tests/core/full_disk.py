@@ -12,6 +12,7 @@ from pathlib import Path
 from agent_cli.core.session import Session
 from agent_cli.protocol.events import TurnCompleted
 from agent_cli.protocol.operations import UserInput
+from agent_cli.protocol.records import encode
 from agent_cli.store.session_file import NewSessionFile, SessionFile, read_session
 
 from . import long_talk
@@ -70,7 +71,7 @@ async def play(base: Path, disk: SmallDisk | Limit, seed: int) -> None:
     first = [header(base / "work", mode="yolo")]
     session = Session(first, journal, saved=False, reread=lambda: read_session(path).records)
     seen, full = 0, 2
-    disk.fill(dice.randrange(4096, 60_000))
+    disk.fill(0 if seed % 3 == 2 else dice.randrange(4096, 60_000))
     async with engine(base, model=long_talk.model(), session=session, mode="yolo") as it:
         long_talk.give_memory(it, base)
         for deed in long_talk.deeds(dice, with_job=seed % 10 == 9):
@@ -81,7 +82,7 @@ async def play(base: Path, disk: SmallDisk | Limit, seed: int) -> None:
                 seen, full = len(it.events), full - 1
                 disk.free()
                 if full:
-                    disk.fill(path.stat().st_size + dice.randrange(4096, 20_000))
+                    disk.fill(sum(len(encode(each)) for each in saved) + dice.randrange(4096, 20_000))
         assert full < 2, "the disk was meant to be full once at least"
         disk.free()
         end = await it.do(UserInput("one more"))

@@ -9,6 +9,7 @@ import msgspec
 
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, RewindPoint, Snapshot
+from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
     ChangeSettings,
@@ -186,6 +187,9 @@ class FakeHost:
 
     def memory(self) -> tuple[MemoryLine, ...]:
         return (MemoryLine("project", "tests: make test", 8_000, False, "/state/project.md"),)
+
+    async def picture(self) -> Image | str:
+        return Image("image/png", "AAAA")
 
     def paths(self, root: str) -> tuple[str, ...]:
         return ("src/", "src/parser.py", "notes with spaces.md")
