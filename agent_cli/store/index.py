@@ -16,7 +16,7 @@ import msgspec
 
 from .outline import TAIL_BYTES, Outline, Said, read_on
 from .scan import around, outline_of
-from .sessions import Progress, Stored, seconds
+from .stored import Progress, Stored, seconds
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

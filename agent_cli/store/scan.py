@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .outline import Outline, Said, read_on
 from .session_file import StoreError, read_session
-from .sessions import Progress
+from .stored import Progress
 
 
 def outline_of(path: Path) -> Outline | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from ..protocol.messages import UserMessage, new_id
 from ..protocol.records import ModelCalled, Named, storable
 from ..protocol.usage import Totals
 from .session_file import NAME, SessionFile, SessionLocked, StoreError, read_session, write_session
+from .stored import Progress, Stored, seconds
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from .index import Found, Index
     from .outline import Outline
 
-Progress = Callable[[int, int], None]
-"""Told how many sessions of how many have been read."""
 _FEW = 50
 """So many sessions are read faster than an index is opened."""
 _LONGEST_NAME = 100
@@ -55,15 +54,6 @@ class SessionInfo(msgspec.Struct, frozen=True):
     size_bytes: int = 0
     named: bool = False
     """Whether the user has given the title."""
-
-
-class Stored(NamedTuple):
-    """One session file as a folder's listing gives it."""
-
-    file: str
-    """Relative to the folder of all sessions."""
-    size: int
-    mtime_ns: int
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -377,11 +367,6 @@ def _size_and_time(path: Path) -> tuple[int, float]:
     except OSError:
         return 0, 0.0
     return status.st_size, seconds(status.st_mtime_ns)
-
-
-def seconds(nanoseconds: int) -> float:
-    """A file's time as `os.stat` gives it in seconds, to the last bit."""
-    return nanoseconds // 10**9 + 1e-9 * (nanoseconds % 10**9)
 
 
 def _is_text(name: str) -> bool:
