@@ -97,14 +97,15 @@ class Compactor:
         Raises:
             ContextFull: it cannot be made to fit.
         """
-        size = self._meter.tokens()
-        if size < self.threshold * share or size < self._not_below:
+        size = left = self._meter.tokens()
+        if size < self.threshold * share:
             return False
-        done = await self._descend(turn_id, submission_id)
-        left = self._meter.tokens()
-        if left >= self.threshold:
-            self._not_below = int(left * _GROWTH)
-        if (window := self._meter.window()) is not None and self._meter.at_least() >= window:
+        done = False
+        if size >= self._not_below:
+            done = await self._descend(turn_id, submission_id)
+            left = self._meter.tokens()
+            self._not_below = int(left * _GROWTH) if left >= self.threshold else 0
+        if (window := self._meter.window()) is not None and left >= window <= self._meter.at_least():
             raise ContextFull(self._what_fills(window))
         return done
 

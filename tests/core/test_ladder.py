@@ -181,7 +181,8 @@ async def test_what_cannot_fit_is_said_before_anything_is_sent(tmp_path: Path) -
     """The tools alone are more than a window of a thousand tokens."""
     model = ScriptedModel(say("never"), context_window=1_000)
     async with engine(tmp_path, model=model, interactive=False) as it:
-        end = await it.prompt("hello")
+        await it.prompt("hello")
+        end = await it.prompt("hello again")
         assert isinstance(end, TurnFailed) and end.stop_reason == "context_limit"
         assert "window takes 1,000" in end.error.message and "tools" in end.error.message
         assert "--tools core" in end.error.hint and model.requests == []

@@ -98,3 +98,16 @@ def test_a_run_says_what_was_queued_and_never_sent(world: World) -> None:
     world.script(Reply(text="fine"))
     done = world.run("run", "-c", "--mode", "yolo", "go on")
     assert done.code == 0 and re.search("not sent: and then this", done.err), done.err
+
+
+def test_what_became_of_background_commands_is_known_after_coming_back(world: World) -> None:
+    started = Call("shell", {"command": "echo begun; sleep 60", "background": True})
+    world.script(Reply(calls=(started,)), Reply(text="it runs"))
+    with Person(world, "--mode", "yolo") as person:
+        person.ask("start it")
+        person.leave()
+    with Person(world, "-c") as person:
+        person.say("/jobs")
+        person.wait("ended with the session")
+        assert "echo begun; sleep 60" in person.text
+        person.leave()
