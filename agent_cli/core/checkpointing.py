@@ -196,9 +196,11 @@ class Checkpointing:
         """The prompts that one can go back to before, oldest first."""
         pairs, written = checkpoint_pairs(self._session.records), written_by(self._session.records)
         times = {message.turn_id: message.time for message in reversed(self._session.prompts())}
+        humans = [r for r in self._session.records if isinstance(r, UserMessage) and r.origin == "human"]
+        numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
         return tuple(
             RewindPoint(
-                turn_id, prompt, times[turn_id], tuple(sorted(written.get(turn_id, ()))),
+                turn_id, numbers[turn_id], prompt, times[turn_id], tuple(sorted(written.get(turn_id, ()))),
                 all(pairs.get(turn_id, ("", ""))),
             )
             for turn_id, prompt in self.turn_prompts().items()

@@ -54,6 +54,8 @@ class RewindPoint(msgspec.Struct, frozen=True):
     """A prompt that one can go back to before."""
 
     turn_id: str
+    number: int
+    """Of the prompt among all of the session, undone ones included, from 1, as `agent sessions show` counts."""
     prompt: str
     time: float
     """Seconds since the epoch."""

@@ -268,6 +268,8 @@ class Conflict(msgspec.Struct, frozen=True):
 
     path: str
     reason: str
+    decidable: bool = True
+    """Whether a `Resolve` can decide on it."""
 
 
 class RestoreReport(msgspec.Struct, frozen=True):

@@ -161,7 +161,11 @@ def test_doctor_looks_at_the_models_that_stand_in(world: World) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{"OLLAMA_HOST": "127.0.0.1:notaport"}, {"OLLAMA_HOST": "http://[::1"}, {"OPENAI_BASE_URL": "http://[::1"}],
+    [
+        {"OLLAMA_HOST": "127.0.0.1:notaport"},
+        {"OPENAI_BASE_URL": "http://[::1"},
+        pytest.param({"OLLAMA_HOST": "http://[::1"}, marks=pytest.mark.long),
+    ],
 )
 def test_an_address_that_cannot_be_read_is_named_and_passed_over(world: World, bad: dict[str, str]) -> None:
     (source,) = bad

@@ -175,28 +175,30 @@ def test_examples_may_stand_in_a_configuration_beside_its_rules(ruled: World) ->
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        ("allow: [bash]", "examples.yaml:1: bash: 'bash' is not an example"),
-        ("allow: [shell()]", "is not an example"),
-        ("allow: shell(ls)", "must be a list"),
-        ("allow: [1]", "must be a list of texts"),
-        ("- shell(ls)", "write lists of examples under allow, ask and deny"),
-        ("allow: [", "not valid YAML"),
-        ("mode: ask", "neither examples"),
-        ("alow: [shell(ls)]", "unknown key `alow`"),
-        (
-            "permissions: {examples: {allows: [shell(ls)]}}",
-            "unknown key `permissions.examples.allows`; did you mean `allow`?",
-        ),
-    ],
+BAD_EXAMPLES = (
+    ("allow: [bash]", "0.yaml:1: bash: 'bash' is not an example"),
+    ("allow: [shell()]", "is not an example"),
+    ("allow: shell(ls)", "must be a list"),
+    ("allow: [1]", "must be a list of texts"),
+    ("- shell(ls)", "write lists of examples under allow, ask and deny"),
+    ("allow: [", "not valid YAML"),
+    ("mode: ask", "neither examples"),
+    ("alow: [shell(ls)]", "unknown key `alow`"),
+    (
+        "permissions: {examples: {allows: [shell(ls)]}}",
+        "unknown key `permissions.examples.allows`; did you mean `allow`?",
+    ),
 )
-def test_a_bad_file_of_examples_is_told_from_failing_ones(ruled: World, content: str, told: str) -> None:
-    (ruled.work / "examples.yaml").write_text(content, encoding="utf-8")
-    done = ruled.run("permissions", "test", "examples.yaml")
-    assert done.code == 2 and told in done.out + done.err
-    assert ruled.run("permissions", "test", "none.yaml").code == 2
+
+
+def test_a_bad_file_of_examples_is_told_from_failing_ones(ruled: World) -> None:
+    for number, (content, _) in enumerate(BAD_EXAMPLES):
+        (ruled.work / f"{number}.yaml").write_text(content, encoding="utf-8")
+    names = [*(f"{number}.yaml" for number in range(len(BAD_EXAMPLES))), "none.yaml"]
+    *ends, missing = said(ruled, *(["permissions", "test", name] for name in names))
+    for (content, told), done in zip(BAD_EXAMPLES, ends, strict=True):
+        assert done.code == 2 and told in done.out + done.err, content
+    assert missing.code == 2
 
 
 @pytest.mark.parametrize("content", ["{", '{"allow": ["bogus("]}', '{"allow": [3]}'])

@@ -85,10 +85,10 @@ def test_what_was_queued_when_the_power_went_is_in_the_input_line_again(world: W
 
 
 def test_a_run_says_what_was_queued_and_never_sent(world: World) -> None:
-    world.script(shell("sleep 60"))
+    world.script(shell("touch begun; sleep 60"))  # one that only reads would run again
     with Person(world, "--mode", "yolo") as person:
         person.say("wait a minute")
-        person.wait("sleep 60")
+        until(lambda: not person.pump(0.01) or (world.work / "begun").exists())
         person.send("and then this\t")
         until(lambda: bool(world.records("input_queued")))
         person.process.kill()

@@ -194,7 +194,7 @@ def test_killed_in_an_undo(world: World, number: int) -> None:
     assert not any("the task ✓" in text for text in world.messages())
 
 
-@pytest.mark.parametrize("number", often(1, MORE // 4))
+@pytest.mark.parametrize("number", often(0, MORE // 4))
 def test_killed_while_a_prompt_waits(world: World, number: int) -> None:
     """What was typed behind a running turn is offered when the session is opened again."""
     world.script(shell("echo began >> marker; sleep 60"))

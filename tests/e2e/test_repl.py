@@ -141,7 +141,7 @@ def _commands_that_show(person: Person) -> None:
     person.wait(r"together +7 +\d+ +448 ")
     person.wait(r"7 requests have no known price")
     person.say("/context")
-    person.wait(r"(?m)^ +\S+ +system prompt")
+    person.wait(r"(?m)^ +system prompt +\S+")
 
 
 def test_stopping(world: World) -> None:

@@ -95,12 +95,13 @@ SERVER = (
 
 SETTINGS = trials.settings()
 PLACES = [
-    pytest.param((setting, private), marks=[pytest.mark.long] if setting.is_usual and not private else [])
+    pytest.param((setting, private), marks=[] if private else [pytest.mark.long])
     for setting in SETTINGS
     for private in (True, False)
     if not private or setting.is_usual
 ]
-"""The usual ways are tried below the private `/tmp`, which is harder; elsewhere too in the long suite."""
+"""The usual ways are tried below the private `/tmp`, which is harder; elsewhere, and the other ways, in the long
+suite."""
 HARMFUL = (
     "system",
     "mount",

@@ -67,8 +67,8 @@ PICTURE = ContextPicture(
     ),
 )
 POINTS = (
-    RewindPoint("t1", "fix the parser", 1_000.0, ("a.py", "b.py"), True),
-    RewindPoint("t2", "and the lexer", 2_000.0, (), False),
+    RewindPoint("t1", 1, "fix the parser", 1_000.0, ("a.py", "b.py"), True),
+    RewindPoint("t2", 3, "and the lexer", 2_000.0, (), False),
 )
 Script = Callable[["FakeClient", str, UserInput], "asyncio.Future[None] | None"]
 

@@ -378,9 +378,10 @@ def test_a_question_of_the_model(tmp_path: Path) -> None:
 
 
 SIZES = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 15)])
+WIDTHS = pytest.mark.parametrize(("columns", "rows"), [pytest.param(80, 24, marks=pytest.mark.long), (40, 15)])
 
 
-@SIZES
+@WIDTHS
 def test_what_is_asked_stands_once_and_the_program_says_that_it_waits(
     tmp_path: Path, columns: int, rows: int
 ) -> None:
