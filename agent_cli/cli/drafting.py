@@ -12,7 +12,7 @@ from ..core.session import Journal
 from ..model.base import Model
 from ..protocol.messages import new_id
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
-from ..store.session_file import Loaded, NewSessionFile, SessionFile, read_session
+from ..store.session_file import Loaded, NewSessionFile, SessionFile, read_session, write_session
 from ..store.sessions import NoSession
 from .options import UsageError
 from .setup import Setup
@@ -75,14 +75,15 @@ def _copied(setup: Setup, loaded: Loaded) -> Draft:
 
     identifier, path = setup.sessions.new_path(setup.root)
     records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
-    file = None if setup.chosen.flag("no_session") else NewSessionFile(path)
-    if file:
-        from .forking import copy_beside
+    if setup.chosen.flag("no_session"):
+        return Draft(records, None, "", False, loaded.problems())
+    from .forking import copy_beside
 
-        copy_beside(setup.state, path.parent.name, forked_from(records), identifier)
-        told = (f"a copy of session {forked_from(records)}; files are as they are now", *loaded.problems())
-        return Draft(records, file, str(path), False, told)
-    return Draft(records, None, "", False, loaded.problems())
+    write_session(path, records)
+    copy_beside(setup.state, path.parent.name, forked_from(records), identifier)
+    file, saved = SessionFile.open(path)
+    told = (f"a copy of session {forked_from(records)}; files are as they are now", *loaded.problems())
+    return Draft(saved.records, file, str(path), saved=True, notes=told)
 
 
 def forked_from(records: Sequence[AnyRecord]) -> str:

@@ -219,7 +219,13 @@ class Agent:
         self._turns.put_nowait(submission)
 
     def _steer(self, submission: Submission, steer: Steer) -> None:
-        if self._handlers.steer(steer.text):
+        try:
+            taken = self._handlers.steer(steer.text)
+        except StoreError as error:
+            self._handlers.endings.failed(submission, error)
+            self._waiting.pop(submission.id, None)
+            return
+        if taken:
             self._settle(submission, True, "")
             return
         self._turns.put_nowait(Submission(submission.id, UserInput(steer.text)))

@@ -301,11 +301,15 @@ class Handlers:
         return texts
 
     def steer(self, text: str) -> bool:
-        """Leave guidance for the running turn; False when none runs."""
+        """Leave guidance for the running turn; False when none runs.
+
+        Raises:
+            StoreError: it could not be saved.
+        """
         if self._turn is None:
             return False
-        self._turn.steers.append(text)
         self.inbox.queue(text)
+        self._turn.steers.append(text)
         return True
 
     async def change_settings(self, change: ChangeSettings, submission_id: str) -> None:
@@ -322,7 +326,11 @@ class Handlers:
             self._warn_of_smaller_window(submission_id)
         mode = change.mode or mode
         effort = effort if change.effort is None else change.effort
-        self.session.append(SettingsSet(id=new_id("set"), model=model, mode=mode, effort=effort))
+        try:
+            self.session.append(SettingsSet(id=new_id("set"), model=model, mode=mode, effort=effort))
+        except StoreError:
+            await self._models.switch(self.session.view.settings[0])
+            raise
         self._permissions.mode = mode
         self._models.effort = effort
         self.bus.emit(SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))

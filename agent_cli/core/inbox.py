@@ -3,7 +3,6 @@ terminal loses what was typed."""
 
 from ..protocol.messages import Image, new_id
 from ..protocol.records import InputQueued, InputTaken
-from . import history
 from .session import Session
 
 
@@ -12,13 +11,13 @@ class Inbox:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._waiting = {record.id: record.text for record in history.unsent(session.records).values()}
-        self._earlier = set(self._waiting)
+        self._earlier = frozenset(session.view.waiting)
 
     @property
     def unsent(self) -> tuple[str, ...]:
         """Texts that waited when the program ended, until the next prompt is sent: the user has seen them then."""
-        return tuple(text for queued_id, text in self._waiting.items() if queued_id in self._earlier)
+        waiting = self._session.view.waiting
+        return tuple(text for queued_id, text in waiting.items() if queued_id in self._earlier)
 
     def queue(self, text: str, images: tuple[Image, ...] = ()) -> None:
         """Save something that has to wait.
@@ -26,22 +25,18 @@ class Inbox:
         Raises:
             store.StoreError: it could not be saved.
         """
-        record = InputQueued(id=new_id("queued"), text=text, images=images)
-        self._session.append(record)
-        self._waiting[record.id] = text
+        self._session.append(InputQueued(id=new_id("queued"), text=text, images=images))
 
     def holds(self, text: str) -> bool:
         """Whether a text is saved as waiting."""
-        return text in self._waiting.values()
+        return text in self._session.view.waiting.values()
 
     def take(self, *texts: str, prompt: bool = False) -> tuple[InputTaken, ...]:
-        """The record to save with messages that waited no longer; none when none of them did. A `prompt` also
+        """The record to save with messages that wait no longer; none when none of them did. A `prompt` also
         settles what an earlier run of the program left."""
-        ids = []
+        waiting = dict(self._session.view.waiting)
+        ids = [each for each in waiting if prompt and each in self._earlier]
         for text in texts:
-            found = [queued_id for queued_id, waiting in self._waiting.items() if waiting == text]
-            ids += found[:1]
-        ids += [each for each in self._waiting if prompt and each in self._earlier and each not in ids]
-        for queued_id in ids:
-            del self._waiting[queued_id]
+            same = (each for each, held in waiting.items() if held == text and each not in ids)
+            ids += list(same)[:1]
         return (InputTaken(id=new_id("taken"), queued_ids=tuple(ids)),) if ids else ()

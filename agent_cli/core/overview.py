@@ -1,6 +1,6 @@
 """The facts a status line and `/status` show, computed once for each change of the conversation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -92,7 +92,9 @@ class Overview:
             plan=view.plan,
             jobs=(),
             unsent=self._inbox.unsent,
+            stopped="terminated" if view.last_end == "terminated" else "",
             turns=view.turns,
+            last_prompt=view.prompts[-1].text if view.prompts else "",
             last_answer=view.last_answer,
         )
 
@@ -101,12 +103,14 @@ class Overview:
         marks = history.marks(self._session.records)
         items: list[ContextItem] = []
         age = 0
-        for message in reversed(self._session.visible()):
+        visible = self._session.visible()
+        calls = {call.id: call.arguments for m in visible if isinstance(m, AssistantMessage) for call in m.calls}
+        for message in reversed(visible):
             items.append(
                 ContextItem(
                     message_id=message.id,
                     kind=part_of(message),
-                    label=_label(message),
+                    label=_label(message, calls),
                     tokens=message_tokens(message),
                     age=age,
                     mark=marks.get(message.id, ""),
@@ -132,11 +136,11 @@ class Overview:
 _LABEL_CHARS = 100
 
 
-def _label(message: Message) -> str:
-    """A message in a few words."""
+def _label(message: Message, calls: Mapping[str, str]) -> str:
+    """A message in a few words; `calls` are the arguments of each call by its id."""
     match message:
         case ToolResult():
-            return f"{message.tool} {message.command or ''}".strip()[:_LABEL_CHARS]
+            words = f"{message.tool} {message.command or calls.get(message.call_id, '')}"
         case AssistantMessage():
             words = message.text or ", ".join(f"{call.name} {call.arguments}" for call in message.calls)
         case UserMessage():

@@ -1,7 +1,7 @@
 """What the model is reminded of between two steps: a plan it has stopped keeping, a plan it leaves open, and
 background commands that have ended meanwhile."""
 
-from ..protocol.messages import AssistantMessage, ToolResult
+from ..protocol.messages import AssistantMessage, ToolResult, UserMessage
 from ..tools.job_table import Jobs
 from .session import Session
 
@@ -18,7 +18,6 @@ class Reminders:
         self._jobs = jobs
         self._finish_plan = finish_plan
         self._unfinished_left = 0
-        self._said_at = 0
 
     def begin_turn(self) -> None:
         """A new input: its model may be sent back to its plan again."""
@@ -45,17 +44,19 @@ class Reminders:
         for message in reversed(self._session.visible()):
             if isinstance(message, ToolResult) and message.plan is not None:
                 break
+            if not steps and isinstance(message, UserMessage) and _STALE_BEGINS in message.text:
+                return []  # said already, perhaps before a crash
             steps += isinstance(message, AssistantMessage) and bool(message.calls)
         else:
             return []
-        if steps < STALE_AFTER or steps % STALE_AFTER or steps == self._said_at or not self._open_items():
+        if steps < STALE_AFTER or steps % STALE_AFTER or not self._open_items():
             return []
-        self._said_at = steps
         return [_STALE.format(steps=steps, items="; ".join(self._open_items()[:4]))]
 
 
+_STALE_BEGINS = "The plan has not been updated for"
 _STALE = (
-    "The plan has not been updated for {steps} steps; open in it: {items}. Mark what is done, or change it; an "
+    _STALE_BEGINS + " {steps} steps; open in it: {items}. Mark what is done, or change it; an "
     "empty plan is fine when it no longer applies."
 )
 _UNFINISHED = (

@@ -16,16 +16,20 @@ from ..protocol.records import (
     CallStarted,
     Folded,
     Header,
+    InputQueued,
+    InputTaken,
     Marked,
     ModelCalled,
     Named,
     Quarantined,
     SettingsSet,
     Shortened,
+    TurnEnded,
     TurnsRedone,
     TurnsUndone,
     Unfolded,
 )
+from ..protocol.stop import StopReason
 from . import history, ledger
 from .history import OpenCall
 from .standins import shorten
@@ -64,7 +68,11 @@ class View:
         self.last_call: tuple[int, ModelCalled] | None = None
         """Index and record of the newest main call whose usage is known and still describes the conversation."""
         self.cached_share: float | None = None
+        self.last_end: StopReason | None = None
+        """Why the newest turn ended; None while it runs."""
         self.costs = ledger.Costs()
+        self.waiting: dict[str, str] = {}
+        """Id → text of each queued input that was neither begun nor taken back, in order."""
         self.update()
 
     def update(self) -> None:
@@ -149,6 +157,13 @@ class View:
                 self.name = title
             case ModelCalled():
                 self._call(index, record)
+            case TurnEnded(stop_reason=reason):
+                self.last_end = reason
+            case InputQueued():
+                self.waiting[record.id] = record.text
+            case InputTaken(queued_ids=queued_ids):
+                for queued_id in queued_ids:
+                    self.waiting.pop(queued_id, None)
             case CallStarted(call_id=call_id):
                 self._begin(call_id)
             case UserMessage() | AssistantMessage() | ToolResult() if record.turn_id in self._undone:
@@ -175,6 +190,7 @@ class View:
 
     def _say(self, message: UserMessage) -> None:
         self._visible.append(message)
+        self.last_end = None
         if message.origin == "human":
             self.prompts.append(message)
             self._turns.add(message.turn_id)

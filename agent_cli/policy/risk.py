@@ -149,7 +149,7 @@ def _deletes(words: list[str], cwd: str) -> str:
     ]
     if away:
         return f"deletes {_listed(away)} outside {cwd}; undo does not bring that back"
-    return f"deletes {_listed(words)} below {cwd}; undo brings back what git does not ignore"
+    return f"deletes {_listed(words)} below {cwd}; undo brings it back, but for large ignored folders such as node_modules"
 
 
 def _listed(words: list[str]) -> str:

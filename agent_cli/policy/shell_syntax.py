@@ -12,6 +12,8 @@ import msgspec
 MAX_LENGTH = 10_000
 
 _OPERATORS = ("&&", "||", "|&", "|", ";", "\n", "&")
+_AFTER_PLAIN_DOLLAR = frozenset(' /.,:;=%^)]|+"')
+"""Behind these, no shell takes a `$` within double quotes for the beginning of anything."""
 _REDIRECTION = re.compile(r"&>>|&>|[0-9]*(?:>>|>\||>&|<&|<>|>|<)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _RESERVED = frozenset(
@@ -211,6 +213,10 @@ class _Reader:
         self.at = end + 1
         return text
 
+    def is_plain_dollar(self) -> bool:
+        """Whether a `$` within double quotes stands for itself, as that of a pattern does in `"s/5$/6/"`."""
+        return self.line[self.at] == "$" and self.line[self.at + 1 : self.at + 2] in _AFTER_PLAIN_DOLLAR
+
     def double(self) -> str:
         self.at += 1
         text: list[str] = []
@@ -219,7 +225,7 @@ class _Reader:
             if char == '"':
                 self.at += 1
                 return "".join(text)
-            if char in "$`":
+            if char in "$`" and not self.is_plain_dollar():
                 raise Unsure("a variable or substitution")
             if char == "\\" and self.line[self.at + 1 : self.at + 2] in ('"', "\\", "$", "`", "\n"):
                 text.append(self.escape())

@@ -113,7 +113,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     jobs: tuple[JobState, ...]
     unsent: tuple[str, ...]
     """Prompts that were queued when the program ended and have not been sent since."""
+    stopped: str
+    """`terminated` when the last turn was stopped because the program was ended, else empty."""
     turns: int
+    last_prompt: str
     last_answer: str
 
 

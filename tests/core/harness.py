@@ -235,6 +235,7 @@ def same_facts(session: Session) -> None:
     assert view.known_files == history.known_files(records, session.root)
     humans = [m for m in history.active_messages(records) if isinstance(m, UserMessage) and m.origin == "human"]
     assert view.prompts == humans
+    assert list(view.waiting) == list(history.unsent(records))
 
 
 @asynccontextmanager

@@ -48,6 +48,8 @@ SNAPSHOT = Snapshot(
     unsent=(),
     plan=(),
     turns=1,
+    stopped="",
+    last_prompt="",
     last_answer="",
 )
 STARTED = ev.SessionStarted(
