@@ -4,16 +4,14 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
-from . import config_commands, permission_commands, session_commands
-from .models_command import models_command
 from .options import TABLES, Option, UsageError
-from .undo import redo_command, undo_command
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
@@ -26,16 +24,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(session_commands.app, name="sessions")
-app.add_typer(permission_commands.permissions, name="permissions")
-app.add_typer(config_commands.config, name="config")
-app.command("models")(models_command)
-app.command("undo")(undo_command)
-app.command("redo")(redo_command)
+_ELSEWHERE = {
+    "sessions": ("session_commands", "app"),
+    "permissions": ("permission_commands", "permissions"),
+    "config": ("config_commands", "config"),
+    "models": ("models_command", "models_command"),
+    "undo": ("undo", "undo_command"),
+    "redo": ("undo", "redo_command"),
+}
+"""Command → module and name of what has it. Loaded when it is asked for; help, which shows all, loads all."""
 
 
 def serve(arguments: Sequence[str]) -> int:
     """Run a sub-command, or show help; returns the exit code."""
+    first = arguments[0] if arguments else ""
+    for command in (first,) if first in _ELSEWHERE else _ELSEWHERE:
+        _bring(command)
     _declare()
     if arguments[:1] == ["--show-completion"] and len(arguments) == 2:
         if arguments[1] not in SHELLS:
@@ -55,6 +59,15 @@ def serve(arguments: Sequence[str]) -> int:
         print(f"agent: {error.format_message()}", file=sys.stderr)
         return int(code)
     return result if isinstance(result, int) else 0
+
+
+def _bring(command: str) -> None:
+    module, name = _ELSEWHERE[command]
+    found = getattr(import_module(f".{module}", __package__), name)
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=command)
+    else:
+        app.command(command)(found)
 
 
 @app.command()
