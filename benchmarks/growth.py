@@ -62,10 +62,12 @@ def _conversation(work: Path, count: int) -> list[AnyRecord]:
         turn = f"t{number}"
         messages = [
             UserMessage(id=f"u{number}", turn_id=turn, text=f"look at part {number} " + "and say why " * 10),
-            AssistantMessage(id=f"a{number}", turn_id=turn, calls=(ToolCall(f"c{number}", "read_file", '{"path":"f"}'),)),
+            AssistantMessage(
+                id=f"a{number}", turn_id=turn, calls=(ToolCall(f"c{number}", "read_file", '{"path":"f"}'),)
+            ),
             ToolResult(
-                id=f"r{number}", turn_id=turn, call_id=f"c{number}", tool="read_file", status="ok", text="line\n" * 80,
-                seen={f"dir/file{number}": "0" * 16},
+                id=f"r{number}", turn_id=turn, call_id=f"c{number}", tool="read_file", status="ok",
+                text="line\n" * 80, seen={f"dir/file{number}": "0" * 16},
             ),
             AssistantMessage(id=f"b{number}", turn_id=turn, text="this is why. " * 20),
         ]  # fmt: skip

@@ -138,6 +138,9 @@ def _of_command(command: SimpleCommand, cwd: str) -> str:
     return f"runs `{name}`, about which nothing is known"
 
 
+_COVERED = "undo brings it back, but for large ignored folders such as node_modules"
+
+
 def _deletes(words: list[str], cwd: str) -> str:
     if not words:
         return "deletes whatever it is given"
@@ -149,7 +152,7 @@ def _deletes(words: list[str], cwd: str) -> str:
     ]
     if away:
         return f"deletes {_listed(away)} outside {cwd}; undo does not bring that back"
-    return f"deletes {_listed(words)} below {cwd}; undo brings it back, but for large ignored folders such as node_modules"
+    return f"deletes {_listed(words)} below {cwd}; {_COVERED}"
 
 
 def _listed(words: list[str]) -> str:
