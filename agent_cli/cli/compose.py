@@ -112,13 +112,19 @@ class _Parts:
         self._session: Session | None = None
         self._spill = setup.state / "spill" / session_id
         self._permissions = _permissions(setup, confining, self._untrusted, self._spill)
-        self.briefing = Briefing(setup, session_id, self._may_show)
+        self.briefing = Briefing(setup, session_id, self._may_instruct)
 
     def _untrusted(self) -> str:
         return self._session.untrusted() if self._session else ""
 
     def _may_show(self, path: str) -> bool:
         return isinstance(self._permissions.authorize(ReadPath(path, path)), Allow)
+
+    def _may_instruct(self, path: str) -> bool:
+        """Whether a file may be read as instructions: what a mode says of places outside the workspace does not
+        bind the repository's own files above it."""
+        verdict = self._permissions.authorize(ReadPath(path, path))
+        return isinstance(verdict, Allow) or verdict.rule.startswith("mode ")
 
     def assembled(self, model: Model, draft: Draft, notes: Sequence[str]) -> Opened:
         """The engine, ready to run."""

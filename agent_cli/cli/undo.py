@@ -12,33 +12,46 @@ import typer
 from ..core.bus import EventBus
 from ..core.checkpointing import Checkpointing, NothingToRestore
 from ..core.session import Session
+from ..core.turn_files import Saved
 from ..protocol.events import AnyEvent, Notice, RestoreReport
 from ..protocol.operations import Choice, Rewound
 from ..protocol.sanitize import clean
 from ..sandbox.process import ProcessRunner
-from ..store.session_file import SessionFile
+from ..store.session_file import Loaded, SessionFile, SessionLocked, read_session
 from ..store.sessions import NoSession
 from .compose import snapshots
 from .options import Chosen, UsageError
 from .setup import Setup
 
 Word = Literal["undo", "redo"]
-_CHOICES: dict[str, Choice] = {"keep": "mine", "take": "old", "merge": "merge"}
+_CHOICES: dict[str, Choice] = {"mine": "mine", "old": "old", "merge": "merge", "keep": "mine", "take": "old"}
+_WORDS = "mine|old|merge"
 
 _SessionOption = Annotated[str | None, typer.Option("--session", help="The session; default: the last one here.")]
-_ListOption = Annotated[bool, typer.Option("--list", help="Show the turns instead.")]
+_ListOption = Annotated[
+    bool, typer.Option("--list", help="Show the turns instead, numbered as by `agent sessions show`.")
+]
 _DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change instead.")]
 _TurnsOption = Annotated[int, typer.Option("--turns", metavar="N", help="How many turns; default: 1.")]
-_ToOption = Annotated[int, typer.Option("--to", metavar="N", help="Back to before prompt N of --list.")]
+_ToOption = Annotated[
+    int, typer.Option("--to", metavar="N", help="Back to before prompt N, as `agent sessions show` numbers them.")
+]
 _RedoToOption = Annotated[int, typer.Option("--to", metavar="N", help="All down to number N of --list.")]
 _CodeOption = Annotated[bool, typer.Option("--code", help="Only files; the conversation stays.")]
 _TalkOption = Annotated[bool, typer.Option("--conversation", help="Only the conversation; files stay.")]
 _ConflictsOption = Annotated[
     str,
-    typer.Option("--conflicts", metavar="CHOICE", help="Files changed since: keep them, take the old, merge."),
+    typer.Option(
+        "--conflicts",
+        metavar=_WORDS,
+        help="Files changed since: leave mine (the default; also: keep), take the old (also: take), or merge.",
+    ),
 ]
 _ResolveOption = Annotated[
-    str, typer.Option("--resolve", metavar="CHOICE", help="Only decide on files that the last one left alone.")
+    str,
+    typer.Option(
+        "--resolve", metavar=_WORDS, help="Only decide on files that the last one left alone: mine, old or merge."
+    ),
 ]
 _PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="With --resolve.")]
 
@@ -51,6 +64,8 @@ class _Asked(msgspec.Struct, frozen=True):
     show: bool
     dry_run: bool
     turns: int
+    to: int
+    """Number of a prompt; 0: as many as `turns` says."""
     what: Rewound
     conflicts: Choice
     resolve: Choice | None
@@ -60,48 +75,50 @@ class _Asked(msgspec.Struct, frozen=True):
 def undo_command(
     paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
     dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _ToOption = 0, code: _CodeOption = False,
-    conversation: _TalkOption = False, conflicts: _ConflictsOption = "keep", resolve: _ResolveOption = "",
+    conversation: _TalkOption = False, conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
 ) -> int:  # fmt: skip
     """Take back the last turn: its messages and every file it changed."""
     if code and conversation:
         raise UsageError("--code and --conversation exclude each other; without either, both are taken back")
     what: Rewound = "code" if code else "conversation" if conversation else "both"
-    return asyncio.run(_do(_asked("undo", session, list_, dry_run, to or turns, what, conflicts, resolve, paths)))
+    asked = _asked("undo", session, list_, dry_run, (turns, to), what, conflicts, resolve, paths)
+    return asyncio.run(_do(asked))
 
 
 def redo_command(
     paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
     dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _RedoToOption = 0,
-    conflicts: _ConflictsOption = "keep", resolve: _ResolveOption = "",
+    conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
 ) -> int:  # fmt: skip
     """Bring back what the last undo took away."""
-    asked = _asked("redo", session, list_, dry_run, to or turns, "both", conflicts, resolve, paths)
+    asked = _asked("redo", session, list_, dry_run, (to or turns, 0), "both", conflicts, resolve, paths)
     return asyncio.run(_do(asked))
 
 
 def _asked(
-    word: Word, session: str | None, show: bool, dry_run: bool, turns: int, what: Rewound, conflicts: str,
-    resolve: str, paths: list[str] | None,
+    word: Word, session: str | None, show: bool, dry_run: bool, far: tuple[int, int], what: Rewound,
+    conflicts: str, resolve: str, paths: list[str] | None,
 ) -> _Asked:  # fmt: skip
     for option, said in (("--conflicts", conflicts), ("--resolve", resolve)):
         if said and said not in _CHOICES:
-            raise UsageError(f"{option} is one of {', '.join(_CHOICES)}, not “{clean(said)}”")
-    if turns < 1:
+            raise UsageError(f"{option} is one of {_WORDS.replace('|', ', ')}, not “{clean(said)}”")
+    turns, to = far
+    if turns < 1 or to < 0:
         raise UsageError("--turns and --to count from 1")
     if word == "redo" and dry_run and turns > 1:
         raise UsageError("a dry run of redo shows the next one only")
     if paths and not resolve:
         raise UsageError("files are named only with --resolve: an undo concerns whole turns")
     choice = _CHOICES.get(resolve)
-    return _Asked(word, session, show, dry_run, turns, what, _CHOICES[conflicts], choice, tuple(paths or ()))
+    return _Asked(word, session, show, dry_run, turns, to, what, _CHOICES[conflicts], choice, tuple(paths or ()))
 
 
 async def _do(asked: _Asked) -> int:
     processes = ProcessRunner()
     try:
-        with _opened(asked.session, processes) as (session, history):
+        with _opened(asked, processes) as (history, is_held):
             try:
-                return await _answer(asked, session, history)
+                return await _answer(asked, history, is_held)
             except NothingToRestore as error:
                 print(clean(str(error)))
                 return 1
@@ -110,12 +127,14 @@ async def _do(asked: _Asked) -> int:
 
 
 @contextmanager
-def _opened(identifier: str | None, processes: ProcessRunner) -> Iterator[tuple[Session, Checkpointing]]:
+def _opened(asked: _Asked, processes: ProcessRunner) -> Iterator[tuple[Checkpointing, bool]]:
+    """The session's checkpoints, and whether another process holds the session, so that it may only be read."""
+    identifier = asked.session
     setup = Setup(Chosen("agent", {}))
     path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
     if path is None:
         raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
-    file, loaded = SessionFile.open(path)
+    file, loaded = _read(path, asked)
     session = Session(loaded.records, file, saved=True)
     try:
         root = Path(session.header.cwd) if identifier else setup.root
@@ -124,9 +143,25 @@ def _opened(identifier: str | None, processes: ProcessRunner) -> Iterator[tuple[
         project_state = setup.state / "projects" / path.parent.name
         checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
         bus = EventBus()
-        yield session, Checkpointing(session, lambda: checkpoints, lambda event: _say(bus, event))
+        yield Checkpointing(session, lambda: checkpoints, lambda event: _say(bus, event)), file is None
     finally:
         session.close()
+
+
+def _read(path: Path, asked: _Asked) -> tuple[SessionFile | None, Loaded]:
+    """A session for writing, or for reading only: for a list, and for a dry run while another process holds it.
+
+    Raises:
+        SessionLocked: another process holds it, and something is to be written.
+    """
+    if asked.show:
+        return None, read_session(path)
+    try:
+        return SessionFile.open(path)
+    except SessionLocked:
+        if not asked.dry_run:
+            raise
+        return None, read_session(path)
 
 
 def _say(bus: EventBus, event: AnyEvent) -> None:
@@ -135,15 +170,15 @@ def _say(bus: EventBus, event: AnyEvent) -> None:
     bus.emit(event)
 
 
-async def _answer(asked: _Asked, session: Session, history: Checkpointing) -> int:
+async def _answer(asked: _Asked, history: Checkpointing, is_held: bool) -> int:
     if asked.show:
         return _show_turns(history) if asked.word == "undo" else _show_undone(history)
     if asked.resolve is not None:
         return _tell("Decided.", await history.resolve(asked.resolve, asked.paths))
     if asked.dry_run:
-        return await _rehearse(asked, history)
+        return await _rehearse(asked, history, is_held)
     if asked.word == "undo":
-        turn_id = _turn(history, asked.turns)
+        turn_id = _turn(history, asked)
         _, prompt, report = await history.rewind(turn_id, asked.what)
         return await _settle(asked, history, f"Undid{_PART[asked.what]}: {_first_line(prompt)}", report)
     code = 0
@@ -156,17 +191,24 @@ async def _answer(asked: _Asked, session: Session, history: Checkpointing) -> in
 _PART: dict[Rewound, str] = {"both": "", "code": " (files only)", "conversation": " (conversation only)"}
 
 
-def _turn(history: Checkpointing, turns: int) -> str:
-    """The turn with a number of the list."""
-    prompts = list(history.turn_prompts())
-    if not prompts:
+def _turn(history: Checkpointing, asked: _Asked) -> str:
+    """The turn to go back to before."""
+    points = history.points()
+    if not points:
         raise NothingToRestore("there is no turn to undo")
-    return prompts[-min(turns, len(prompts))]
+    if not asked.to:
+        return points[-min(asked.turns, len(points))].turn_id
+    for point in points:
+        if point.number == asked.to:
+            return point.turn_id
+    raise NothingToRestore(
+        f"there is no prompt {asked.to} to go back to; `agent undo --list` shows those there are"
+    )
 
 
 async def _settle(asked: _Asked, history: Checkpointing, title: str, report: RestoreReport) -> int:
     """Decide on what was left alone, as the command line says, and tell."""
-    if report.conflicts and asked.conflicts != "mine":
+    if asked.conflicts != "mine" and any(conflict.decidable for conflict in report.conflicts):
         decided = await history.resolve(asked.conflicts)
         done = {change.path for change in decided.restored}
         why = {conflict.path: conflict for conflict in decided.conflicts}
@@ -191,12 +233,20 @@ def _tell_rest(report: RestoreReport, verb: str) -> int:
 
 
 def _show_turns(history: Checkpointing) -> int:
-    for number, (turn_id, prompt) in enumerate(reversed(history.turn_prompts().items()), start=1):
-        files = "files saved" if history.has_checkpoint(turn_id) else "no file changed"
-        print(f"{number:3}  {_first_line(prompt)}  ({files})")
-    if not history.turn_prompts():
+    points = history.points()
+    for point in points:
+        print(f"{point.number:3}  {_first_line(point.prompt)}  ({_FILES[history.saved(point.turn_id)]})")
+    if not points:
         print("There is no turn to undo.")
     return 0
+
+
+_FILES: dict[Saved, str] = {
+    "whole": "files saved",
+    "begun": "files saved before it, but not at its end: it was cut off or still runs",
+    "lost": "files not saved: only the conversation can be taken back",
+    "none": "no file changed",
+}
 
 
 def _show_undone(history: Checkpointing) -> int:
@@ -208,11 +258,13 @@ def _show_undone(history: Checkpointing) -> int:
     return 0
 
 
-async def _rehearse(asked: _Asked, history: Checkpointing) -> int:
+async def _rehearse(asked: _Asked, history: Checkpointing, is_held: bool) -> int:
+    if is_held:
+        print("note: another process uses the session; this is how far it is saved by now")
     if asked.word == "undo":
         if not history.turn_prompts():
             raise NothingToRestore("there is nothing to undo")
-        prompt, report = await history.would_undo(_turn(history, asked.turns), asked.what)
+        prompt, report = await history.would_undo(_turn(history, asked), asked.what, close=not is_held)
     else:
         prompt, report = await history.would_redo()
     print(f"Would {asked.word}{_PART[asked.what]}: {_first_line(prompt)}")

@@ -13,15 +13,27 @@ from typing import Literal, Protocol
 import msgspec
 
 from ..protocol.client import RewindPoint
-from ..protocol.events import AnyEvent, Notice, RestoreReport
+from ..protocol.events import AnyEvent, Conflict, Notice, RestoreReport
 from ..protocol.messages import FileChange, MemoryChange, UserMessage, new_id
 from ..protocol.operations import Choice, Rewound
 from ..protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
 from ..workspace.moves import CheckpointError, Move
-from .rewinding import RESOLVED, Undoing, taken_back
+from .rewinding import AROUND, RESOLVED, Undoing, taken_back
 from .rewinding import NothingToRestore as NothingToRestore
 from .session import Session
-from .turn_files import checkpoint_pairs, memory_of, moves_of, prompt_of, written_by
+from .turn_files import (
+    Saved,
+    checkpoint_pairs,
+    is_torn,
+    is_turn,
+    last_moves,
+    memory_of,
+    moves_of,
+    prompt_of,
+    saved,
+    way_forth,
+    written_by,
+)
 
 _MOST_NAMED = 5
 
@@ -35,7 +47,7 @@ class Snapshots(Protocol):
     def beyond(self) -> tuple[str, ...]: ...
     @property
     def needs_care(self) -> bool: ...
-    async def take(self) -> str: ...
+    async def take(self, about: Sequence[Move] = ()) -> str: ...
     async def cover(self, path: str, checkpoint: str) -> str: ...
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]: ...
     async def diff(self, before: str, after: str) -> str: ...
@@ -114,7 +126,7 @@ class Checkpointing:
     async def close_crashed_turns(self) -> None:
         """After a crash: the state found now is the state the torn turn left behind."""
         for turn_id, (before, after) in checkpoint_pairs(self._session.records).items():
-            if before and not after and turn_id not in self._before:
+            if before and not after and turn_id not in self._before and is_turn(turn_id):
                 self._before[turn_id] = before
                 try:
                     await self.after_turn(turn_id, late=True)
@@ -145,8 +157,12 @@ class Checkpointing:
         chosen, files = self._way_back(turn_id, what)
         count = len(self._prompted(chosen))
         records = self._session.records
-        report = await self._carry_out(moves_of(records, files, undo=True), memory_of(records, files, undo=True))
-        self._session.append(TurnsUndone(id=new_id("undo"), turn_ids=chosen, what=what))
+        moves = moves_of(records, files, undo=True)
+        around = await self._before_undo(moves)
+        report = await self._carry_out(moves, memory_of(records, files, undo=True))
+        self._session.append(
+            *await self._after_undo(around), TurnsUndone(id=new_id("undo"), turn_ids=chosen, what=what)
+        )
         return count, prompt_of(self._session.records, turn_id), report
 
     async def redo(self) -> tuple[int, str, RestoreReport]:
@@ -158,7 +174,7 @@ class Checkpointing:
         """
         undoing = self._next_redo()
         records = self._session.records
-        report = await self._carry_out(self._way_forth(undoing), memory_of(records, undoing.files, undo=False))
+        report = await self._carry_out(way_forth(records, undoing), memory_of(records, undoing.files, undo=False))
         self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=undoing.turn_ids))
         return len(self._prompted(undoing.turn_ids)), prompt_of(self._session.records, undoing.turn_ids[0]), report
 
@@ -170,10 +186,10 @@ class Checkpointing:
         Raises:
             NothingToRestore: there is nothing to decide.
         """
-        moves = self._last_moves()
+        moves = last_moves(self._session.records)
         left_alone = self._left_alone
         if left_alone is None:
-            left_alone = frozenset(conflict.path for conflict in (await self._rehearsed(moves)).conflicts)
+            left_alone = _decidable(await self._rehearsed(moves))
         chosen = left_alone.intersection(paths or left_alone)
         if not chosen:
             raise NothingToRestore("there is no such file to decide on: none was left alone")
@@ -208,21 +224,26 @@ class Checkpointing:
 
     def has_checkpoint(self, turn_id: str) -> bool:
         """Whether a turn changed files and can be undone."""
-        before, after = checkpoint_pairs(self._session.records).get(turn_id, ("", ""))
-        return bool(before and after)
+        return self.saved(turn_id) == "whole"
+
+    def saved(self, turn_id: str) -> Saved:
+        """How far the files of a turn are saved."""
+        return saved(self._session.records, turn_id)
 
     def redo_prompts(self) -> list[tuple[str, Rewound]]:
         """What can be brought back, the next one first: the prompt it begins with, and what of it was taken."""
         redoable = taken_back(self._session.records).redoable
         return [(prompt_of(self._session.records, each.turn_ids[0]), each.what) for each in reversed(redoable)]
 
-    async def would_undo(self, turn_id: str, what: Rewound) -> tuple[str, RestoreReport]:
-        """The prompt of a rewind and what it would do to the files, of which nothing is changed.
+    async def would_undo(self, turn_id: str, what: Rewound, *, close: bool = True) -> tuple[str, RestoreReport]:
+        """The prompt of a rewind and what it would do to the files, of which nothing is changed. Without `close`,
+        turns that a crash tore stay so, and nothing at all is written.
 
         Raises:
             NothingToRestore: nothing would happen.
         """
-        await self.close_crashed_turns()
+        if close:
+            await self.close_crashed_turns()
         records = self._session.records
         _, files = self._way_back(turn_id, what)
         return prompt_of(records, turn_id), await self._rehearsed(moves_of(records, files, undo=True))
@@ -234,9 +255,8 @@ class Checkpointing:
             NothingToRestore: there is nothing to redo.
         """
         undoing = self._next_redo()
-        return prompt_of(self._session.records, undoing.turn_ids[0]), await self._rehearsed(
-            self._way_forth(undoing)
-        )
+        records = self._session.records
+        return prompt_of(records, undoing.turn_ids[0]), await self._rehearsed(way_forth(records, undoing))
 
     async def aclose(self) -> None:
         """Stop looking after the store."""
@@ -258,30 +278,34 @@ class Checkpointing:
             raise NothingToRestore("there is no such prompt to go back to")
         taken = taken_back(self._session.records)
         order = list(dict.fromkeys(record.turn_id for record in self._session.records if record.turn_id))
-        later = order[order.index(turn_id) :]
+        later = [turn for turn in order[order.index(turn_id) :] if is_turn(turn)]
         files = [turn for turn in later if turn not in taken.files] if what != "conversation" else []
         words = [turn for turn in later if turn not in taken.messages] if what != "code" else []
-        chosen = tuple(
-            turn for turn in later if turn in files or (turn in words and not turn.startswith(RESOLVED))
-        )
+        chosen = tuple(turn for turn in later if turn in files or turn in words)
         if not chosen:
             raise NothingToRestore("the files are already as they were before this prompt")
         return chosen, files[::-1]
 
-    def _way_forth(self, undoing: Undoing) -> list[Move]:
-        """The moves of a redo."""
-        taken = taken_back(self._session.records)
-        decided = [
-            record.turn_id
-            for record in self._session.records[undoing.at :]
-            if isinstance(record, CheckpointTaken)
-            and record.turn_id.startswith(RESOLVED)
-            and record.when == "after"
-        ]
-        undecided = [turn for turn in reversed(decided) if turn not in taken.files]
-        return moves_of(self._session.records, undecided, undo=True) + moves_of(
-            self._session.records, undoing.files, undo=False
-        )
+    async def _before_undo(self, moves: Sequence[Move]) -> str:
+        """Save what an undo finds, for its redo; returns the id under which, empty when nothing was saved."""
+        if not moves or is_torn(self._session.records):
+            return ""
+        turn_id = new_id(AROUND)
+        try:
+            self._save(turn_id, "before", await self._snapshots.take(moves))
+        except CheckpointError:  # then the redo goes turn by turn
+            return ""
+        return turn_id
+
+    async def _after_undo(self, turn_id: str) -> list[CheckpointTaken]:
+        """The record of what the undo has made; it is saved together with that of the undo."""
+        if not turn_id:
+            return []
+        try:
+            checkpoint = await self._snapshots.take()
+        except CheckpointError:
+            return []
+        return [CheckpointTaken(id=new_id("cp"), turn_id=turn_id, when="after", checkpoint=checkpoint)]
 
     def _next_redo(self) -> Undoing:
         redoable = taken_back(self._session.records).redoable
@@ -289,54 +313,32 @@ class Checkpointing:
             raise NothingToRestore("there is nothing to redo")
         return redoable[-1]
 
-    def _last_moves(self) -> list[Move]:
-        """Those of the last undo, redo or rewind, if nothing has happened since."""
-        records = self._session.records
-        at = max(
-            (at for at, each in enumerate(records) if isinstance(each, TurnsUndone | TurnsRedone)), default=-1
-        )
-        new = [each for each in records[at + 1 :] if isinstance(each, UserMessage) and each.origin == "human"]
-        record = records[at]
-        if at >= 0 and not new:
-            if isinstance(record, TurnsUndone):
-                return moves_of(self._session.records, reversed(taken_back(records).redoable[-1].files), undo=True)
-            if isinstance(record, TurnsRedone):
-                earlier = taken_back(records[:at]).redoable
-                return moves_of(
-                    self._session.records,
-                    next(e.files for e in earlier[::-1] if e.turn_ids == record.turn_ids),
-                    undo=False,
-                )
-        raise NothingToRestore("there is nothing to decide: the last thing done was no undo, redo or rewind")
-
     async def _carry_out(self, moves: list[Move], memory: Sequence[MemoryChange]) -> RestoreReport:
         try:
             report = await self._snapshots.carry_out(moves) if moves else RestoreReport()
         except CheckpointError as error:
             raise NothingToRestore(f"the files cannot be restored: {error}") from error
-        self._left_alone = frozenset(conflict.path for conflict in report.conflicts)
+        self._left_alone = _decidable(report)
         if not memory:
             return report
         from ..workspace.memory import put_all_back
 
         blocks = put_all_back(memory)
+        conflicts = tuple(Conflict(each.path, each.reason, decidable=False) for each in blocks.conflicts)
         return msgspec.structs.replace(
-            report, restored=report.restored + blocks.restored, conflicts=report.conflicts + blocks.conflicts
+            report, restored=report.restored + blocks.restored, conflicts=report.conflicts + conflicts
         )
 
     async def _rehearsed(self, moves: list[Move]) -> RestoreReport:
         """What moves would do, with the lines they add and remove."""
         if not moves:
             return RestoreReport()
-        counts: dict[str, tuple[int, int]] = {}
         try:
             report = await self._snapshots.carry_out(moves, dry_run=True)
-            for move in moves:
-                for change in await self._snapshots.changes(move.left, move.target):
-                    added, removed = counts.get(change.path, (0, 0))
-                    counts[change.path] = (added + change.added, removed + change.removed)
+            changes = await self._snapshots.changes(moves[0].left, moves[-1].target)
         except CheckpointError as error:
             raise NothingToRestore(f"the files cannot be restored: {error}") from error
+        counts = {change.path: (change.added, change.removed) for change in changes}
         restored = tuple(
             FileChange(each.path, each.kind, *counts.get(each.path, (0, 0))) for each in report.restored
         )
@@ -383,6 +385,10 @@ class Checkpointing:
         for message in self._session.prompts():
             prompts.setdefault(message.turn_id, message.text)
         return prompts
+
+
+def _decidable(report: RestoreReport) -> frozenset[str]:
+    return frozenset(conflict.path for conflict in report.conflicts if conflict.decidable)
 
 
 def _named(names: Sequence[str]) -> str:

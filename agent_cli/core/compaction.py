@@ -136,11 +136,11 @@ class Compactor:
         return True
 
     def keep_summary(self, text: str, *, submission_id: str) -> bool:
-        """Make a text the summary: of what was previewed last, else in place of the newest summary. False when
-        there is neither."""
-        draft, newest = self._draft, history.last_reduction(self._session.records)
-        if draft is None and isinstance(newest, Folded):
-            draft = _Draft(newest.through, newest.kept)
+        """Make a text the summary: of what was previewed last, if nothing was folded or taken back since, else in
+        place of the summary in force. False when there is neither."""
+        draft, fold = self._draft, self._session.view.fold_in_force()
+        if draft is None or all(message.id != draft.through for message in self._session.visible()):
+            draft = _Draft(fold.through, fold.kept) if fold else None
         if draft is None:
             return False
         fold = Folded(id=new_id("fold"), through=draft.through, kept=draft.kept, summary=text, how="edited")
@@ -231,7 +231,15 @@ class Compactor:
         cut = keeping.choose_cut(visible, int(self._meter.budget() * _KEEP_SHARE))
         if cut == 0:
             return False
-        return self._add(self._fold(visible[:cut], turn_id, "", "left_out"), submission_id)
+        return self._add(self._fold(visible[:cut], turn_id, self._summed_up(), "left_out"), submission_id)
+
+    def _summed_up(self) -> str:
+        """What an earlier summary said, as far as there is room for it, where no new one can be had."""
+        first = self._session.visible()[0]
+        if not isinstance(first, UserMessage) or first.origin != "summary":
+            return ""
+        said = first.text.partition("]\n\n")[2] or first.text
+        return f"Summed up before:\n{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
 
     def _in_place_of_originals(self) -> list[Message]:
         """All messages that count, as they are sent where they are; of the others there may be no text."""
@@ -256,7 +264,8 @@ class Compactor:
             self._jobs(),
             int(budget * _FACTS_SHARE) * 4,
         )
-        heading = _HEADING if how == "summary" else _LEFT_OUT.format(count=len(older))
+        gone = [m for m in older if m.id not in kept and m.id != self._fold_id()]
+        heading = _HEADING if how == "summary" else _LEFT_OUT.format(count=len(gone))
         parts = (heading, summary, facts, moment.text if moment.told else "")
         return Folded(
             id=new_id("fold"),
@@ -273,6 +282,7 @@ class Compactor:
         if after >= before:
             self._warn("The summary was no smaller than what it would replace.", submission_id)
             return False
+        self._draft = None
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
         self._tell(fold.how, before, after, submission_id, fold.summary)
         return True

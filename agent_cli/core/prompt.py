@@ -119,7 +119,12 @@ def moment(
     new = {source: each for source, each in now.items() if known.get(source, "") != each[0]}
     gone = [source for source, hash in known.items() if hash and source not in now]
     told = {source: hash for source, (hash, _) in new.items()} | dict.fromkeys(gone, "")
-    parts = [facts, _CHANGED if told else "", *(text for _, text in new.values()), *map(_gone, gone)]
+    parts = [
+        facts,
+        _CHANGED if told else "",
+        *(text for _, text in new.values()),
+        *(_gone(source, root) for source in gone),
+    ]
     return Moment("\n\n".join(part for part in parts if part), told)
 
 
@@ -161,10 +166,11 @@ def _instructed(each: Instruction) -> str:
     return f'<instructions path="{_quoted(each.path)}">\n{_inner(each.text)}\n</instructions>'
 
 
-def _gone(source: str) -> str:
-    kind, name = ("memory", source[7:]) if source.startswith("memory:") else ("instructions", source)
-    attribute = "block" if kind == "memory" else "path"
-    return f'<{kind} {attribute}="{_quoted(name.removeprefix("user:"))}">[no longer there]</{kind}>'
+def _gone(source: str, root: Path) -> str:
+    if source.startswith("memory:"):
+        return f'<memory block="{_quoted(source[7:])}">[no longer there]</memory>'
+    name = source.removeprefix("user:") if source.startswith("user:") else os.path.normpath(root / source)
+    return f'<instructions path="{_quoted(name)}">[these do not count any more]</instructions>'
 
 
 def _remembered(block: Block) -> str:

@@ -11,6 +11,8 @@ from ..protocol.records import AnyRecord, TurnsRedone, TurnsUndone
 
 RESOLVED = "resolve"
 """How the turn ids begin under which decisions on conflicts have their checkpoints."""
+AROUND = "around"
+"""The same for the checkpoints around an undo, of which its redo is made."""
 
 
 class NothingToRestore(Exception):

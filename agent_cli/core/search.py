@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from ..protocol.records import AnyRecord
+from ..protocol.records import AnyRecord, Folded
 from ..tools.output import spill_path, was_cut
 from . import history
 from .recall import recalled
@@ -56,7 +56,12 @@ def search_records(
     words = words_of(query)
     if not words:
         return []
-    candidates = [m for m in history.active_messages(records) if m.id not in shown]
+    summaries = [
+        UserMessage(id=each.id, text=each.summary, origin="summary", time=each.time)
+        for each in records
+        if isinstance(each, Folded)
+    ]
+    candidates = [m for m in (*summaries, *history.active_messages(records)) if m.id not in shown]
     texts = [(message, text) for message in candidates if (text := _text(message))]
     texts += _spilled(candidates, spill_dir)
     lowered = [text.lower() for _, text in texts]

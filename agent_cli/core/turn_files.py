@@ -2,11 +2,12 @@
 moves that take a turn back or bring it again. Apart, since all of it is computed from records alone."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from ..protocol.messages import MemoryChange, ToolResult, UserMessage
-from ..protocol.records import AnyRecord, CallStarted, CheckpointTaken
+from ..protocol.records import AnyRecord, CallStarted, CheckpointTaken, TurnsRedone, TurnsUndone
 from ..workspace.moves import Move
-from .rewinding import NothingToRestore
+from .rewinding import AROUND, RESOLVED, NothingToRestore, Undoing, taken_back
 
 
 def checkpoint_pairs(records: Iterable[AnyRecord]) -> dict[str, tuple[str, str]]:
@@ -18,6 +19,21 @@ def checkpoint_pairs(records: Iterable[AnyRecord]) -> dict[str, tuple[str, str]]
             pair = (record.checkpoint, after) if record.when == "before" else (before, record.checkpoint)
             pairs[record.turn_id] = pair
     return pairs
+
+
+Saved = Literal["whole", "begun", "lost", "none"]
+"""How far the files of a turn are saved: at both its ends, only before it, not although it acted, or it did
+nothing."""
+
+
+def saved(records: Iterable[AnyRecord], turn_id: str) -> Saved:
+    """That of one turn."""
+    given = list(records)
+    before, after = checkpoint_pairs(given).get(turn_id, ("", ""))
+    if before:
+        return "whole" if after else "begun"
+    acted = any(isinstance(each, CallStarted) and each.turn_id == turn_id for each in given)
+    return "lost" if acted else "none"
 
 
 def written_by(records: Iterable[AnyRecord]) -> dict[str, frozenset[str]]:
@@ -73,3 +89,69 @@ def moves_of(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: boo
             only = written.get(turn_id, frozenset()) if turn_id in late else None
             moves.append(Move(after, before, only) if undo else Move(before, after, only))
     return moves
+
+
+def is_turn(turn_id: str) -> bool:
+    """Whether it is the id of a turn, and not one under which an undo has its own checkpoints."""
+    return not turn_id.startswith((RESOLVED, AROUND))
+
+
+def way_forth(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
+    """The moves of a redo: decisions on what the undo left alone are taken back, then the undo itself.
+
+    Raises:
+        NothingToRestore: as `moves_of`.
+    """
+    taken = taken_back(records)
+    decided = [turn for turn in _decided(records, undoing.at) if turn not in taken.files]
+    return moves_of(records, decided, undo=True) + _mirror(records, undoing)
+
+
+def last_moves(records: Sequence[AnyRecord]) -> list[Move]:
+    """Those of the last undo, redo or rewind, if nothing has happened since.
+
+    Raises:
+        NothingToRestore: it was none of these, or as `moves_of`.
+    """
+    at = max((at for at, each in enumerate(records) if isinstance(each, TurnsUndone | TurnsRedone)), default=-1)
+    new = [each for each in records[at + 1 :] if isinstance(each, UserMessage) and each.origin == "human"]
+    record = records[at]
+    if at >= 0 and not new:
+        if isinstance(record, TurnsUndone):
+            return moves_of(records, reversed(taken_back(records).redoable[-1].files), undo=True)
+        if isinstance(record, TurnsRedone):
+            earlier = taken_back(records[:at]).redoable
+            return _mirror(records, next(e for e in earlier[::-1] if e.turn_ids == record.turn_ids))
+    raise NothingToRestore("there is nothing to decide: the last thing done was no undo, redo or rewind")
+
+
+def is_torn(records: Sequence[AnyRecord]) -> bool:
+    """Whether an undo was begun and never finished: part of what it does may be done."""
+    for record in reversed(records):
+        if isinstance(record, TurnsUndone):
+            return False
+        if isinstance(record, CheckpointTaken) and record.turn_id.startswith(AROUND):
+            return True
+    return False
+
+
+def _decided(records: Sequence[AnyRecord], at: int) -> list[str]:
+    """The decisions on what the undo at an index left alone, the newest first."""
+    found: list[str] = []
+    for record in records[at + 1 :]:
+        if isinstance(record, TurnsUndone | TurnsRedone):
+            break
+        if isinstance(record, CheckpointTaken) and record.turn_id.startswith(RESOLVED) and record.when == "after":
+            found.insert(0, record.turn_id)
+    return found
+
+
+def _mirror(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
+    """From what an undo made to what it found. What it left alone is the same in both, so it stays. An undo
+    without checkpoints around it is mirrored turn by turn."""
+    turns = moves_of(records, undoing.files, undo=False)
+    saved = records[undoing.at - 1] if undoing.at else None
+    if not turns or not isinstance(saved, CheckpointTaken) or not saved.turn_id.startswith(AROUND):
+        return turns
+    before, after = checkpoint_pairs(records)[saved.turn_id]
+    return [Move(after, before, within=tuple(turns))] if before and after else turns

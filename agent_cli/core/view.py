@@ -117,13 +117,18 @@ class View:
         """Messages the model is sent, before repair; as `history.visible_messages`."""
         return tuple(self._visible)
 
-    def _folded_through(self) -> str:
-        """Where the fold in force ends; empty without one."""
+    def fold_in_force(self) -> Folded | None:
+        """The fold whose summary the messages begin with."""
         first = self._visible[0] if self._visible else None
         if not isinstance(first, UserMessage) or first.origin != "summary":
-            return ""
+            return None
         folds = (each for each in reversed(self._records) if isinstance(each, Folded))
-        return next((fold.through for fold in folds if fold.id == first.id), "")
+        return next((fold for fold in folds if fold.id == first.id), None)
+
+    def _folded_through(self) -> str:
+        """Where the fold in force ends; empty without one."""
+        fold = self.fold_in_force()
+        return fold.through if fold else ""
 
     @property
     def turns(self) -> int:

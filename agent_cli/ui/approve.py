@@ -21,6 +21,8 @@ REACH: dict[str, str] = {
     "network": "It would run in the sandbox, with the network.",
     "outside": "It would run outside the sandbox, with all your rights.",
 }
+YES, NO = frozenset({"y", "yes", "ok", "okay"}), frozenset({"n", "no"})
+"""Words that decide a call when they are all there is in its answer."""
 _DECIDING = ("y", "n", "A", "N")
 _SCOPES: dict[str, GrantScope] = {"s": "session", "p": "project", "u": "user"}
 
@@ -227,14 +229,15 @@ class ApprovalDialog:
 
     def entered(self, text: str) -> str:
         """The entered text; returns text to print for good, if any."""
-        if self.entry is not None and self.entry.purpose == "feedback" and commands.is_command(text):
-            return ANSWER_FIRST
         entry, self.entry = self.entry, None
         if entry is None:
             return ""
         if entry.purpose == "feedback":
-            if text.strip():
-                self._decide(False, feedback=text)
+            if commands.is_command(text):
+                return ANSWER_FIRST
+            word = text.strip().lower()
+            if word:
+                self._decide(word in YES, feedback="" if word in YES | NO else text)
         elif entry.purpose == "rule":
             self._rule = text.strip() or self._rule
         elif text != entry.initial and text.strip():

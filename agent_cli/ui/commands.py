@@ -115,7 +115,10 @@ async def _undo(desk: Desk, argument: str) -> None:
     if argument and not (argument.isdecimal() and int(argument) > 0):
         desk.say("/undo takes a number of turns.")
         return
-    await desk.client.submit(Undo(int(argument or "1")))
+    turns, there = int(argument or "1"), len(desk.client.rewind_points())
+    if 0 < there < turns:
+        desk.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to take back.")
+    await desk.client.submit(Undo(turns))
 
 
 async def _redo(desk: Desk, argument: str) -> None:

@@ -25,6 +25,8 @@ _BAR = 40
 _LARGEST = 8
 _MARKS: dict[str, Mark] = {"drop": "dropped", "pin": "pinned", "keep": ""}
 _CHOICES: tuple[Choice, ...] = get_args(Choice)
+_CHOICE_NAMES = {"keep": "mine", "take": "old"}
+"""Other words for them, as other programs say."""
 _WHATS: tuple[Rewound, ...] = get_args(Rewound)
 _MAX_ROWS = 40
 
@@ -39,7 +41,9 @@ async def _compact(desk: Desk, argument: str) -> None:
         case "edit" if not rest.strip():
             summary = desk.summary()
             if summary:
-                desk.propose(f"/compact keep {summary}")
+                desk.propose(
+                    f"/compact keep {summary}", "The summary is in the input line: change it and press Enter."
+                )
             else:
                 desk.say("There is no summary yet; /compact preview writes one.")
         case "keep":
@@ -59,7 +63,8 @@ async def _context(desk: Desk, argument: str) -> None:
         desk.say("/context drop N takes a message out, pin N keeps it word for word, keep N takes either back.")
         return
     await desk.client.submit(MarkMessage(item.message_id, _MARKS[word]))
-    desk.say(f"· {number.strip()} is {_MARKS[word] or 'as any other'}: {lines.one_line(item.label, 80)}")
+    was = " (it was pinned)" if item.mark == "pinned" and word == "drop" else ""
+    desk.say(f"· {number.strip()} is {_MARKS[word] or 'as any other'}{was}: {lines.one_line(item.label, 80)}")
 
 
 def _numbered(items: tuple[ContextItem, ...], number: str) -> ContextItem | None:
@@ -88,10 +93,12 @@ def drawn(picture: ContextPicture, desk: Desk) -> list[str]:
     could = [f"{lines.one_line(p.name, 40)} {lines.count(p.tokens)}" for p in picture.can_go if p.tokens]
     if could:
         rows.append(muted("muted", f"  Could go: {', '.join(could)} tokens"))
-    largest = sorted(enumerate(picture.items, start=1), key=lambda pair: -pair[1].tokens)[:_LARGEST]
+    largest = sorted(enumerate(picture.items, start=1), key=lambda pair: -pair[1].tokens)
     if largest:
         rows.append(muted("muted", "  The largest (/context drop N, pin N, keep N):"))
-    rows += [_row(number, item) for number, item in largest]
+    rows += [_row(number, item) for number, item in largest[:_LARGEST]]
+    if marked := [_row(number, item) for number, item in largest[_LARGEST:] if item.mark]:
+        rows += [muted("muted", "  Pinned or dropped:"), *marked]
     return rows
 
 
@@ -111,27 +118,36 @@ async def _rewind(desk: Desk, argument: str) -> None:
         desk.say("\n".join([*_listed(points), _REWIND_USAGE]), wrap=False)
         return
     chosen = next((each for each in _WHATS if each == (what.strip() or "both")), None)
-    if not (number.isdecimal() and 0 < int(number) <= len(points)) or chosen is None:
+    point = _point(points, number)
+    if chosen is None or not number.isdecimal():
         desk.say(_REWIND_USAGE)
-        return
-    await desk.client.submit(Rewind(points[-int(number)].turn_id, chosen))
+    elif point is None:
+        desk.say(f"Prompt {lines.one_line(number, 20)} is not in the list; /rewind shows it.")
+    else:
+        await desk.client.submit(Rewind(point.turn_id, chosen))
 
 
 _REWIND_USAGE = "/rewind N goes back to before prompt N; add code or conversation to take back only that."
 
 
+def _point(points: tuple[RewindPoint, ...], number: str) -> RewindPoint | None:
+    return next((point for point in points if str(point.number) == number.strip()), None)
+
+
 def _listed(points: tuple[RewindPoint, ...]) -> list[str]:
-    rows = []
-    for number, point in enumerate(reversed(points[-_MAX_ROWS:]), start=1):
+    """The prompts one can go back to before, oldest first: the newest stands beside where the number is typed."""
+    rows = [f"  … and {len(points) - _MAX_ROWS} earlier ones"] if len(points) > _MAX_ROWS else []
+    for point in points[-_MAX_ROWS:]:
         files = f"{len(point.changed)} files" if len(point.changed) > 1 else "".join(point.changed)
         facts = files or ("files changed" if point.has_checkpoint else "no file changed")
-        rows.append(f"  {number:>3}  {lines.ago(point.time):>10}  {lines.one_line(point.prompt, 70)}  ({facts})")
+        prompt = lines.one_line(point.prompt, 70)
+        rows.append(f"  {point.number:>3}  {lines.ago(point.time):>10}  {prompt}  ({facts})")
     return rows
 
 
 async def _resolve(desk: Desk, argument: str) -> None:
     word, _, paths = argument.partition(" ")
-    choice = next((each for each in _CHOICES if each == word), None)
+    choice = next((each for each in _CHOICES if each == _CHOICE_NAMES.get(word, word)), None)
     if choice is None:
         desk.say(
             "/resolve mine, old or merge, and the files it is for (all, if none): what the last undo left alone."
@@ -155,10 +171,12 @@ async def _fork(desk: Desk, argument: str) -> None:
         desk.say("There is nothing to go another way from yet.")
     elif not argument:
         desk.leave(Leaving("fork", now.session_id))
-    elif argument.isdecimal() and 0 < int(argument) <= len(points):
-        desk.leave(Leaving("fork", now.session_id, points[-int(argument)].turn_id))
+    elif point := _point(points, argument):
+        desk.leave(Leaving("fork", now.session_id, point.turn_id))
     else:
-        desk.say("\n".join([*_listed(points), "/fork N begins a new session with what came before prompt N."]))
+        wrong = [f"Prompt {argument} is not in the list."] if argument.isdecimal() else []
+        usage = "/fork N begins a new session with what came before prompt N."
+        desk.say("\n".join([*_listed(points), *wrong, usage]), wrap=False)
 
 
 async def _search(desk: Desk, argument: str) -> None:

@@ -31,8 +31,8 @@ class Desk(Protocol):
         """Print lines that are safe already; without `wrap` they are not broken between words."""
         ...
 
-    def propose(self, text: str) -> None:
-        """Put text where the user types, to be changed and sent."""
+    def propose(self, text: str, note: str) -> None:
+        """Put text where the user types, to be changed and sent; `note` says so where that is possible."""
         ...
 
     def summary(self) -> str:

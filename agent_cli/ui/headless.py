@@ -6,7 +6,6 @@ written whatever happens: failures, signals, a closed pipe.
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TextIO
@@ -18,9 +17,10 @@ from ..protocol.client import Client
 from ..protocol.messages import FileChange, Image
 from ..protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
 from ..protocol.sanitize import clean
-from ..protocol.stop import DENIED, StopReason, exit_code
+from ..protocol.stop import DENIED, EXIT_CODES, StopReason, exit_code
 from . import lines
 from .host import SHUTDOWN_S
+from .pipe import NO_WRAP, Pipe
 from .theme import NONE
 
 OutputFormat = Literal["text", "json", "stream-json"]
@@ -121,7 +121,7 @@ async def run_task(
     `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final
     text into data, raising ValueError where it does not fit. The engine is shut down at the end.
     """
-    run = _Run(client, output_format, _Pipe(out), _Pipe(err), quiet)
+    run = _Run(client, output_format, Pipe(out), Pipe(err), quiet)
     work = asyncio.ensure_future(run.work(task, images, verify, structure))
     stopper = stopper or Stopper()
     watch = asyncio.ensure_future(stopper.wait())
@@ -142,40 +142,10 @@ async def run_task(
     return result
 
 
-class _Pipe:
-    """A text stream whose reader may go away at any time."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream: TextIO | None = stream
-        self.is_terminal = stream.isatty()
-        self.columns = _columns() if self.is_terminal else _NO_WRAP
-
-    def write(self, text: str) -> None:
-        if self._stream is None:
-            return
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except UnicodeEncodeError:
-            self.write(text.encode("ascii", "backslashreplace").decode("ascii"))
-        except (OSError, ValueError):
-            self._close(self._stream)
-
-    def _close(self, stream: TextIO) -> None:
-        """Nobody reads any more: what is still buffered must not fail again when the program exits."""
-        self._stream = None
-        try:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, stream.fileno())
-            os.close(null)
-        except (OSError, ValueError):
-            pass
-
-
 class _Run:
     """What has been seen of the run so far."""
 
-    def __init__(self, client: Client, output_format: OutputFormat, out: _Pipe, err: _Pipe, quiet: bool):
+    def __init__(self, client: Client, output_format: OutputFormat, out: Pipe, err: Pipe, quiet: bool):
         self._client, self._format, self._out, self._err, self._quiet = client, output_format, out, err, quiet
         self._before = client.snapshot().totals
         self._session_id = client.snapshot().session_id
@@ -305,7 +275,7 @@ class _Run:
         result = self._result(stopped or self._reason)
         if result.error:
             told = msgspec.structs.replace(result.error, hint=_without_a_prompt(result.error.hint))
-            self._err.write(lines.error(told, NONE, _NO_WRAP) + "\n")
+            self._err.write(lines.error(told, NONE, NO_WRAP) + "\n")
         elif result.stop_reason != "end_turn" and not self._quiet:
             self._err.write(f"stopped: {result.stop_reason}\n")
         if result.exit_code == DENIED:
@@ -315,7 +285,11 @@ class _Run:
             self._out.write(text if not text or text.endswith("\n") else text + "\n")
         else:
             self._out.write(_encode(result))
-        return result
+        if not self._out.failure:
+            return result
+        self._err.write(f"error: the result could not be written: {self._out.failure}\n")
+        code = result.exit_code if result.exit_code >= EXIT_CODES["interrupted"] else EXIT_CODES["internal_error"]
+        return msgspec.structs.replace(result, exit_code=code)
 
     async def close(self) -> None:
         """Shut the engine down; what it has to tell meanwhile is progress, whatever the format."""
@@ -376,7 +350,6 @@ def _without_a_prompt(hint: str) -> str:
     return hint
 
 
-_NO_WRAP = 1_000_000
 """Standard error may be a file: lines stay whole."""
 _AT_A_SHELL = {
     "with /model": "with --model",
@@ -392,9 +365,3 @@ def _encode(event: ev.Event) -> str:
         import json
 
         return json.dumps(msgspec.to_builtins(event)) + "\n"
-
-
-def _columns() -> int:
-    import shutil
-
-    return shutil.get_terminal_size().columns

@@ -9,6 +9,8 @@ from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_m
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from .commands import is_command
+
 if TYPE_CHECKING:
     from .prompt import Screen
 
@@ -60,7 +62,8 @@ def _bind_input(keys: KeyBindings, screen: "Screen", burst: "Burst") -> None:
 
     @keys.add("tab", filter=free & working & drafted)
     def _(event: KeyPressEvent) -> None:
-        screen.controller.queue(screen.take_draft())
+        text = screen.take_draft()
+        (screen.controller.send if is_command(text) else screen.controller.queue)(text)
 
     @keys.add("s-tab", filter=free)
     def _(event: KeyPressEvent) -> None:

@@ -330,8 +330,9 @@ _MAX_FILES = 12
 def attached(event: Attached) -> str:
     """What a prompt brings along, and its size."""
     size = f"{count(event.tokens)} tokens" if event.tokens else "not attached"
-    note = f"; {one_line(event.note, 200)}" if event.note else ""
-    return f"· {event.kind} {one_line(event.name, 100)}: {size}{note}"
+    note = one_line(event.note, 200)
+    facts = note if note.startswith(size) else f"{size}; {note}" if note else size
+    return f"· {event.kind} {one_line(event.name, 100)}: {facts}"
 
 
 _DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "resolve": ""}

@@ -28,13 +28,16 @@ from ..protocol.operations import (
     UserInput,
 )
 from ..protocol.sanitize import Sanitizer, clean
-from . import commands, lines
-from .approve import REACH
+from . import coming_back, commands, lines
+from .approve import NO, REACH, YES
 from .desk import Leaving
 from .dialog import ANSWER_FIRST, GUARD_S
 from .host import SHUTDOWN_S, Host
 from .render import Renderer
 from .theme import NONE, Theme
+
+_WIDTH = 100
+"""Columns that a line is broken for."""
 
 
 async def run_plain(
@@ -83,7 +86,7 @@ class PlainRepl:
         self._renderer = Renderer(
             NONE,
             msgspec.structs.replace(settings, plain=True),
-            lambda: 100,
+            lambda: _WIDTH,
             client.snapshot,
             "/diff shows all changes",
         )
@@ -159,6 +162,8 @@ class PlainRepl:
         if self.client.snapshot().open_calls:
             self.say("The last turn did not finish: carrying on with its open calls.")
             await self.client.submit(UserInput(""))
+        for text in self.client.snapshot().unsent:
+            self.say(f"Queued when the program ended, and not sent: {clean(text)}")
         if first_input.strip():
             await self._line(first_input)
         while not self._left.is_set() and (line := await self._next_line()) is not None:
@@ -204,6 +209,9 @@ class PlainRepl:
                 self._ended.add(event.submission_id)
                 self._open.discard(event.submission_id)
             match event:
+                case ev.SessionStarted(resumed=True):
+                    if told := coming_back.where_it_stood(self.client.snapshot(), NONE, _WIDTH):
+                        self.say(told, wrap=False)
                 case ev.ApprovalRequested() | ev.QuestionAsked():
                     await self._ask(event)
                 case ev.ApprovalResolved():
@@ -271,7 +279,7 @@ class PlainRepl:
         self._renderer.notice(text, wrap)
         self._flush()
 
-    def propose(self, text: str) -> None:
+    def propose(self, text: str, note: str) -> None:
         """Show text that may be changed and sent; a plain terminal cannot put it where the user types."""
         self.say(clean(text))
 
@@ -310,8 +318,8 @@ class PlainRepl:
 def _decided(request: ev.ApprovalRequested, line: str) -> ApprovalAnswer:
     """One answer for every call of a request."""
     word = line.strip().lower()
-    allow = word in ("y", "yes")
-    feedback = "" if allow or word in ("n", "no") else line
+    allow = word in YES
+    feedback = "" if word in YES | NO else line
     return ApprovalAnswer(
         request.request_id, tuple(Decision(item.call_id, allow, feedback) for item in request.items)
     )

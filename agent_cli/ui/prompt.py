@@ -27,6 +27,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.widgets import SearchToolbar
 
+from .commands import is_command
 from .dialog import Dialog, Entry
 from .input_history import InputHistory
 from .keys import Burst, bindings
@@ -35,6 +36,7 @@ from .theme import Theme
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
 _MENU_ROWS = 6
+_REMEMBERED_CHARS = 1 << 18
 _TYPING_S = 1.5
 """Who pressed a key this short a time ago is typing."""
 
@@ -113,7 +115,11 @@ class Screen:
         self._entry: Entry | None = None
         self._lines: list[str] = []
         self._key_at = 0.0
-        """When the last key was pressed that did not send the draft."""
+        """When the last key was pressed that neither sent the draft nor answered a question."""
+        self.is_answering = False
+        """Whether the last keys were for questions, and have answered one."""
+        self._proposal = ""
+        """What the program itself has put into the draft."""
         self._drawn: tuple[str, StyleAndTextTuples] = ("", [])
         self.draft = Buffer(
             multiline=True,
@@ -123,6 +129,7 @@ class Screen:
             tempfile_suffix=".md",
         )
         self.line = Buffer(multiline=True, tempfile_suffix=".txt")
+        self.line.on_text_changed += lambda _: self._answer_changed()
         self._output = _terminal()
         self.app: Application[None] = Application(
             layout=self._layout(),
@@ -141,6 +148,17 @@ class Screen:
     def _key(self, burst: Burst) -> None:
         burst.key()
         self._key_at = time.monotonic()
+        self.is_answering = self.is_answering and self.controller.dialog is not None
+
+    def answered(self) -> None:
+        """A question has got its answer: who pressed those keys is not typing something else."""
+        self._key_at, self.is_answering = 0.0, True
+
+    def _answer_changed(self) -> None:
+        """An answer of which nothing is left is none: back to what there is to choose from."""
+        dialog = self.controller.dialog
+        if dialog and dialog.entry and not self.line.text and dialog.entry.purpose in ("feedback", "answer"):
+            self.controller.back()
 
     @property
     def is_typing(self) -> bool:
@@ -151,6 +169,19 @@ class Screen:
         """Put text into the draft, as if it had been typed there; a line break alone is not."""
         if text.strip("\n"):
             self.draft.insert_text(text)
+
+    def propose(self, text: str) -> None:
+        """Put text of the program's own into the draft; a command typed behind it is told from it."""
+        self.type(text)
+        self._proposal = text
+
+    def remember(self, text: str) -> bool:
+        """Make a text the newest of the history; False when it is too long for that. The draft stays."""
+        if not 0 < len(text) <= _REMEMBERED_CHARS:
+            return False
+        self.draft.history.append_string(text)
+        self.draft.reset(self.draft.document)
+        return True
 
     def _layout(self) -> Layout:
         asking = Condition(lambda: self.controller.dialog is not None)
@@ -245,14 +276,22 @@ class Screen:
         (self.draft if self._entry is None else self.line).insert_text(text)
 
     def take_draft(self) -> str:
-        """The typed text, pastes expanded; the input line is empty and the history longer afterwards."""
+        """The typed text, pastes expanded; the input line is empty and the history longer afterwards. Of a command
+        behind a text that the program has put there, only the command: the text stays."""
         text = self._expanded(self.draft.text)
+        proposal, self._proposal = self._proposal, ""
+        typed = text.removeprefix(proposal)
+        stays = bool(proposal) and typed != text and is_command(typed)
+        if stays:
+            text = typed.strip()
         if text.strip() and len(text) < 20_000:
             self.draft.text = text
             self.draft.append_to_history()
         self.draft.reset()
         self._chips.clear()
         self._key_at = 0.0
+        if stays:
+            self.propose(proposal)
         return text
 
     def _expanded(self, text: str) -> str:

@@ -55,9 +55,9 @@ class QuestionDialog:
 
     def entered(self, text: str) -> str:
         """The answer; a bare number still means the option."""
+        self.entry = None
         if commands.is_command(text):
             return ANSWER_FIRST
-        self.entry = None
         options = self._request.options
         if text.strip().isdecimal() and 1 <= int(text) <= len(options):
             text = options[int(text) - 1]

@@ -161,7 +161,7 @@ class Renderer:
                 self.notice("\n".join(results.compacted(event, self._theme)))
             case ev.Restored():
                 self.notice(lines.report(event.kind, event.turns, event.prompt, event.report, self._theme))
-                if event.report.conflicts:
+                if any(conflict.decidable for conflict in event.report.conflicts):
                     self.notice("· /resolve mine, old or merge decides on them.")
             case ev.Attached():
                 self.notice(lines.attached(event))
@@ -373,3 +373,11 @@ class Renderer:
         if event.changes:
             facts.append(lines.changes(event.changes))
         self._print("other", [self._theme.paint("muted", "— " + " · ".join(facts))])
+
+
+def warm_up() -> None:
+    """Import what the first answer will need, in a thread of its own; a failure is told when it is needed."""
+    try:
+        from . import rich_blocks as _rich_blocks  # noqa: F401
+    except Exception:
+        pass

@@ -17,7 +17,6 @@ from ..config.schema import Ui
 from ..protocol import events as ev
 from ..protocol.client import Client, Snapshot
 from ..protocol.operations import ChangeSettings, Interrupt, Operation, Shutdown, Steer, UserInput
-from ..protocol.sanitize import Sanitizer
 from . import commands, lines
 from .approve import ApprovalDialog
 from .clips import Clips
@@ -27,7 +26,7 @@ from .dialog import Dialog
 from .host import SHUTDOWN_S, Host
 from .prompt import Screen
 from .question import QuestionDialog
-from .render import Renderer
+from .render import Renderer, warm_up
 from .theme import Theme, choose, is_plain
 
 _FRAME_S = 0.05
@@ -89,7 +88,10 @@ class Repl:
             self._spawn(self._begin(first_input)),
         ]
         try:
-            await self._screen.run()
+            try:
+                await self._screen.run()
+            except (EOFError, OSError):  # the terminal is gone
+                self._leaving = Leaving("terminated")
             await self._close(consumer)
         finally:
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
@@ -103,8 +105,9 @@ class Repl:
         rest = self._screen.flush_pending() + self._renderer.take()
         if self._leaving.kind in ("quit", "terminated") and (how := resume_line(self.client.snapshot())):
             rest += f"Resume with: {how}\n"
-        sys.stdout.write(rest)
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.write(rest)
+            sys.stdout.flush()
         return self._leaving
 
     async def _close(self, consumer: "asyncio.Task[None]") -> None:
@@ -112,6 +115,8 @@ class Repl:
         self._left = True
         if self._command:
             self._command.cancel()
+        if self._leaving.kind == "terminated":
+            await self.client.submit(Interrupt("terminated"))
         await self.client.submit(Shutdown())
         await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
 
@@ -121,13 +126,14 @@ class Repl:
             await asyncio.sleep(0.005)
         self._paint()
         if self._settings.markdown:
-            threading.Thread(target=_warm_up, daemon=True).start()
+            threading.Thread(target=warm_up, daemon=True).start()
         if self._now.open_calls:
             self.say("The last turn did not finish: carrying on with its open calls.")
             await self.client.submit(UserInput(""))
         if self._now.unsent:
-            self.say("What was queued when the program ended is in the input line; Enter sends it.")
-            self.propose("\n\n".join(self._now.unsent))
+            from .coming_back import what_was_queued
+
+            self.propose("\n\n".join(self._now.unsent), what_was_queued(self._now))
         if first_input.strip():
             self.send(first_input)
 
@@ -170,13 +176,22 @@ class Repl:
                 self._steers = [text for text in self._steers if text != event.text]
             case ev.TurnStarted():
                 self._turn_began = time.monotonic()
-            case ev.Restored(kind="rewind", what="both" | "conversation") if not self._screen.draft.text:
-                self.propose(event.prompt)
+            case ev.SessionStarted(resumed=True):
+                self._look_back()
+            case ev.Restored(kind="rewind", what="both" | "conversation") if self._screen.remember(event.prompt):
+                self.say("· Up brings the prompt back.")
             case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
                 self._turn_over()
             case _:
                 pass
         self._changed()
+
+    def _look_back(self) -> None:
+        """Remind somebody who comes back to a session."""
+        from .coming_back import where_it_stood
+
+        if told := where_it_stood(self._now, self.theme, self._screen.columns):
+            self.say(told, wrap=False)
 
     def _turn_over(self) -> None:
         self._dialogs.clear()
@@ -316,18 +331,20 @@ class Repl:
         self._renderer.notice(text, wrap)
         self._changed()
 
-    def propose(self, text: str) -> None:
-        """Put text where the user types, to be changed and sent."""
-        self._screen.type(text)
+    def propose(self, text: str, note: str) -> None:
+        """Put text where the user types, to be changed and sent; `note` says so."""
+        self.say(note)
+        self._screen.propose(text)
 
     def summary(self) -> str:
         """The summary that was shown last."""
         return self._renderer.summary
 
     def press(self, key: str) -> None:
-        """A key for the open dialog; one that was pressed before the dialog could be read was meant for the
-        draft."""
-        if self.dialog and self.dialog.is_new(time.monotonic()) and key not in ("up", "down"):
+        """A key for the open dialog. One that was pressed before the dialog could be read was meant for the
+        draft, unless the keys before it have answered another dialog."""
+        to_draft = key not in ("up", "down") and not self._screen.is_answering
+        if self.dialog and to_draft and self.dialog.is_new(time.monotonic()):
             self.dialog = None
             self._screen.type("\n" if key == "enter" else key)
             self._changed()
@@ -350,6 +367,7 @@ class Repl:
         if said:
             self.say(said, wrap=False)
         if self.dialog and self.dialog.answer:
+            self._screen.answered()
             self._submit(self.dialog.answer)
             self._answered(self.dialog.request_id)
         self._changed()
@@ -367,32 +385,9 @@ class Repl:
         self._command = self._spawn(self._run_command(command))
 
     async def _run_command(self, command: str) -> None:
-        """The user's own command; its colours are kept, its terminal control is not."""
-        self.say(self.theme.paint("prompt", "! ") + lines.one_line(command, 500), wrap=False)
-        sanitizer, partial = Sanitizer(keep_sgr=self.theme.colour), ""
+        from . import own_command
 
-        def emit(text: str, final: bool = False) -> None:
-            nonlocal partial
-            *whole, partial = (partial + sanitizer.feed(text, final)).split("\n")
-            if final and partial:
-                whole.append(partial)
-            if whole:
-                self.say("\n".join(line + "\x1b[0m" * ("\x1b" in line) for line in whole), wrap=False)
-
-        ended = "stopped"
         try:
-            ended = f"exit {await self.host.run_command(command, emit)}"
-        except Exception as problem:
-            ended = f"failed: {lines.one_line(str(problem)) or type(problem).__name__}"
+            await own_command.run(command, self.host, self.theme, self.say)
         finally:
-            emit("", final=True)
-            self.say(self.theme.paint("muted", f"— {ended}"))
             self._command = None
-
-
-def _warm_up() -> None:
-    """Import what the first answer will need; nothing here can be late enough to matter."""
-    try:
-        from . import rich_blocks as _rich_blocks  # noqa: F401
-    except Exception:
-        pass

@@ -83,7 +83,10 @@ _REDUCED = {
 
 def compacted(event: Compacted, theme: Theme) -> list[str]:
     """A reduction: what was done, how much it freed, and the beginning of the summary, all of it in a preview."""
-    rows = [f"· {_REDUCED[event.how]}: {lines.count(event.before)} → {lines.count(event.after)} tokens."]
+    done = _REDUCED[event.how]
+    if event.how == "preview" and event.after >= event.before:
+        done = "This would be the summary, no smaller than now; /compact keep would not help"
+    rows = [f"· {done}: {lines.count(event.before)} → {lines.count(event.after)} tokens."]
     text = _lines(event.summary)
     shown = text if event.how == "preview" else text[:_SUMMARY_ROWS]
     rows += [theme.paint("muted", f"  {row}") for row in shown]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what takes and compares is loaded with the first checkpoint
     from .kept import FolderPairs, Kept, Usual
     from .nested import NestedTrees
     from .restore_folders import Folders
+    from .users_git import UsersGit
     from .work_tree import Saved, WorkTree
 
 _TRIES = 3
@@ -77,6 +78,12 @@ class Checkpoints:
         return WorkTree(self._git, self._top, index, self._scope, own=own, timeout_s=self._timeout_s)
 
     @cached_property
+    def _users_git(self) -> "UsersGit":
+        from .users_git import UsersGit
+
+        return UsersGit(self._top)
+
+    @cached_property
     def _nested(self) -> "NestedTrees":
         from .nested import NestedTrees
 
@@ -84,8 +91,8 @@ class Checkpoints:
             self._git, self._top, index_of(self._store, self._session_id), timeout_s=self._timeout_s
         )
 
-    async def take(self) -> str:
-        """Save the workspace as it is now; returns the checkpoint's id.
+    async def take(self, about: Sequence[Move] = ()) -> str:
+        """Save the whole workspace as it is now, whatever it is `about`; returns the checkpoint's id.
 
         Raises:
             CheckpointError: no git, too large for the time allowed, or the disk is full.
@@ -139,7 +146,7 @@ class Checkpoints:
 
     def _kept(self, usual: "Usual", states: Mapping[str, "Saved"]) -> "Kept":
         """What git does not keep, of all work trees."""
-        from .kept import Kept
+        from .kept import Kept, stamps_of
 
         modes: dict[str, int] = {}
         folders: dict[str, int] = {}
@@ -153,7 +160,9 @@ class Checkpoints:
             empty += [at + path for path in saved.empty]
             out |= {at + path: why for path, why in saved.out.items()}
         covered = tuple(sorted(self._files.covered))
-        return Kept(usual, modes, folders, tuple(sorted(empty)), out, covered, self._nested.kept(states))
+        stamps, git = stamps_of(self._top, out), self._users_git.state()
+        nested = self._nested.kept(states)
+        return Kept(usual, modes, folders, tuple(sorted(empty)), out, covered, nested, stamps, git)
 
     def _tell(self, kept: "Kept") -> None:
         large = [path for path, why in kept.out.items() if why.startswith("larger")]
@@ -313,15 +322,24 @@ class Checkpoints:
 
     async def _net(self, moves: Sequence[Move]) -> tuple[dict[str, Change], "FolderPairs", list[RestoreReport]]:
         """What moves do together to files and to folders, and what they cannot bring back."""
-        steps, pairs, reports = [], dict[str, tuple[int | None, int | None]](), list[RestoreReport]()
+        from .comparing import Touched
+        from .users_git import note_on
+
+        steps, pairs, out = [], dict[str, tuple[int | None, int | None]](), dict[str, Conflict]()
+        gits = []
         for move in moves:
             compared = await self._compare(move.left, move.target)
-            steps.append((await compared.files(), move.only))
-            reports.append(RestoreReport(conflicts=tuple(compared.not_held(self._shown))))
-            for path, (old, new) in ({} if move.only is not None else await compared.folders()).items():
+            touched = Touched([await self._compare(each.left, each.target) for each in move.within])
+            steps.append((await touched.files(await compared.files()), move.only))
+            gits.append(compared.users_git)
+            out |= {} if move.within else {each.path: each for each in compared.not_held(self._shown)}
+            folders = {} if move.only is not None else await touched.folders(await compared.folders())
+            for path, (old, new) in folders.items():
                 first, last = pairs.get(path, (old, old))
                 pairs[path] = (first, new if last == old else last)
-        return await asyncio.to_thread(settled, self._top, chains(steps, self._shown)), pairs, reports
+        changes = await asyncio.to_thread(settled, self._top, chains(steps, self._shown))
+        note = note_on(gits, self._users_git.state())
+        return changes, pairs, [RestoreReport(conflicts=tuple(out.values()), notes=(note,) if note else ())]
 
     async def _compare(self, left: str, right: str) -> "Comparison":
         from .comparing import Comparison

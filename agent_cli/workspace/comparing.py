@@ -2,10 +2,11 @@
 repositories nested in it. What one of the two does not hold is in neither list: nobody knows what became of it."""
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ..protocol.events import Conflict
 from .kept import FolderPairs, Kept, Pairs, folder_differences
+from .looking import parents_of
 from .private_git import PrivateGit
 from .restore import NESTED, Entry
 
@@ -61,13 +62,20 @@ class Comparison:
             texts.append(await self._git("diff-tree", "-r", "-p", "--no-renames", "--text", *names, left, right))
         return b"".join(texts).decode("utf-8", "replace")
 
+    @property
+    def users_git(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Where the user's own git stood, before and after."""
+        return self._was.git, self._becomes.git
+
     def not_held(self, shown: Callable[[str], str]) -> Iterator[Conflict]:
         """What came, went or stayed and is not held by both, as far as that is known to matter."""
         was, becomes = self._was.out, self._becomes.out
-        for path in sorted(was.keys() ^ becomes.keys()):
+        one, two = self._was.stamps, self._becomes.stamps
+        changed = {path for path in one.keys() & two.keys() if one[path] != two[path]}
+        for path in sorted((was.keys() ^ becomes.keys()) | changed):
             if why := was.get(path) or becomes.get(path):
                 name = f"{shown(path.rstrip('/'))}/" if path.endswith("/") else shown(path)
-                yield Conflict(name, f"not in the checkpoint: {why}")
+                yield Conflict(name, f"not covered by undo: {why}", decidable=False)
 
     def _trees(self) -> Iterator[tuple[str, str, str]]:
         """(prefix of its paths, tree before, tree after) of everything that differs."""
@@ -117,6 +125,29 @@ class Comparison:
         if path in self._was.nested or path in self._becomes.nested:
             return True
         return self._was.is_out(path) is None and self._becomes.is_out(path) is None
+
+
+class Touched:
+    """Bounds what moves to what some comparisons touch; without any, everything may."""
+
+    def __init__(self, comparisons: Sequence[Comparison]) -> None:
+        self._comparisons = comparisons
+
+    async def files(self, found: Pairs) -> Pairs:
+        """Those of the files found that one of the comparisons has too."""
+        if not self._comparisons:
+            return found
+        touched = {path for each in self._comparisons for path in await each.files()}
+        return {path: pair for path, pair in found.items() if path in touched}
+
+    async def folders(self, found: FolderPairs) -> FolderPairs:
+        """The same of folders, those around such files included."""
+        if not self._comparisons:
+            return found
+        touched = {path for each in self._comparisons for path in await each.folders()}
+        for each in self._comparisons:
+            touched |= parents_of(await each.files())
+        return {path: pair for path, pair in found.items() if path in touched}
 
 
 async def entries(git: PrivateGit, checkpoint: str, kept: Kept, paths: Collection[str]) -> dict[str, Entry]:

@@ -39,12 +39,16 @@ class Copies:
         """The same."""
         self.needs_care = False
 
-    async def take(self) -> str:
-        """Save every covered file as it is now; returns the checkpoint's id.
+    async def take(self, about: Sequence[Move] = ()) -> str:
+        """Save every covered file as it is now, those that the moves `about` know too; returns the checkpoint's
+        id.
 
         Raises:
-            CheckpointError: it cannot be written.
+            CheckpointError: it cannot be written, or one of a move is gone.
         """
+        for move in about:
+            self._load(move.left)
+            self._load(move.target)
         return self._save({path: self._entry(path) for path in sorted(self._covered)})
 
     async def cover(self, path: str, checkpoint: str) -> str:

@@ -1,7 +1,9 @@
 """What a checkpoint keeps beside git's tree: permissions, empty folders, what it does not hold, and the trees of
 nested repositories. It is the message of the checkpoint's commit."""
 
+import contextlib
 import json  # unlike msgspec it can hold names that are not UTF-8
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import msgspec
 
 from .restore import NESTED, Entry
+
+_MOST_STAMPS = 1_000
 
 
 class Usual(msgspec.Struct, frozen=True):
@@ -51,6 +55,10 @@ class Kept(msgspec.Struct, frozen=True):
     covered: tuple[str, ...] = ()
     """What it holds by name, whatever lies in `out`: a tool has written it."""
     nested: dict[str, Nested] = {}
+    stamps: dict[str, int] = {}
+    """What `out` names → when it was changed itself, in ns: for a folder, when something came or went in it."""
+    git: dict[str, str] = {}
+    """Where the user's own git stood, as in `UsersGit.state`."""
     has_folders: bool = True
     """False for a checkpoint of an older version, which says nothing of folders."""
 
@@ -80,6 +88,15 @@ def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> Usual:
     return Usual(first(others, 0o644), first(programs, 0o755), first(Counter(folders.values()), 0o755))
 
 
+def stamps_of(top: str | os.PathLike[str], out: Mapping[str, str]) -> dict[str, int]:
+    """When things that are left out were changed last, in ns; those of which nobody needs to hear excepted."""
+    found: dict[str, int] = {}
+    for path in [path for path, why in out.items() if why][:_MOST_STAMPS]:
+        with contextlib.suppress(OSError):
+            found[path] = os.lstat(os.path.join(top, path.rstrip("/"))).st_mtime_ns
+    return found
+
+
 def encoded(kept: Kept) -> bytes:
     """As a commit message."""
     plain: dict[str, Any] = {
@@ -90,6 +107,8 @@ def encoded(kept: Kept) -> bytes:
         "out": kept.out,
         "covered": kept.covered,
         "nested": {path: [each.tree, each.head] for path, each in kept.nested.items()},
+        "stamps": kept.stamps,
+        "git": kept.git,
     }
     return json.dumps(plain).encode()
 
@@ -111,6 +130,8 @@ def decoded(message: bytes) -> Kept:
         plain["out"],
         tuple(plain["covered"]),
         {path: Nested(*each) for path, each in plain["nested"].items()},
+        plain.get("stamps", {}),
+        plain.get("git", {}),
     )
 
 

@@ -14,3 +14,5 @@ class Move(msgspec.Struct, frozen=True):
     left: str
     target: str
     only: frozenset[str] | None = None
+    within: tuple["Move", ...] = ()
+    """If given, only paths that one of these touches move."""

@@ -23,7 +23,7 @@ LARGEST_BYTES = 100_000_000
 """A larger file is in no checkpoint."""
 CHANGED = "changed since by somebody else"
 UNKNOWN = "changed around a crash; it is not known by whom"
-_NESTED = "a nested repository; its commits, branches and index are not covered"
+_NESTED = "not covered by undo: commits, branches and index of a nested repository"
 _LINK_ON_THE_WAY = "its folder is now a link to somewhere else"
 _FILES = ("100644", "100755")
 
@@ -152,7 +152,7 @@ def restore(
         if reason is None:
             restored.append(FileChange(shown(path), kind_of_change(old, new)))
         elif reason:
-            conflicts.append(Conflict(shown(path), reason))
+            conflicts.append(Conflict(shown(path), reason, decidable=reason != _NESTED))
     return RestoreReport(tuple(restored), tuple(conflicts))
 
 

@@ -56,7 +56,8 @@ class Folders:
                 self._report(path, "modified")
                 self._set(path, new | _OPEN)
             elif now is not None and now != new:
-                self._conflicts.append(Conflict(f"{path}/", f"its permissions were {CHANGED}"))
+                reason = f"its permissions were {CHANGED}"
+                self._conflicts.append(Conflict(f"{path}/", reason, decidable=False))
 
     def remove(self) -> None:
         """Behind the deletions: folders go that have nothing in them any more."""
@@ -104,7 +105,7 @@ class Folders:
         except OSError as error:
             del self._due[path]
             self._restored.pop()
-            self._conflicts.append(Conflict(f"{path}/", error.strerror or str(error)))
+            self._conflicts.append(Conflict(f"{path}/", error.strerror or str(error), decidable=False))
 
     def _report(self, path: str, kind: Literal["created", "modified", "deleted"]) -> None:
         self._restored.append(FileChange(f"{path}/", kind))

@@ -1,7 +1,12 @@
 """`agent undo` and `agent redo`: files and conversation, without a REPL and without a model."""
 
+import os
+import re
+import subprocess
+
 import pytest
 
+from agent_cli.store.session_file import SessionFile
 from tests.e2e.world import Done, World, shell
 from tests.model.server import Reply
 
@@ -17,6 +22,18 @@ def changed(world: World) -> World:
     assert world.run("run", "change\neverything", "--mode", "yolo").code == 0
     assert files(world) == {"a.txt": "two\n", "b.txt": "new\n"}
     return world
+
+
+def shell_in(world: World, script: str) -> None:
+    """A script of the user's in the workspace."""
+    name = {
+        "GIT_AUTHOR_NAME": "n",
+        "GIT_AUTHOR_EMAIL": "e@e",
+        "GIT_COMMITTER_NAME": "n",
+        "GIT_COMMITTER_EMAIL": "e@e",
+    }
+    env = {**os.environ, **name, "GIT_CONFIG_GLOBAL": "/dev/null"}
+    subprocess.run(["sh", "-ec", script], cwd=world.work, check=True, env=env)
 
 
 def files(world: World) -> dict[str, str]:
@@ -70,13 +87,70 @@ def test_a_dry_run_of_redo_tells_what_would_come_back(changed: World) -> None:
     ]
 
 
-def test_the_list_shows_the_turns_newest_first(changed: World) -> None:
-    changed.script(Reply(text="Nothing to do."))
+def test_the_list_numbers_the_turns_as_the_session_is_shown(changed: World) -> None:
+    changed.script(Reply(text="Nothing to do."), Reply(text="Still nothing."))
     changed.run("run", "-c", "only talk")
     done = changed.run("undo", "--list")
-    assert done == Done(0, "  1  only talk  (no file changed)\n  2  change  (files saved)\n", "")
+    assert done == Done(0, "  1  change  (files saved)\n  2  only talk  (no file changed)\n", "")
     changed.run("undo")
     assert changed.run("undo", "--list") == Done(0, "  1  change  (files saved)\n", "")
+    changed.run("run", "-c", "more talk")
+    listed = "  1  change  (files saved)\n  3  more talk  (no file changed)\n"
+    assert changed.run("undo", "--list") == Done(0, listed, "")
+    missing = changed.run("undo", "--to", "2")
+    assert missing.code == 1 and missing.out.startswith("there is no prompt 2 to go back to")
+    assert changed.run("undo", "--to", "3") == Done(0, "Undid: more talk\n", "")
+    assert changed.run("undo", "--to", "1").code == 0 and files(changed) == BEFORE
+
+
+def test_while_another_process_holds_the_session_it_can_be_looked_at(changed: World) -> None:
+    held, _ = SessionFile.open(changed.sessions()[0])
+    try:
+        assert changed.run("undo", "--list") == Done(0, "  1  change  (files saved)\n", "")
+        assert changed.run("redo", "--list") == Done(0, "There is nothing to redo.\n", "")
+        dry = changed.run("undo", "--dry-run")
+        assert (dry.code, dry.err) == (0, "") and "  modified  a.txt  +1 -1\n" in dry.out
+        assert dry.out.startswith("note: another process uses the session")
+        assert changed.run("undo").code != 0 and files(changed) == AFTER
+    finally:
+        held.close()
+
+
+def test_a_turn_that_was_cut_off_is_listed_as_such(changed: World) -> None:
+    path = changed.sessions()[0]
+    kept = [line for line in path.read_bytes().split(b"\n") if b'"when":"after"' not in line]
+    path.write_bytes(b"\n".join(kept).rstrip(b"]\n, ") + b"\n]\n")
+    told = "  1  change  (files saved before it, but not at its end: it was cut off or still runs)\n"
+    assert changed.run("undo", "--list") == Done(0, told, "")
+    held, _ = SessionFile.open(path)
+    try:
+        dry = changed.run("undo", "--dry-run")
+        assert dry.code == 1 and "its checkpoint is not complete" in dry.out
+    finally:
+        held.close()
+
+
+def test_help_names_the_words_and_whose_numbers_count(changed: World) -> None:
+    told = " ".join(changed.run("undo", "--help").out.replace("│", " ").split())
+    assert "mine|old|merge" in told and "agent sessions show" in told
+
+
+def test_what_undo_leaves_in_git_is_told(world: World) -> None:
+    shell_in(world, "git init -q -b main; printf one > a.txt; git add .; git commit -qm one")
+    world.script(
+        shell("printf two > a.txt; git -c user.name=n -c user.email=e@e commit -qam two"), Reply(text="Done.")
+    )
+    assert world.run("run", "change", "--mode", "yolo", "--sandbox", "off").code == 0
+    undone = world.run("undo")
+    note = re.search(
+        r"note: git's index and HEAD are as the turn left them \(HEAD was [0-9a-f]{7} on main\)", undone.out
+    )
+    assert (
+        note
+        and undone.code == 1
+        and {"a.txt": (world.work / "a.txt").read_text(encoding="utf-8")} == {"a.txt": "one"}
+    )
+    assert world.run("redo") == Done(0, "Redid: change\n  modified  a.txt\n", "")
 
 
 def test_one_undo_takes_one_turn_and_leaves_the_others(changed: World) -> None:
@@ -147,7 +221,7 @@ def more_turns(world: World) -> None:
 @pytest.mark.long
 def test_several_turns_go_at_once_and_come_back_one_by_one_or_together(changed: World) -> None:
     more_turns(changed)
-    assert changed.run("undo", "--to", "2").code == 0 and files(changed) == BEFORE
+    assert changed.run("undo", "--to", "1").code == 0 and files(changed) == BEFORE
     assert changed.run("redo", "--list") == Done(0, "  1  change\n", "")
     assert changed.run("redo").code == 0 and files(changed)["a.txt"] == "three\n"
     for _ in range(2):
@@ -179,11 +253,12 @@ def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) 
     (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
     merged = changed.run("undo", "--conflicts", "merge")
     assert merged.code == 1 and "left alone a.txt: both changed the same lines" in merged.out
-    assert changed.run("undo", "--resolve", "take", "b.txt").code == 1
+    assert changed.run("undo", "--resolve", "old", "b.txt").code == 1
     taken = changed.run("undo", "--resolve", "take", "a.txt")
     assert taken == Done(0, "Decided.\n  modified  a.txt\n", "") and files(changed) == BEFORE
-    assert changed.run("redo").code == 1 and files(changed)["a.txt"] == "mine\n"
-    assert changed.run("undo", "--conflicts", "take").code == 0 and files(changed) == BEFORE
+    assert changed.run("redo").code == 0 and files(changed)["a.txt"] == "mine\n"
+    assert changed.run("redo", "--resolve", "old").out.startswith("there is no such file to decide on")
+    assert changed.run("undo", "--conflicts", "old").code == 0 and files(changed) == BEFORE
 
 
 def test_options_that_make_no_sense_are_errors(changed: World) -> None:

@@ -24,7 +24,7 @@ class Store:
         self.interrupted = interrupted
         self.taken = 0
 
-    async def take(self) -> str:
+    async def take(self, about: Sequence[Move] = ()) -> str:
         if self.interrupted:
             self.interrupted = False
             raise asyncio.CancelledError

@@ -23,10 +23,11 @@ from agent_cli.protocol.operations import (
     Operation,
     QuestionAnswer,
     Uncompact,
+    Undo,
     UserInput,
 )
 from agent_cli.protocol.records import Folded, Shortened
-from tests.model.scripted import Entry, ScriptedModel, call, fail, hang, say
+from tests.model.scripted import Entry, Gate, ScriptedModel, call, fail, hang, say
 
 from .harness import Engine, engine
 
@@ -270,3 +271,70 @@ async def test_a_shortening_is_taken_back_too(tmp_path: Path) -> None:
         while isinstance(await it.do(Uncompact()), OperationCompleted):
             pass
         assert "left out; recall" not in str(it.session.visible())
+
+
+async def test_a_failed_summary_loses_no_earlier_one(tmp_path: Path) -> None:
+    good = iter([True, False])
+
+    def reply(request: ModelRequest) -> Entry:
+        if is_summary(request):
+            return say("S: the port is 4711", usage=None) if next(good, False) else fail("bad_request", "no")
+        return say("ok", usage=None)
+
+    async with engine(tmp_path, model=ScriptedModel(then=reply, context_window=12_000)) as it:
+        while not any(fold.how == "left_out" for fold in folds(it)):
+            assert isinstance(await it.prompt(LONG), TurnCompleted)
+        assert "the port is 4711" in it.session.visible()[0].text  # type: ignore[union-attr]
+        assert folds(it)[0].how == "summary"
+        assert "the port is 4711" in (it.context.recall(folds(it)[0].id) or "")
+        await it.prompt("go on")
+        for _ in range(3):
+            await it.prompt(LONG)
+        assert "4711" in (await it.context.search_history("port 4711"))[0]
+
+
+async def test_a_preview_that_was_overtaken_does_not_count(tmp_path: Path) -> None:
+    script = [say(LONG), say(LONG), say("S: draft"), say("third " + LONG), say("S: newer"), say("done")]
+    async with engine(tmp_path, *script) as it:
+        await it.prompt("one")
+        await it.prompt("two")
+        await it.do(Compact(preview=True))
+        await it.prompt("three")
+        await it.do(Compact())
+        newer = folds(it)[-1]
+        await it.do(KeepSummary("In my words."))
+        assert folds(it)[-1].through == newer.through and folds(it)[-1].summary == "In my words."
+
+
+async def test_a_preview_of_what_was_undone_is_no_fault(tmp_path: Path) -> None:
+    async with engine(tmp_path, say(LONG), say(LONG), say("S: draft")) as it:
+        await it.prompt("one")
+        await it.prompt("two")
+        await it.do(Compact(preview=True))
+        await it.do(Undo(2))
+        end = await it.do(KeepSummary("In my words."))
+        assert isinstance(end, OperationFailed) and "no summary to change" in end.error.message
+
+
+async def test_a_prompt_that_waits_for_the_room_does_not_throw_the_summary_away(tmp_path: Path) -> None:
+    opened = asyncio.Event()
+
+    def reply(request: ModelRequest) -> Entry:
+        if is_summary(request):
+            return say(Gate(opened), "S: went on", usage=None)
+        return say("answer " * 800, usage=None)
+
+    model = ScriptedModel(then=reply, context_window=20_000)
+    async with engine(tmp_path, model=model) as it:
+        picture = it.agent.context()
+        while picture.tokens < 0.9 * picture.compact_at:
+            await it.prompt(f"more {LONG}")
+            picture = it.agent.context()
+        async with asyncio.timeout(5):
+            while not (it.agent.snapshot().compacting and model.active):
+                await asyncio.sleep(0.005)
+        waiting = await it.submit(UserInput("next"))
+        await asyncio.sleep(0.02)
+        opened.set()
+        assert isinstance(await it.until_ended(waiting), TurnCompleted)
+        assert len([request for request in model.requests if is_summary(request)]) == 1 and len(folds(it)) == 1

@@ -164,7 +164,7 @@ async def test_the_old_state_can_be_taken_and_redo_brings_the_users_own_back(
     assert [change.path for change in report.restored] == ["a"] and talk.state()[0] == {"a": "1", "b": "1"}
     _, _, report = await talk.undoing.redo()
     assert talk.state()[0] == {"a": "mine", "b": "2"}
-    assert [conflict.path for conflict in report.conflicts] == ["a"]
+    assert report.conflicts == ()
 
 
 async def test_changes_in_other_lines_are_merged_and_overlapping_ones_are_not(tmp_path: Path) -> None:
@@ -226,3 +226,95 @@ def test_each_redo_gives_back_exactly_what_its_undo_took(acts: list[tuple[list[s
         assert states.pop() == taken_back(records)
         records.append(TurnsRedone(id="r", turn_ids=tuple(turns)))
         assert taken_back(records) == states[-1]
+
+
+async def test_a_decision_is_not_taken_back_by_going_further_back(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    await talk.turn(1, z1="1")
+    await talk.turn(2, z2="2")
+    talk.write("z2", "mine")
+    await talk.undoing.undo(1)
+    await talk.undoing.resolve("old")
+    assert talk.state()[0] == {"z1": "1"}
+    _, _, report = await talk.undoing.undo(1)
+    assert talk.state()[0] == {} and report.conflicts == ()
+    for state in ({"z1": "1"}, {"z1": "1", "z2": "mine"}):
+        _, _, report = await talk.undoing.redo()
+        assert talk.state()[0] == state and report.conflicts == ()
+
+
+async def test_what_was_decided_counts_as_the_earlier_turn_left_it(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    await talk.turn(1, a="1")
+    await talk.turn(2, a="2")
+    await talk.turn(3, a="3")
+    talk.write("a", "mine")
+    await talk.undoing.undo(1)
+    await talk.undoing.resolve("old")
+    _, _, report = await talk.undoing.undo(1)
+    assert (talk.state()[0], report.conflicts) == ({"a": "1"}, ())
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_redo_leaves_alone_what_its_undo_left_alone(tmp_path: Path, restarted: bool, copies: bool) -> None:
+    talk = Talk(tmp_path, copies=copies)
+    await talk.turn(1, nums="1", gone="1", other="1")
+    await talk.turn(2, nums="2", gone=None)
+    talk.write("gone", "mine")
+    await talk.turn(3, nums="3", other="3")
+    talk.write("nums", "mine")
+    before = talk.state()
+    if restarted:
+        talk.restart()
+    _, _, report = await talk.undoing.rewind("t1", "both")
+    assert {conflict.path for conflict in report.conflicts} == {"nums", "gone"}
+    if restarted:
+        talk.restart()
+    _, _, report = await talk.undoing.redo()
+    assert talk.state() == before
+    assert report.conflicts == () and [change.path for change in report.restored] == ["other"]
+    if restarted:
+        talk.restart()
+    with pytest.raises(NothingToRestore, match="none was left alone"):
+        await talk.undoing.resolve("old")
+    assert talk.state() == before
+
+
+async def test_what_is_changed_after_the_undo_is_left_alone_by_the_redo_and_can_be_decided(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    await talk.turn(1, a="1", b="1")
+    await talk.turn(2, a="2", b="2")
+    await talk.undoing.undo(1)
+    talk.write("a", "mine")
+    talk.restart()
+    _, _, report = await talk.undoing.redo()
+    assert [conflict.path for conflict in report.conflicts] == ["a"]
+    await talk.undoing.resolve("old")
+    assert talk.state()[0] == {"a": "2", "b": "2"}
+    await talk.undoing.undo(1)
+    assert talk.state()[0] == {"a": "1", "b": "1"}
+
+
+async def test_the_redo_of_an_undo_that_was_torn_still_brings_all_back(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    await talk.turn(1, a="1", b="1")
+    await talk.turn(2, a="2", b="2")
+    await talk.undoing.undo(1)
+    kept = [each for each in talk.session.records if not isinstance(each, TurnsUndone)][:-1]
+    talk.session = Session(kept, None, saved=True)
+    talk.restart()
+    talk.write("b", "2")
+    await talk.undoing.undo(1)
+    assert talk.state()[0] == {"a": "1", "b": "1"}
+    await talk.undoing.redo()
+    assert talk.state()[0] == {"a": "2", "b": "2"}
+
+
+async def test_a_rehearsal_counts_from_one_end_to_the_other(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    await talk.turn(1, a="x\n")
+    for number in range(2, 7):
+        await talk.turn(number, a=f"{number}\n")
+    _, report = await talk.undoing.would_undo("t2", "both")
+    assert [(change.path, change.added, change.removed) for change in report.restored] == [("a", 1, 1)]

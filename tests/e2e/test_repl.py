@@ -55,6 +55,9 @@ def test_a_conversation(world: World, greet: Path) -> None:
     world.script(Reply(text="Still here."), Reply(text="Here again."))
     with Person(world, "-c") as person:
         assert f"resumed {identifier}" in person.text
+        person.wait(r"(?m)^  what is this\? · 3 prompts$")
+        person.wait("(?m)^  > deploy it$")
+        person.wait("(?m)^  I see.$")
         person.ask("are you there?")
         person.leave()
     assert "greet.py says goodbye." in world.messages()[0] and world.messages()[-1].endswith("are you there?")
@@ -344,6 +347,7 @@ def test_the_end_comes_from_outside(world: World, how: signal.Signals | None) ->
         assert time.monotonic() - begun < 2.5
     assert not world.alive()
     with Person(world, "-c") as person:
+        person.wait("The last turn was stopped when the program was ended; /retry carries on")
         person.ask("go on")
         person.leave()
     assert world.messages()[-1] == "go on" and "may have had effects" in world.messages()[-2]

@@ -15,6 +15,7 @@ from agent_cli.protocol.operations import (
     ChangeSettings,
     Interrupt,
     Operation,
+    Rewind,
     Shutdown,
     Steer,
     UserInput,
@@ -66,6 +67,7 @@ PICTURE = ContextPicture(
     items=(
         ContextItem("m1", "your messages", "fix the parser", 20, 1),
         ContextItem("r1", "tool results", "shell make test", 1_900, 1),
+        ContextItem("m2", "your messages", "always use tabs", 10, 0, "pinned"),
     ),
 )
 POINTS = (
@@ -124,6 +126,13 @@ class FakeClient:
                 self.emit(ev.ApprovalResolved(request_id=operation.request_id, outcome="answered"))
                 self.emit(ev.OperationCompleted(operation="approval"), submission)
                 self.answers.put_nowait(operation)
+            case Rewind(turn_id=turn_id, what=what):
+                (point,) = [each for each in POINTS if each.turn_id == turn_id]
+                done = ev.Restored(
+                    kind="rewind", turns=1, prompt=point.prompt, report=ev.RestoreReport(), what=what
+                )
+                self.emit(done, submission)
+                self.emit(ev.OperationCompleted(operation="rewind"), submission)
             case Shutdown():
                 if self._turn and not self._turn.done():
                     self._turn.cancel()

@@ -75,6 +75,35 @@ def test_typed_text_is_a_refusal_with_exactly_that_text() -> None:
     assert asking.answer == answered(Decision("c1", False, "use  `make clean`,\n\tplease ✓ "))
 
 
+@pytest.mark.parametrize(
+    ("words", "decision"),
+    [
+        ("yes", Decision("c1", True)),
+        ("OK ", Decision("c1", True)),
+        ("okay", Decision("c1", True)),
+        ("y", Decision("c1", True)),
+        ("no", Decision("c1", False)),
+        ("N", Decision("c1", False)),
+        ("yes, but in /tmp", Decision("c1", False, "yes, but in /tmp")),
+        ("no, use make", Decision("c1", False, "no, use make")),
+    ],
+)
+def test_a_word_that_says_yes_or_no_is_no_guidance(words: str, decision: Decision) -> None:
+    asking = dialog()
+    asking.press("so", 1.0)
+    asking.entered(words)
+    assert asking.answer == answered(decision)
+
+
+def test_of_a_batch_yes_allows_the_call_in_question_alone() -> None:
+    asking = dialog(item("c1"), item("c2"))
+    asking.press("yes", 1.0)
+    asking.entered("yes")
+    assert asking.answer is None
+    decide(asking, "n", 2.0)
+    assert asking.answer == answered(Decision("c1", True), Decision("c2", False))
+
+
 def test_a_paste_is_text_and_never_a_key() -> None:
     asking = dialog()
     asking.press("yes do it", 1.0)
@@ -180,15 +209,16 @@ def test_the_call_in_question_is_among_the_rows_of_a_batch(rows: int) -> None:
 def test_a_slash_command_is_no_answer() -> None:
     asking = dialog()
     asking.press("/", 1.0)
-    entry = asking.entry
     assert "Answer first" in asking.entered("/undo")
-    assert asking.entry is entry and asking.answer is None
+    assert asking.entry is None and asking.answer is None
+    asking.press("/", 2.0)
     asking.entered("/usr/bin/true instead")
     assert asking.answer == answered(Decision("c1", False, "/usr/bin/true instead"))
     question = QuestionDialog(QuestionAsked(request_id="q", question="where?"), 0.0)
     question.press("/", 1.0)
     assert "Answer first" in question.entered("/quit")
-    assert question.entry is not None and question.answer is None
+    assert question.entry is None and question.answer is None
+    question.press("/", 2.0)
     question.entered("/etc")
     assert question.answer == QuestionAnswer("q", "/etc")
 

@@ -1,8 +1,9 @@
 """Slash commands: the table, the words, and what reaches the engine."""
 
+import msgspec
 import pytest
 
-from agent_cli.protocol.client import JobState
+from agent_cli.protocol.client import ContextItem, JobState
 from agent_cli.protocol.operations import (
     ChangeSettings,
     Compact,
@@ -18,12 +19,12 @@ from agent_cli.protocol.operations import (
     Undo,
     UserInput,
 )
-from agent_cli.ui import commands
+from agent_cli.ui import commands, conversation
 from agent_cli.ui.commands import TABLE
 from agent_cli.ui.desk import Leaving
 from agent_cli.ui.theme import NONE
 
-from .fake_client import FakeClient, FakeHost
+from .fake_client import PICTURE, FakeClient, FakeHost
 
 
 class Desk:
@@ -33,13 +34,13 @@ class Desk:
         self.client, self.host, self.theme = FakeClient(**state), FakeHost(), NONE  # type: ignore[arg-type]
         self.said: list[str] = []
         self.left: Leaving | None = None
-        self.proposed = ""
+        self.proposed = ("", "")
 
     def say(self, text: str, wrap: bool = True) -> None:
         self.said.append(text)
 
-    def propose(self, text: str) -> None:
-        self.proposed = text
+    def propose(self, text: str, note: str) -> None:
+        self.proposed = (text, note)
 
     def summary(self) -> str:
         return "S: what was done"
@@ -80,11 +81,13 @@ def test_paths_and_prose_are_no_commands(text: str) -> None:
         ("/context pin 1", MarkMessage("m1", "pinned")),
         ("/context drop 2", MarkMessage("r1", "dropped")),
         ("/context keep 2", MarkMessage("r1", "")),
-        ("/rewind 1", Rewind("t2", "both")),
-        ("/rewind 2 code", Rewind("t1", "code")),
-        ("/rewind 2 conversation", Rewind("t1", "conversation")),
+        ("/rewind 3", Rewind("t2", "both")),
+        ("/rewind 1 code", Rewind("t1", "code")),
+        ("/rewind 1 conversation", Rewind("t1", "conversation")),
         ("/resolve merge a.py b.py", Resolve("merge", ("a.py", "b.py"))),
         ("/resolve old", Resolve("old")),
+        ("/resolve keep a.py", Resolve("mine", ("a.py",))),
+        ("/resolve take", Resolve("old")),
         ("/rename the lexer", Rename("the lexer")),
         ("/init the tests", UserInput("Write AGENTS.md. the tests")),
     ],
@@ -109,7 +112,10 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/context", "shell make test"),
         ("/context pin 9", "takes a message out"),
         ("/rewind", "and the lexer"),
-        ("/rewind 7", "goes back to before prompt N"),
+        ("/rewind 7", "Prompt 7 is not in the list"),
+        ("/rewind 2", "Prompt 2 is not in the list"),
+        ("/rewind 1 files", "goes back to before prompt N"),
+        ("/rewind x", "goes back to before prompt N"),
         ("/resolve", "mine, old or merge"),
         ("/rename", "fix the parser"),
         ("/search lexer", "about lexer"),
@@ -118,7 +124,8 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/memory", "16 of 8000 characters"),
         ("/memory project", "tests: make test"),
         ("/memory nothing", "no block nothing"),
-        ("/fork 9", "/fork N"),
+        ("/fork 2", "Prompt 2 is not in the list"),
+        ("/fork x", "/fork N"),
         ("/diff", "+new"),
         ("/plan", "no plan"),
         ("/sessions", "fix the parser"),
@@ -171,9 +178,40 @@ def test_every_command_is_documented() -> None:
 
 async def test_a_fork_leaves_for_a_copy_of_this_session() -> None:
     assert (await run("/fork")).left == Leaving("fork", "abc123")
-    assert (await run("/fork 2")).left == Leaving("fork", "abc123", "t1")
+    assert (await run("/fork 1")).left == Leaving("fork", "abc123", "t1")
     assert (await run("/fork", session_path="")).left is None
 
 
 async def test_the_summary_is_put_where_it_can_be_changed() -> None:
-    assert (await run("/compact edit")).proposed == "/compact keep S: what was done"
+    text, note = (await run("/compact edit")).proposed
+    assert text == "/compact keep S: what was done"
+    assert note == "The summary is in the input line: change it and press Enter."
+
+
+@pytest.mark.parametrize("command", ["/rewind", "/fork x"])
+async def test_prompts_are_listed_with_their_own_numbers_the_newest_last(command: str) -> None:
+    (said,) = (await run(command)).said
+    first, second, *_ = said.split("\n")
+    assert first.split()[0] == "1" and "fix the parser" in first
+    assert second.split()[0] == "3" and "and the lexer" in second
+
+
+async def test_an_undo_of_more_turns_than_there_are_says_how_many_there_were() -> None:
+    desk = await run("/undo 9")
+    assert desk.said == ["There are only 2 turns to take back."]
+    assert desk.client.operations(Undo) == [Undo(9)]
+    assert not (await run("/undo 2")).said
+
+
+async def test_dropping_what_was_pinned_says_so() -> None:
+    desk = await run("/context drop 3")
+    assert desk.client.operations(MarkMessage) == [MarkMessage("m2", "dropped")]
+    assert "it was pinned" in desk.said[0]
+    assert "pinned)" not in (await run("/context keep 3")).said[0]
+
+
+def test_what_is_pinned_is_shown_however_small_it_is() -> None:
+    large = tuple(ContextItem(f"r{n}", "tool results", f"result {n}", 500 + n, 1) for n in range(12))
+    picture = msgspec.structs.replace(PICTURE, items=(*PICTURE.items, *large))
+    text = "\n".join(conversation.drawn(picture, Desk()))
+    assert "Pinned or dropped:" in text and "[pinned]: always use tabs" in text and "result 1\n" not in text

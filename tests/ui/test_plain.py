@@ -5,6 +5,7 @@ import io
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent_cli.config.schema import Ui
@@ -13,7 +14,7 @@ from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnsw
 from agent_cli.ui.desk import Leaving
 from agent_cli.ui.plain import run_plain
 
-from .fake_client import FakeClient, FakeHost
+from .fake_client import STARTED, FakeClient, FakeHost
 
 ITEM = ev.ApprovalItem("c1", "shell", "rm x", "rm x", "command", "deletes", "mode ask", "", "{}", "")
 
@@ -67,6 +68,7 @@ async def test_commands_and_leaving() -> None:
     [
         ("y", Decision("c1", True)),
         ("no", Decision("c1", False)),
+        ("okay", Decision("c1", True)),
         ("use a  test ✓", Decision("c1", False, "use a  test ✓")),
     ],
 )
@@ -100,6 +102,32 @@ async def test_a_slash_command_is_no_answer(script: Any) -> None:
     assert not client.operations(Undo)
     (given,) = client.operations(ApprovalAnswer) + client.operations(QuestionAnswer)
     assert given in (QuestionAnswer("q", "y"), ApprovalAnswer("r", (Decision("c1", True),) * 2))
+
+
+async def test_who_comes_back_is_told_where_it_stood() -> None:
+    rows = "\n\n".join(f"row {n}" for n in range(9))
+    client = FakeClient(answer, turns=2, last_prompt="tidy\x1b[2J up", last_answer=rows, stopped="terminated")
+    client.emit(msgspec.structs.replace(STARTED, resumed=True))
+    out = io.StringIO()
+    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(""), out), 5)
+    shown = out.getvalue()
+    assert "  fix the parser · 2 prompts\n  > tidy up\n  row 0\n  row 1\n" in shown
+    assert "  row 5\n  … 3 more lines\n" in shown and "row 6" not in shown
+    assert "The last turn was stopped when the program was ended; /retry carries on." in shown
+
+
+async def test_a_session_that_begins_has_nothing_to_look_back_on() -> None:
+    _, out, _ = await run("", last_prompt="tidy up")
+    assert "tidy up" not in out
+    client, text = FakeClient(answer, turns=0), io.StringIO()
+    client.emit(msgspec.structs.replace(STARTED, resumed=True))
+    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(""), text), 5)
+    assert "prompts" not in text.getvalue() and "fix the parser" not in text.getvalue()
+
+
+async def test_what_was_queued_and_never_sent_is_shown() -> None:
+    client, out, _ = await run("", unsent=("one", "two"))
+    assert "not sent: one" in out and "not sent: two" in out and not client.operations(UserInput)
 
 
 async def test_last_words_come_before_the_way_back() -> None:

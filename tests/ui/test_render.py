@@ -360,3 +360,23 @@ def test_unknown_money_is_never_zero(totals: Totals, said: str) -> None:
 def test_colours_can_be_switched_off(environ: dict[str, str]) -> None:
     assert not choose(Ui(), environ).colour
     assert choose(Ui(), {"NO_COLOR": "", "TERM": "xterm"}).colour
+
+
+@pytest.mark.parametrize("decidable", [True, False])
+def test_deciding_is_offered_only_where_something_can_be_decided(decidable: bool) -> None:
+    report = ev.RestoreReport((), (ev.Conflict("a.txt", "was changed since", decidable),))
+    out = shown(ev.Restored(kind="undo", turns=1, prompt="do it", report=report))
+    assert "left alone: a.txt" in out and ("/resolve" in out) is decidable
+
+
+@pytest.mark.parametrize(("after", "helps"), [(90, True), (100, False), (120, False)])
+def test_a_preview_that_frees_nothing_says_so(after: int, helps: bool) -> None:
+    out = shown(ev.Compacted(before=100, after=after, how="preview", summary="S"))
+    assert ("would not help" in out) is not helps and ("/compact edit" in out) is helps
+
+
+def test_what_is_not_attached_is_said_once() -> None:
+    out = shown(ev.Attached(name="a.bin", kind="file", tokens=0, note="not attached: it is no text"))
+    assert out == "· file a.bin: not attached: it is no text\n"
+    assert "12 tokens; cut" in shown(ev.Attached(name="a", kind="file", tokens=12, note="cut"))
+    assert shown(ev.Attached(name="a", kind="file", tokens=0)) == "· file a: not attached\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.protocol.events import Conflict
 from agent_cli.sandbox.process import ProcessRunner
 from agent_cli.workspace import looking
 from agent_cli.workspace.checkpoints import Checkpoints
@@ -102,7 +103,18 @@ async def test_what_is_ignored_and_large_is_left_out_and_named(root: Path) -> No
     sh(root, "rm -r big/1 node_modules; printf x > .env")
     report = await checkpoints.restore(await checkpoints.take(), before)
     assert [change.path for change in report.restored] == [".env"]
-    assert [conflict.path for conflict in report.conflicts] == ["node_modules/"]
+    assert report.conflicts == (
+        Conflict("big/", "not covered by undo: ignored, 2,001 files", decidable=False),
+        Conflict("node_modules/", "not covered by undo: ignored, 1 file", decidable=False),
+    )
+
+
+async def test_what_is_left_out_and_stays_as_it_was_is_not_reported(root: Path) -> None:
+    (root / "node_modules" / "a").mkdir(parents=True)
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    sh(root, "printf x > f; ls node_modules")
+    assert (await checkpoints.restore(await checkpoints.take(), before)).conflicts == ()
 
 
 async def test_what_was_left_out_before_is_never_deleted_by_an_undo(root: Path) -> None:

@@ -1,0 +1,39 @@
+"""What is said to somebody who comes back to a session: where it stood, and what was never sent.
+
+Apart from both front ends, which say the same.
+"""
+
+from ..protocol.client import Snapshot
+from ..protocol.sanitize import clean
+from . import lines
+from .theme import Theme
+
+_ANSWER_ROWS = 6
+_STOPPED = "The last turn was stopped when the program was ended; /retry carries on."
+
+
+def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
+    """Title, prompts, the last prompt and the beginning of the last answer, in rows of about `width` columns;
+    empty for a session without a prompt."""
+    if not now.turns:
+        return ""
+    room = max(20, width - 2)
+    prompts = f"{now.turns} prompt{'s' * (now.turns != 1)}"
+    rows = [f"  {theme.paint('strong', lines.one_line(now.title, room - len(prompts) - 3))} · {prompts}"]
+    if now.last_prompt.strip():
+        rows.append(f"  {theme.paint('prompt', '>')} {lines.one_line(now.last_prompt, room - 2)}")
+    answer = [row for line in clean(now.last_answer).strip().split("\n") for row in lines.wrapped(line, room)]
+    shown = [row for row in answer if row.strip()][:_ANSWER_ROWS]
+    more = len([row for row in answer if row.strip()]) - len(shown)
+    shown += [f"… {more} more line{'s' * (more != 1)}"] if more else []
+    rows += [theme.paint("muted", f"  {row}") for row in shown]
+    if now.stopped and not now.open_calls:
+        rows += lines.wrapped(_STOPPED, width)
+    return "\n".join(rows)
+
+
+def what_was_queued(now: Snapshot) -> str:
+    """What stands in the input line after the program ended with prompts in its queue."""
+    if len(now.unsent) == 1:
+        return "What was queued when the program ended is in the input line; Enter sends it."
+    return f"{len(now.unsent)} queued prompts are in the input line; Enter sends them as one."

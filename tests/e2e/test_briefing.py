@@ -1,0 +1,48 @@
+"""What the model is told beside the conversation, by the real program."""
+
+import pytest
+
+from tests.model.server import Reply
+
+from .world import World, finish
+
+
+@pytest.mark.parametrize("mode", ["ask", "plan"])
+def test_instructions_above_the_directory_count_whatever_the_mode(world: World, mode: str) -> None:
+    sub = world.work / "sub"
+    (world.work / ".git").mkdir()
+    sub.mkdir()
+    (world.work / "AGENTS.md").write_text("Rule of the root. @docs/style.md\n", encoding="utf-8")
+    (world.work / "docs").mkdir()
+    (world.work / "docs" / "style.md").write_text("Be brief.\n", encoding="utf-8")
+    (sub / "AGENTS.md").write_text("Rule of the part.\n", encoding="utf-8")
+    world.script(Reply(text="ok"))
+    assert world.run("run", "hello", "--mode", mode, "--cd", str(sub)).code == 0
+    system = world.bodies()[0]["messages"][0]["content"]
+    assert system.index("Rule of the root") < system.index("Rule of the part") and "Be brief." in system
+
+
+def test_a_rule_against_an_instructions_file_holds(world: World) -> None:
+    (world.work / "AGENTS.md").write_text("Told to nobody.\n", encoding="utf-8")
+    world.script(Reply(text="ok"))
+    denied = ("--set", "permissions.deny=[read(AGENTS.md)]")
+    assert world.run("run", "hello", *denied).code == 0
+    assert "Told to nobody" not in str(world.bodies())
+
+
+def test_what_a_prompt_brings_along_is_said(world: World) -> None:
+    (world.work / "notes.txt").write_text("one\ntwo\n", encoding="utf-8")
+    (world.work / ".env").write_text("KEY=value\n", encoding="utf-8")
+    world.script(Reply(text="ok"))
+    done = world.run("run", "read @notes.txt and @.env")
+    assert "file notes.txt: " in done.err
+    assert ".env: not attached" in done.err and "KEY=value" not in str(world.bodies())
+    assert "one" in str(world.bodies()[0]["messages"][-1])
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_an_answer_that_cannot_be_written_is_no_success(world: World, output: str) -> None:
+    world.script(Reply(text="an answer"))
+    line = ("sh", "-c", 'exec "$@" > /dev/full', "sh")
+    done = finish(world.start("run", "hello", "--output-format", output, before=line))
+    assert done.code == 1 and "could not be written" in done.err
