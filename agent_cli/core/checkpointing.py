@@ -26,6 +26,7 @@ from .turn_files import (
     checkpoint_pairs,
     is_torn,
     is_turn,
+    known_until,
     last_moves,
     memory_of,
     moves_of,
@@ -49,6 +50,7 @@ class Snapshots(Protocol):
     def needs_care(self) -> bool: ...
     async def take(self, about: Sequence[Move] = ()) -> str: ...
     async def cover(self, path: str, checkpoint: str) -> str: ...
+    async def claim(self, before: str, after: str, until_s: float) -> str: ...
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]: ...
     async def diff(self, before: str, after: str) -> str: ...
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport: ...
@@ -114,6 +116,8 @@ class Checkpointing:
             return ()
         try:
             after = await self._snapshots.take()
+            if late:
+                after = await self._snapshots.claim(before, after, known_until(self._session.records, turn_id))
             self._tell_left_out("")
             changes = await self._snapshots.changes(before, after)
         except CheckpointError as error:
@@ -221,10 +225,6 @@ class Checkpointing:
             )
             for turn_id, prompt in self.turn_prompts().items()
         )  # fmt: skip
-
-    def has_checkpoint(self, turn_id: str) -> bool:
-        """Whether a turn changed files and can be undone."""
-        return self.saved(turn_id) == "whole"
 
     def saved(self, turn_id: str) -> Saved:
         """How far the files of a turn are saved."""

@@ -91,6 +91,16 @@ class Compactor:
         """Try again at the threshold: the model or the conversation is another one now."""
         self._not_below = self._failures = 0
 
+    def outgrown(self) -> str:
+        """What to say when the conversation does not fit a newly chosen model as it is; else empty."""
+        size, budget = self._meter.tokens(), self._meter.budget()
+        if size <= self.threshold:
+            return ""
+        return (
+            f"The conversation has about {size} tokens, the new model takes {budget}: it is compacted before "
+            "the next request. To keep all of it, go back with /model first, or /compact with the old one."
+        )
+
     async def reduce_if_needed(self, *, turn_id: str, submission_id: str, share: float = 1.0) -> bool:
         """Reduce when the next request would pass `share` of the threshold; True when it became smaller.
 

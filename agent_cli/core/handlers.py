@@ -323,7 +323,8 @@ class Handlers:
             await self._models.switch(change.model)
             model = self._models.model.info.name
             self._compactor.forget_failure()
-            self._warn_of_smaller_window(submission_id)
+            if outgrown := self._compactor.outgrown():
+                self._warn(outgrown, submission_id)
         mode = change.mode or mode
         effort = effort if change.effort is None else change.effort
         try:
@@ -334,16 +335,6 @@ class Handlers:
         self._permissions.mode = mode
         self._models.effort = effort
         self.bus.emit(SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
-
-    def _warn_of_smaller_window(self, submission_id: str) -> None:
-        """Say it when the conversation does not fit a newly chosen model as it is."""
-        size, budget = self._meter.tokens(), self._meter.budget()
-        if size > budget * self._settings.compact_at:
-            self._warn(
-                f"The conversation has about {size} tokens, the new model takes {budget}: it is compacted before "
-                "the next request. To keep all of it, go back with /model first, or /compact with the old one.",
-                submission_id,
-            )
 
     async def control_job(self, change: ControlJob) -> str:
         """As `job_notes.control`."""

@@ -9,6 +9,9 @@ from ..protocol.records import AnyRecord, CallStarted, CheckpointTaken, TurnsRed
 from ..workspace.moves import Move
 from .rewinding import AROUND, RESOLVED, NothingToRestore, Undoing, taken_back
 
+_CLOCK_S = 0.01
+"""How far behind the clock the times of files may be."""
+
 
 def checkpoint_pairs(records: Iterable[AnyRecord]) -> dict[str, tuple[str, str]]:
     """Turn id → its checkpoints before and after; an empty text where there is none."""
@@ -44,6 +47,22 @@ def written_by(records: Iterable[AnyRecord]) -> dict[str, frozenset[str]]:
             paths = (change.path for change in record.changes)
             written[record.turn_id] = written.get(record.turn_id, frozenset()).union(paths)
     return written
+
+
+def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
+    """Until when, in seconds since the epoch, a turn that a crash tore was surely at work itself: until the first
+    of its calls began that never came to an end; where there is none, until its last result. 0: it is not known.
+    """
+    begun, ended = dict[str, float](), dict[str, float]()
+    for record in records:
+        if record.turn_id not in (turn_id, "") and (begun or ended):
+            break
+        if record.turn_id == turn_id and isinstance(record, CallStarted):
+            begun[record.call_id] = record.time
+        elif record.turn_id == turn_id and isinstance(record, ToolResult) and record.status != "unknown":
+            ended[record.call_id] = record.time
+    open_since = [time for call_id, time in begun.items() if call_id not in ended]
+    return min(open_since) - _CLOCK_S if open_since else max(ended.values(), default=0.0)
 
 
 def memory_of(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[MemoryChange]:

@@ -25,13 +25,13 @@ from .moves import CheckpointError, Move
 from .private_git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
 from .restore import Change, Entry, chains, joined, kind_of_change, printable, restore, settled
 from .small_files import first_line, small_bytes
+from .users_git import UsersGit, note_on, repository_around
 
 if TYPE_CHECKING:  # what takes and compares is loaded with the first checkpoint, which a program may never take
     from .comparing import Comparison
     from .kept import FolderPairs, Kept, Usual
     from .nested import NestedTrees
     from .restore_folders import Folders
-    from .users_git import UsersGit
     from .work_tree import Saved, WorkTree
 
 _TRIES = 3
@@ -55,8 +55,9 @@ class Checkpoints:
         self._git = PrivateGit(store, run, (root, *roots), timeout_s=timeout_s)
         self._run = run
         self._roots = (root, *roots)
-        self._top = _enclosing_repository(root)
+        self._top = repository_around(root)
         """Where ignore files begin to count: the repository around the workspace, else the workspace."""
+        self._users_git = UsersGit(self._top)
         self._scope = os.path.relpath(root, self._top)
         self._store = store
         self._session_id = session_id
@@ -76,12 +77,6 @@ class Checkpoints:
 
         index, own = index_of(self._store, self._session_id), self._own_folders()
         return WorkTree(self._git, self._top, index, self._scope, own=own, timeout_s=self._timeout_s)
-
-    @cached_property
-    def _users_git(self) -> "UsersGit":
-        from .users_git import UsersGit
-
-        return UsersGit(self._top)
 
     @cached_property
     def _nested(self) -> "NestedTrees":
@@ -221,6 +216,19 @@ class Checkpoints:
         covered = tuple(sorted({*kept.covered, relative}))
         return await self._commit(tree, msgspec.structs.replace(kept, modes=modes, covered=covered))
 
+    async def claim(self, before: str, after: str, until_s: float) -> str:
+        """Note in the newest checkpoint, `after`, which files that differ from `before` have stayed as they are
+        since a moment: seconds since the epoch. Returns the checkpoint to use from now on.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        own = await (await self._compare(before, after)).as_since(self._top, until_s)
+        if not own or after != self._last[0]:
+            return after
+        kept = msgspec.structs.replace(await self._read(after), own=own)
+        return await self._commit(self._last[1], kept)
+
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
         """Files that differ between two checkpoints, with line counts; folders end with a slash.
 
@@ -323,14 +331,14 @@ class Checkpoints:
     async def _net(self, moves: Sequence[Move]) -> tuple[dict[str, Change], "FolderPairs", list[RestoreReport]]:
         """What moves do together to files and to folders, and what they cannot bring back."""
         from .comparing import Touched
-        from .users_git import note_on
 
         steps, pairs, out = [], dict[str, tuple[int | None, int | None]](), dict[str, Conflict]()
         gits = []
         for move in moves:
             compared = await self._compare(move.left, move.target)
             touched = Touched([await self._compare(each.left, each.target) for each in move.within])
-            steps.append((await touched.files(await compared.files()), move.only))
+            only = None if move.only is None else move.only.union(map(self._shown, compared.own))
+            steps.append((await touched.files(await compared.files()), only))
             gits.append(compared.users_git)
             out |= {} if move.within else {each.path: each for each in compared.not_held(self._shown)}
             folders = {} if move.only is not None else await touched.folders(await compared.folders())
@@ -372,15 +380,6 @@ class Checkpoints:
         with contextlib.suppress(OSError):
             lines = small_bytes(self._top / ".git" / "info" / "exclude", _LONGEST_EXCLUDE)
         return lines + b"".join(b"\n/" + os.fsencode(folder) + b"/\n" for folder in self._own_folders())
-
-
-def _enclosing_repository(root: Path) -> Path:
-    """The nearest folder at or above the workspace that holds a repository, else the workspace."""
-    home = Path.home() if "HOME" in os.environ else None
-    for folder in (root, *root.parents):
-        if (folder / ".git").exists() and folder != home:
-            return folder
-    return root
 
 
 def _presence(mode: int | None) -> Entry:

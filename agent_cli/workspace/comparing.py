@@ -1,8 +1,10 @@
 """Two checkpoints side by side: the files and folders that differ, the workspace's own and those of the
 repositories nested in it. What one of the two does not hold is in neither list: nobody knows what became of it."""
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 
 from ..protocol.events import Conflict
 from .kept import FolderPairs, Kept, Pairs, folder_differences
@@ -39,6 +41,16 @@ class Comparison:
             }
         return self._files
 
+    async def as_since(self, top: Path, until_s: float) -> tuple[str, ...]:
+        """Files that differ and have stayed as they are since a moment: seconds since the epoch."""
+        found = []
+        for path, (_, new) in (await self.files()).items():
+            with contextlib.suppress(OSError):
+                # The time of the last change of anything; unlike that of the content nobody can set it back.
+                if new.blob and os.lstat(top / path).st_ctime < until_s:
+                    found.append(path)
+        return tuple(found)
+
     async def folders(self) -> FolderPairs:
         """The same of folders that do not just come and go with their files."""
         return folder_differences(self._was, self._becomes, await self.files())
@@ -66,6 +78,11 @@ class Comparison:
     def users_git(self) -> tuple[dict[str, str], dict[str, str]]:
         """Where the user's own git stood, before and after."""
         return self._was.git, self._becomes.git
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Files of which it is known, in spite of a crash, that the turn has changed them."""
+        return self._was.own + self._becomes.own
 
     def not_held(self, shown: Callable[[str], str]) -> Iterator[Conflict]:
         """What came, went or stayed and is not held by both, as far as that is known to matter."""

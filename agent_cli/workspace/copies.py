@@ -65,6 +65,10 @@ class Copies:
         self._covered.add(relative)
         return self._save({**self._load(checkpoint), relative: self._entry(relative)})
 
+    async def claim(self, before: str, after: str, until_s: float) -> str:
+        """Nothing to note: what tools have written is known, and nothing else is covered."""
+        return after
+
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
         """Covered files that differ between two checkpoints.
 

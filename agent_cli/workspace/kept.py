@@ -59,6 +59,8 @@ class Kept(msgspec.Struct, frozen=True):
     """What `out` names → when it was changed itself, in ns: for a folder, when something came or went in it."""
     git: dict[str, str] = {}
     """Where the user's own git stood, as in `UsersGit.state`."""
+    own: tuple[str, ...] = ()
+    """Of a checkpoint taken after a crash: files that were surely changed before it, by the turn."""
     has_folders: bool = True
     """False for a checkpoint of an older version, which says nothing of folders."""
 
@@ -109,6 +111,7 @@ def encoded(kept: Kept) -> bytes:
         "nested": {path: [each.tree, each.head] for path, each in kept.nested.items()},
         "stamps": kept.stamps,
         "git": kept.git,
+        "own": kept.own,
     }
     return json.dumps(plain).encode()
 
@@ -132,6 +135,7 @@ def decoded(message: bytes) -> Kept:
         {path: Nested(*each) for path, each in plain["nested"].items()},
         plain.get("stamps", {}),
         plain.get("git", {}),
+        tuple(plain.get("own", ())),
     )
 
 

@@ -54,6 +54,15 @@ class UsersGit:
         return {"index": self._digest[1]}
 
 
+def repository_around(root: Path) -> Path:
+    """The nearest folder at or above the workspace that holds a repository, else the workspace."""
+    home = Path.home() if "HOME" in os.environ else None
+    for folder in (root, *root.parents):
+        if (folder / ".git").exists() and folder != home:
+            return folder
+    return root
+
+
 def note_on(moves: Iterable[tuple[Mapping[str, str], Mapping[str, str]]], now: Mapping[str, str]) -> str:
     """What a report says, given git's state at both ends of each move and as it is; empty when nothing is to be
     said. The end of the last move is where files go back to."""

@@ -1,5 +1,8 @@
 """Rewind by parts, decisions on conflicts, and that each redo is the exact mirror of what it brings back."""
 
+import contextlib
+import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -318,3 +321,34 @@ async def test_a_rehearsal_counts_from_one_end_to_the_other(tmp_path: Path) -> N
         await talk.turn(number, a=f"{number}\n")
     _, report = await talk.undoing.would_undo("t2", "both")
     assert [(change.path, change.added, change.removed) for change in report.restored] == [("a", 1, 1)]
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("AGENT_FUZZ", "6"))))
+async def test_a_redo_mirrors_its_undo_whatever_the_user_changed_in_between(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    talk = Talk(tmp_path)
+
+    def edits(who: str) -> dict[str, str | None]:
+        there = {path.name for path in talk.root.iterdir()}
+        found: dict[str, str | None] = {}
+        for name in chance.sample("abcd", chance.randint(0, 3)):
+            found[name] = None if name in there and chance.random() < 0.3 else f"{who}{chance.randint(0, 3)}"
+        return found
+
+    for number in range(1, 6):
+        await talk.turn(number, **edits("agent"))
+        for name, text in edits("user").items() if chance.random() < 0.6 else ():
+            talk.write(name, text)
+    states = [talk.state()]
+    for _ in range(chance.randint(1, 3)):
+        points = talk.undoing.points()
+        if points:
+            await talk.undoing.rewind(chance.choice(points).turn_id, "both")
+            states.append(talk.state())
+        if chance.random() < 0.5:
+            with contextlib.suppress(NothingToRestore):
+                await talk.undoing.resolve("old")
+    talk.restart()
+    for state in reversed(states[:-1]):
+        _, _, report = await talk.undoing.redo()
+        assert (talk.state(), report.conflicts) == (state, ())

@@ -119,20 +119,44 @@ def forget_the_end(base: Path) -> None:
     assert not any(isinstance(r, TurnEnded) for r in read_session(path).records)
 
 
-async def test_a_turn_torn_by_a_crash_is_undone_as_far_as_it_is_known_whose_work_it_is(tmp_path: Path) -> None:
-    write = call("write_file", path="ours", content="by the agent")
-    async with engine(
-        tmp_path, say(write, call("shell", command="printf x > shells")), say("ok"), mode="yolo"
-    ) as it:
+def forget_the_result(base: Path) -> None:
+    """The same when it came in the last call that acts: no result of it, and nothing behind."""
+    path = base / "session.json"
+    lines = path.read_bytes().split(b"\n")
+    last = max(at for at, line in enumerate(lines) if b'"type":"call_started"' in line)
+    path.write_bytes(b"\n".join(lines[: last + 1]).rstrip(b", ") + b"\n]\n")
+
+
+async def test_without_an_open_call_the_last_result_tells_what_the_torn_turn_has_changed(tmp_path: Path) -> None:
+    async with engine(tmp_path, say(call("shell", command="printf x > shells")), say("ok"), mode="yolo") as it:
         await it.prompt("go")
     forget_the_end(tmp_path)
+    await asyncio.sleep(0.02)
     (tmp_path / "work" / "mine").write_text("by the user, after the crash", encoding="utf-8")
     async with engine(tmp_path, mode="yolo") as it:
         await it.do(Undo())
         report = it.of(Restored)[0].report
-        assert [change.path for change in report.restored] == ["ours"]
-        assert sorted(conflict.path for conflict in report.conflicts) == ["mine", "shells"]
-        assert (it.root / "mine").exists() and not (it.root / "ours").exists()
+        assert [change.path for change in report.restored] == ["shells"]
+        assert [conflict.path for conflict in report.conflicts] == ["mine"]
+
+
+async def test_a_turn_torn_by_a_crash_is_undone_as_far_as_it_is_known_whose_work_it_is(tmp_path: Path) -> None:
+    write = call("write_file", path="ours", content="by the agent")
+    early = call("shell", command="printf x > early; printf x > both; sleep 0.1")
+    open_ = call("shell", command="sleep 0.1; printf y > shells; printf y > both")
+    async with engine(tmp_path, say(write), say(early), say(open_), say("ok"), mode="yolo") as it:
+        await it.prompt("go")
+    forget_the_end(tmp_path)
+    forget_the_result(tmp_path)
+    (tmp_path / "work" / "mine").write_text("by the user, after the crash", encoding="utf-8")
+    async with engine(tmp_path, mode="yolo") as it:
+        await it.do(Undo())
+        report = it.of(Restored)[0].report
+        assert sorted(change.path for change in report.restored) == ["early", "ours"]
+        assert sorted(conflict.path for conflict in report.conflicts) == ["both", "mine", "shells"]
+        assert sorted(path.name for path in it.root.iterdir()) == ["both", "mine", "shells"]
+        await it.do(Redo())
+        assert it.of(Restored)[1].report.conflicts == () and (it.root / "early").exists()
         assert any(isinstance(r, CheckpointTaken) and r.late for r in it.session.records)
 
 
