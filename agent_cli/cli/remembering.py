@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ..core.search import MOST_FOUND, Found
 from ..protocol.messages import AssistantMessage, UserMessage
+from ..store.opening import read_regular
 from ..store.session_file import StoreError, read_session
 from ..store.sessions import Sessions
 
@@ -54,6 +55,6 @@ class Earlier:
 def _has_strangers(path: Path) -> bool:
     """Whether text of strangers was read in a session: what the model said then may come from it."""
     try:
-        return _STRANGERS in path.read_bytes()
+        return _STRANGERS in read_regular(path)
     except OSError:
         return True

@@ -11,7 +11,7 @@ from ..protocol.messages import AssistantMessage, ToolResult, UserMessage
 from ..protocol.records import AnyRecord, TurnsRedone, TurnsUndone
 from ..protocol.sanitize import clean
 from ..store.retention import discard
-from ..store.session_file import Loaded, read_session
+from ..store.session_file import NAME, Loaded, read_session
 from ..store.sessions import Hit, SessionInfo, totals
 from .forking import copy_beside
 from .options import UsageError
@@ -50,6 +50,7 @@ def list_sessions(
         since=parse_moment("--since", since),
         until=parse_moment("--until", until, end=True),
     )
+    _tell_unreadable(setup.sessions.unreadable(None if everywhere else setup.root))
     mask = redactor_of(setup).mask
     if json:
         emit([mask(msgspec.json.encode(infos).decode())])
@@ -61,6 +62,14 @@ def list_sessions(
         filtered = branch or since or until
         emit(["No session fits." if filtered else "No session yet. Start one with `agent`."])
     return 0
+
+
+def _tell_unreadable(paths: list[Path]) -> None:
+    if paths:
+        count = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+        several = " and others" if len(paths) > 1 else ""
+        told = f"agent: {count} called like a session could not be read: {one_line(str(paths[0]))}{several}"
+        print(told, file=sys.stderr)
 
 
 def _line(info: SessionInfo, mask: Mask, everywhere: bool) -> str:
@@ -86,7 +95,7 @@ def search(
     elif hits:
         emit(_found(hits, mask))
     else:
-        print(f"Nothing was found for {one_line(query)}.")
+        emit([f"Nothing was found for {one_line(query)}."])
     return 0 if hits else 1
 
 
@@ -174,7 +183,8 @@ def fork(
     path = setup.sessions.find(identifier)
     copy = setup.sessions.fork(path, int(at) if at is not None and at.isdecimal() else at)
     origin, identifier = (each.stem.rpartition("-")[2] for each in (path, copy))
-    copy_beside(setup.state, path.parent.name, origin, identifier)
+    if NAME.fullmatch(path.name):
+        copy_beside(setup.state, path.parent.name, origin, identifier)
     emit([f"Forked: go on with `agent resume {identifier}`"])
     return 0
 
@@ -187,8 +197,8 @@ def delete(identifier: _Id, yes: Annotated[bool, typer.Option("--yes", "-y", hel
     if not yes and not sys.stdin.isatty():
         raise UsageError("nobody can be asked here; add --yes")
     if not yes and not typer.confirm(f"Delete {path}?"):
-        print("Nothing was deleted.")
+        emit(["Nothing was deleted."])
         return 1
     discard(setup.sessions, setup.state, path, forgetting())
-    print(f"Deleted {path}")
+    emit([f"Deleted {path}"])
     return 0

@@ -11,11 +11,12 @@ import typer
 
 from ..protocol.records import AnyRecord
 from ..store.export import ENDINGS, Format, exported, masked
+from ..store.opening import draft_of
 from ..store.retention import OnDelete, Pruned, plan, prune, prune_if_due
 from ..store.session_file import StoreError, read_session
 from ..store.transfer import import_session, repair
 from .options import UsageError
-from .session_output import emit, hush, one_line, redactor_of, setup_for_sessions, size, when
+from .session_output import emit, one_line, redactor_of, setup_for_sessions, size, stop_writing, when
 from .setup import Setup
 
 Mask = Callable[[str], str]
@@ -51,7 +52,7 @@ def export(
         _print(text)
         return 0
     _write(output, text, force)
-    print(f"Wrote {output} ({size(len(text.encode()))})")
+    emit([f"Wrote {output} ({size(len(text.encode()))})"])
     return 0
 
 
@@ -72,7 +73,11 @@ def _format(given: str | None, output: Path | None) -> Format:
 
 
 def _print(text: str) -> None:
-    """To a terminal as its safe stream prints it, to anything else byte for byte."""
+    """To a terminal as its safe stream prints it, to anything else byte for byte.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
     try:
         if sys.stdout.isatty():
             sys.stdout.write(text)
@@ -80,21 +85,32 @@ def _print(text: str) -> None:
             sys.stdout.flush()
             sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
-    except BrokenPipeError:
-        hush()
+    except OSError as error:
+        stop_writing(error)
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    """Readable by its owner only: it is a conversation.
+    """Readable by its owner only: it is a conversation. There whole, or as it was before.
 
     Raises:
         UsageError: it exists.
         StoreError: it cannot be written.
     """
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
     try:
-        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-            file.write(text.encode())
+        if force and path.exists() and not path.is_file():
+            path.write_bytes(text.encode())  # a device, say
+            return
+        place = Path(os.path.realpath(path)) if force else path
+        draft = draft_of(place) if force else place
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+            if force:
+                draft.replace(place)
+        except OSError:
+            draft.unlink()
+            raise
     except FileExistsError:
         raise UsageError(f"{path} exists; add --force to replace it") from None
     except OSError as error:
@@ -150,7 +166,7 @@ def prune_command(
 
 def prune_quietly(setup: Setup) -> None:
     """What a long-running program does at its start, in a thread: prune as the configuration says, at most once a
-    day, without a word."""
+    day, what `due_notice` has announced a day before."""
     keep = setup.config.sessions
     prune_if_due(setup.sessions, setup.state, keep.keep_days, keep.keep_mb, forgetting(quiet=True))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from ..config.keys import keyed
 from ..protocol.redact import Redactor
 from ..protocol.sanitize import clean
+from ..store.session_file import StoreError
 from .options import Chosen, UsageError
 from .setup import Setup
 
@@ -46,13 +47,28 @@ def redactor_of(setup: Setup) -> Redactor:
 
 
 def emit(lines: Iterable[str]) -> None:
-    """Print lines. A reader who has seen enough, such as `head`, is no error."""
+    """Print lines. A reader who has seen enough, such as `head`, is no error.
+
+    Raises:
+        StoreError: they cannot be written: the disk behind standard output is full.
+    """
     try:
         for line in lines:
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
-    except BrokenPipeError:
-        hush()
+    except OSError as error:
+        stop_writing(error)
+
+
+def stop_writing(error: OSError) -> None:
+    """Nothing more can be written to standard output.
+
+    Raises:
+        StoreError: not because its reader has gone.
+    """
+    hush()
+    if not isinstance(error, BrokenPipeError):
+        raise StoreError(f"cannot write to standard output: {error.strerror}") from error
 
 
 def hush() -> None:

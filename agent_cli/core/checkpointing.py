@@ -1,8 +1,8 @@
 """When checkpoints are taken, and what undo, redo and rewind do with them.
 
 A turn gets one checkpoint before its first side effect and one when it has ended; both are records. Undo
-takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror. A decision
-on a file that undo left alone has two checkpoints of its own, so it is taken back with what it belongs to.
+takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror: an undo has
+two checkpoints around it. A decision on a file that undo left alone has two of its own, and redo takes it back.
 """
 
 import asyncio
@@ -184,8 +184,8 @@ class Checkpointing:
 
     async def resolve(self, choice: Choice, paths: Collection[str] = ()) -> RestoreReport:
         """Decide on files that the last undo, redo or rewind left alone; no `paths` (as its report named them): on
-        all. What a choice replaces is saved first: redo or undo brings it back. After a restart, every file counts
-        as left alone that is not as that undo would have made it.
+        all. What a choice replaces is saved first: the redo of that undo brings it back. After a restart, every
+        file counts as left alone that is not as that undo would have made it.
 
         Raises:
             NothingToRestore: there is nothing to decide.

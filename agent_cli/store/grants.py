@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from .opening import make_private
 from .session_file import StoreError
 
 
@@ -59,7 +60,7 @@ class GrantFile:
     def _alone(self) -> Iterator[None]:
         """Held while the file is read and replaced, so that two processes lose no rule."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             lock = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreError(f"cannot write {self.path}: {error.strerror}") from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .opening import make_private, read_regular
 from .outline import TAIL_BYTES, Outline, Said, read_on
 from .scan import around, outline_of
 from .stored import Progress, Stored, seconds
@@ -21,7 +22,7 @@ from .stored import Progress, Stored, seconds
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_VERSION = 1
+_VERSION = 2
 _TABLES = """
 CREATE TABLE sessions(
     key INTEGER PRIMARY KEY, file TEXT UNIQUE, project TEXT, size INTEGER, mtime INTEGER,
@@ -106,6 +107,16 @@ class Index:
             ):
                 yield file, size, updated, decoder.decode(outline)
 
+    def strange(self, project: str | None = None) -> list[str]:
+        """Files that are no sessions.
+
+        Raises:
+            IndexUnusable: it cannot be read.
+        """
+        query = "SELECT file FROM sessions WHERE id = '' AND project = ifnull(?, project) ORDER BY file"
+        with self._open() as database:
+            return [file for (file,) in database.execute(query, (project,))]
+
     def one(self, file: str) -> tuple[int, float, Outline] | None:
         """Size, time of the last change and facts of one session; None when it is not known.
 
@@ -121,9 +132,9 @@ class Index:
     def search(
         self, words: Sequence[str], phrases: Sequence[str], limit: int, project: str | None, exclude: str
     ) -> list[Found]:
-        """At most `limit` messages with all the words (or longer ones that begin so) and phrases, best first: by
-        how well they fit and how new they are, those of undone turns last. `exclude` is the id of a session to
-        leave out.
+        """At most `limit` messages with all the words (or longer ones that begin so) and phrases, best first:
+        those with the words as they stand, then by how well they fit and how new they are, those of undone turns
+        last. `exclude` is the id of a session to leave out.
 
         Raises:
             IndexUnusable: it cannot be read.
@@ -131,8 +142,8 @@ class Index:
         terms = (*words, *phrases)
         if any(_UNSPACED.search(term) or not re.search(r"[^\W_]", term) for term in terms):
             return self._scanned(terms, limit, project, exclude)
-        quoted = [f'"{word}"*' for word in words] + [f'"{phrase}"' for phrase in phrases]
-        match = " AND ".join(quoted)
+        exact = " AND ".join(f'"{term}"' for term in terms)
+        match = " AND ".join([f'"{word}"*' for word in words] + [f'"{phrase}"' for phrase in phrases])
         where, given = _bounds(project, exclude)
         ranked = (
             "SELECT texts.rowid, bm25(texts), s.file, m.message_id, m.turn_id, m.role, m.time, m.undone"
@@ -143,9 +154,11 @@ class Index:
             f"SELECT snippet(texts, 0, '', '', '…', {_SNIPPET_WORDS}) FROM texts WHERE texts MATCH ? AND rowid = ?"
         )
         with self._open() as database:
-            rows = database.execute(ranked, (match, *given)).fetchall()
-            best = [(_score(-row[1], row[6]), row) for row in rows]
-            best.sort(key=lambda each: (each[1][7], -each[0]))
+            fitting = {row[0]: row for row in database.execute(ranked, (exact, *given))}
+            begun = database.execute(ranked, (match, *given)) if words else ()
+            others = [row for row in begun if row[0] not in fitting]
+            best = [(_score(-row[1], row[6]), row) for row in (*fitting.values(), *others)]
+            best.sort(key=lambda each: (each[1][7], each[1][0] not in fitting, -each[0]))
             found = []
             for score, row in _few_of_each(best, limit):
                 (snippet,) = database.execute(part, (match, row[0])).fetchone()
@@ -197,7 +210,7 @@ class Index:
 
     def _ready(self, sqlite3: Any) -> "Connection":
         """An open database with today's tables; one of another version is made anew."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.path.parent)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         connect = self._connect or sqlite3.connect
         database: Connection = connect(self.path, timeout=_BUSY_S, isolation_level=None)
@@ -294,9 +307,7 @@ def _grown(path: Path, outline: Outline) -> Outline | None:
     if not outline.id or len(outline.tail) != min(TAIL_BYTES, outline.end):
         return None
     try:
-        with path.open("rb") as file:
-            file.seek(start)
-            data = file.read()
+        data = read_regular(path, start=start)
     except OSError:
         return None
     if not data.startswith(outline.tail):

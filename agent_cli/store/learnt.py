@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ..protocol.learnt import Learnt
+from .opening import make_private
 
 KEPT_S = 30 * 86_400.0
 """Servers are updated: what was learnt longer ago is found out again."""
@@ -91,7 +92,7 @@ class LearntFile:
         Raises:
             OSError: the folder cannot be written, or another program holds the lock too long.
         """
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.path.parent)
         lock = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             for left in reversed(range(_LOCK_TRIES)):

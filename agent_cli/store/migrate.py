@@ -50,8 +50,16 @@ def relative(path: str, root: str) -> str:
     return path[len(lead) :] or os.curdir if path.startswith(lead) else path
 
 
+def is_inside(path: str) -> bool:
+    """Whether a path of a record is relative and stays inside the session's directory whatever lies there."""
+    return not path.startswith("/") and os.pardir not in path.split("/")
+
+
 def _moved(result: ToolResult, root: str) -> ToolResult:
-    if not any(path.startswith("/") for path in (result.cwd, *result.seen)):
+    """A result with relative paths, and without those that claim to be inside and lead out."""
+    if all(map(is_inside, (result.cwd, *result.seen))):
         return result
     seen = {relative(path, root): known for path, known in result.seen.items()}
-    return msgspec.structs.replace(result, seen=seen, cwd=relative(result.cwd, root))
+    kept = {path: known for path, known in seen.items() if path.startswith("/") or is_inside(path)}
+    cwd = relative(result.cwd, root)
+    return msgspec.structs.replace(result, seen=kept, cwd=cwd if cwd.startswith("/") or is_inside(cwd) else "")

@@ -17,7 +17,8 @@ import msgspec
 
 from ..protocol.actions import Mode
 from ..protocol.messages import AssistantMessage
-from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
+from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet, decode
+from .opening import read_regular
 from .session_file import NAME
 
 _RECORD = re.compile(rb'\{"type":"')
@@ -37,7 +38,7 @@ def header_from(data: bytes, path: Path, records: Sequence[AnyRecord]) -> tuple[
     """The first record of a session whose first line is damaged, and the names of the fields that were found in
     it or inferred; None when nothing says that this is a session. `records` are the lines that can be read."""
     line = next((raw for raw in data.split(b"\n") if len(raw.strip()) > 2), b"")
-    fields = _fields(line)
+    fields = {} if _is_record(line) else _fields(line)
     named = NAME.fullmatch(path.name)
     if len(fields) < 2 and not (named and records):
         return None, ()
@@ -61,6 +62,29 @@ def header_from(data: bytes, path: Path, records: Sequence[AnyRecord]) -> tuple[
         **fields,
     )
     return header, tuple(name for name in _STRINGS[1:] if getattr(header, name))
+
+
+def by_lines(data: bytes) -> bytes:
+    """One record a line, as a session file has it, whatever another program has made of the spaces; unchanged
+    where it is not JSON as a whole."""
+    try:
+        value: Any = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return data  # damaged, to be read line by line
+    if isinstance(value, dict):
+        value = value.get("records")
+    if not isinstance(value, list):
+        return data
+    return b"[\n" + b",\n".join(map(msgspec.json.encode, value)) + b"\n]\n"
+
+
+def _is_record(line: bytes) -> bool:
+    """Whether a line is whole, so that what it says is about something else than the session."""
+    try:
+        decode(line.strip().removesuffix(b","))
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _fields(line: bytes) -> dict[str, Any]:
@@ -88,8 +112,7 @@ def _neighbour(path: Path) -> str:
     with contextlib.suppress(OSError):
         others = sorted(name for name in os.listdir(path.parent) if NAME.fullmatch(name) and name != path.name)
         for name in others[-_MOST_NEIGHBOURS:]:
-            with (path.parent / name).open("rb") as file:
-                cwd = _fields(file.read(4096)).get("cwd")
-            if cwd:
-                return str(cwd)
+            with contextlib.suppress(OSError):
+                if cwd := _fields(read_regular(path.parent / name, 4096)).get("cwd"):
+                    return str(cwd)
     return ""

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from .session_file import SessionLocked, StoreError
+from .announcing import DAY_S, announce, read_announced
+from .opening import make_private
+from .session_file import NAME, SessionLocked, StoreError
 from .sessions import SessionInfo, Sessions
 
-DAY_S = 86_400.0
 OnDelete = Callable[[Path, str], None]
 """Told the state folder of the project and the id of a deleted session, so that its checkpoints go too."""
 
@@ -53,9 +54,12 @@ def discard(sessions: Sessions, state: Path, path: Path, on_delete: OnDelete | N
         SessionLocked: it is in use.
         StoreError: it cannot be read or removed.
     """
-    identifier = path.stem.rpartition("-")[2]
+    named = NAME.fullmatch(path.name)
+    identifier = named.group(2) if named else ""
 
     def belongings() -> None:
+        if not identifier:
+            return  # a file with a name of its own: nothing is known to belong to it
         for folder in _belongings(state, identifier):
             shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -113,8 +117,9 @@ def prune_if_due(
     on_delete: OnDelete | None = None,
     now: float | None = None,
 ) -> Pruned | None:
-    """Remove what is to go, at most once a day; None when it was not due or could not be done. Blocks while files
-    are read and removed, so it is meant for a thread, and never raises for the state of the disk.
+    """Remove what is to go and was announced a day ago, and note the rest as to be announced, at most once a day;
+    None when it was not due or could not be done. Blocks while files are read and removed, so it is meant for a
+    thread, and never raises for the state of the disk.
 
     Days count from when the newest session was written: who comes back after a long time, or with a clock that is
     wrong, finds everything as it was left.
@@ -126,9 +131,22 @@ def prune_if_due(
         if not _is_due(state / "cache" / "pruned", now):
             return None
         newest = max((info.updated for info in sessions.list(limit=1)), default=now)
-        return prune(sessions, state, plan(sessions, state, keep_days, keep_mb, min(now, newest)), on_delete)
+        planned = plan(sessions, state, keep_days, keep_mb, min(now, newest))
+        announced = read_announced(state, now)
+        ripe = announced.ripe(now)
+        going = tuple(each for each in planned.going if each.info.id in ripe)
+        done = prune(sessions, state, msgspec.structs.replace(planned, going=going), on_delete)
+        gone = {each.info.id for each in done.going}
+        left = [each.info.id for each in planned.going if each.info.id not in gone]
+        announce(state, _why(keep_days, keep_mb), {name: announced.ids.get(name, 0.0) for name in left}, now)
+        return done
     except (StoreError, OSError):
         return None
+
+
+def _why(keep_days: int | None, keep_mb: int | None) -> str:
+    bounds = [f"older than {keep_days} days"] if keep_days is not None else []
+    return " or ".join([*bounds, f"beyond {keep_mb} MB"] if keep_mb is not None else bounds)
 
 
 def _sweep(folder: Path) -> None:
@@ -144,7 +162,7 @@ def _is_due(mark: Path, now: float) -> bool:
     with contextlib.suppress(FileNotFoundError):
         if 0 <= now - mark.stat().st_mtime < DAY_S:
             return False
-    mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(mark.parent)
     mark.touch(mode=0o600)
     os.utime(mark, (now, now))
     return True

@@ -5,19 +5,21 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from .opening import read_regular
 from .outline import Outline, Said, read_on
-from .session_file import StoreError, read_session
+from .session_file import StoreError, identity, read_session
 from .stored import Progress
 
 
 def outline_of(path: Path) -> Outline | None:
     """What a list and a search need of a session, damaged or not; None when it is no session."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError:
         return None
     outline = Outline()
     if read_on(outline, data):
+        outline.id = identity(path, outline.id)
         return outline
     return _mended(path) if b"{" in data else None
 

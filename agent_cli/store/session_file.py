@@ -8,6 +8,7 @@ lock on the file; others may read.
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 from collections.abc import Sequence
@@ -17,9 +18,20 @@ import msgspec
 
 from .. import __version__
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
+from .opening import (
+    content_of,
+    draft_of,
+    make_private,
+    open_regular,
+    read_regular,
+    sync_folder,
+    write_draft,
+)
 
 NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})\.json")
 """How a session file is called: when it began, and its id."""
+ID = re.compile(r"[0-9a-z]{1,32}")
+"""What an id may be in a file with another name: it names folders, so it is never anything else."""
 _OPEN = b"[\n"
 _CLOSE = b"\n]\n"
 _SEPARATOR = b",\n"
@@ -52,6 +64,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """Byte offset behind the last complete line."""
     recovered: str = ""
     """How a damaged first line was understood all the same, in words; empty where it is whole."""
+    rewritten: bool = False
+    """Another program has laid out its lines anew: it can be read, and not appended to."""
 
     def problems(self) -> tuple[str, ...]:
         """What is wrong with the file, in words for the user; empty when nothing is."""
@@ -70,10 +84,19 @@ def read_session(path: Path) -> Loaded:
         StoreError: not readable, no session at all, or written by a newer version.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise StoreError(f"cannot read session {path}: {error.strerror}") from error
     return parse_session(data, path)
+
+
+def identity(path: Path, given: str) -> str:
+    """The id of the session in a file: the one in the file's name, else the one it gives itself; where that is
+    none, one that is made of both."""
+    if named := NAME.fullmatch(path.name):
+        return named.group(2)
+    made = hashlib.sha256(os.fsencode(path.name) + given.encode("utf-8", "replace")).hexdigest()[:8]
+    return given if ID.fullmatch(given) else made
 
 
 def parse_session(data: bytes, path: Path) -> Loaded:
@@ -83,28 +106,52 @@ def parse_session(data: bytes, path: Path) -> Loaded:
         StoreError: no session at all, or written by a newer version.
     """
     loaded = _parse(data)
-    header = loaded.records[0] if loaded.records else None
+    is_ours = data.startswith(_OPEN) and isinstance(next(iter(loaded.records), None), Header)
+    if (loaded.damage or loaded.torn) and not is_ours:
+        from .recover import by_lines
+
+        again = _parse(by_lines(data))
+        if len(again.records) > len(loaded.records) or (again.records and not again.damage):
+            loaded = msgspec.structs.replace(again, rewritten=True)
+    loaded = _with_header(loaded, data, path)
+    from .migrate import migrated  # a new session has nothing to read
+
+    return msgspec.structs.replace(loaded, records=migrated(loaded.records))
+
+
+def _with_header(loaded: Loaded, data: bytes, path: Path) -> Loaded:
+    """The same with a first record that can be relied on, and in words what was done for it.
+
+    Raises:
+        StoreError: as `parse_session`.
+    """
+    said = ["its lines were laid out anew by another program"] if loaded.rewritten else []
+    records = loaded.records
+    header = records[0] if records else None
     if not isinstance(header, Header):
         from .recover import header_from
 
-        header, said = header_from(data, path, loaded.records)
-        if header is None or not loaded.damage:
+        header, known = header_from(data, path, records)
+        if header is None:
             raise StoreError(
                 f"{path} is not a session of agent-cli: it does not begin with a session record. "
                 "`agent sessions list --all` shows the sessions there are."
             )
-        recovered = f"the first line is damaged; read or inferred: {', '.join(said)}"
-        loaded = msgspec.structs.replace(loaded, records=(header, *loaded.records), recovered=recovered)
+        records = (header, *records)
+        state = "damaged" if loaded.damage else "missing"
+        said.append(f"the first line is {state}; read or inferred: {', '.join(known)}")
     elif header.version > FORMAT_VERSION:
         if header.created_by != f"agent-cli {__version__}":
             raise StoreError(
                 f"{path} has format {header.version}, newer than this program knows. Update agent-cli."
             )
         claim = f"the first line claims format {header.version}, which the program that wrote it cannot write"
-        loaded = msgspec.structs.replace(loaded, recovered=f"{claim}; taken for format {FORMAT_VERSION}")
-    from .migrate import migrated  # a new session has nothing to read
-
-    return msgspec.structs.replace(loaded, records=migrated(loaded.records))
+        said.append(f"{claim}; taken for format {FORMAT_VERSION}")
+    identifier = identity(path, header.session_id)
+    if identifier != header.session_id:
+        said.append(f"the first line gives {header.session_id!r} as the session's id; {identifier} counts")
+        records = (msgspec.structs.replace(header, session_id=identifier), *records[1:])
+    return msgspec.structs.replace(loaded, records=records, recovered="; ".join(said))
 
 
 def _parse(data: bytes) -> Loaded:
@@ -148,8 +195,13 @@ class SessionFile:
 
     def __init__(self, path: Path, descriptor: int, end: int) -> None:
         self.path = path
-        self._fd = descriptor
         self._end = end
+        self._hold(descriptor)
+
+    def _hold(self, descriptor: int) -> None:
+        self._fd = descriptor
+        status = os.fstat(descriptor)
+        self._inode = (status.st_dev, status.st_ino)
 
     @classmethod
     def create(cls, path: Path) -> "SessionFile":
@@ -159,7 +211,7 @@ class SessionFile:
             StoreError: it exists, or the folder cannot be written.
         """
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path.parent)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StoreError(f"cannot create session {path}: {error.strerror}") from error
@@ -172,35 +224,44 @@ class SessionFile:
             path.unlink()
             raise
         file._end = len(_OPEN) - 1
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         return file
 
     @classmethod
-    def open(cls, path: Path) -> "tuple[SessionFile, Loaded]":
+    def open(cls, path: Path, *, to_append: bool = True) -> "tuple[SessionFile, Loaded]":
         """An existing session, locked for writing, and what it holds.
 
         Raises:
             SessionLocked: another process writes it.
-            StoreError: it cannot be read.
+            StoreError: it cannot be read, or nothing can be appended `to_append`.
         """
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+            descriptor = open_regular(path, os.O_RDWR)
         except OSError as error:
             raise StoreError(f"cannot open session {path}: {error.strerror}") from error
         _lock(descriptor, path)
         try:
-            loaded = read_session(path)
+            loaded = parse_session(content_of(descriptor), path)
+            if loaded.rewritten and to_append:
+                mend = f"run `agent sessions repair {identity(path, '')}`, which makes it one again"
+                raise StoreError(f"{path}: its lines were laid out anew by another program; {mend}")
+        except OSError as error:
+            os.close(descriptor)
+            raise StoreError(f"cannot read session {path}: {error.strerror}") from error
         except StoreError:
             os.close(descriptor)
             raise
         return cls(path, descriptor, loaded.end), loaded
 
     def append(self, records: Sequence[AnyRecord]) -> None:
-        """Write records behind the last one and wait until the disk has them.
+        """Write records behind the last one and wait until the disk has them. A file that was removed meanwhile is
+        written anew.
 
         Raises:
-            StoreError: the disk is full or gone; the file is as it was before.
+            StoreError: the disk is full or gone, or another file has taken the place of this one; the file is as
+                it was before.
         """
+        self._check_place()
         lines = _SEPARATOR.join(encode(record) for record in records)
         lead = b"\n" if self._end <= len(_OPEN) else _SEPARATOR
         data = lead + lines
@@ -212,6 +273,47 @@ class SessionFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _check_place(self) -> None:
+        """Make sure that what is written can be found: at the path lies the file that is open."""
+        try:
+            status = os.stat(self.path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            self._put_back()
+            return
+        except OSError:
+            return  # it cannot be seen, and still be written
+        if (status.st_dev, status.st_ino) != self._inode:
+            raise self._replaced()
+
+    def _put_back(self) -> None:
+        """Write what was removed anew, from the descriptor, which still has it."""
+        try:
+            data = content_of(self._fd)
+            make_private(self.path.parent)
+            descriptor = write_draft(self.path, data)
+        except OSError as error:
+            told = f"cannot write session {self.path}, which was removed, anew: {error.strerror}."
+            raise StoreError(f"{told} Nothing said so far is lost; mend that and try again.") from error
+        draft = draft_of(self.path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.link(draft, self.path)
+            sync_folder(self.path.parent)
+        except OSError as error:
+            os.close(descriptor)
+            raise self._replaced() from error
+        finally:
+            draft.unlink()
+        os.close(self._fd)
+        self._hold(descriptor)
+
+    def _replaced(self) -> StoreError:
+        return StoreError(
+            f"session {self.path} was replaced by another file while it was in use here (by a sync program or an "
+            "editor). Nothing was overwritten, and nothing more is saved. Move that file away and try again: this "
+            "session is then written there whole. Or leave, and `agent resume` goes on with that file."
+        )
 
     def _write(self, data: bytes, at: int) -> None:
         try:
@@ -243,21 +345,17 @@ def write_session(path: Path, records: Sequence[AnyRecord], *, instead: bool = F
     Raises:
         StoreError: it exists already, or the folder cannot be written; nothing is left behind.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    draft = draft_of(path)
     lines = _SEPARATOR.join(encode(record) for record in records)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(_OPEN + lines + _CLOSE)
-            file.flush()
-            os.fsync(file.fileno())
+        make_private(path.parent)
+        os.close(write_draft(path, _OPEN + lines + _CLOSE))
         if instead:
             draft.replace(path)
         else:
             os.link(draft, path)
             draft.unlink()
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink()
@@ -300,11 +398,3 @@ def _lock(descriptor: int, path: Path) -> None:
             f"session {path.stem} is in use by another process. Close it there, read it with "
             f"`agent sessions show {path.stem.rpartition('-')[2]}`, or add --fork to work on a copy."
         ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

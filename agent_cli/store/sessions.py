@@ -121,7 +121,8 @@ class Sessions:
         return [self.folder / each.file for each in stored]
 
     def find(self, name: str) -> Path:
-        """The session whose id begins with `name`, or else the one that is called so.
+        """The session whose id begins with `name` or that is called so. A whole id is that session's, whatever
+        others are called.
 
         Raises:
             NoSession: none, or several; the text lists them.
@@ -129,9 +130,10 @@ class Sessions:
         found = [file for file in self.paths() if name and _id(file).startswith(name)]
         if len(found) > 1:
             found = [file for file in found if describe(file) is not None]
-        if not found and name.strip():
+        if name.strip() and not (found and NAME.fullmatch(f"20260101T000000Z-{name}.json")):
             wanted = name.strip().casefold()
-            found = [Path(info.path) for info in self.list(limit=None) if info.title.casefold() == wanted]
+            called = [Path(info.path) for info in self.list(limit=None) if info.title.casefold() == wanted]
+            found = [*dict.fromkeys([*found, *called])]
         if len(found) == 1:
             return found[0]
         if not found:
@@ -216,7 +218,7 @@ class Sessions:
             SessionLocked: it is in use.
             StoreError: it cannot be read or removed.
         """
-        file, _ = SessionFile.open(path)
+        file, _ = SessionFile.open(path, to_append=False)
         try:
             if first is not None:
                 first()
@@ -226,6 +228,22 @@ class Sessions:
         finally:
             file.close()
         self.index.forget(self._relative(path))
+
+    def unreadable(self, cwd: Path | None = None) -> list[Path]:
+        """Files that are called as the program calls sessions, and are none that can be read.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        from .index import IndexUnusable
+
+        project = self.project_folder(cwd).name if cwd is not None else None
+        try:
+            self.index.refresh(self.folder, self._stored(None))
+            found = [self.folder / file for file in self.index.strange(project)]
+        except IndexUnusable:
+            found = [path for path in self.paths(cwd) if describe(path) is None]
+        return [path for path in found if NAME.fullmatch(path.name)]
 
     def _described(self, cwd: Path | None) -> Iterator[SessionInfo]:
         return (info for path in self.paths(cwd) if (info := describe(path)) is not None)
@@ -354,7 +372,7 @@ def totals(path: Path) -> tuple[int, Totals]:
 
 def _info(path: Path, size_bytes: int, updated: float, outline: "Outline") -> SessionInfo:
     return SessionInfo(
-        id=_id(path) if NAME.fullmatch(path.name) else outline.id, path=str(path), cwd=outline.cwd,
+        id=outline.id, path=str(path), cwd=outline.cwd,
         title=outline.title, created=outline.created, updated=updated, model=outline.model,
         branches=outline.branches, turns=outline.turns, cost_usd=outline.cost_usd, size_bytes=size_bytes,
         named=bool(outline.name),

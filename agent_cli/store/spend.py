@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+from .opening import make_private
+
 
 class SpendLog:
     """The day's spending. Nothing here raises: a bound on it is kept as far as it is known."""
@@ -20,7 +22,7 @@ class SpendLog:
         if cost_usd <= 0:
             return
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._folder)
             descriptor = os.open(self._today(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 os.write(descriptor, f"{cost_usd:.9f}\n".encode())

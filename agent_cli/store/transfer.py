@@ -6,13 +6,12 @@ ran there, prompts that waited and checkpoints of files stay behind, and the mod
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from ..protocol.messages import Attachment, ToolResult, UserMessage, new_id
+from ..protocol.messages import AssistantMessage, Attachment, ToolResult, UserMessage, new_id
 from ..protocol.records import (
     AnyRecord,
     CheckpointTaken,
@@ -21,12 +20,18 @@ from ..protocol.records import (
     InputQueued,
     InputTaken,
     JobNoted,
+    ModelCalled,
     SettingsSet,
 )
+from .migrate import is_inside
+from .opening import read_regular
+from .recover import by_lines
 from .session_file import NAME, SessionFile, StoreError, parse_session, write_session
 from .sessions import Sessions
 
-LARGEST_BYTES = 2_000_000_000
+LARGEST_BYTES = 200_000_000
+_DEAREST_USD = 1e6
+_MOST_TOKENS = 10**12
 _LEFT_BEHIND = (Granted, JobNoted, InputQueued, InputTaken, CheckpointTaken)
 
 
@@ -60,12 +65,12 @@ def import_session(sessions: Sessions, file: Path, cwd: Path) -> Imported:
         StoreError: it cannot be read or is no session, or ours cannot be written.
     """
     try:
-        if file.stat().st_size > LARGEST_BYTES:
-            raise StoreError(f"{file} is larger than {LARGEST_BYTES // 10**9} GB; it is not imported")
-        data = file.read_bytes()
+        data = read_regular(file, LARGEST_BYTES + 1, follow=True)
     except OSError as error:
         raise StoreError(f"cannot read {file}: {error.strerror}") from error
-    loaded = parse_session(_by_lines(data), file)
+    if len(data) > LARGEST_BYTES:
+        raise StoreError(f"{file} is larger than {LARGEST_BYTES // 10**6} MB; it is not imported")
+    loaded = parse_session(by_lines(data), file)
     header = loaded.records[0]
     assert isinstance(header, Header)
     given = header.session_id
@@ -82,27 +87,57 @@ def moved(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[Any
     the move, and the session counts as one that has read text of strangers, which all of it may be."""
     header = records[0]
     assert isinstance(header, Header)
+    here = [_here(record) for record in records[1:] if not isinstance(record, _LEFT_BEHIND)]
+    origin = (Attachment("imported session", "", untrusted="an imported session"),)
+    mark = "[What follows up to the note about its move was imported from another place.]"
     kept: list[AnyRecord] = [
         msgspec.structs.replace(header, session_id=identifier, cwd=str(cwd), mode="ask"),
-        *(_here(record) for record in records[1:] if not isinstance(record, _LEFT_BEHIND)),
+        # At the beginning, which every fork keeps
+        UserMessage(id=new_id("msg"), time=header.time, text=mark, origin="hint", attachments=origin),
+        *_closed(here),
     ]
     told = (
         f"[This conversation was moved from another place. Its workspace was {header.cwd} and is now {cwd}; "
         "paths from before mean files below the new one. Files may differ from what was seen: read before "
         "editing.]"
     )
-    origin = (Attachment("imported session", "", untrusted="an imported session"),)
-    kept.append(UserMessage(id=new_id("msg"), time=time.time(), text=told, origin="hint", attachments=origin))
+    kept.append(UserMessage(id=new_id("msg"), time=time.time(), text=told, origin="hint"))
     return tuple(msgspec.structs.replace(record, seq=number) for number, record in enumerate(kept, start=1))
 
 
 def _here(record: AnyRecord) -> AnyRecord:
     """A record without what would reach beyond the conversation here."""
     if isinstance(record, ToolResult):
-        seen = {path: known for path, known in record.seen.items() if not path.startswith("/")}
-        cwd = "" if record.cwd.startswith("/") else record.cwd
+        seen = {path: known for path, known in record.seen.items() if is_inside(path)}
+        cwd = record.cwd if is_inside(record.cwd) else ""
         return msgspec.structs.replace(record, memory=(), seen=seen, cwd=cwd)
+    if isinstance(record, ModelCalled):
+        return _believable(record)
     return msgspec.structs.replace(record, mode="ask") if isinstance(record, SettingsSet) else record
+
+
+def _closed(records: Sequence[AnyRecord]) -> Iterator[AnyRecord]:
+    """The records with a result for each call that has none: nothing of the other place goes on here."""
+    answered = {record.call_id for record in records if isinstance(record, ToolResult)}
+    for record in records:
+        yield record
+        if isinstance(record, AssistantMessage):
+            for call in record.calls:
+                if call.id not in answered:
+                    answered.add(call.id)
+                    yield ToolResult(
+                        id=new_id("res"), time=record.time, turn_id=record.turn_id, call_id=call.id,
+                        tool=call.name, status="cancelled", text="cancelled: imported",
+                    )  # fmt: skip
+
+
+def _believable(call: ModelCalled) -> ModelCalled:
+    """The same without sums that no model call can have."""
+    cost = call.cost_usd
+    counts = msgspec.structs.astuple(call.usage) if call.usage is not None else ()
+    if any(count is not None and not 0 <= count <= _MOST_TOKENS for count in counts):
+        call = msgspec.structs.replace(call, usage=None)
+    return call if cost is None or 0 <= cost <= _DEAREST_USD else msgspec.structs.replace(call, cost_usd=None)
 
 
 def repair(path: Path) -> Repaired:
@@ -113,7 +148,7 @@ def repair(path: Path) -> Repaired:
         SessionLocked: another process writes it.
         StoreError: it cannot be read or written; nothing was changed.
     """
-    file, loaded = SessionFile.open(path)
+    file, loaded = SessionFile.open(path, to_append=False)
     try:
         problems = loaded.problems() or (() if _is_json(path) else ("the file is not valid JSON",))
         if not problems:
@@ -121,7 +156,7 @@ def repair(path: Path) -> Repaired:
         before = path.stat()
         copy = _free_name(path)
         copy.touch(mode=0o600)
-        copy.write_bytes(path.read_bytes())
+        copy.write_bytes(read_regular(path))
         records = [
             msgspec.structs.replace(each, seq=number) for number, each in enumerate(loaded.records, start=1)
         ]
@@ -134,22 +169,9 @@ def repair(path: Path) -> Repaired:
     return Repaired(path, copy, problems, len(records))
 
 
-def _by_lines(data: bytes) -> bytes:
-    """One record a line, as a session file has it, whatever another program has made of the spaces."""
-    try:
-        value: Any = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return data  # damaged, to be read line by line
-    if isinstance(value, dict):
-        value = value.get("records")
-    if not isinstance(value, list):
-        return data
-    return b"[\n" + b",\n".join(map(msgspec.json.encode, value)) + b"\n]\n"
-
-
 def _is_json(path: Path) -> bool:
     try:
-        msgspec.json.decode(path.read_bytes())
+        msgspec.json.decode(read_regular(path))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True

@@ -339,16 +339,16 @@ async def test_a_redo_mirrors_its_undo_whatever_the_user_changed_in_between(tmp_
         await talk.turn(number, **edits("agent"))
         for name, text in edits("user").items() if chance.random() < 0.6 else ():
             talk.write(name, text)
-    states = [talk.state()]
+    states = []
     for _ in range(chance.randint(1, 3)):
         points = talk.undoing.points()
         if points:
-            await talk.undoing.rewind(chance.choice(points).turn_id, "both")
             states.append(talk.state())
+            await talk.undoing.rewind(chance.choice(points).turn_id, "both")
         if chance.random() < 0.5:
             with contextlib.suppress(NothingToRestore):
                 await talk.undoing.resolve("old")
     talk.restart()
-    for state in reversed(states[:-1]):
+    for state in reversed(states):
         _, _, report = await talk.undoing.redo()
         assert (talk.state(), report.conflicts) == (state, ())

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from agent_cli.protocol.events import AnswerCompleted, Notice, OperationFailed, Restored, TurnCompleted
-from agent_cli.protocol.operations import Interrupt, Redo, Undo, UserInput
+from agent_cli.protocol.operations import Interrupt, Redo, Resolve, Undo, UserInput
 from agent_cli.protocol.records import CheckpointTaken, TurnEnded
 from agent_cli.store.session_file import read_session
 from tests.model.scripted import Entry, call, fail, say
@@ -235,4 +235,6 @@ async def test_what_was_remembered_is_forgotten_with_its_turn_and_remembered_aga
         Path(memory.find("project").path).write_text("Mine now.\n", encoding="utf-8")
         await it.do(Undo())
         assert memory.find("project").text == "Mine now."
-        assert any("changed since" in each.reason for each in it.of(Restored)[-1].report.conflicts)
+        conflicts = it.of(Restored)[-1].report.conflicts
+        assert [("changed since" in each.reason, each.decidable) for each in conflicts] == [(True, False)]
+        assert isinstance(await it.do(Resolve("old")), OperationFailed)

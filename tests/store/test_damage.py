@@ -13,12 +13,13 @@ from agent_cli.store.sessions import Sessions, describe
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "version-1" / "patched-and-started.json"
 NAME = "20260101T000000Z-abcd1111.json"
+WHOLE = EXAMPLE.read_bytes().replace(b'"session_id":"4a2f5b00"', b'"session_id":"abcd1111"', 1)
 MORE = UserMessage(id="more", text="and on")
 
 
 def flipped(folder: Path, seed: int, count: int, last: int | None = None) -> int:
     """Flip one byte of a real session `count` times, one at a time; returns how often a record was lost."""
-    source, whole = EXAMPLE.read_bytes(), read_session(EXAMPLE).records
+    source, whole = WHOLE, read_session(EXAMPLE).records
     chance = random.Random(seed)
     path = folder / "sessions" / "shop-00000000" / NAME
     path.parent.mkdir(parents=True)
@@ -57,7 +58,7 @@ def test_many_flips(tmp_path: Path) -> None:
 def damaged(folder: Path, change: tuple[bytes, bytes]) -> Path:
     path = folder / "sessions" / "shop-00000000" / NAME
     path.parent.mkdir(parents=True)
-    path.write_bytes(EXAMPLE.read_bytes().replace(*change, 1))
+    path.write_bytes(WHOLE.replace(*change, 1))
     return path
 
 
@@ -81,7 +82,7 @@ def test_a_damaged_first_line_keeps_what_it_still_says(tmp_path: Path) -> None:
 
 def test_a_first_line_of_which_nothing_is_left_is_inferred(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "sessions")
-    path = damaged(tmp_path, (EXAMPLE.read_bytes().split(b"\n")[1], b"\x00" * 40 + b","))
+    path = damaged(tmp_path, (WHOLE.split(b"\n")[1], b"\x00" * 40 + b","))
     (path.parent / "20260102T000000Z-bbbb2222.json").write_bytes(EXAMPLE.read_bytes())
     header = header_of(path)
     assert (header.session_id, header.cwd, header.mode) == ("abcd1111", "/home/me/shop", "ask")
@@ -104,3 +105,19 @@ def test_two_records_that_ran_together_are_both_read(tmp_path: Path) -> None:
     path = damaged(tmp_path, (b'"},\n{"type":"user"', b'"},X{"type":"user"'))
     assert read_session(path).records[1:] == read_session(EXAMPLE).records[1:]
     assert len(read_session(path).damage) == 1
+
+
+def test_a_first_line_that_is_gone_is_inferred(tmp_path: Path) -> None:
+    first = WHOLE.split(b"\n")[1] + b"\n"
+    path = damaged(tmp_path, (first, b""))
+    loaded = read_session(path)
+    assert loaded.records[1:] == read_session(EXAMPLE).records[1:]
+    header = header_of(path)
+    assert (header.session_id, header.mode, header.model) == ("abcd1111", "ask", "openai/gpt-demo")
+    assert [problem.split(";")[0] for problem in loaded.problems()] == ["the first line is missing"]
+    info = describe(path)
+    assert info is not None and info.id == "abcd1111"
+    file, _ = SessionFile.open(path)
+    file.append([MORE])
+    file.close()
+    assert read_session(path).records[1:] == (*loaded.records[1:], MORE)

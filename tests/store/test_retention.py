@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.protocol.records import AnyRecord, Named
+from agent_cli.store.announcing import due_notice
 from agent_cli.store.retention import DAY_S, OnDelete, Pruned, discard, folder_bytes, plan, prune, prune_if_due
 from agent_cli.store.session_file import SessionFile, SessionLocked
 from agent_cli.store.sessions import Sessions
@@ -133,13 +134,72 @@ def due(machine: Machine, now: float, days: int | None = 30) -> list[str] | None
     return None if done is None else ids(done)
 
 
-def test_the_quiet_pruning_is_done_once_a_day(machine: Machine) -> None:
+def notice(machine: Machine, now: float) -> str:
+    return due_notice(machine.state, now)
+
+
+def test_the_quiet_pruning_removes_only_what_was_announced_a_day_before(machine: Machine) -> None:
     machine.add("00000001", 100)
     machine.add("00000002", 0)
-    assert due(machine, NOW) == ["00000001"]
+    assert notice(machine, NOW) == ""
+    assert due(machine, NOW) == []
+    assert due(machine, NOW + 1.1 * DAY_S) == [], "found, but nobody could be told"
+    said = notice(machine, NOW + 1.2 * DAY_S)
+    assert said.startswith(
+        "1 session older than 30 days will be deleted tomorrow: `agent sessions prune --dry-run`"
+    )
+    assert notice(machine, NOW + 1.3 * DAY_S) == "", "said once"
+    assert due(machine, NOW + 2.15 * DAY_S) == [], "told not a whole day ago"
     machine.add("00000003", 100)
-    assert due(machine, NOW + 0.9 * DAY_S) is None and len(machine.left()) == 2
-    assert due(machine, NOW + 1.1 * DAY_S) == ["00000003"]
+    assert due(machine, NOW + 2.2 * DAY_S) is None, "once a day"
+    assert due(machine, NOW + 3.2 * DAY_S) == ["00000001"]
+    assert machine.left() == ["00000002", "00000003"] and (machine.state / "prune.json").stat().st_mode & 0o77 == 0
+
+
+def test_two_months_away_delete_nothing_before_it_is_told(machine: Machine) -> None:
+    for identifier, days in (("00000001", 61), ("00000002", 60.5), ("00000003", 0)):
+        machine.add(identifier, days)
+    assert due(machine, NOW) == []
+    assert due(machine, NOW + 60 * DAY_S) == []
+    assert notice(machine, NOW + 60 * DAY_S + 5).startswith("2 sessions older than 30 days")
+    assert due(machine, NOW + 62 * DAY_S) == ["00000001", "00000002"]
+
+
+def test_a_session_that_got_a_name_meanwhile_stays_and_would_be_announced_anew(machine: Machine) -> None:
+    path = machine.add("00000001", 100)
+    machine.add("00000002", 0)
+    assert due(machine, NOW) == [] and notice(machine, NOW + 1)
+    machine.sessions.rename(path, "mine")
+    assert due(machine, NOW + 2 * DAY_S) == [] and notice(machine, NOW + 2 * DAY_S) == ""
+    machine.sessions.rename(path, "")
+    assert due(machine, NOW + 4 * DAY_S) == [] and notice(machine, NOW + 4 * DAY_S)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"ids":3}', b"\xff", b'{"ids":{"00000001":9e99}}'])
+def test_an_announcement_that_cannot_be_believed_deletes_nothing(machine: Machine, content: bytes) -> None:
+    machine.add("00000001", 100)
+    machine.add("00000002", 0)
+    (machine.state / "prune.json").write_bytes(content)
+    os.utime(machine.state / "prune.json", (NOW - 9, NOW - 9))
+    assert due(machine, NOW) == []
+
+
+def test_an_announcement_from_the_future_is_made_anew(machine: Machine) -> None:
+    machine.add("00000001", 100)
+    machine.add("00000002", 0)
+    assert due(machine, NOW) == [] and notice(machine, NOW + 1)
+    os.utime(machine.state / "prune.json", (NOW + 9 * DAY_S, NOW + 9 * DAY_S))
+    assert due(machine, NOW + 3 * DAY_S) == []
+
+
+@pytest.mark.parametrize("name", ["x-...json", "x-.json"])
+def test_a_file_with_a_name_of_its_own_takes_nothing_along(machine: Machine, name: str) -> None:
+    path = machine.add("00000001", 100, spill_bytes=1000)
+    odd = path.with_name(name)
+    odd.write_bytes(path.read_bytes())
+    discard(machine.sessions, machine.state, odd, machine.on_delete)
+    assert path.exists() and folder_bytes(machine.state / "spill") == 1000 and not odd.exists()
+    assert machine.forgotten == []
 
 
 def test_who_comes_back_after_a_long_time_finds_everything(machine: Machine) -> None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,15 +15,24 @@ from hypothesis import strategies as st
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, Header
 from agent_cli.store.session_file import (
+    ID,
     NewSessionFile,
     SessionFile,
     SessionLocked,
     StoreError,
     read_session,
+    write_session,
 )
 
 HEADER = Header(
-    id="h", seq=1, version=FORMAT_VERSION, session_id="abc", cwd="/w", model="m/x", mode="ask", created_by="test"
+    id="h",
+    seq=1,
+    version=FORMAT_VERSION,
+    session_id="abcd1111",
+    cwd="/w",
+    model="m/x",
+    mode="ask",
+    created_by="test",
 )
 
 
@@ -223,3 +234,105 @@ file.append([HEADER])
     )
     assert "cannot write session" in done.stdout, done.stderr
     assert [r.id for r in read_session(path).records] == ["h"], done.stderr
+
+
+def test_a_removed_file_is_written_anew_with_the_next_record(tmp_path: Path) -> None:
+    path = tmp_path / "p" / "s.json"
+    file = written(path, 2)
+    path.unlink()
+    path.parent.rmdir()
+    file.append([message(7)])
+    file.append([message(8)])
+    assert [r.id for r in read_session(path).records] == ["h", "m0", "m1", "m7", "m8"]
+    assert json.loads(path.read_bytes()) and path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in path.parent.iterdir()] == ["s.json"]
+    with pytest.raises(SessionLocked):
+        SessionFile.open(path)
+    file.close()
+
+
+def test_a_file_in_the_place_of_the_session_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    file = written(path, 2)
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes().replace(b"hello", b"hullo"))
+    other.replace(path)
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(StoreError, match="was replaced by another file .* Move that file away and try again"):
+            file.append([message(7)])
+    assert path.read_bytes() == before
+    path.rename(other)
+    file.append([message(7)])
+    assert [r.id for r in read_session(path).records] == ["h", "m0", "m1", "m7"]
+    assert other.read_bytes() == before
+
+
+def test_a_removed_file_that_cannot_be_written_anew_is_said_and_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "p" / "s.json"
+    file = written(path, 1)
+    path.unlink()
+    path.parent.rmdir()
+    path.parent.write_text("in the way", encoding="utf-8")
+    with pytest.raises(StoreError, match="which was removed, anew"):
+        file.append([message(7)])
+    path.parent.unlink()
+    file.append([message(8)])
+    assert [r.id for r in read_session(path).records] == ["h", "m0", "m8"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "link", "device"])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "20260101T000000Z-abcd1111.json"
+    written(tmp_path / "real.json", 1).close()
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "socket":
+            socket.socket(socket.AF_UNIX).bind(str(path))
+        case "folder":
+            path.mkdir()
+        case "link":
+            path.symlink_to(tmp_path / "real.json")
+        case _:
+            path = Path("/dev/zero")
+    with pytest.raises(StoreError, match=r"cannot read session"):
+        read_session(path)
+    with pytest.raises(StoreError, match=r"cannot open session"):
+        SessionFile.open(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("20260101T000000Z-abcd1111.json", "ffff0000", "abcd1111"),
+        ("20260101T000000Z-abcd1111.json", "../../zz", "abcd1111"),
+        ("s.json", "ffff0000", "ffff0000"),
+        ("s.json", "../../zz", None),
+        ("s.json", "", None),
+    ],
+)
+def test_the_id_is_that_of_the_files_name_and_never_a_path(
+    tmp_path: Path, name: str, given: str, expected: str | None
+) -> None:
+    path = tmp_path / name
+    file = SessionFile.create(path)
+    file.append([msgspec.structs.replace(HEADER, session_id=given), message(0)])
+    file.close()
+    first, second = read_session(path), read_session(path)
+    header = first.records[0]
+    assert isinstance(header, Header) and first == second
+    assert header.session_id == expected if expected else ID.fullmatch(header.session_id)
+    assert bool(first.problems()) == (header.session_id != given)
+    assert repr(given) in "".join(first.problems()) or header.session_id == given
+
+
+def test_folders_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        written(tmp_path / "state" / "sessions" / "p" / "s.json", 0).close()
+        write_session(tmp_path / "other" / "sessions" / "s.json", [HEADER])
+    finally:
+        os.umask(before)
+    made = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert len(made) == 5 and {path.stat().st_mode & 0o777 for path in made} == {0o700}

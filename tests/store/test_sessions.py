@@ -146,7 +146,7 @@ def test_a_long_system_prompt_and_a_name_given_late_are_both_read(tmp_path: Path
     assert title(saved(Sessions(tmp_path / "all"), tmp_path, "abcd1111", *records, system="s" * 200_000)) == "late"
 
 
-@pytest.mark.parametrize("content", [b"", b"[\n", b"[\n]\n", b"[]", b"\xff\xfe", b'{"type":"session"}', b"[1, 2]", b'[\n{"type":"user","id":"x","text":"y"}\n]\n'])  # fmt: skip
+@pytest.mark.parametrize("content", [b"", b"[\n", b"[\n]\n", b"[]", b"\xff\xfe", b'{"type":"session"}', b"[1, 2]"])  # fmt: skip
 def test_what_is_no_session_is_left_out_of_the_list(tmp_path: Path, content: bytes) -> None:
     sessions = Sessions(tmp_path / "all")
     good = saved(sessions, tmp_path, "abcd1111")
@@ -236,3 +236,27 @@ def test_totals_count_human_prompts_and_every_call(tmp_path: Path) -> None:
         expected = expected.plus(call.usage, call.cost_usd)
     assert totals(path) == (2, expected)
     assert (expected.requests, expected.cost_usd) == (2, 0.75)
+
+
+def test_a_title_that_is_the_beginning_of_another_id_is_not_unique(tmp_path: Path) -> None:
+    sessions = Sessions(tmp_path / "all")
+    one = saved(sessions, tmp_path, "abcd1111", prompt("hello"))
+    two = saved(sessions, tmp_path, "ffff2222", prompt("x"), Named(id="n", title="ABCD"))
+    three = saved(sessions, tmp_path, "eeee3333", prompt("x"), Named(id="n", title="eee"))
+    with pytest.raises(NoSession, match="'abcd' is not unique: abcd1111, ffff2222; give more of the id"):
+        sessions.find("abcd")
+    found = [sessions.find(name) for name in ("abcd1", "abcd1111", "ffff", "eee")]
+    assert found == [one, one, two, three]
+
+
+@pytest.mark.parametrize("limit", [10, None])
+def test_files_called_like_sessions_that_cannot_be_read_are_counted(tmp_path: Path, limit: int | None) -> None:
+    sessions = Sessions(tmp_path / "all")
+    good = saved(sessions, tmp_path / "here", "abcd1111", prompt("hello"))
+    pipe = good.with_name("20260101T000000Z-eeeeeeee.json")
+    os.mkfifo(pipe)
+    (good.parent / "notes-x.json").write_text("{}", encoding="utf-8")
+    saved(sessions, tmp_path / "there", "dddd1111").write_bytes(b"gone")
+    assert [info.id for info in sessions.list(tmp_path / "here", limit)] == ["abcd1111"]
+    assert sessions.last(tmp_path / "here") == good
+    assert sessions.unreadable(tmp_path / "here") == [pipe] and len(sessions.unreadable()) == 2

@@ -3,24 +3,28 @@
 import json
 import os
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
+from agent_cli.core.history import open_calls
 from agent_cli.core.session import Session
-from agent_cli.protocol.messages import MemoryChange, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, MemoryChange, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     CheckpointTaken,
     Granted,
     Header,
     InputQueued,
     JobNoted,
+    ModelCalled,
     SettingsSet,
 )
 from agent_cli.protocol.redact import Redactor
+from agent_cli.protocol.usage import Usage
 from agent_cli.store.export import exported, masked
 from agent_cli.store.session_file import SessionFile, SessionLocked, StoreError, read_session
-from agent_cli.store.sessions import Sessions, describe
-from agent_cli.store.transfer import import_session, repair
+from agent_cli.store.sessions import Sessions, describe, totals
+from agent_cli.store.transfer import LARGEST_BYTES, import_session, repair
 from tests.store.talk import records
 from tests.store.test_sessions import prompt, saved
 
@@ -80,15 +84,23 @@ def test_what_reaches_beyond_the_conversation_stays_behind(tmp_path: Path) -> No
             status="ok",
             text="",
             memory=(MemoryChange("/home/you/.bashrc", "evil", None),),
-            seen={"a.py": "1", "/etc/passwd": "2"},
-            cwd="/etc",
+            seen={"a.py": "1", "/etc/passwd": "2", "../../etc/passwd": "3", "b/../../c": "4"},
+            cwd="../../etc",
         ),
         mode="yolo",
     )
     here = import_session(sessions, path, tmp_path).path
     text = here.read_text(encoding="utf-8")
-    assert [value["type"] for value in json.loads(text)] == ["session", "user", "settings", "tool_result", "user"]
-    assert "yolo" not in text and "bashrc" not in text and "/etc" not in text and '"a.py":"1"' in text
+    assert [value["type"] for value in json.loads(text)] == [
+        "session", "user", "user", "settings", "tool_result", "user",
+    ]  # fmt: skip
+    assert (
+        "yolo" not in text
+        and "bashrc" not in text
+        and "etc" not in text
+        and ".." not in text
+        and '"a.py":"1"' in text
+    )
 
 
 @pytest.mark.parametrize("how", ["file", "export", "pretty", "wrapped"])
@@ -104,7 +116,9 @@ def test_every_form_of_json_can_be_imported(tmp_path: Path, how: str) -> None:
     file.write_text(text, encoding="utf-8")
     done = import_session(Sessions(tmp_path / "all"), file, tmp_path)
     expected = [record.id for record in read_session(EXAMPLE).records if not isinstance(record, CheckpointTaken)]
-    assert [record.id for record in read_session(done.path).records][:-1] == expected
+    assert [record.id for record in read_session(done.path).records] == [
+        expected[0], ANY, *expected[1:], ANY,
+    ]  # fmt: skip
 
 
 def test_damaged_lines_of_an_import_are_said(tmp_path: Path) -> None:
@@ -169,3 +183,84 @@ def test_a_masked_export_can_still_be_imported_and_tells_nothing(tmp_path: Path)
         assert token not in text and "hunter2hunter2" not in text and "[masked: " in text
     (tmp_path / "x.json").write_text(exported(shown, "json"), encoding="utf-8")
     assert import_session(Sessions(tmp_path / "all"), tmp_path / "x.json", tmp_path).problems == ()
+
+
+def test_calls_that_were_open_are_closed_by_an_import(tmp_path: Path) -> None:
+    calls = (ToolCall("c1", "shell", "{}"), ToolCall("c2", "shell", "{}"))
+    path = saved(
+        Sessions(tmp_path / "foreign"), tmp_path, "abcd1111", prompt("go"),
+        AssistantMessage(id="a", turn_id="t", calls=calls),
+        ToolResult(id="r", turn_id="t", call_id="c2", tool="shell", status="ok", text="done"),
+    )  # fmt: skip
+    records = read_session(import_session(Sessions(tmp_path / "all"), path, tmp_path).path).records
+    results = [(each.call_id, each.status, each.text) for each in records if isinstance(each, ToolResult)]
+    assert results == [("c1", "cancelled", "cancelled: imported"), ("c2", "ok", "done")]
+    assert not open_calls(records)
+
+
+def test_sums_that_cannot_be_are_not_believed(tmp_path: Path) -> None:
+    def called(name: str, cost_usd: float, **counts: int) -> ModelCalled:
+        usage = Usage(**counts)
+        return ModelCalled(id=name, kind="main", model="m/x", outcome="stop", usage=usage, cost_usd=cost_usd)
+
+    path = saved(
+        Sessions(tmp_path / "foreign"), tmp_path, "abcd1111", prompt("go"),
+        called("a", -5.0, input=3), called("b", 1e9, input=3), called("c", 0.5, input=-1), called("d", 0.25, input=4),
+    )  # fmt: skip
+    _, used = totals(import_session(Sessions(tmp_path / "all"), path, tmp_path).path)
+    assert (used.cost_usd, used.input, used.requests) == (0.75, 10, 4)
+
+
+@pytest.mark.parametrize("at", [1, 2, None])
+def test_a_fork_of_an_imported_session_still_counts_as_one_of_strangers(tmp_path: Path, at: int | None) -> None:
+    sessions = Sessions(tmp_path / "all")
+    path = saved(
+        Sessions(tmp_path / "foreign"), tmp_path, "abcd1111", prompt("one"),
+        UserMessage(id="u2", turn_id="t2", text="two"),
+    )  # fmt: skip
+    copy = sessions.fork(import_session(sessions, path, tmp_path).path, at)
+    assert Session(read_session(copy).records, None, saved=True).untrusted() == "an imported session"
+
+
+def test_only_a_regular_file_of_bounded_size_is_imported(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for file in (Path("/dev/zero"), tmp_path / "pipe", tmp_path):
+        with pytest.raises(StoreError, match="cannot read"):
+            import_session(Sessions(tmp_path / "all"), file, tmp_path)
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(LARGEST_BYTES + 1)
+    with pytest.raises(StoreError, match="larger than 200 MB"):
+        import_session(Sessions(tmp_path / "all"), tmp_path / "large", tmp_path)
+
+
+def test_an_id_that_leads_elsewhere_is_not_taken_over(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_bytes(EXAMPLE.read_bytes().replace(b"4a2f5b00", b"../../zz", 1))
+    done = import_session(Sessions(tmp_path / "all"), file, tmp_path)
+    assert len(done.id) == 8 and "/" not in done.id and "'../../zz' as the session's id" in done.problems[0]
+
+
+def rewritten(path: Path, how: str) -> None:
+    values = json.loads(path.read_bytes())
+    forms = {"pretty": json.dumps(values, indent=2), "one line": json.dumps(values)}
+    forms["compact"] = json.dumps(values, separators=(",", ":"))
+    path.write_text(forms[how], encoding="utf-8")
+
+
+@pytest.mark.parametrize("how", ["pretty", "one line", "compact"])
+def test_a_file_laid_out_anew_by_another_program_is_read_and_repaired(tmp_path: Path, how: str) -> None:
+    sessions = Sessions(tmp_path / "all")
+    path = saved(sessions, tmp_path, "abcd1111", prompt("one", seq=2), prompt("two", seq=3))
+    before = read_session(path).records
+    rewritten(path, how)
+    loaded = read_session(path)
+    assert loaded.records == before and loaded.problems()
+    assert [info.title for info in sessions.list(limit=None)] == ["one"]
+    with pytest.raises(StoreError, match="run `agent sessions repair abcd1111`"):
+        SessionFile.open(path)
+    assert repair(path).copy is not None
+    after = read_session(path)
+    assert (after.records, after.problems()) == (before, ())
+    rewritten(path, how)
+    sessions.delete(path)
+    assert not path.exists()
