@@ -1,0 +1,96 @@
+"""Opening the files of the state folder, and writing them whole. Whoever has a copy of it in hands may put a pipe,
+a device or a link where a file is expected: nothing here waits for one or follows it. New folders are the user's
+alone, their parents too.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+
+def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
+    """A descriptor of a regular file that is there. The last name may be a link only with `follow`.
+
+    Raises:
+        OSError: it is missing, a link (ELOOP) or no regular file, or may not be opened so.
+    """
+    link = 0 if follow else os.O_NOFOLLOW
+    descriptor = os.open(path, flags | link | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file")
+
+
+def read_regular(
+    path: str | os.PathLike[str], most_bytes: int = -1, *, follow: bool = False, start: int = 0
+) -> bytes:
+    """What a regular file holds from the byte `start` on, at most `most_bytes` of it if that is not negative.
+
+    Raises:
+        OSError: as `open_regular`, or it cannot be read.
+    """
+    with os.fdopen(open_regular(path, follow=follow), "rb") as file:
+        file.seek(start)
+        return file.read(most_bytes)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, readable by their owner only. One that is there stays as
+    it is.
+
+    Raises:
+        OSError: it cannot be made, or is no folder.
+    """
+    for each in reversed([folder, *folder.parents]):
+        if not each.is_dir():
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
+def draft_of(path: Path) -> Path:
+    """Where what is to become `path` is written first."""
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def write_draft(path: Path, data: bytes) -> int:
+    """A file beside `path` that the disk has whole, to be linked or moved there; open for writing.
+
+    Raises:
+        OSError: it cannot be written; nothing is left behind.
+    """
+    draft = draft_of(path)
+    descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        os.fsync(descriptor)
+    except OSError:
+        os.close(descriptor)
+        draft.unlink()
+        raise
+    return descriptor
+
+
+def content_of(descriptor: int) -> bytes:
+    """All that the file of a descriptor holds, removed or not.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(0)
+        return file.read()
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk knows the names in a folder.
+
+    Raises:
+        OSError: it does not.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
