@@ -7,6 +7,8 @@ two checkpoints around it. A decision on a file that undo left alone has two of 
 
 import asyncio
 import contextlib
+import errno
+import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal, Protocol
 
@@ -14,7 +16,7 @@ import msgspec
 
 from ..protocol.client import RewindPoint
 from ..protocol.events import AnyEvent, Conflict, Notice, RestoreReport
-from ..protocol.messages import FileChange, MemoryChange, UserMessage, new_id
+from ..protocol.messages import FileChange, MemoryChange, new_id
 from ..protocol.operations import Choice, Rewound
 from ..protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
 from ..workspace.moves import CheckpointError, Move
@@ -30,10 +32,10 @@ from .turn_files import (
     last_moves,
     memory_of,
     moves_of,
+    points_of,
     prompt_of,
     saved,
     way_forth,
-    written_by,
 )
 
 _MOST_NAMED = 5
@@ -194,9 +196,12 @@ class Checkpointing:
         left_alone = self._left_alone
         if left_alone is None:
             left_alone = _decidable(await self._rehearsed(moves))
+        if not left_alone:
+            raise NothingToRestore("there is no file to decide on: none was left alone")
+        if unknown := sorted(set(paths) - left_alone):
+            known = f"{len(left_alone)} were: {_named(sorted(left_alone))}"
+            raise NothingToRestore(f"not left alone: {_named(unknown)}; {known}")
         chosen = left_alone.intersection(paths or left_alone)
-        if not chosen:
-            raise NothingToRestore("there is no such file to decide on: none was left alone")
         self._left_alone = left_alone - chosen
         if choice == "mine":
             return RestoreReport()
@@ -214,17 +219,7 @@ class Checkpointing:
 
     def points(self) -> tuple[RewindPoint, ...]:
         """The prompts that one can go back to before, oldest first."""
-        pairs, written = checkpoint_pairs(self._session.records), written_by(self._session.records)
-        times = {message.turn_id: message.time for message in reversed(self._session.prompts())}
-        humans = [r for r in self._session.records if isinstance(r, UserMessage) and r.origin == "human"]
-        numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
-        return tuple(
-            RewindPoint(
-                turn_id, numbers[turn_id], prompt, times[turn_id], tuple(sorted(written.get(turn_id, ()))),
-                all(pairs.get(turn_id, ("", ""))),
-            )
-            for turn_id, prompt in self.turn_prompts().items()
-        )  # fmt: skip
+        return points_of(self._session.records, self._session.prompts())
 
     def saved(self, turn_id: str) -> Saved:
         """How far the files of a turn are saved."""
@@ -318,6 +313,11 @@ class Checkpointing:
             report = await self._snapshots.carry_out(moves) if moves else RestoreReport()
         except CheckpointError as error:
             raise NothingToRestore(f"the files cannot be restored: {error}") from error
+        if any(each.reason == os.strerror(errno.ENOSPC) for each in report.conflicts):
+            raise NothingToRestore(
+                f"the disk is full: {len(report.restored)} files are restored, {len(report.conflicts)} are not. "
+                "Make room and do it again: what is restored already stays"
+            )
         self._left_alone = _decidable(report)
         if not memory:
             return report

@@ -4,6 +4,7 @@ moves that take a turn back or bring it again. Apart, since all of it is compute
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from ..protocol.client import RewindPoint
 from ..protocol.messages import MemoryChange, ToolResult, UserMessage
 from ..protocol.records import AnyRecord, CallStarted, CheckpointTaken, TurnsRedone, TurnsUndone
 from ..workspace.moves import Move
@@ -63,6 +64,23 @@ def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
             ended[record.call_id] = record.time
     open_since = [time for call_id, time in begun.items() if call_id not in ended]
     return min(open_since) - _CLOCK_S if open_since else max(ended.values(), default=0.0)
+
+
+def points_of(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
+    """Where one can go back to: before each turn that began with one of `prompts`, oldest first."""
+    pairs, written = checkpoint_pairs(records), written_by(records)
+    humans = [r for r in records if isinstance(r, UserMessage) and r.origin == "human"]
+    numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
+    first: dict[str, UserMessage] = {}
+    for message in prompts:
+        first.setdefault(message.turn_id, message)
+    return tuple(
+        RewindPoint(
+            turn_id, numbers[turn_id], message.text, message.time, tuple(sorted(written.get(turn_id, ()))),
+            all(pairs.get(turn_id, ("", ""))),
+        )
+        for turn_id, message in first.items()
+    )  # fmt: skip
 
 
 def memory_of(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[MemoryChange]:

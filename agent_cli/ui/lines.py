@@ -347,7 +347,8 @@ def report(kind: str, turns: int, prompt: str, done: RestoreReport, theme: Theme
     if len(done.restored) > len(shown):
         out.append(f"  … and {len(done.restored) - len(shown)} more")
     for conflict in done.conflicts:
-        line = f"  ! left alone: {one_line(conflict.path)}: {one_line(conflict.reason, 300)}"
+        lead = "" if conflict.reason.startswith("not covered") else "left alone: "
+        line = f"  ! {lead}{one_line(conflict.path)}: {one_line(conflict.reason, 300)}"
         out.append(theme.paint("warning", line))
     out += [theme.paint("muted", f"  {one_line(note, 300)}") for note in done.notes]
     return "\n".join(out)

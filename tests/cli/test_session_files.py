@@ -7,7 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from agent_cli.protocol.records import Named
+from agent_cli.store.announcing import due_notice
 from tests.cli.commands import kept, told
 from tests.e2e.world import Done, World, shell
 from tests.model.server import Reply
@@ -56,6 +59,43 @@ def test_an_export_replaces_nothing_unless_told_to(world: World, tmp_path: Path)
     assert (ending.code, form.code) == (2, 2) and "--format md, json or html" in ending.err
     told(world, ["export", identifier, "-o", str(file), "--force"])
     assert file.read_text(encoding="utf-8").startswith("# hello")
+
+
+def test_an_export_that_fails_leaves_what_was_there(world: World, tmp_path: Path) -> None:
+    world.script(Reply(text="long " * 2000))
+    assert world.run("run", "hello").code == 0
+    identifier = only(world).stem.rpartition("-")[2]
+    old, new = tmp_path / "old.md", tmp_path / "new.md"
+    old.write_text("mine", encoding="utf-8")
+    script = (
+        "import resource, signal, sys\n"
+        "from agent_cli.cli.main import run\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+        "print([run(['sessions', 'export', *each]) for each in eval(sys.argv[1])])\n"
+    )
+    lines = [[identifier, "-o", str(old), "--force"], [identifier, "-o", str(new)]]
+    lines.append([identifier, "-o", "/dev/full", "--force"])
+    done = subprocess.run(
+        [sys.executable, "-c", script, repr(lines)], capture_output=True, text=True, env=world.environment(),
+        cwd=world.work, timeout=30,
+    )  # fmt: skip
+    assert done.stdout == "[1, 1, 1]\n" and done.stderr.count("agent: cannot write") == 3, done
+    assert done.stderr.count("\n") == 3 and "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.glob("*.md*")] == ["old.md"] and old.read_text(
+        encoding="utf-8"
+    ) == "mine"
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("command", ["list", "export", "show", "search"])
+def test_a_full_disk_behind_standard_output_is_one_line(world: World, command: str) -> None:
+    identifier = kept(world, ("hello", "Hi."))
+    given = {"list": (), "search": ("hello",)}.get(command, (identifier,))
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        process = world.start("sessions", command, *given, stdout=full)
+        assert process.wait(20) == 1 and process.stderr is not None
+        assert process.stderr.read() == "agent: cannot write to standard output: No space left on device\n"
 
 
 def test_secrets_are_masked_unless_asked_for(world: World) -> None:
@@ -177,8 +217,23 @@ def test_the_quiet_pruning_of_a_long_running_program_works_in_a_thread(world: Wo
         "thread = threading.Thread(target=prune_quietly, args=(setup,))\n"
         "thread.start(); thread.join()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, env=world.environment(), cwd=world.work, timeout=30
-    )
-    assert (done.stdout, done.stderr, world.sessions()) == (b"", b"", [new])
+
+    def prune() -> None:
+        (world.state / "cache" / "pruned").unlink(missing_ok=True)  # as a day later
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            env=world.environment(),
+            cwd=world.work,
+            timeout=30,
+        )
+        assert (done.stdout, done.stderr) == (b"", b"")
+
+    prune()
+    assert world.sessions() == [old, new]
+    assert due_notice(world.state, time.time() - 1.01 * DAY_S) == "", "the file is of later: the clock was set"
+    os.utime(world.state / "prune.json", (then, then))
+    assert "1 session older than 30 days" in due_notice(world.state, time.time() - 1.01 * DAY_S)
+    prune()
+    assert world.sessions() == [new]
     assert world.run("undo").code == 0 and not (world.work / "second.txt").exists(), "the other's checkpoints stay"

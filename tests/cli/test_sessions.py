@@ -1,6 +1,7 @@
 """`agent sessions`: saved sessions listed, searched, shown, named, forked and deleted."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -33,6 +34,17 @@ def test_the_list_is_of_this_directory_newest_first(world: World) -> None:
         (elsewhere, str(other)),
         (first, str(world.work)),
     ]
+
+
+def test_the_list_says_how_many_files_it_could_not_read(world: World) -> None:
+    kept(world, ("hello", "Hi."))
+    (path,) = world.sessions()
+    pipe = path.with_name("20260101T000000Z-eeeeeeee.json")
+    os.mkfifo(pipe)
+    listed, shown = told(world, ["list"], ["show", "eeee"])
+    assert listed.code == 0 and len(listed.out.splitlines()) == 1
+    assert listed.err == f"agent: 1 file called like a session could not be read: {pipe}\n"
+    assert shown == Done(1, "", f"agent: cannot read session {pipe}: not a regular file\n")
 
 
 def test_the_list_as_json(world: World) -> None:

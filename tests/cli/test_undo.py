@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from agent_cli.store.session_file import SessionFile
-from tests.e2e.world import Done, World, shell
+from tests.e2e.world import AGENT, Done, World, shell
 from tests.model.server import Reply
 
 CHANGE = "printf 'two\\n' > a.txt; printf 'new\\n' > b.txt; rm c.txt"
@@ -265,3 +265,22 @@ def test_options_that_make_no_sense_are_errors(changed: World) -> None:
     for wrong in (["--code", "--conversation"], ["--conflicts", "x"], ["--turns", "0"], ["a.txt"]):
         done = changed.run("undo", *wrong)
         assert done.code == 2 and done.err and files(changed) == AFTER, wrong
+
+
+def test_an_undo_on_a_full_disk_takes_nothing_back_and_can_be_done_again(world: World) -> None:
+    """A small file system holds the workspace; it is full when undo wants to write."""
+    if os.getuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("a file system of its own needs root and namespaces")
+    (world.work / "room").mkdir()
+    world.script(shell("rm kept.txt"), Reply(text="done"))
+    script = (
+        "mount -t tmpfs -o size=1m none . && cd ../room && head -c 200000 /dev/zero > kept.txt && "
+        '"$@" run "remove it" --mode yolo >/dev/null 2>&1; head -c 2000000 /dev/zero > filler 2>/dev/null; '
+        '"$@" undo; echo "first: $?"; rm filler; "$@" undo; echo "second: $?"; wc -c < kept.txt'
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", AGENT],
+        cwd=world.work / "room", env=world.environment(), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "first: 1" in done.stdout and "disk is full" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.split()[-3:] == ["second:", "0", "200000"], done.stdout + done.stderr

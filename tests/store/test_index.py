@@ -129,6 +129,16 @@ def test_the_better_and_the_newer_come_first_and_what_was_undone_last(sessions: 
     assert [hit.undone for hit in sessions.search("kiwi")] == [False, False, False, True]
 
 
+def test_a_word_itself_comes_before_longer_ones_that_begin_so(sessions: Sessions, tmp_path: Path) -> None:
+    exact = saved(sessions, tmp_path, "aaaa0000", you("it was uniq77 " + "and more " * 200, time=NOW - 9e7))
+    for number in range(1, 4):
+        saved(sessions, tmp_path, f"aaaa000{number}", you(f"uniq77{number} uniq779{number}"))
+    hits = sessions.search("uniq77")
+    assert hits[0].session.path == str(exact) and len(hits) == 4
+    assert hits[0].snippet.startswith("it was uniq77 and")
+    assert found(sessions, "uniq77", limit=1) == ["aaaa0000"]
+
+
 def test_a_search_keeps_to_a_directory_leaves_one_out_and_is_bounded(sessions: Sessions, tmp_path: Path) -> None:
     for number in range(6):
         saved(sessions, tmp_path / "ab"[number % 2], f"0000000{number}", you("kiwi"))

@@ -81,3 +81,12 @@ def test_a_relative_path_means_the_new_place_after_a_move() -> None:
     assert isinstance(header, Header)
     moved = migrated([msgspec.structs.replace(header, cwd="/srv/shop"), *rest])
     assert moved[1:] == tuple(rest)
+
+
+def test_a_path_that_claims_to_be_inside_and_leads_out_is_dropped() -> None:
+    header = read_session(EXAMPLE).records[0]
+    seen = {"a.py": "1", "../x": "2", "b/../../c": "3", "/etc/x": "4", "/home/me/shop/../y": "5", "d..e": "6"}
+    result = ToolResult(id="r", call_id="c", tool="t", status="ok", text="", seen=seen, cwd="sub/../..")
+    _, moved = migrated([header, result])
+    assert isinstance(moved, ToolResult)
+    assert (moved.seen, moved.cwd) == ({"a.py": "1", "/etc/x": "4", "d..e": "6"}, "")
