@@ -257,7 +257,7 @@ def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) 
     taken = changed.run("undo", "--resolve", "take", "a.txt")
     assert taken == Done(0, "Decided.\n  modified  a.txt\n", "") and files(changed) == BEFORE
     assert changed.run("redo").code == 0 and files(changed)["a.txt"] == "mine\n"
-    assert changed.run("redo", "--resolve", "old").out.startswith("there is no such file to decide on")
+    assert changed.run("redo", "--resolve", "old").out.startswith("there is no file to decide on")
     assert changed.run("undo", "--conflicts", "old").code == 0 and files(changed) == BEFORE
 
 
