@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..config.keys import keyed
@@ -89,7 +90,7 @@ def _saved_id(opened: Opened) -> str:
 
 
 async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leaving:
-    for note in opened.notes:
+    for note in (*opened.notes, *_due(setup)):
         print(f"agent: {note}", file=sys.stderr)
     engine = asyncio.create_task(opened.agent.run())
     loop = asyncio.get_running_loop()
@@ -116,6 +117,15 @@ async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leavin
     finally:
         await opened.agent.submit(Shutdown())
         await asyncio.wait({engine}, timeout=8.0)
+
+
+def _due(setup: Setup) -> Iterator[str]:
+    """What to say of old sessions that are about to go."""
+    if (setup.state / "prune.json").exists():
+        from ..store.announcing import due_notice
+
+        if notice := due_notice(setup.state):
+            yield notice
 
 
 def _prune(setup: Setup) -> None:

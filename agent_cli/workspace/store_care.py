@@ -122,17 +122,6 @@ async def forget_session(project_state: Path, session_id: str, run: RunProgram) 
             await git("prune", f"--expire={_GRACE}")
 
 
-def store_bytes(project_state: Path) -> int:
-    """How much room the checkpoints of a project take, in bytes."""
-    total = 0
-    for store in (project_state / "checkpoints", project_state / "copies"):
-        for folder, _, names in os.walk(store):
-            for name in names:
-                with contextlib.suppress(OSError):
-                    total += os.lstat(os.path.join(folder, name)).st_blocks * 512
-    return total
-
-
 def _living(store: Path) -> bool:
     kinds = ("sessions/*", "refs/sessions/*", "index-*", "files-*.index")
     return any(next(store.glob(kind), None) is not None for kind in kinds)
