@@ -1,12 +1,31 @@
-"""Opening the files of the state folder, and writing them whole. Whoever has a copy of it in hands may put a pipe,
-a device or a link where a file is expected: nothing here waits for one or follows it. New folders are the user's
-alone, their parents too.
+"""Session files as the file system has them: listed, opened, written whole. Whoever had the folder in hands may
+have put a pipe, a device or a link where a file is expected: nothing here waits for one or follows it.
+New folders are the user's alone, their parents too.
 """
 
 import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
+
+Progress = Callable[[int, int], None]
+"""Told how many sessions of how many have been read."""
+
+
+class Stored(NamedTuple):
+    """One session file as a folder's listing gives it."""
+
+    file: str
+    """Relative to the folder of all sessions."""
+    size: int
+    mtime_ns: int
+
+
+def seconds(nanoseconds: int) -> float:
+    """A file's time as `os.stat` gives it in seconds, to the last bit."""
+    return nanoseconds // 10**9 + 1e-9 * (nanoseconds % 10**9)
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, follow: bool = False) -> int:

@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .opening import read_regular
+from .opening import Progress, read_regular
 from .outline import Outline, Said, read_on
 from .session_file import StoreError, identity, read_session
-from .stored import Progress
 
 
 def outline_of(path: Path) -> Outline | None:

@@ -15,8 +15,8 @@ import msgspec
 from ..protocol.messages import UserMessage, new_id
 from ..protocol.records import ModelCalled, Named, storable
 from ..protocol.usage import Totals
+from .opening import Progress, Stored, seconds
 from .session_file import NAME, SessionFile, SessionLocked, StoreError, read_session, write_session
-from .stored import Progress, Stored, seconds
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

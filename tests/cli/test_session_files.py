@@ -12,7 +12,7 @@ import pytest
 from agent_cli.protocol.records import Named
 from agent_cli.store.announcing import due_notice
 from tests.cli.commands import kept, told
-from tests.e2e.world import Done, World, shell
+from tests.e2e.world import AGENT, Done, World, shell
 from tests.model.server import Reply
 
 DAY_S = 86_400
@@ -75,7 +75,7 @@ def test_an_export_that_fails_leaves_what_was_there(world: World, tmp_path: Path
         "print([run(['sessions', 'export', *each]) for each in eval(sys.argv[1])])\n"
     )
     lines = [[identifier, "-o", str(old), "--force"], [identifier, "-o", str(new)]]
-    lines.append([identifier, "-o", "/dev/full", "--force"])
+    lines.append([identifier, "-o", "/dev/full", "--force", "-f", "md"])
     done = subprocess.run(
         [sys.executable, "-c", script, repr(lines)], capture_output=True, text=True, env=world.environment(),
         cwd=world.work, timeout=30,
@@ -93,9 +93,16 @@ def test_a_full_disk_behind_standard_output_is_one_line(world: World, command: s
     identifier = kept(world, ("hello", "Hi."))
     given = {"list": (), "search": ("hello",)}.get(command, (identifier,))
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        process = world.start("sessions", command, *given, stdout=full)
-        assert process.wait(20) == 1 and process.stderr is not None
-        assert process.stderr.read() == "agent: cannot write to standard output: No space left on device\n"
+        done = subprocess.run(
+            [AGENT, "sessions", command, *given],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=world.environment(),
+            cwd=world.work,
+            timeout=30,
+        )
+    told_how = b"agent: cannot write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, told_how)
 
 
 def test_secrets_are_masked_unless_asked_for(world: World) -> None:

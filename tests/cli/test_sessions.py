@@ -42,6 +42,7 @@ def test_the_list_says_how_many_files_it_could_not_read(world: World) -> None:
     pipe = path.with_name("20260101T000000Z-eeeeeeee.json")
     os.mkfifo(pipe)
     listed, shown = told(world, ["list"], ["show", "eeee"])
+    pipe.unlink()
     assert listed.code == 0 and len(listed.out.splitlines()) == 1
     assert listed.err == f"agent: 1 file called like a session could not be read: {pipe}\n"
     assert shown == Done(1, "", f"agent: cannot read session {pipe}: not a regular file\n")

@@ -12,10 +12,16 @@ from .test_authorize import ROOT
     ("command", "said"),
     [
         ("ls -la | head", "only reads"),
-        ("rm -rf build", f"deletes build below {ROOT}; undo brings it back, but for large ignored folders such as node_modules"),
+        (
+            "rm -rf build",
+            f"deletes build below {ROOT}; undo brings it back, but for large ignored folders such as node_modules",
+        ),
         ("rm -rf ~/x", f"deletes ~/x outside {ROOT}; undo does not bring that back"),
         ("rm -rf ../x a", f"deletes ../x outside {ROOT}; undo does not bring that back"),
-        ("find . -delete", f"deletes . below {ROOT}; undo brings it back, but for large ignored folders such as node_modules"),
+        (
+            "find . -delete",
+            f"deletes . below {ROOT}; undo brings it back, but for large ignored folders such as node_modules",
+        ),
         ("python x.py", "runs code of this project: python x.py"),
         ("./run.sh", "runs code of this project: ./run.sh"),
         ("python -c 'x'", "runs the program given here"),
@@ -36,7 +42,10 @@ from .test_authorize import ROOT
         ("cp a b", "changes b"),
         ("mv a b && npm publish", "publishes; what is out cannot be taken back; also changes b"),
         ("frobnicate", "runs `frobnicate`, about which nothing is known"),
-        ("bash -c 'rm x'", f"deletes x below {ROOT}; undo brings it back, but for large ignored folders such as node_modules"),
+        (
+            "bash -c 'rm x'",
+            f"deletes x below {ROOT}; undo brings it back, but for large ignored folders such as node_modules",
+        ),
         ("cat $X", "cannot be told in advance (a variable or substitution): anything that this user may do"),
         ("X=1", "sets variables"),
     ],
