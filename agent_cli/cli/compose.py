@@ -1,6 +1,7 @@
 """The composition root: builds the engine of one session from a `Setup`. The only place that knows every
 class."""
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,6 +34,7 @@ from ..protocol.messages import new_id
 from ..protocol.records import SettingsSet
 from ..sandbox.process import ProcessRunner
 from ..store.grants import GrantFile
+from ..store.opening import make_private
 from ..store.session_file import read_session
 from ..store.spend import SpendLog
 from ..tools.base import Tool, ToolContext, ToolError
@@ -76,6 +78,8 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
         StoreError: the session cannot be opened.
         NoModel, MissingKey: no model can be used.
     """
+    with contextlib.suppress(OSError):  # whoever needs it says what is wrong
+        make_private(setup.state)
     registry, problems = _registry(setup, interactive)
     draft = existing(setup)
     env = keyed(os.environ, setup.config_dir)

@@ -112,7 +112,9 @@ def keep(state: Path, strength: Strength) -> None:
     draft = state / f"sandbox.{os.getpid()}.tmp"
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft.write_bytes(msgspec.json.encode(_Kept(_key(), strength)))
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(_Kept(_key(), strength)))
         draft.replace(state / "sandbox.json")
     except OSError:
         with suppress(OSError):

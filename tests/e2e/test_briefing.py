@@ -46,3 +46,12 @@ def test_an_answer_that_cannot_be_written_is_no_success(world: World, output: st
     line = ("sh", "-c", 'exec "$@" > /dev/full', "sh")
     done = finish(world.start("run", "hello", "--output-format", output, before=line))
     assert done.code == 1 and "could not be written" in done.err
+
+
+def test_what_the_program_keeps_is_the_user_s_alone(world: World) -> None:
+    world.script(Reply(text="ok"))
+    assert world.run("run", "hello").code == 0
+    folders = [path for path in (world.state, *world.state.rglob("*")) if path.is_dir()]
+    assert world.state.stat().st_mode & 0o777 == 0o700
+    files = [path for path in world.state.rglob("*") if path.is_file() and path.stat().st_mode & 0o077]
+    assert len(folders) > 2 and not files, files
