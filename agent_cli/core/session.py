@@ -56,7 +56,7 @@ class Session:
         self._untrusted = ""
         for record in records:
             self._count(record)
-        self.view = View(self.records, self.root)
+        self.view = View(self.records, self.root, self.whole)
         if saved:
             self._release()
 

@@ -6,7 +6,7 @@ not grow with the conversation. A record that changes what earlier ones mean (an
 start over.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..protocol.actions import Mode
@@ -41,14 +41,20 @@ REWRITES = Folded | Shortened | Unfolded | Marked | Quarantined | TurnsUndone | 
 class View:
     """The facts of one session. `feed` takes each record once, in order."""
 
-    def __init__(self, records: Sequence[AnyRecord], root: Path) -> None:
+    def __init__(
+        self, records: Sequence[AnyRecord], root: Path, whole: Callable[[], Sequence[AnyRecord]] | None = None
+    ) -> None:
+        """`whole` gives the records with every text, where those of `records` may have been let go of."""
         self._records = records
+        self._whole = whole or (lambda: records)
         self._root = root
         self._fed = 0
         self._undone: frozenset[str] = frozenset()
         self._visible: list[Message] = []
         self._started: set[str] = set()
         self._shortened: set[str] = set()
+        self._awaited: list[str] = []
+        """Ids of the newest answer's calls that have no result yet, in order."""
         self.pinned: frozenset[str] = frozenset()
         """Ids of the messages the user pinned."""
         self._turns: set[str] = set()
@@ -137,11 +143,12 @@ class View:
 
     def _start_over(self) -> None:
         """A record has changed the meaning of earlier ones: the conversation is read anew up to it."""
-        known = self._records[: self._fed]
+        known = self._whole()[: self._fed]
         self._undone = history.undone_turns(known)
         active = history.active_messages(known)
         self._visible = history.visible_messages(known)
         self._shortened = set(history.shortened(known))
+        self._awaited = _awaited_by(self._visible)
         said = history.marks(known)
         self.pinned = frozenset(message_id for message_id, mark in said.items() if mark == "pinned")
         self.prompts = [each for each in active if isinstance(each, UserMessage) and each.origin == "human"]
@@ -195,6 +202,7 @@ class View:
 
     def _say(self, message: UserMessage) -> None:
         self._visible.append(message)
+        self._awaited = []
         self.last_end = None
         if message.origin == "human":
             self.prompts.append(message)
@@ -202,6 +210,7 @@ class View:
 
     def _answer(self, message: AssistantMessage) -> None:
         self._visible.append(message)
+        self._awaited = [call.id for call in message.calls]
         for call in message.calls:
             self.open_calls[call.id] = OpenCall(call, call.id in self._started, message.turn_id)
         if message.text.strip():
@@ -209,33 +218,21 @@ class View:
 
     def _result(self, result: ToolResult) -> None:
         """Behind its call, in call order, which is where it comes except after a crash."""
-        known = self.open_calls.pop(result.call_id, None)
-        last = self._visible[-1] if self._visible else None
-        answer = last if isinstance(last, AssistantMessage) else self._answer_before()
-        earlier = [each.call_id for each in self._visible[-_LATEST:] if isinstance(each, ToolResult)]
-        if known is None or answer is None or not _is_next(answer, result.call_id, earlier):
+        if self._awaited[:1] != [result.call_id]:
             self._start_over()
             return
+        del self._awaited[0]
+        self.open_calls.pop(result.call_id, None)
         self._visible.append(result)
         self.plan = self.plan if result.plan is None else result.plan
         self.known_files.update((str(self._root / path), hash) for path, hash in result.seen.items())
 
-    def _answer_before(self) -> AssistantMessage | None:
-        """The answer whose results the conversation ends with."""
-        for message in reversed(self._visible[-_LATEST:]):
-            if isinstance(message, AssistantMessage):
-                return message
-            if not isinstance(message, ToolResult):
-                return None
-        return None
 
-
-_LATEST = 64
-"""An answer with more calls than this is read anew with each result."""
-
-
-def _is_next(answer: AssistantMessage, call_id: str, earlier: Sequence[str]) -> bool:
-    """Whether a result belongs right behind those that are there already."""
-    order = [call.id for call in answer.calls]
-    there = [each for each in order if each in earlier]
-    return call_id in order and order[: len(there)] == there and order.index(call_id) == len(there)
+def _awaited_by(visible: Sequence[Message]) -> list[str]:
+    """Ids of the calls whose results would stand at the end of a conversation, in order."""
+    for answered, message in enumerate(reversed(visible)):
+        if isinstance(message, AssistantMessage):
+            return [call.id for call in message.calls[answered:]]
+        if not isinstance(message, ToolResult):
+            break
+    return []

@@ -338,3 +338,24 @@ async def test_a_prompt_that_waits_for_the_room_does_not_throw_the_summary_away(
         opened.set()
         assert isinstance(await it.until_ended(waiting), TurnCompleted)
         assert len([request for request in model.requests if is_summary(request)]) == 1 and len(folds(it)) == 1
+
+
+async def test_an_answer_with_very_many_calls_is_sent_whole_after_a_reduction(tmp_path: Path) -> None:
+    """Results that come while older texts have been let go of are put behind what is really there."""
+
+    def reply(request: ModelRequest) -> Entry:
+        if is_summary(request):
+            return say("S: looked at files", usage=None)
+        asked = sum(1 for m in request.messages if isinstance(m, UserMessage) and m.origin == "human")
+        if isinstance(request.messages[-1], UserMessage) and asked == len(it.session.view.prompts):
+            return say(*[call("read_file", path="f", offset=n + 1, limit=12) for n in range(90)], usage=None)
+        return say("done", usage=None)
+
+    (tmp_path / "work").mkdir()
+    text = "".join(f"line {n} {'of the file ' * 20}\n" for n in range(100))
+    (tmp_path / "work" / "f").write_text(text, encoding="utf-8")
+    async with engine(tmp_path, model=ScriptedModel(then=reply, context_window=90_000)) as started:
+        it = started
+        for number in range(4):
+            assert isinstance(await it.prompt(f"look {number}"), TurnCompleted)
+        assert "shortened" in {event.how for event in it.of(Compacted)}
