@@ -151,7 +151,9 @@ class World:
 
     def sessions(self) -> list[Path]:
         """All session files, oldest first; not those whose first record a crash or a full disk has cost."""
-        found = [path for path in self.state.glob("sessions/*/*.json") if path.is_file() and BEGUN in path.read_bytes()]
+        found = [
+            path for path in self.state.glob("sessions/*/*.json") if path.is_file() and BEGUN in path.read_bytes()
+        ]
         return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
     def records(self, kind: str = "") -> list[dict[str, Any]]:
