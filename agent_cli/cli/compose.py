@@ -78,13 +78,13 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
         StoreError: the session cannot be opened.
         NoModel, MissingKey: no model can be used.
     """
-    with contextlib.suppress(OSError):  # whoever needs it says what is wrong
-        make_private(setup.state)
     registry, problems = _registry(setup, interactive)
     draft = existing(setup)
     env = keyed(os.environ, setup.config_dir)
     name = model_name(setup, draft) or await choose_default(setup.config, env)
     model = await open_model(name, setup.config, env, setup.memory)
+    with contextlib.suppress(OSError):  # whoever needs it says what is wrong
+        make_private(setup.state)
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
     identifier, path = (draft.session_id, Path(draft.path)) if draft else setup.sessions.new_path(setup.root)
