@@ -172,7 +172,7 @@ def _parse(data: bytes) -> Loaded:
             ends.append(offset + len(raw.rstrip().removesuffix(b",")))
             last = number
         offset += len(raw) + 1
-    torn = not closed and bool(damage) and damage[-1].line == last and not saved
+    torn = not closed and bool(damage) and damage[-1].line == last and not saved and len(ends) > 2
     if torn:
         damage.pop()
         ends.pop()
