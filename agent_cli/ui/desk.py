@@ -1,6 +1,6 @@
 """What a slash command is, and what it works with."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -20,6 +20,16 @@ class Leaving(msgspec.Struct, frozen=True):
     """The copy ends before this turn; empty for all of it."""
 
 
+class Choice(msgspec.Struct, frozen=True):
+    """One row to pick from."""
+
+    value: str
+    label: str
+    """What is shown, safe already, and searched as somebody types."""
+    detail: str = ""
+    """Shown behind it, muted."""
+
+
 class Desk(Protocol):
     """What a command works with."""
 
@@ -37,6 +47,18 @@ class Desk(Protocol):
 
     def summary(self) -> str:
         """The summary that was shown last; empty when there was none."""
+        ...
+
+    async def pick(self, title: str, choices: Sequence[Choice]) -> str:
+        """Have the user pick one; gives its value, empty when they do not want any."""
+        ...
+
+    def use_theme(self, theme: Theme) -> None:
+        """Other colours from now on."""
+        ...
+
+    def to_clipboard(self, text: str) -> bool:
+        """Ask the terminal to keep a text for pasting (OSC 52); False where there is no terminal to ask."""
         ...
 
     def leave(self, leaving: Leaving) -> None:
