@@ -35,6 +35,7 @@ from ..protocol.operations import (
     Shutdown,
     Steer,
     Submission,
+    TakeBack,
     UserInput,
 )
 from ..protocol.stop import StopReason
@@ -140,6 +141,8 @@ class Agent:
                     self._turns.put_nowait(submission)
                 case Steer() as steer:
                     self._steer(submission, steer)
+                case TakeBack(text=text):
+                    self._take_back(submission, text)
                 case Interrupt(reason=reason):
                     self._handlers.endings.stop_reason = reason
                     self._settle(submission, self._cancel_active(), "nothing was running")
@@ -159,6 +162,8 @@ class Agent:
         """The worker: one task at a time, each cancellable, each with one terminal event."""
         while True:
             submission = await self._turns.get()
+            if submission.id not in self._waiting:  # it was taken back
+                continue
             self._running = submission.id
             self._active = asyncio.create_task(self._handlers.handle(submission))
             if self._stop_next:
@@ -229,6 +234,25 @@ class Agent:
             self._settle(submission, True, "")
             return
         self._turns.put_nowait(Submission(submission.id, UserInput(steer.text)))
+
+    def _take_back(self, submission: Submission, text: str) -> None:
+        """Guidance goes out of its turn, a prompt ends without having begun."""
+        held = [
+            submission_id
+            for submission_id, operation in self._waiting.items()
+            if submission_id != self._running and isinstance(operation, UserInput) and operation.text == text
+        ]
+        try:
+            taken = bool(held) or self._handlers.take_back_steer(text)
+            if taken:
+                self._handlers.inbox.drop(text)
+        except StoreError as error:
+            self._handlers.endings.failed(submission, error)
+            self._waiting.pop(submission.id, None)
+            return
+        if held:
+            self._settle(Submission(held[-1], TakeBack(text)), True, "")
+        self._settle(submission, taken, "it no longer waits")
 
     async def _change(self, submission: Submission, change: ChangeSettings) -> None:
         try:

@@ -204,8 +204,7 @@ class Handlers:
         texts = self.take_leftover_steers()
         for text in texts:
             self._warn(f"Not delivered, because the turn was stopped: {text}", submission_id)
-        if taken := self.inbox.take(*texts):
-            self.session.append(*taken)
+        self.inbox.drop(*texts)
 
     def _new_turn(self, submission_id: str) -> Turn:
         turn_id = new_id("turn")
@@ -311,6 +310,12 @@ class Handlers:
         self.inbox.queue(text)
         self._turn.steers.append(text)
         return True
+
+    def take_back_steer(self, text: str) -> bool:
+        """Do not deliver guidance, of equal texts the newest; False when none waits."""
+        steers = self._turn.steers if self._turn is not None else []
+        at = max((at for at, held in enumerate(steers) if held == text), default=-1)
+        return at >= 0 and steers.pop(at) == text
 
     async def change_settings(self, change: ChangeSettings, submission_id: str) -> None:
         """Use another model, mode or effort from the next call on.

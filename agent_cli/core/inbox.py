@@ -31,12 +31,26 @@ class Inbox:
         """Whether a text is saved as waiting."""
         return text in self._session.view.waiting.values()
 
+    def drop(self, *texts: str) -> None:
+        """Save that some things wait no longer, of equal ones the newest.
+
+        Raises:
+            store.StoreError: it could not be saved.
+        """
+        newest_first = dict(reversed(self._session.view.waiting.items()))
+        if ids := _matching(newest_first, texts, []):
+            self._session.append(InputTaken(id=new_id("taken"), queued_ids=tuple(ids)))
+
     def take(self, *texts: str, prompt: bool = False) -> tuple[InputTaken, ...]:
-        """The record to save with messages that wait no longer; none when none of them did. A `prompt` also
-        settles what an earlier run of the program left."""
+        """The record to save with messages that wait no longer, of equal ones the oldest; none when none of them
+        did. A `prompt` also settles what an earlier run of the program left."""
         waiting = dict(self._session.view.waiting)
-        ids = [each for each in waiting if prompt and each in self._earlier]
-        for text in texts:
-            same = (each for each, held in waiting.items() if held == text and each not in ids)
-            ids += list(same)[:1]
+        ids = _matching(waiting, texts, [each for each in waiting if prompt and each in self._earlier])
         return (InputTaken(id=new_id("taken"), queued_ids=tuple(ids)),) if ids else ()
+
+
+def _matching(waiting: dict[str, str], texts: tuple[str, ...], ids: list[str]) -> list[str]:
+    """`ids`, and for each text the first that waits and is not among them yet."""
+    for text in texts:
+        ids += [each for each, held in waiting.items() if held == text and each not in ids][:1]
+    return ids

@@ -30,6 +30,12 @@ class Steer(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
+class TakeBack(msgspec.Struct, frozen=True, tag=True):
+    """Take a waiting prompt or guidance out of the queue, the newest one with this text."""
+
+    text: str
+
+
 class Decision(msgspec.Struct, frozen=True):
     """The answer to one asked call. Calls without a decision count as refused."""
 
@@ -146,7 +152,7 @@ Reshape = Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | M
 """What is done to the conversation itself: tasks that wait their turn, as prompts do."""
 
 Operation = (
-    UserInput | Steer | ApprovalAnswer | QuestionAnswer | Interrupt
+    UserInput | Steer | TakeBack | ApprovalAnswer | QuestionAnswer | Interrupt
     | Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
     | ChangeSettings | ControlJob | Shutdown
 )  # fmt: skip

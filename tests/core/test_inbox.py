@@ -5,8 +5,16 @@ import asyncio
 from pathlib import Path
 
 from agent_cli.core import history
-from agent_cli.protocol.events import ToolCallStarted, TurnAborted, TurnCompleted
-from agent_cli.protocol.operations import Interrupt, Steer, UserInput
+from agent_cli.protocol.events import (
+    OperationCompleted,
+    OperationFailed,
+    Steered,
+    ToolCallStarted,
+    TurnAborted,
+    TurnCompleted,
+)
+from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.operations import Interrupt, Steer, TakeBack, UserInput
 from agent_cli.protocol.records import InputQueued
 from agent_cli.store.session_file import read_session
 from tests.model.scripted import call, say
@@ -72,3 +80,38 @@ async def test_a_job_is_noted_and_known_after_a_restart(tmp_path: Path) -> None:
         assert [job.state for job in it.agent.snapshot().jobs] == ["running"]
     noted = history.jobs(read_session(tmp_path / "session.json").records)
     assert noted["1"].state == "ended with the session" and "sleep 60" in noted["1"].command
+
+
+async def test_a_waiting_prompt_can_be_taken_back_and_never_runs(tmp_path: Path) -> None:
+    async with engine(tmp_path, say(SLOW), say("three done"), mode="yolo") as it:
+        first = await it.submit(UserInput("one"))
+        await it.until_type(ToolCallStarted)
+        second = await it.submit(UserInput("two"))
+        await it.submit(UserInput("three"))
+        await until_queued(it, 2)
+        back = await it.submit(TakeBack("two"))
+        assert isinstance(await it.until_ended(back), OperationCompleted)
+        assert isinstance(await it.until_ended(second), OperationCompleted)
+        assert on_disk(it) == ["three"] and it.agent.snapshot().queued == ("three",)
+        await it.submit(Interrupt())
+        await it.until_ended(first)
+        await it.until_type(TurnCompleted)
+        again = await it.submit(TakeBack("two"))
+        assert isinstance(await it.until_ended(again), OperationFailed)
+    sent = [message.text for message in it.model.requests[-1].messages if isinstance(message, UserMessage)]
+    assert [text.partition("\n")[0] for text in sent] == ["one", "three"]
+
+
+async def test_guidance_that_was_taken_back_is_not_delivered(tmp_path: Path) -> None:
+    script = [say(call("shell", command="while [ ! -e go ]; do sleep 0.02; done")), say("done")]
+    async with engine(tmp_path, *script, mode="yolo") as it:
+        turn = await it.submit(UserInput("one"))
+        await it.until_type(ToolCallStarted)
+        for text in ("left", "right", "left"):
+            await it.submit(Steer(text))
+        await until_queued(it, 3)
+        assert isinstance(await it.until_ended(await it.submit(TakeBack("left"))), OperationCompleted)
+        assert on_disk(it) == ["left", "right"]
+        (it.root / "go").touch()
+        assert isinstance(await it.until_ended(turn), TurnCompleted)
+        assert [event.text for event in it.events if isinstance(event, Steered)] == ["left", "right"]

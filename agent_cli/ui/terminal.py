@@ -1,0 +1,135 @@
+"""The terminal itself: which of its modes are switched on while the prompt stands, how an update is sent in one
+piece, and how keys and pastes are read from it.
+
+Apart from the screen, which knows only rows and keys. What is switched on here is undone by `RESET`, by whoever
+has to when the program could not.
+"""
+
+import os
+import select
+import sys
+import time
+from typing import TextIO
+
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
+"""Keys that no keyboard has, for the reports of a terminal that its window got or lost the focus."""
+
+_MODES_ON = "\x1b[?1004h\x1b[>4;1m\x1b[m"
+"""Reports of focus; Shift-Enter told from Enter (xterm's modifyOtherKeys). A terminal that takes the latter for a
+colour has it reset at once."""
+_MODES_OFF = "\x1b[?1004l\x1b[>4m\x1b[m"
+RESET = f"\x1b[?2026l\x1b[?2004l{_MODES_OFF}\x1b[?7h\x1b[?25h"
+"""Undoes every mode that the screen uses: held updates, bracketed paste, the two above, no wrapping, no cursor."""
+
+_LINE_BREAK = (Keys.Escape, Keys.ControlM)
+_SEQUENCES: dict[str, Keys | tuple[Keys, ...]] = {
+    "\x1b[I": FOCUS_IN,
+    "\x1b[O": FOCUS_OUT,
+    **{f"\x1b[27;{modifier};13~": _LINE_BREAK for modifier in range(2, 9)},
+    **{f"\x1b[13;{modifier}u": _LINE_BREAK for modifier in range(2, 9)},
+}
+"""What terminals send beyond what the library knows. Enter with any modifier breaks the line."""
+
+_BURST_CHARS = 24
+"""More than a person types between two looks of the program at its input."""
+_GATHER_CHARS = 512
+_GATHER_S = 0.1
+_NEXT_PIECE_S = 0.005
+
+
+class Terminal(Vt100_Output):
+    """A terminal that is never asked for its cursor position, and that can take an update in one piece."""
+
+    holding = False
+
+    @property
+    def responds_to_cpr(self) -> bool:
+        """Never: the answer of a slow terminal would be taken for keys."""
+        return False
+
+    def hold(self) -> None:
+        """Collect output until `release`; terminals that know how show it all at once."""
+        if not self.holding:
+            self.write_raw("\x1b[?2026h")
+            self.holding = True
+
+    def release(self) -> None:
+        """Send what was collected."""
+        if self.holding:
+            self.holding = False
+            self.write_raw("\x1b[?2026l")
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what was written, unless it is being collected."""
+        if not self.holding:
+            super().flush()
+
+    def enable_bracketed_paste(self) -> None:
+        """The prompt takes the terminal: all modes on."""
+        super().enable_bracketed_paste()
+        self.write_raw(_MODES_ON)
+
+    def disable_bracketed_paste(self) -> None:
+        """The prompt gives the terminal back, to an editor or to a shell; during an update it does not, for a paste
+        must stay a paste."""
+        if not self.holding:
+            super().disable_bracketed_paste()
+            self.write_raw(_MODES_OFF)
+
+
+def open_terminal() -> Terminal:
+    """The terminal on standard output."""
+    terminal = Terminal.from_pty(sys.stdout, term=os.environ.get("TERM"))
+    assert isinstance(terminal, Terminal)
+    return terminal
+
+
+class Keyboard(Vt100Input):
+    """Keys from a terminal. What arrives too fast for fingers is read in one go and, when it has several lines,
+    is a paste, bracketed or not."""
+
+    def __init__(self, stdin: TextIO) -> None:
+        super().__init__(stdin)
+        ANSI_SEQUENCES.update(_SEQUENCES)
+        self._in_paste = False
+
+    def read_keys(self) -> list[KeyPress]:
+        """The keys that have arrived."""
+        text = self._gathered()
+        if not self._in_paste and _is_burst(text):
+            body = text.rstrip("\r\n") if text.count("\r") + text.count("\n") == 1 else text
+            self._buffer.append(KeyPress(Keys.BracketedPaste, body))
+            text = text[len(body) :]
+        self._in_paste = text.rfind("\x1b[200~") > text.rfind("\x1b[201~") or (
+            self._in_paste and "\x1b[201~" not in text
+        )
+        self.vt100_parser.feed(text)
+        keys, self._buffer = self._buffer, []
+        return keys
+
+    def _gathered(self) -> str:
+        """What there is to read; of a long text also what follows at once, so that it is looked at once."""
+        pieces = [self.stdin_reader.read(1 << 16)]
+        end = time.monotonic() + _GATHER_S
+        while len(pieces[-1]) >= _GATHER_CHARS and time.monotonic() < end and self._more():
+            pieces.append(self.stdin_reader.read(1 << 16))
+        return "".join(pieces)
+
+    def _more(self) -> bool:
+        return bool(select.select([self.fileno()], [], [], _NEXT_PIECE_S)[0])
+
+
+def _is_burst(text: str) -> bool:
+    """Whether a text without any control is a paste: several lines at once, or more than anybody types. One line
+    with Enter behind it, as other programs send it, is typed."""
+    if len(text) < _BURST_CHARS or "\x1b" in text:
+        return False
+    several = any(mark in text.rstrip("\r\n") for mark in "\r\n")
+    return several or len(text) > _GATHER_CHARS
