@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..config.keys import keyed
@@ -19,6 +19,7 @@ from ..store.sessions import NoSession
 from ..ui.desk import Leaving
 from ..ui.lines import ago
 from ..ui.repl import run_repl
+from ..ui.theme import is_plain
 from .compose import Opened, open_session
 from .first_steps import cannot_start
 from .host import RECENT, SessionHost
@@ -43,6 +44,7 @@ def interactive_command(chosen: Chosen) -> int:
         chosen, first_input = _named(chosen), ""
     setup = _setup(chosen)
     ask_for_trust(setup)
+    give_back = _guarded(setup)
     try:
         return asyncio.run(_sessions(setup, first_input))
     except (NoModel, MissingKey) as error:
@@ -50,6 +52,18 @@ def interactive_command(chosen: Chosen) -> int:
     except ModelError as error:
         print(f"agent: {error}", file=sys.stderr)
         return EXIT_CODES["bad_model"]
+    finally:
+        give_back()
+
+
+def _guarded(setup: Setup) -> Callable[[], None]:
+    """Have the terminal given back even if the program is killed; call the result when it ends by itself."""
+    if is_plain(setup.config.ui, sys.stdin, sys.stdout):
+        return lambda: None
+    from ..sandbox.terminal_guard import guard_terminal
+    from ..ui.terminal import RESET
+
+    return guard_terminal(sys.stdout.fileno(), RESET.encode())
 
 
 async def _sessions(setup: Setup, first_input: str) -> int:

@@ -160,7 +160,11 @@ class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     markdown: bool = True
     show_reasoning: bool = True
     vi_mode: bool = False
-    notify: Literal["off", "bell"] = "bell"
+    notify: Literal["off", "bell", "osc9", "osc777"] = "bell"
+    """How you are called when an answer is needed or a long turn is over, and you look elsewhere: the bell, or a
+    notification of the terminal's own."""
+    notify_command: str | None = None
+    """Also run this then, with the message as its last argument, such as notify-send."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

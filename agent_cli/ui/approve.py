@@ -56,6 +56,11 @@ class ApprovalDialog:
         if not request.items:
             self.answer = ApprovalAnswer(self.request_id)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all calls are decided."""
+        return self.answer is not None
+
     def appear(self, now: float) -> None:
         """The dialog is shown from now on, which is when its guard begins."""
         self._guard = Guard(now)

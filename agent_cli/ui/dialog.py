@@ -33,7 +33,12 @@ class Dialog(Protocol):
     entry: Entry | None
     """Set while text is being entered; keys come one by one otherwise."""
     answer: Operation | None
-    """Set when all is decided."""
+    """What was decided, for the engine."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all is decided."""
+        ...
 
     def appear(self, now: float) -> None: ...
     def is_new(self, now: float) -> bool: ...

@@ -10,26 +10,27 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from .commands import is_command
+from .picker import Picker
+from .terminal import FOCUS_IN, FOCUS_OUT
 
 if TYPE_CHECKING:
     from .prompt import Screen
 
 _TWICE_S = 1.0
-_BURST_KEYS = 24
 
 
-def bindings(screen: "Screen", burst: "Burst") -> KeyBindings:
+def bindings(screen: "Screen") -> KeyBindings:
     """All bindings; what is not here keeps prompt_toolkit's own meaning."""
     keys = KeyBindings()
-    _bind_input(keys, screen, burst)
+    _bind_input(keys, screen)
     _bind_always(keys, screen)
     _bind_dialog(keys, screen)
     return keys
 
 
-def _bind_input(keys: KeyBindings, screen: "Screen", burst: "Burst") -> None:
+def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
     """Keys of the draft."""
-    free = Condition(lambda: screen.controller.dialog is None) & ~is_searching
+    free = Condition(lambda: screen.controller.asking.dialog is None) & ~is_searching
     working = Condition(lambda: screen.controller.busy() and screen.draft.complete_state is None)
     drafted = Condition(lambda: bool(screen.draft.text.strip()) and not screen.draft.text.startswith("/"))
     empty = Condition(lambda: not screen.draft.text)
@@ -38,9 +39,7 @@ def _bind_input(keys: KeyBindings, screen: "Screen", burst: "Burst") -> None:
     def _(event: KeyPressEvent) -> None:
         buffer = screen.draft
         chosen = buffer.complete_state and buffer.complete_state.current_completion
-        if burst.goes_on(event):
-            buffer.insert_text("\n")
-        elif buffer.document.text_before_cursor.endswith("\\"):
+        if buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
         elif chosen and not buffer.text.startswith("/"):
@@ -65,6 +64,12 @@ def _bind_input(keys: KeyBindings, screen: "Screen", burst: "Burst") -> None:
         text = screen.take_draft()
         (screen.controller.send if is_command(text) else screen.controller.queue)(text)
 
+    @keys.add("up", filter=free & empty & working)
+    @keys.add("escape", "up", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        if not screen.controller.take_back():
+            screen.draft.auto_up()
+
     @keys.add("s-tab", filter=free)
     def _(event: KeyPressEvent) -> None:
         screen.controller.cycle_mode()
@@ -76,13 +81,15 @@ def _bind_input(keys: KeyBindings, screen: "Screen", burst: "Burst") -> None:
 
 def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
     """Stopping, leaving, editing, pasting."""
-    free = Condition(lambda: screen.controller.dialog is None) & ~is_searching
-    choosing = Condition(lambda: bool(screen.controller.dialog and screen.controller.dialog.entry is None))
+    free = Condition(lambda: screen.controller.asking.dialog is None) & ~is_searching
+    choosing = Condition(
+        lambda: bool(screen.controller.asking.dialog and screen.controller.asking.dialog.entry is None)
+    )
     last = [0.0]
 
     @keys.add("escape", filter=~is_searching & (~vi_mode | ~vi_insert_mode))
     def _(event: KeyPressEvent) -> None:
-        if not screen.controller.back() and not screen.controller.stop():
+        if not screen.controller.asking.back() and not screen.controller.stop():
             screen.draft.cancel_completion()
 
     @keys.add("c-c", filter=~is_searching)
@@ -109,11 +116,20 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("escape", "a", filter=free)
     def _(event: KeyPressEvent) -> None:
-        screen.controller.answer_now()
+        screen.controller.asking.answer_now()
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
         screen.controller.expand()
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        screen.stop()
+
+    @keys.add(FOCUS_IN)
+    @keys.add(FOCUS_OUT)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.attention.focus(event.key_sequence[0].key == FOCUS_IN)
 
     @keys.add("c-l", filter=free)
     def _(event: KeyPressEvent) -> None:
@@ -126,19 +142,23 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
 
 def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     """Keys while a question stands."""
-    choosing = Condition(lambda: bool(screen.controller.dialog and screen.controller.dialog.entry is None))
-    entering = Condition(lambda: bool(screen.controller.dialog and screen.controller.dialog.entry is not None))
+    choosing = Condition(
+        lambda: bool(screen.controller.asking.dialog and screen.controller.asking.dialog.entry is None)
+    )
+    entering = Condition(
+        lambda: bool(screen.controller.asking.dialog and screen.controller.asking.dialog.entry is not None)
+    )
 
     @keys.add(Keys.Any, filter=choosing)
     def _(event: KeyPressEvent) -> None:
         text = event.data + _rest_of_burst(event)
         if text.isprintable() or len(text) > 1:
-            screen.controller.press(text)
+            screen.controller.asking.press(text)
 
     @keys.add(Keys.BracketedPaste, filter=choosing)
     def _(event: KeyPressEvent) -> None:
         pasted = event.data.replace("\r\n", "\n").replace("\r", "\n")
-        screen.controller.press(pasted if len(pasted) > 1 else pasted + " ")  # never a single key
+        screen.controller.asking.press(pasted if len(pasted) > 1 else pasted + " ")  # never a single key
 
     @keys.add("up", filter=choosing)
     @keys.add("down", filter=choosing)
@@ -146,17 +166,19 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     def _(event: KeyPressEvent) -> None:
         names = {Keys.Up: "up", Keys.Down: "down"}
         key = event.key_sequence[0].key
-        screen.controller.press(names.get(key, "enter") if isinstance(key, Keys) else "enter")
+        screen.controller.asking.press(names.get(key, "enter") if isinstance(key, Keys) else "enter")
+
+    _bind_picker(keys, screen)
 
     @keys.add("enter", filter=entering)
     def _(event: KeyPressEvent) -> None:
-        screen.controller.entered(screen.line.text)
+        screen.controller.asking.entered(screen.line.text)
 
     blank = Condition(lambda: not screen.line.text)
 
     @keys.add("backspace", filter=entering & blank)
     def _(event: KeyPressEvent) -> None:
-        screen.controller.back()
+        screen.controller.asking.back()
 
     @keys.add("c-j", filter=entering)
     @keys.add("escape", "enter", filter=entering)
@@ -164,31 +186,17 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
         screen.line.insert_text("\n")
 
 
-class Burst:
-    """Tells Enter from a line break in a paste of a terminal that does not bracket pastes.
+def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
+    """Keys that only a list to pick from knows."""
+    picking = Condition(lambda: isinstance(screen.controller.asking.dialog, Picker))
+    names = {Keys.Backspace: "backspace", Keys.PageUp: "pageup", Keys.PageDown: "pagedown"}
 
-    Such a paste arrives as many keys in one piece; a person's keys do so only when the program was late,
-    and then there are few.
-    """
-
-    def __init__(self) -> None:
-        self._seen = 0
-        self._open = False
-
-    def key(self) -> None:
-        """A key is about to be handled."""
-        if not self._seen:
-            asyncio.get_running_loop().call_soon(self._over)
-        self._seen += 1
-
-    def goes_on(self, event: KeyPressEvent) -> bool:
-        """Whether this Enter is part of a paste."""
-        waiting = len(event.key_processor.input_queue)
-        self._open = self._open or (waiting > 0 and self._seen + waiting >= _BURST_KEYS)
-        return self._open
-
-    def _over(self) -> None:
-        self._seen, self._open = 0, False
+    @keys.add("backspace", filter=picking)
+    @keys.add("pageup", filter=picking)
+    @keys.add("pagedown", filter=picking)
+    def _(event: KeyPressEvent) -> None:
+        key = event.key_sequence[0].key
+        screen.controller.asking.press(names.get(key, "") if isinstance(key, Keys) else "")
 
 
 def _rest_of_burst(event: KeyPressEvent) -> str:

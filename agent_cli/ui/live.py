@@ -101,7 +101,7 @@ class Live:
         spinner = _SPINNER[int(now * 10) % len(_SPINNER)]
         below = self._calls(spinner, now, width) + self._waiting(spinner, now, width)
         below += [
-            self._theme.paint("muted", "  " + lines.one_line(f"queued: {text}", width - 2)) for text in queued[:5]
+            self._theme.paint("muted", "  " + lines.one_line(text, width - 2)) for text in queued[-5:]
         ]
         below = below[-rows:]
         room = rows - len(below)

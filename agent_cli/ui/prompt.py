@@ -8,12 +8,13 @@ knows the engine: `Controller` is what the screen asks, and what it tells of key
 import asyncio
 import os
 import re
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import Protocol
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.document import Document
@@ -24,19 +25,25 @@ from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, La
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.output import ColorDepth
-from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.widgets import SearchToolbar
 
+from .asking import Asking
+from .attention import Attention
+from .clusters import WholeClusters
 from .commands import is_command
-from .dialog import Dialog, Entry
+from .dialog import Entry
 from .input_history import InputHistory
-from .keys import Burst, bindings
+from .keys import bindings
+from .reflow import LiveRenderer
+from .terminal import Keyboard, open_terminal
 from .theme import Theme
 
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
 _MENU_ROWS = 6
 _REMEMBERED_CHARS = 1 << 18
+_SETTLED_S = 0.5
+"""How long after `fg` the signals that came with it may still arrive."""
 _TYPING_S = 1.5
 """Who pressed a key this short a time ago is typing."""
 
@@ -44,7 +51,8 @@ _TYPING_S = 1.5
 class Controller(Protocol):
     """What the screen needs of the REPL."""
 
-    dialog: Dialog | None
+    asking: Asking
+    attention: Attention
 
     def frame(self, rows: int) -> list[str]: ...
     def status(self) -> str: ...
@@ -55,48 +63,8 @@ class Controller(Protocol):
     def leave(self) -> None: ...
     def cycle_mode(self) -> None: ...
     def expand(self) -> None: ...
-    def press(self, key: str) -> None: ...
-    def entered(self, text: str) -> None: ...
-    def back(self) -> bool: ...
-    def answer_now(self) -> bool: ...
+    def take_back(self) -> bool: ...
     def paste_picture(self) -> None: ...
-
-
-class _Terminal(Vt100_Output):
-    """A terminal that is never asked for its cursor position, and that can take an update in one piece."""
-
-    holding = False
-
-    @property
-    def responds_to_cpr(self) -> bool:
-        return False
-
-    def hold(self) -> None:
-        """Collect output until `release`; terminals that know how show it all at once."""
-        if not self.holding:
-            self.write_raw("\x1b[?2026h")
-            self.holding = True
-
-    def release(self) -> None:
-        """Send what was collected."""
-        if self.holding:
-            self.holding = False
-            self.write_raw("\x1b[?2026l")
-            self.flush()
-
-    def flush(self) -> None:
-        if not self.holding:
-            super().flush()
-
-    def disable_bracketed_paste(self) -> None:
-        if not self.holding:  # a paste during an update must stay a paste
-            super().disable_bracketed_paste()
-
-
-def _terminal() -> _Terminal:
-    terminal = _Terminal.from_pty(sys.stdout, term=os.environ.get("TERM"))
-    assert isinstance(terminal, _Terminal)
-    return terminal
 
 
 class Screen:
@@ -110,6 +78,8 @@ class Screen:
         """Shown in place of the status line, such as `Ctrl-C again leaves`."""
         self._theme = theme
         self._suspended = False
+        self._stopping = False
+        """Whether the program has stopped itself, so that what comes next is no surprise."""
         self._pending = ""
         self._chips: dict[str, str] = {}
         self._entry: Entry | None = None
@@ -130,25 +100,33 @@ class Screen:
         )
         self.line = Buffer(multiline=True, tempfile_suffix=".txt")
         self.line.on_text_changed += lambda _: self._answer_changed()
-        self._output = _terminal()
+        self._output = open_terminal()
+        self._keyboard = Keyboard(sys.stdin)
         self.app: Application[None] = Application(
             layout=self._layout(),
-            key_bindings=bindings(self, burst := Burst()),
+            key_bindings=bindings(self),
             include_default_pygments_style=False,
             editing_mode=EditingMode.VI if vi_mode else EditingMode.EMACS,
-            color_depth=ColorDepth.DEPTH_4_BIT if theme.colour else ColorDepth.DEPTH_1_BIT,
+            color_depth=lambda: ColorDepth.DEPTH_4_BIT if self._theme.colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
+            input=self._keyboard,
             output=self._output,
         )
+        self.app.renderer = LiveRenderer(self.app.renderer.style, self._output)
         self.app.ttimeoutlen, self.app.timeoutlen = 0.05, 0.1
-        self.app.key_processor.before_key_press += lambda _: self._key(burst)
+        self.app.key_processor.before_key_press += lambda _: self._key()
         self.app.before_render += lambda _: self._sync()
         self.app.after_render += lambda _: self._output.release()
 
-    def _key(self, burst: Burst) -> None:
-        burst.key()
+    def _key(self) -> None:
         self._key_at = time.monotonic()
-        self.is_answering = self.is_answering and self.controller.dialog is not None
+        self.controller.attention.key()
+        self.is_answering = self.is_answering and self.controller.asking.dialog is not None
+
+    def use(self, theme: Theme) -> None:
+        """Other colours from now on."""
+        self._theme = theme
+        self.repaint()
 
     def answered(self) -> None:
         """A question has got its answer: who pressed those keys is not typing something else."""
@@ -156,14 +134,19 @@ class Screen:
 
     def _answer_changed(self) -> None:
         """An answer of which nothing is left is none: back to what there is to choose from."""
-        dialog = self.controller.dialog
+        dialog = self.controller.asking.dialog
         if dialog and dialog.entry and not self.line.text and dialog.entry.purpose in ("feedback", "answer"):
-            self.controller.back()
+            self.controller.asking.back()
 
     @property
     def is_typing(self) -> bool:
         """Whether somebody is typing: there is text in the draft, or there was a key a moment ago."""
         return bool(self.draft.text) or time.monotonic() - self._key_at < _TYPING_S
+
+    @property
+    def text(self) -> str:
+        """The draft, pastes expanded."""
+        return self._expanded(self.draft.text)
 
     def type(self, text: str) -> None:
         """Put text into the draft, as if it had been typed there; a line break alone is not."""
@@ -184,7 +167,7 @@ class Screen:
         return True
 
     def _layout(self) -> Layout:
-        asking = Condition(lambda: self.controller.dialog is not None)
+        asking = Condition(lambda: self.controller.asking.dialog is not None)
         entering = Condition(lambda: self._entry is not None)
         completing = Condition(lambda: self.draft.complete_state is not None)
         search = SearchToolbar(ignore_case=True)
@@ -194,14 +177,16 @@ class Screen:
             dont_extend_height=True,
         )
         self._input = Window(
-            BufferControl(self.draft, search_buffer_control=search.control, preview_search=True),
+            BufferControl(
+                self.draft, [WholeClusters()], search_buffer_control=search.control, preview_search=True
+            ),
             height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
             wrap_lines=True,
             dont_extend_height=True,
             get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "> ",
         )
         self._answer = Window(
-            BufferControl(self.line),
+            BufferControl(self.line, [WholeClusters()]),
             height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
             wrap_lines=True,
             dont_extend_height=True,
@@ -232,10 +217,41 @@ class Screen:
 
     async def run(self) -> None:
         """Run until `exit`; the terminal is restored whatever happens."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTSTP, self.stop)
+        loop.add_signal_handler(signal.SIGCONT, self._continued)
         try:
             await self.app.run_async(set_exception_handler=False)
         finally:
             self._output.release()
+            loop.remove_signal_handler(signal.SIGTSTP)
+            loop.remove_signal_handler(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Give the terminal back and stop, as Ctrl-Z does with any program, until a shell's `fg`."""
+        if self._suspended or self._stopping or not self.app.is_running:
+            return
+        self._stopping = True
+        run_in_terminal(self._stop)
+
+    def _stop(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_signal_handler(signal.SIGTSTP)  # the system's own meaning again: only then it stops
+        os.kill(0, signal.SIGTSTP)
+        loop.add_signal_handler(signal.SIGTSTP, self.stop)
+        loop.call_later(_SETTLED_S, self._settled)
+
+    def _settled(self) -> None:
+        self._stopping = False
+
+    def _continued(self) -> None:
+        """Somebody else has stopped the program and lets it go on: the terminal is another's work by now, so its
+        modes are set anew, and what stands there stays."""
+        if self._stopping or self._suspended or not self.app.is_running:
+            return
+        self._keyboard.raw_mode().__enter__()
+        self.app.renderer.reset()
+        self.repaint()
 
     def exit(self) -> None:
         """End `run`; the live region disappears."""
@@ -261,9 +277,9 @@ class Screen:
         """Paint the live region soon."""
         self.app.invalidate()
 
-    def bell(self) -> None:
-        """Ask for attention."""
-        self._output.bell()
+    def send(self, sequence: str) -> None:
+        """Send something to the terminal that shows nothing: the bell, a notification, a text for pasting."""
+        self._output.write_raw(sequence)
         self._output.flush()
 
     def paste(self, text: str) -> None:
@@ -319,13 +335,13 @@ class Screen:
         if pending := self.flush_pending():
             self.print(pending)
         if buffer is self.line and self._entry is not None and self._entry.editor:
-            self.controller.entered(buffer.text)
+            self.controller.asking.entered(buffer.text)
         self.repaint()
 
     def _sync(self) -> None:
         """Before each frame: what is shown, and where the focus belongs."""
         self._lines = self._live_lines()
-        dialog = self.controller.dialog
+        dialog = self.controller.asking.dialog
         entry = dialog.entry if dialog else None
         if entry is not self._entry:
             self._entry = entry
@@ -341,8 +357,8 @@ class Screen:
     def _live_lines(self) -> list[str]:
         room = max(3, self.rows - 4)
         out = self.controller.frame(max(3, min(self.rows - 6, 20)))
-        if self.controller.dialog:
-            out = out + self.controller.dialog.draw(self._theme, self.columns, room)
+        if dialog := self.controller.asking.dialog:
+            out = out + dialog.draw(self._theme, self.columns, room)
         return out[-room:]
 
     def _live(self) -> StyleAndTextTuples:

@@ -17,6 +17,11 @@ class QuestionDialog:
         self._request = request
         self._guard = Guard(now)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there is an answer."""
+        return self.answer is not None
+
     def appear(self, now: float) -> None:
         """The dialog is shown from now on, which is when its guard begins."""
         self._guard = Guard(now)

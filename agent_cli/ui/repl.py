@@ -10,20 +10,23 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
 from ..config.schema import Ui
 from ..protocol import events as ev
 from ..protocol.client import Client, Snapshot
-from ..protocol.operations import ChangeSettings, Interrupt, Operation, Shutdown, Steer, UserInput
+from ..protocol.operations import ChangeSettings, Interrupt, Operation, Shutdown, Steer, TakeBack, UserInput
 from . import commands, lines
 from .approve import ApprovalDialog
+from .asking import Asking
+from .attention import Attention
 from .clips import Clips
 from .completion import InputCompleter
-from .desk import Leaving
-from .dialog import Dialog
+from .desk import Choice, Leaving
+from .drafts import DraftFile
 from .host import SHUTDOWN_S, Host
+from .picker import Picker
 from .prompt import Screen
 from .question import QuestionDialog
 from .render import Renderer, warm_up
@@ -32,7 +35,8 @@ from .theme import Theme, choose, is_plain
 _FRAME_S = 0.05
 _WAITING = "? A call waits for your answer: Alt-A now, or once your line is sent or empty."
 _TICK_S = 0.1
-_LONG_TURN_S = 10.0
+_NOTIFY_S = 10.0
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _BREATHE_EVERY = 20
 """Events handled in a row before keys get their turn."""
 
@@ -59,10 +63,10 @@ class Repl:
     def __init__(self, client: Client, host: Host, settings: Ui, history_file: Path) -> None:
         self.client, self.host = client, host
         self.theme: Theme = choose(settings)
-        self.dialog: Dialog | None = None
         self._settings = settings
-        self._dialogs: list[Dialog] = []
         self._steers: list[str] = []
+        self._handed: list[str] = []
+        """What was typed during a turn, oldest first."""
         self._clips = Clips()
         self._leaving = Leaving("quit")
         self._left = False
@@ -74,13 +78,16 @@ class Repl:
         self._paint_due = False
         completer = InputCompleter(self, lambda: self._now.cwd, self.host.paths)
         self._screen = Screen(self, self.theme, completer, history_file, settings.vi_mode)
+        self.asking = Asking(self._screen, self.say, self._submit, self._changed)
+        self.attention = Attention(settings, self._screen.send, self._notify)
+        self._draft = DraftFile(history_file.with_name("drafts"), self._now.cwd)
         self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
 
     async def run(self, first_input: str) -> Leaving:
         """Run until the user leaves."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            for number in (signal.SIGTERM, signal.SIGHUP):
+            for number in _SIGNALS:
                 loop.add_signal_handler(number, self.leave, Leaving("terminated"))
         background = [
             consumer := self._spawn(self._consume()),
@@ -95,13 +102,17 @@ class Repl:
             await self._close(consumer)
         finally:
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-                for number in (signal.SIGTERM, signal.SIGHUP):
+                for number in _SIGNALS:
                     loop.remove_signal_handler(number)
             if self._command:
                 self._command.cancel()
             for task in background:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._leaving.kind == "terminated":
+            self._draft.keep(self._screen.text)
+        else:
+            self._draft.close()
         rest = self._screen.flush_pending() + self._renderer.take()
         if self._leaving.kind in ("quit", "terminated") and (how := resume_line(self.client.snapshot())):
             rest += f"Resume with: {how}\n"
@@ -134,6 +145,8 @@ class Repl:
             from .coming_back import what_was_queued
 
             self.propose("\n\n".join(self._now.unsent), what_was_queued(self._now))
+        if draft := self._draft.left_behind():
+            self.propose(draft, "What you were typing when the program ended is in the input line.")
         if first_input.strip():
             self.send(first_input)
 
@@ -167,11 +180,13 @@ class Repl:
         self._renderer.handle(event)
         match event:
             case ev.ApprovalRequested():
-                self._ask(ApprovalDialog(event, time.monotonic()))
+                self.asking.ask(ApprovalDialog(event, time.monotonic()))
+                self.attention.needed("a call waits for your answer")
             case ev.QuestionAsked():
-                self._ask(QuestionDialog(event, time.monotonic()))
+                self.asking.ask(QuestionDialog(event, time.monotonic()))
+                self.attention.needed("a question waits for your answer")
             case ev.ApprovalResolved():
-                self._answered(event.request_id)
+                self.asking.resolved(event.request_id)
             case ev.Steered():
                 self._steers = [text for text in self._steers if text != event.text]
             case ev.TurnStarted():
@@ -181,7 +196,7 @@ class Repl:
             case ev.Restored(kind="rewind", what="both" | "conversation") if self._screen.remember(event.prompt):
                 self.say("· Up brings the prompt back.")
             case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
-                self._turn_over()
+                self._turn_over(event)
             case _:
                 pass
         self._changed()
@@ -193,39 +208,22 @@ class Repl:
         if told := where_it_stood(self._now, self.theme, self._screen.columns):
             self.say(told, wrap=False)
 
-    def _turn_over(self) -> None:
-        self._dialogs.clear()
-        self.dialog = None
-        self._steers.clear()
-        if self._settings.notify == "bell" and time.monotonic() - self._turn_began > _LONG_TURN_S:
-            self._screen.bell()
+    def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
+        self.asking.clear()
+        undelivered, self._steers = self._steers, []
+        if undelivered and isinstance(event, ev.TurnAborted) and not self._screen.draft.text:
+            self._screen.type("\n\n".join(undelivered))
+        done = "done" if isinstance(event, ev.TurnCompleted) else "stopped"
+        self.attention.done(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
 
-    def _ask(self, dialog: Dialog) -> None:
-        self._dialogs.append(dialog)
-        if self._settings.notify == "bell":
-            self._screen.bell()
-        self._open_when_quiet()
-        self._settle("")
+    def _notify(self, command: str) -> None:
+        """Run the user's own notifier; whatever becomes of it."""
 
-    def _open_when_quiet(self) -> None:
-        """The next question takes the keys only when nobody is typing."""
-        if self.dialog is None and self._dialogs and not self._screen.is_typing:
-            self.answer_now()
+        async def run() -> None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self.host.run_command(command, lambda _: None), _NOTIFY_S)
 
-    def answer_now(self) -> bool:
-        """Put the next question in place of the draft, which is kept; False when there is none."""
-        if self.dialog is not None or not self._dialogs:
-            return False
-        self.dialog = self._dialogs[0]
-        self.dialog.appear(time.monotonic())
-        self._changed()
-        return True
-
-    def _answered(self, request_id: str) -> None:
-        self._dialogs = [dialog for dialog in self._dialogs if dialog.request_id != request_id]
-        if self.dialog not in self._dialogs:
-            self.dialog = None
-            self.answer_now()
+        self._spawn(run())
 
     def _changed(self) -> None:
         """Something is new: paint soon, but not more often than a frame's time allows."""
@@ -247,17 +245,18 @@ class Repl:
         """Keeps clocks and spinners going while something runs."""
         while True:
             await asyncio.sleep(_TICK_S)
-            self._open_when_quiet()
-            if self.dialog:
-                self.dialog.tick(time.monotonic())
-                self._settle("")
+            self.asking.tick()
+            self._draft.keep(self._screen.text)
             if self.busy():
                 self._changed()
 
     def frame(self, rows: int) -> list[str]:
         """The live region's lines, without a dialog."""
-        out = self._renderer.frame((*self._steers, *self._now.queued), rows)
-        if self._dialogs and self.dialog is None:
+        waiting = [f"steers: {text}" for text in self._steers] + [f"queued: {text}" for text in self._now.queued]
+        if waiting and not self._screen.text:
+            waiting[-1] = f"{lines.one_line(waiting[-1], max(20, self._screen.columns - 22))}  (↑ takes it back)"
+        out = self._renderer.frame(tuple(waiting), rows)
+        if self.asking.waits:
             out.append(self.theme.paint("warning", lines.clipped(_WAITING, self._screen.columns)))
         return out
 
@@ -267,7 +266,7 @@ class Repl:
 
     def busy(self) -> bool:
         """Whether Esc has something to stop."""
-        now = self._now
+        now = self.client.snapshot()
         working = now.busy or now.compacting or self._command is not None
         return working or self._renderer.live.busy_since is not None
 
@@ -280,13 +279,28 @@ class Repl:
             self._start_command(text[1:].strip())
         elif self.client.snapshot().busy and not self._clips.take(text):
             self._steers.append(text)
+            self._handed.append(text)
             self._submit(Steer(text))
         else:
             self.queue(text)
 
     def queue(self, text: str) -> None:
         """A prompt, which waits when a turn runs; guidance cannot bring pictures along."""
+        self._handed.append(text)
         self._submit(UserInput(text, self._clips.take(text)))
+
+    def take_back(self) -> bool:
+        """What was handed in last and still waits goes back into the draft; False when nothing waits."""
+        waiting = (*self._steers, *self.client.snapshot().queued)
+        while self._handed:
+            text = self._handed.pop()
+            if text in waiting:
+                if text in self._steers:
+                    self._steers.remove(text)
+                self._submit(TakeBack(text))
+                self._screen.type(text)
+                return True
+        return False
 
     def paste_picture(self) -> None:
         """Put the picture in the clipboard into the draft."""
@@ -304,8 +318,9 @@ class Repl:
         if self._command:
             self._command.cancel()
             return True
-        now = self.client.snapshot()
-        if not (now.busy or now.compacting or self._renderer.live.busy_since is not None or self.dialog):
+        if isinstance(self.asking.dialog, Picker):
+            return self.asking.back()
+        if not (self.busy() or self.asking.dialog):
             return False
         self._submit(Interrupt())
         return True
@@ -340,37 +355,26 @@ class Repl:
         """The summary that was shown last."""
         return self._renderer.summary
 
-    def press(self, key: str) -> None:
-        """A key for the open dialog. One that was pressed before the dialog could be read was meant for the
-        draft, unless the keys before it have answered another dialog."""
-        to_draft = key not in ("up", "down") and not self._screen.is_answering
-        if self.dialog and to_draft and self.dialog.is_new(time.monotonic()):
-            self.dialog = None
-            self._screen.type("\n" if key == "enter" else key)
-            self._changed()
-        elif self.dialog:
-            self._settle(self.dialog.press(key, time.monotonic()))
+    async def pick(self, title: str, choices: Sequence[Choice]) -> str:
+        """Have the user pick one; gives its value, empty when they do not want any."""
+        if not choices:
+            return ""
+        picker = Picker(title, choices)
+        self.asking.pick(picker)
+        return await picker.picked
 
-    def entered(self, text: str) -> None:
-        """A text for the open dialog."""
-        if self.dialog:
-            self._settle(self.dialog.entered(text))
+    def use_theme(self, theme: Theme) -> None:
+        """Other colours from now on."""
+        self.theme = theme
+        self._renderer.use(theme)
+        self._screen.use(theme)
 
-    def back(self) -> bool:
-        """Esc in a dialog: one level up; False at the top."""
-        moved = self.dialog.back() if self.dialog else False
-        self._changed()
-        return moved
+    def to_clipboard(self, text: str) -> bool:
+        """Ask the terminal to keep a text for pasting."""
+        import base64
 
-    def _settle(self, said: str) -> None:
-        """After a dialog has moved on: print what it said, submit what it decided."""
-        if said:
-            self.say(said, wrap=False)
-        if self.dialog and self.dialog.answer:
-            self._screen.answered()
-            self._submit(self.dialog.answer)
-            self._answered(self.dialog.request_id)
-        self._changed()
+        self._screen.send(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a")
+        return True
 
     async def _run_slash(self, name: str, argument: str) -> None:
         try:

@@ -47,6 +47,7 @@ class Terminal(Vt100_Output):
     """A terminal that is never asked for its cursor position, and that can take an update in one piece."""
 
     holding = False
+    _has_modes = False
 
     @property
     def responds_to_cpr(self) -> bool:
@@ -72,14 +73,17 @@ class Terminal(Vt100_Output):
             super().flush()
 
     def enable_bracketed_paste(self) -> None:
-        """The prompt takes the terminal: all modes on."""
-        super().enable_bracketed_paste()
-        self.write_raw(_MODES_ON)
+        """The prompt takes the terminal: all modes on, unless they are."""
+        if not self._has_modes:
+            self._has_modes = True
+            super().enable_bracketed_paste()
+            self.write_raw(_MODES_ON)
 
     def disable_bracketed_paste(self) -> None:
-        """The prompt gives the terminal back, to an editor or to a shell; during an update it does not, for a paste
-        must stay a paste."""
+        """The prompt gives the terminal back, to an editor or to a shell; during an update it does not, for a
+        paste must stay a paste."""
         if not self.holding:
+            self._has_modes = False
             super().disable_bracketed_paste()
             self.write_raw(_MODES_OFF)
 

@@ -16,16 +16,55 @@ from pathlib import Path
 import pyte
 
 FORBIDDEN = re.compile(
-    rb"\x1b\[[23]J|\x1b\[\?(?:1049|1047|47)[hl]|\x1b\[\d*;?\d*r|\x1bc|\x1b\[6n|\x1b\[\?100[0-6]h"
+    rb"\x1b\[[23]J|\x1b\[\d*[ST]|\x1b\[\?(?:1049|1047|47)[hl]|\x1b\[\d*;?\d*r|\x1bc|\x1b\[6n|\x1b\[\?10(?:0[0-35-6]|15)h"
 )
-"""Clearing the screen, the alternate screen, scroll regions, resets, questions to the terminal, the mouse."""
+"""Clearing the screen, scrolling it, the alternate screen, scroll regions, resets, questions to the terminal, the
+mouse."""
+
+
+class ReflowingScreen(pyte.HistoryScreen):
+    """A terminal that breaks its rows anew when it gets narrower, as most do."""
+
+    def resize(self, lines: int | None = None, columns: int | None = None) -> None:
+        """The rows on the screen in the new width; what finds no place goes to the scrollback."""
+        lines, columns = lines or self.lines, columns or self.columns
+        rows, cursor = [], (self.cursor.y, self.cursor.x)
+        for y in range(self.lines):
+            row = self.buffer[y]
+            width = max((x + 1 for x, cell in row.items() if cell.data != " "), default=0)
+            if y == self.cursor.y:
+                cursor = (len(rows) + self.cursor.x // columns, self.cursor.x % columns)
+            for begin in range(0, max(1, width), columns):
+                rows.append({x - begin: row[x] for x in range(begin, min(begin + columns, width))})
+        used = max([cursor[0], *(at for at, row in enumerate(rows) if row)]) + 1
+        gone = max(0, used - lines)
+        super().resize(lines, columns)
+        self.buffer.clear()
+        for row in rows[:gone]:
+            self.history.top.append(self._as_line(row))
+        for y, row in enumerate(rows[gone : gone + lines]):
+            self.buffer[y].update(row)
+        self.cursor.y, self.cursor.x = max(0, cursor[0] - gone), cursor[1]
+
+    def _as_line(self, row: dict[int, pyte.screens.Char]) -> pyte.screens.StaticDefaultDict:
+        line = pyte.screens.StaticDefaultDict(self.default_char)
+        line.update(row)
+        return line
 
 
 class Terminal:
     """Runs `python script` in a pty; `lines` holds everything shown, scrollback first."""
 
-    def __init__(self, script: str, *, columns: int = 80, rows: int = 24, **env: str) -> None:
-        self.screen = pyte.HistoryScreen(columns, rows, history=5000, ratio=0.5)
+    def __init__(
+        self,
+        script: str,
+        *,
+        columns: int = 80,
+        rows: int = 24,
+        emulation: type[pyte.HistoryScreen] = pyte.HistoryScreen,
+        **env: str,
+    ) -> None:
+        self.screen = emulation(columns, rows, history=20_000, ratio=0.5)
         self._stream = pyte.ByteStream(self.screen)
         self.log = b""
         primary, secondary = pty.openpty()
@@ -59,6 +98,12 @@ class Terminal:
         self.screen.resize(rows, columns)
         if hasattr(self, "process"):
             os.killpg(self.process.pid, signal.SIGWINCH)
+
+    def cook(self) -> None:
+        """What a shell does to the terminal's modes when a program has stopped."""
+        modes = termios.tcgetattr(self._fd)
+        modes[3] |= termios.ICANON | termios.ECHO | termios.ISIG
+        termios.tcsetattr(self._fd, termios.TCSANOW, modes)
 
     def send(self, text: str | bytes) -> None:
         """Press keys."""

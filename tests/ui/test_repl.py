@@ -10,129 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from .terminal import FORBIDDEN, Terminal
-
-PROGRAM = """
-import asyncio, json, sys, time
-from pathlib import Path
-from agent_cli.config.schema import Ui
-from agent_cli.protocol import events as ev
-from agent_cli.protocol.messages import PlanItem
-from agent_cli.ui.repl import run_repl
-from tests.ui.fake_client import FakeClient, FakeHost
-import msgspec
-
-async def say(client, s, words, delay=0.02):
-    for word in words:
-        client.emit(ev.TextDelta(text=word), s)
-        await asyncio.sleep(delay)
-    client.emit(ev.AnswerCompleted(message_id="m", text="".join(words), finish="stop", calls=0, usage=None,
-                                   cost_usd=None, duration_s=1), s)
-
-async def stream(client, s, text):
-    await say(client, s, ["# Answer\\n\\n", *[f"word{n} " for n in range(30)],
-                          "\\n\\n```python\\nx = 1\\n```\\n"])
-
-async def hang(client, s, text):
-    client.emit(ev.ToolCallStarted(call_id="c", tool="shell", title="sleep 100"), s)
-    for n in range(1000):
-        client.emit(ev.ToolOutput(call_id="c", text=f"tick {n}\\n"), s)
-        await asyncio.sleep(0.05)
-
-async def flood(client, s, text):
-    await say(client, s, [f"line {n}\\n\\n" for n in range(400)], 0)
-
-async def approve(client, s, text):
-    item = ev.ApprovalItem("c1", "shell", "rm -rf build", "rm -rf build \\x1b[2J", "command", "deletes",
-                           "mode ask", "shell(rm *)", json.dumps({"command": "rm -rf build"}), "command")
-    items = tuple(msgspec.structs.replace(item, call_id=f"c{n}") for n in range(1, 4 if text == "many" else 2))
-    client.emit(ev.ApprovalRequested(request_id="r1", items=items), s)
-    await client.answers.get()
-
-async def nag(client, s, text):
-    for n in range(int(text)):
-        item = ev.ApprovalItem("c1", "shell", "rm", "rm", "command", "deletes", "mode ask", "shell(rm)", "{}", "")
-        client.emit(ev.ApprovalRequested(request_id=f"r{n}", items=(item,)), s)
-        try:
-            await asyncio.wait_for(client.answers.get(), 1.2)
-        except TimeoutError:
-            client.emit(ev.ApprovalResolved(request_id=f"r{n}", outcome="abandoned"))
-
-async def series(client, s, text):
-    for n in range(3):
-        item = ev.ApprovalItem("c1", "shell", f"make {n}", f"make {n}", "command", "", "mode ask", "", "{}", "")
-        client.emit(ev.ApprovalRequested(request_id=f"r{n}", items=(item,)), s)
-        await client.answers.get()
-
-LONG = "it would write outside of the workspace, where no checkpoint reaches, " * 4
-
-async def edit(client, s, text):
-    command = "cd /work && make the-whole-thing --with-a-flag"
-    diff = "--- a/src/x.py\\n+++ b/src/x.py\\n@@ -1 +1 @@\\n-old\\n+new\\n"
-    items = (
-        ev.ApprovalItem("c1", "shell", command, command, "command", LONG, "mode ask", "shell(make *)", "{}", ""),
-        ev.ApprovalItem("c2", "edit_file", "src/x.py", diff, "diff", "it changes src/x.py", "mode ask",
-                        "edit(" + "src/deep/" * 12 + "**)", "{}", ""),
-    )
-    for item in items:
-        client.emit(ev.ToolCallRequested(call_id=item.call_id, tool=item.tool, title=item.title, arguments="{}"), s)
-    for request, some in (("r1", items[:1]), ("r2", items[1:])) if text == "each" else (("r1", items),):
-        client.emit(ev.ApprovalRequested(request_id=request, items=some), s)
-        await client.answers.get()
-    client.emit(ev.ToolCallFinished(call_id="c1", tool="shell", title=command, status="ok", text="x", exit_code=0,
-                                    command=command), s)
-    client.emit(ev.ToolCallFinished(call_id="c2", tool="edit_file", title="src/x.py", status="ok", text="Changed",
-                                    display=diff), s)
-
-async def question(client, s, text):
-    client.emit(ev.ToolCallStarted(call_id="q", tool="ask_user", title="Which way?"), s)
-    client.emit(ev.QuestionAsked(request_id="q1", question="Which way?", options=("left", "right")), s)
-    await client.answers.get()
-    client.emit(ev.ToolCallFinished(call_id="q", tool="ask_user", title="Which way?", status="ok",
-                                    text="The user answered: right", display="right"), s)
-
-async def main():
-    client = FakeClient(globals()[SCRIPT], **STATE)
-    client.last_words = ("job 1 was ended: make watch",)
-    client.emit(ev.Notice(level="info", text="ready"))
-    leaving = await run_repl(client, FakeHost(), Ui(**SETTINGS), history_file=Path(HISTORY), first_input=FIRST)
-    with open(LOG, "w", encoding="utf-8") as file:
-        rows = [[at, type(op).__name__, msgspec.to_builtins(op)] for at, op in client.submitted]
-        json.dump({"submitted": rows, "leaving": leaving.kind}, file)
-
-asyncio.run(main())
-"""
-
-
-class Session(Terminal):
-    """The REPL with one script behind it."""
-
-    def __init__(self, folder: Path, script: str = "stream", *, first: str = "", settings: object = None,
-                 state: object = None, columns: int = 80, rows: int = 24, **env: str) -> None:  # fmt: skip
-        self.log_file, self.history = folder / "log.json", folder / "state" / "history"
-        names = {"SCRIPT": script, "LOG": str(self.log_file), "HISTORY": str(self.history), "FIRST": first}
-        values = names | {"SETTINGS": settings or {}, "STATE": state or {}}
-        head = "".join(f"{name} = {value!r}\n" for name, value in values.items())
-        super().__init__(head + PROGRAM, columns=columns, rows=rows, **env)
-        self.wait("ready")
-        self.wait(r"(?m)^>$" if not first else ">")
-
-    def type(self, keys: str) -> None:
-        """Keys one by one, which no program takes for a paste."""
-        for key in keys:
-            self.send(key)
-            self.pump(0.02)
-
-    def leave(self) -> None:
-        """Ctrl-D at an empty prompt; nothing forbidden was ever written."""
-        self.send("\x04")
-        assert self.finish() == 0, self.text
-        assert not FORBIDDEN.findall(self.log)
-
-    def operations(self, name: str) -> list[dict[str, object]]:
-        """What was submitted of one kind, after the end."""
-        rows = json.loads(self.log_file.read_text(encoding="utf-8"))["submitted"]
-        return [row[2] for row in rows if row[1] == name]
+from .session import Session
+from .terminal import FORBIDDEN
 
 
 def test_typing_and_line_breaks(tmp_path: Path) -> None:
@@ -202,13 +81,15 @@ def test_enter_steers_and_tab_queues(tmp_path: Path) -> None:
         term.send("go\r")
         term.wait("tick 2")
         term.send("look left\r")
-        term.wait("queued: look left")
+        term.wait("steers: look left")
         term.send("later\t")
         term.pump(0.3)
         term.send("\x1b")
         term.wait("Stopped")
         term.pump(0.2)
         term.send("\x1b")
+        term.wait("(?m)^> look left$")
+        term.send("\x03")
         term.pump(0.4)
         term.leave()
         assert term.operations("Steer") == [{"type": "Steer", "text": "look left"}]

@@ -1,0 +1,120 @@
+"""The open questions, of which one at a time has the keys; the others wait for it.
+
+Apart from the REPL, which brings them, and from the screen, which shows the one in turn. A question never takes
+the keys of somebody who is typing: it waits until the line is sent or empty.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from ..protocol.operations import Operation
+from .dialog import Dialog
+from .picker import Picker
+
+
+class Line(Protocol):
+    """Where the user types."""
+
+    @property
+    def is_typing(self) -> bool: ...
+    @property
+    def is_answering(self) -> bool: ...
+    def type(self, text: str) -> None: ...
+    def answered(self) -> None: ...
+
+
+class Say(Protocol):
+    """Prints lines that are safe already."""
+
+    def __call__(self, text: str, wrap: bool = True) -> None: ...
+
+
+class Asking:
+    """Keys and texts in, answers out."""
+
+    def __init__(
+        self, line: Line, say: Say, submit: Callable[[Operation], None], changed: Callable[[], None]
+    ) -> None:
+        self.dialog: Dialog | None = None
+        """The one that has the keys."""
+        self._line, self._say, self._submit, self._changed = line, say, submit, changed
+        self._open: list[Dialog] = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether a question is open and none has the keys."""
+        return bool(self._open) and self.dialog is None
+
+    def ask(self, dialog: Dialog) -> None:
+        """One more question."""
+        self._open.append(dialog)
+        self.tick()
+
+    def pick(self, picker: Picker) -> None:
+        """A choice that the user has asked for takes the keys at once."""
+        self._open.insert(0, picker)
+        self.dialog = picker
+        self._changed()
+
+    def tick(self) -> None:
+        """Time has passed: the next question takes the keys when nobody is typing."""
+        if self.waits and not self._line.is_typing:
+            self.answer_now()
+        if self.dialog:
+            self.dialog.tick(time.monotonic())
+            self._settle("")
+
+    def answer_now(self) -> bool:
+        """Put the next question in place of the draft, which is kept; False when there is none."""
+        if not self.waits:
+            return False
+        self.dialog = self._open[0]
+        self.dialog.appear(time.monotonic())
+        self._changed()
+        return True
+
+    def resolved(self, request_id: str) -> None:
+        """A question has been answered, here or elsewhere."""
+        self._open = [dialog for dialog in self._open if dialog.request_id != request_id]
+        if self.dialog not in self._open:
+            self.dialog = None
+            self.answer_now()
+
+    def clear(self) -> None:
+        """The turn is over, and so are its questions; a choice of the user's own stays."""
+        self._open = [dialog for dialog in self._open if isinstance(dialog, Picker)]
+        self.dialog = self._open[0] if self._open else None
+
+    def press(self, key: str) -> None:
+        """A key for the open dialog. One that was pressed before the dialog could be read was meant for the
+        draft, unless the keys before it have answered another dialog."""
+        to_draft = key not in ("up", "down") and not self._line.is_answering
+        if self.dialog and to_draft and self.dialog.is_new(time.monotonic()):
+            self.dialog = None
+            self._line.type("\n" if key == "enter" else key)
+            self._changed()
+        elif self.dialog:
+            self._settle(self.dialog.press(key, time.monotonic()))
+
+    def entered(self, text: str) -> None:
+        """A text for the open dialog."""
+        if self.dialog:
+            self._settle(self.dialog.entered(text))
+
+    def back(self) -> bool:
+        """Esc in a dialog: one level up; False at the top."""
+        moved = self.dialog.back() if self.dialog else False
+        self._settle("")
+        return moved
+
+    def _settle(self, said: str) -> None:
+        """After a dialog has moved on: print what it said, submit what it decided."""
+        if said:
+            self._say(said, wrap=False)
+        if self.dialog and self.dialog.is_over:
+            self._line.answered()
+            if self.dialog.answer:
+                self._submit(self.dialog.answer)
+            self.resolved(self.dialog.request_id)
+        self._changed()

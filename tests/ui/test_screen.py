@@ -1,0 +1,235 @@
+"""The input line and the terminal around it: what is typed, pasted, taken back, kept, stopped and resized."""
+
+import os
+import random
+import re
+import signal
+import time
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from .session import Session
+from .terminal import ReflowingScreen
+
+ODD_TEXTS = [
+    "漢字かな交じり文", "한국어 입력", "ไทย", "e\u0301a\u0308o\u0302", "👩‍👩‍👧‍👦", "🇩🇪🇯🇵", "❤️", "1️⃣", "👍🏽", "a👩🏾‍💻b", "✈︎", "Ａｂｃ",
+]  # fmt: skip
+
+
+def caret(term: Session) -> tuple[int, int]:
+    return term.screen.cursor.x, term.screen.cursor.y
+
+
+def row_of(term: Session, begin: str) -> int:
+    return next(at for at, line in enumerate(term.screen.display) if line.startswith(begin))
+
+
+def _columns(text: str) -> int:
+    """As the emulated terminal counts: by code point."""
+    widths = {"W": 2, "F": 2}
+    return sum(
+        0
+        if unicodedata.category(char) in ("Mn", "Me", "Cf")
+        else widths.get(unicodedata.east_asian_width(char), 1)
+        for char in text
+    )
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_cursor_stands_behind_what_was_typed(tmp_path: Path, streams: bool) -> None:
+    with Session(tmp_path, "hang") as term:
+        if streams:
+            term.send("go\r")
+            term.wait("tick 2")
+        numbers = random.Random(7)
+        for _ in range(20 if streams else 80):
+            text = "x" + "".join(numbers.choices(ODD_TEXTS, k=3)) + "y"
+            term.send(text)
+            end = time.monotonic() + 3
+            while not term.screen.display[caret(term)[1]].rstrip().endswith("y") and time.monotonic() < end:
+                term.pump(0.02)
+            x, y = caret(term)
+            shown = term.screen.display[y].rstrip()
+            assert shown.startswith("> x") and shown.endswith("y")
+            assert x == _columns(shown), (text, shown)
+            term.send("\x01\x0b")
+            term.wait("(?m)^>$")
+        if streams:
+            term.send("\x1b")
+            term.wait("Stopped")
+        term.leave()
+
+
+def test_what_is_typed_stays_as_it_was_typed(tmp_path: Path) -> None:
+    text = "fix 👩‍👩‍👧‍👦 and 🇩🇪 now"
+    with Session(tmp_path) as term:
+        term.send(text)
+        term.wait("fix 👩 and DE now")
+        term.send("\r")
+        term.wait("(?m)^— ")
+        term.leave()
+        assert term.operations("UserInput")[0]["text"] == text
+
+
+def test_a_megabyte_is_pasted_at_once_byte_for_byte(tmp_path: Path) -> None:
+    text = "".join(f"{n:07d} ä line of text \x1b[31m and more\n" for n in range(30_000))
+    assert len(text.encode()) > 1 << 20
+    with Session(tmp_path) as term:
+        term.paste(text)
+        term.wait(r"\[paste 1: 30001 lines\]")
+        term.send("\r")
+        term.wait("(?m)^— ", timeout=10)
+        term.leave()
+        assert term.operations("UserInput")[0]["text"] == text
+
+
+def test_a_paste_of_many_lines_without_brackets_is_one_text(tmp_path: Path) -> None:
+    text = "\r".join(f"line {n} of the text" for n in range(3000))
+    with Session(tmp_path) as term:
+        while text:
+            text = text[os.write(term._fd, text[:2000].encode()) :]
+            term.pump(0.0)
+        term.wait(r"\[paste 1: \d+ lines\]")
+        term.pump(0.2)
+        term.send("\r")
+        term.wait("(?m)^— ")
+        term.leave()
+        (sent,) = term.operations("UserInput")
+        assert str(sent["text"]).count("\n") == 2999
+
+
+@pytest.mark.parametrize("key", ["\x0a", "\x1b\r", "\x1b[27;2;13~", "\x1b[13;2u"])
+def test_keys_that_break_the_line(tmp_path: Path, key: str) -> None:
+    with Session(tmp_path) as term:
+        term.send("one")
+        term.send(key)
+        term.send("two")
+        term.wait("(?m)^> one\n  two$")
+        term.send("\r")
+        term.wait("(?m)^— ")
+        term.leave()
+        assert term.operations("UserInput")[0]["text"] == "one\ntwo"
+
+
+def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 2")
+        for text in ("left", "right"):
+            term.send(f"{text}\r")
+            term.wait(f"steers: {text}")
+        term.send("\x1b[A")
+        term.wait("(?m)^> right$")
+        assert "steers: right" not in "\n".join(term.screen.display)
+        term.send("ly\r")
+        term.wait("steers: rightly")
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.wait("(?m)^> left\n\n?  rightly$|(?m:^> left$)")
+        term.send("\x03")
+        term.leave()
+        assert [each["text"] for each in term.operations("TakeBack")] == ["right"]
+        assert [each["text"] for each in term.operations("Steer")] == ["left", "right", "rightly"]
+
+
+def test_a_draft_outlives_the_programs_murder(tmp_path: Path) -> None:
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 2")
+        term.send("half a tho\nught")
+        term.wait("ught")
+        term.pump(0.4)
+        term.process.kill()
+    with Session(tmp_path, drafted=True) as term:
+        term.wait("typing when the program ended")
+        term.wait("(?m)^> half a tho\n  ught$")
+        term.send("\x03")
+        term.leave()
+    with Session(tmp_path) as term:
+        term.leave()
+    assert not list((tmp_path / "state" / "drafts").iterdir())
+
+
+def test_two_programs_do_not_take_each_others_draft(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    with Session(tmp_path) as one:
+        one.send("mine")
+        one.wait("> mine")
+        one.pump(0.4)
+        with Session(tmp_path) as other:
+            other.pump(0.3)
+            assert "mine" not in other.text
+            other.leave()
+        one.send("\x03")
+        one.leave()
+
+
+def test_attention_is_asked_for_when_nobody_looks(tmp_path: Path) -> None:
+    for focus, rings in (("\x1b[O", True), ("\x1b[I", False)):
+        with Session(tmp_path, "approve", settings={"notify": "osc9"}) as term:
+            assert b"\x1b[?1004h" in term.log
+            term.send(focus)
+            term.send("go\r")
+            term.wait("Allow shell")
+            term.pump(0.7)
+            assert (b"\x1b]9;agent: a call waits for your answer\x07" in term.log) is rings
+            term.send("n")
+            term.wait("(?m)^— ")
+            term.leave()
+
+
+def test_a_command_of_the_users_calls(tmp_path: Path) -> None:
+    with Session(
+        tmp_path, "approve", settings={"notify_command": "notify-send agent", "notify": "osc777"}
+    ) as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        term.pump(0.7)
+        term.send("n")
+        term.wait("(?m)^— ")
+        term.leave()
+        assert b"\x1b]777;notify;agent;a call waits" in term.log
+        assert "notify-send agent 'a call waits for your answer'" in term.commands()
+
+
+def test_resizing_leaves_no_torn_rows_behind(tmp_path: Path) -> None:
+    with Session(tmp_path, "hang", columns=100, emulation=ReflowingScreen, TMUX="yes") as term:
+        term.send("go\r")
+        term.wait("tick 2")
+        term.send("a draft " * 8)
+        numbers = random.Random(3)
+        for _ in range(25):
+            term.resize(numbers.randrange(30, 110), 24)
+            term.pump(0.15)
+        term.resize(100, 24)
+        term.pump(0.3)
+        assert len(re.findall("shell sleep 100", term.text)) == 1, term.text
+        assert len(re.findall("Esc stops", term.text)) == 1, term.text
+        whole = term.text.replace("\n", "")
+        assert whole.count("· ready") == 1 and whole.count("/help for commands") == 1
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.send("\x03")
+        term.leave()
+
+
+def test_being_stopped_and_going_on(tmp_path: Path) -> None:
+    """SIGSTOP by somebody else: the shell takes the terminal, and gives it back as it likes."""
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 2")
+        term.send("draft")
+        term.wait("> draft")
+        os.kill(term.process.pid, signal.SIGSTOP)
+        term.pump(0.1)
+        term.cook()
+        os.kill(term.process.pid, signal.SIGCONT)
+        term.pump(0.3)
+        term.send("ed")
+        term.wait("(?m)^> drafted$")
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.send("\x03")
+        term.leave()
