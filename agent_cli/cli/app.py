@@ -2,22 +2,80 @@
 
 import inspect
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
+from ..protocol.actions import Mode
+from ..protocol.stop import USAGE
 from .options import TABLES, Option, UsageError
 
+_OFFERED = 20
+"""Sessions that completion offers."""
+_MODES = get_args(Mode)
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
+_ORDER = (
+    *"run resume sessions undo redo replay models permissions config doctor demo help".split(),
+    *"list show search rename fork export import delete prune repair".split(),
+)
+"""Commands as somebody meets them; help lists them so."""
+
+
+def _write_options(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None:
+    """Arguments and options of help, with names for their values instead of the types of Python."""
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(ctx):
+        if record := parameter.get_help_record(ctx):
+            is_option = parameter.param_type_name == "option"
+            name = re.sub(r" ?<[\w \[\]]+>", f" {(parameter.name or '').upper()}" if is_option else "", record[0])
+            sections["Options" if is_option else "Arguments"].append((name, record[1]))
+    for title, rows in sections.items():
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class _Command(TyperCommand):
+    """A command whose help names values."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Part of its help."""
+        _write_options(self, ctx, formatter)
+
+
+class _Listing(TyperGroup):
+    """Commands in that order, each with its first sentence, whole."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Part of its help."""
+        _write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names, the ones without a place behind the others."""
+        places = {name: place for place, name in enumerate(_ORDER)}
+        return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of help; lines are broken, never cut."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        rows = [(name, command.get_short_help_str(limit=1000)) for name, command in commands.items() if command]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="agent",
+    cls=_Listing,
     help="A terminal coding agent. Without a command: a conversation about the files of this directory.",
     no_args_is_help=False,
     rich_markup_mode=None,
@@ -31,6 +89,7 @@ _ELSEWHERE = {
     "models": ("models_command", "models_command"),
     "undo": ("undo", "undo_command"),
     "redo": ("undo", "redo_command"),
+    "help": ("help_command", "help_command"),
 }
 """Command → module and name of what has it. Loaded when it is asked for; help, which shows all, loads all."""
 
@@ -56,21 +115,37 @@ def serve(arguments: Sequence[str]) -> int:
         code = getattr(error, "exit_code", None)
         if code is None or not hasattr(error, "format_message"):
             raise
-        print(f"agent: {error.format_message()}", file=sys.stderr)
+        print(f"agent: {_complaint(error, int(code))}", file=sys.stderr)
         return int(code)
     return result if isinstance(result, int) else 0
+
+
+def _complaint(error: Any, code: int) -> str:
+    """What is wrong, and where the right way to write it stands."""
+    message = str(error.format_message())
+    context = getattr(error, "ctx", None)
+    if context is None or code != USAGE or "Did you mean" in message:
+        return message
+    return f"{message.rstrip('.')}; see `{context.command_path} --help`"
 
 
 def _bring(command: str) -> None:
     module, name = _ELSEWHERE[command]
     found = getattr(import_module(f".{module}", __package__), name)
     if isinstance(found, typer.Typer):
-        app.add_typer(found, name=command)
+        for each in found.registered_commands:
+            each.cls = _Command
+        app.add_typer(found, name=command, cls=_Listing)
     else:
-        app.command(command)(found)
+        app.command(command, cls=_Command)(found)
 
 
-@app.command()
+def show_help(words: Sequence[str]) -> int:
+    """What `--help` behind these words shows; returns the exit code."""
+    return serve([*words, "--help"])
+
+
+@app.command(cls=_Command)
 def demo() -> int:
     """Watch the agent mend a small broken project. Needs no key and no network."""
     from .demo import run_demo
@@ -78,7 +153,7 @@ def demo() -> int:
     return run_demo()
 
 
-@app.command()
+@app.command(cls=_Command)
 def doctor() -> int:
     """Check whether a task could run here, and what is missing."""
     from .doctor import run_doctor
@@ -86,11 +161,16 @@ def doctor() -> int:
     return run_doctor()
 
 
-@app.command()
+@app.command(cls=_Command)
 def replay(
-    file: Annotated[Path, typer.Argument(help="A session file.")],
-    cd: Annotated[str | None, typer.Option("--cd", "-C", help="Work in this directory.")] = None,
-    mode: Annotated[str, typer.Option(help="What may happen without asking.")] = "auto-edit",
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A session file.")],
+    cd: Annotated[str | None, typer.Option("--cd", "-C", metavar="DIR", help="Work in this directory.")] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(_MODES), help="What may happen without asking.", autocompletion=lambda: [*_MODES]
+        ),
+    ] = "auto-edit",
 ) -> int:
     """Drive the engine with the recorded answers of a session, in this directory."""
     from .replay import run_replay
@@ -110,7 +190,7 @@ def _declare() -> None:
 def _add(command: str, text: str, argument: tuple[str, str]) -> None:
     function = _signature(command, argument)
     function.__doc__ = text
-    app.command(command)(function)
+    app.command(command, cls=_Command)(function)
 
 
 def _signature(command: str, argument: tuple[str, str] | None) -> Any:
@@ -123,7 +203,10 @@ def _signature(command: str, argument: tuple[str, str] | None) -> Any:
 
     parameters = [_parameter(option) for option in TABLES[command]]
     if argument is not None:
-        given = Annotated[str | None, typer.Argument(metavar=argument[0], help=argument[1])]
+        offered = _beginning(_sessions) if command == "resume" else None
+        given = Annotated[
+            str | None, typer.Argument(metavar=argument[0], help=argument[1], autocompletion=offered)
+        ]
         parameters.insert(0, _keyword("positional", given, None))
     else:
         version = Annotated[bool, typer.Option("--version", "-V", help="Show the version.")]
@@ -134,7 +217,6 @@ def _signature(command: str, argument: tuple[str, str] | None) -> Any:
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    text = f"{option.help} [{'|'.join(option.choices)}]" if option.choices else option.help
     kinds: dict[str, tuple[Any, Any]] = {
         "text": (str | None, None),
         "whole": (int | None, None),
@@ -144,17 +226,50 @@ def _parameter(option: Option) -> inspect.Parameter:
     }
     kind, default = kinds[option.kind]
     name = f"{option.key}_" if option.key in ("continue",) else option.key
-    offered = typer.Option(*option.names, help=text, autocompletion=_offering(option.choices))
+    offered = typer.Option(
+        *option.names,
+        help=option.help,
+        metavar="|".join(option.choices) or option.value or None,
+        autocompletion=_offering(option),
+    )
     return _keyword(name, Annotated[kind, offered], default)
 
 
-def _offering(choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
-    """For a shell's completion: the choices that begin as typed."""
+def _offering(option: Option) -> Callable[[str], list[str]] | None:
+    """For a shell's completion: the values of an option, where they are known."""
+    known: dict[str, Callable[[], Iterable[str]]] = {"model": _models, "resume": _sessions}
+    if option.choices:
+        return _beginning(lambda: option.choices)
+    return _beginning(known[option.key]) if option.key in known else None
+
+
+def _beginning(values: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Offers those values that begin as typed."""
 
     def offer(incomplete: str) -> list[str]:
-        return [choice for choice in choices if choice.startswith(incomplete)]
+        return [value for value in values() if value.startswith(incomplete)]
 
-    return offer if choices else None
+    return offer
+
+
+def _models() -> Iterable[str]:
+    from ..model.catalog import known
+
+    return (info.name for info in known(""))
+
+
+def _sessions() -> Iterable[str]:
+    """Ids of the sessions of this directory, newest first; none where they cannot be had."""
+    from ..config.layer import ConfigError
+    from ..store.session_file import StoreError
+    from .options import Chosen
+    from .setup import Setup
+
+    try:
+        setup = Setup(Chosen("agent", {}))
+        return [info.id for info in setup.sessions.list(setup.root, limit=_OFFERED)]
+    except (UsageError, ConfigError, StoreError, OSError):
+        return []
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -7,7 +7,6 @@ from typing import Literal
 import msgspec
 
 from .. import __version__
-from ..model.base import ModelError
 from ..model.errors import explain
 from ..model.hops import LIMIT_S, Step, Target, list_path, walk
 from ..model.native import NativeModel
@@ -24,6 +23,8 @@ class Finding(msgspec.Struct, frozen=True):
     verdict: Literal["ok", "note", "FAIL"]
     name: str
     text: str
+    todo: str = ""
+    """What to do about it."""
 
 
 async def examine(route: Route, model: NativeModel) -> AsyncGenerator[Finding, None]:
@@ -46,20 +47,15 @@ def _finding(step: Step, route: Route) -> Finding:
     if step.status in _NO_LIST:
         text = f"{route.address} answers (HTTP {step.status}), but lists no models: the key was not tried"
         return Finding("note", step.hop, text)
-    if step.status == 429:
-        return Finding("note", step.hop, f"{_words(step.error, route)}")
-    return Finding("FAIL", step.hop, _words(step.error, route))
-
-
-def _words(error: ModelError, route: Route) -> str:
-    told = explain(error, route.name)
-    message = error.message if isinstance(error, Unreachable) else told.message
-    return f"{message.rstrip('.')}. {told.hint}".rstrip()
+    told = explain(step.error, route.name)
+    message = step.error.message if isinstance(step.error, Unreachable) else told.message
+    return Finding("note" if step.status == 429 else "FAIL", step.hop, message, told.hint)
 
 
 def _answered(step: Step, route: Route) -> Finding:
     if step.status is not None and 300 <= step.status < 400:
-        return Finding("FAIL", step.hop, f"{route.address} redirects to another address: make that the base URL.")
+        text = f"{route.address} redirects to another address"
+        return Finding("FAIL", step.hop, text, "Make that address the base URL.")
     key = "the key is accepted" if route.api_key else "no key is sent"
     listed = _names(step.body)
     if not listed:

@@ -12,7 +12,7 @@ from ..protocol.actions import Mode, SandboxLevel
 Kind = Literal["text", "whole", "number", "flag", "list"]
 
 
-COMMANDS = frozenset("sessions undo redo replay models permissions config doctor demo".split())
+COMMANDS = frozenset("sessions undo redo replay models permissions config doctor demo help".split())
 """The sub-commands beside `run` and `resume`, served by typer."""
 
 
@@ -27,6 +27,8 @@ class Option(msgspec.Struct, frozen=True):
     kind: Kind
     help: str
     choices: tuple[str, ...] = ()
+    value: str = ""
+    """What help calls its value, where there are no choices."""
 
     @property
     def key(self) -> str:
@@ -35,34 +37,39 @@ class Option(msgspec.Struct, frozen=True):
 
 
 SHARED: tuple[Option, ...] = (
-    Option(("--model", "-m"), "text", "Model as PROVIDER/MODEL."),
+    Option(("--model", "-m"), "text", "The model to use.", value="PROVIDER/MODEL"),
     Option(("--mode",), "text", "What may happen without asking.", get_args(Mode)),
     Option(("--sandbox",), "text", "How commands are confined.", get_args(SandboxLevel)),
-    Option(("--cd", "-C"), "text", "Work in this directory."),
-    Option(("--add-dir",), "list", "A further folder the agent may work in (repeatable)."),
+    Option(("--cd", "-C"), "text", "Work in this directory.", value="DIR"),
+    Option(("--add-dir",), "list", "A further folder the agent may work in (repeatable).", value="DIR"),
     Option(("--continue", "-c"), "flag", "Go on with the last session of this directory."),
-    Option(("--resume", "-r"), "text", "Go on with this session; the beginning of its id is enough."),
+    Option(("--resume", "-r"), "text", "Go on with this session; the beginning of its id is enough.", value="ID"),
     Option(("--fork",), "flag", "With --continue or --resume: work on a copy of the session."),
     Option(("--effort",), "text", "How hard the model should think.", get_args(Effort)),
-    Option(("--max-turns",), "whole", "Model calls allowed for one input."),
-    Option(("--max-cost",), "number", "US dollars allowed for one input."),
-    Option(("--config",), "text", "A further configuration file."),
-    Option(("--set",), "list", "Set a configuration key: key.path=value (repeatable)."),
+    Option(("--max-turns",), "whole", "Model calls allowed for one input.", value="N"),
+    Option(("--max-cost",), "number", "US dollars allowed for one input.", value="USD"),
+    Option(("--config",), "text", "A further configuration file.", value="FILE"),
+    Option(("--set",), "list", "Set a configuration key (repeatable).", value="KEY=VALUE"),
     Option(("--no-session",), "flag", "Do not save the session."),
     Option(("--plain",), "flag", "Plain lines: no colours, no moving cursor (as ui.plain)."),
-    Option(("--tools",), "text", "Tools to offer: core, read-only, full or names; -NAME leaves one out."),
-    Option(("--system-prompt",), "text", "Use this file as the system prompt."),
-    Option(("--append-system-prompt",), "text", "Add this text to the system prompt."),
+    Option(
+        ("--tools",),
+        "text",
+        "Tools to offer: core, read-only, full or names; -NAME leaves one out.",
+        value="NAMES",
+    ),
+    Option(("--system-prompt",), "text", "Use this file as the system prompt.", value="FILE"),
+    Option(("--append-system-prompt",), "text", "Add this text to the system prompt.", value="TEXT"),
     Option(("--debug",), "flag", "Write a log and print its path."),
 )
 
 RUN_ONLY: tuple[Option, ...] = (
     Option(("--output-format",), "text", "What to print.", ("text", "json", "stream-json")),
-    Option(("--output-schema",), "text", "A JSON Schema file the answer must fit."),
-    Option(("--output-file", "-o"), "text", "Also write the final text to this file."),
-    Option(("--timeout",), "number", "Seconds the whole run may take."),
-    Option(("--verify",), "text", "A command that must succeed for the run to count as a success."),
-    Option(("--image", "-i"), "list", "Attach an image file (repeatable)."),
+    Option(("--output-schema",), "text", "A JSON Schema file the answer must fit.", value="FILE"),
+    Option(("--output-file", "-o"), "text", "Also write the final text to this file.", value="FILE"),
+    Option(("--timeout",), "number", "Seconds the whole run may take.", value="SECONDS"),
+    Option(("--verify",), "text", "A command that must succeed for the run to count as a success.", value="CMD"),
+    Option(("--image", "-i"), "list", "Attach an image file (repeatable).", value="FILE"),
     Option(("--quiet", "-q"), "flag", "No progress on standard error."),
 )
 
@@ -132,11 +139,32 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
                 raise UsageError(f"{name} needs a value")
             attached = rest.pop(0)
         _store(values, option, attached)
-    if len(positional) > 1 and positional[0] in COMMANDS:
-        raise UsageError(f"options come behind the command: agent {' '.join(positional)} …")
-    if len(positional) > 1:
-        raise UsageError(f"unexpected {positional[1]!r}; put a prompt of several words in quotes")
+    _check_words(command, positional, is_text="--" in arguments)
     return Chosen(command, values, positional[0] if positional else None)
+
+
+def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
+    """Raises:
+    UsageError: more words than one, or one that looks like the name of a command and is none.
+    """
+    if len(words) > 1 and words[0] in COMMANDS:
+        raise UsageError(f"options come behind the command: agent {' '.join(words)} …")
+    if command == "agent" and words and not is_text and (near := _near(words[0], (*COMMANDS, *TABLES))):
+        as_prompt = f" As a prompt: `agent -- {words[0]}`" if len(words) == 1 else ""
+        meant = " ".join(["agent", near, *words[1:]])
+        raise UsageError(f"there is no command {words[0]!r}; did you mean `{meant}`?{as_prompt}")
+    if len(words) > 1:
+        raise UsageError(f"unexpected {words[1]!r}; put a prompt of several words in quotes")
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    """The one that was meant by a word that is none of them; empty when none is close, as for `hello`."""
+    import difflib
+
+    if word in known:
+        return ""
+    swapped = [name for name in known if sorted(name) == sorted(word)]
+    return next(iter(swapped or difflib.get_close_matches(word, known, n=1, cutoff=0.8)), "")
 
 
 def _store(values: dict[str, Any], option: Option, text: str) -> None:

@@ -24,6 +24,11 @@ def example() -> str:
     return "\n".join(lines) + "\n"
 
 
+def words(owner: str, name: str) -> str:
+    """What `schema.py` says below a field of a class, in one line; empty when nothing."""
+    return " ".join(_COMMENTS.get(f"{owner}.{name}", "").split())
+
+
 def _field(name: str, default: Any, owner: str, depth: int) -> list[str]:
     indent = "  " * depth
     comment = _COMMENTS.get(f"{owner}.{name}", "")

@@ -49,7 +49,53 @@ def test_show_and_explain_tell_file_and_line(world: World) -> None:
     assert explained.out.startswith(
         f"limits.turns: 7    # {file}:3\nlimits.cost_usd: null    # built-in default\n"
     )
-    assert world.run("config", "explain", "mode").out == f'mode: "plan"    # {file}:1\n'
+    assert explained.out.endswith("  `agent config explain limits.turns` tells more of one key\n")
+    assert world.run("config", "explain", "mode").out == (
+        f'mode: "plan"    # {file}:1\n  default: "ask"\n'
+        "  plan, ask, auto-edit or yolo: what may happen without asking.\n"
+        "  one of: plan, ask, auto-edit, yolo\n"
+    )
+
+
+def test_explain_tells_value_default_and_meaning_of_every_key(world: World) -> None:
+    keys = [key for key, _ in flatten(msgspec.to_builtins(Config()))]
+    for key, done in zip(keys, said(world, *(["config", "explain", key] for key in keys)), strict=True):
+        assert (done.code, done.err) == (0, ""), key
+        first, second, *_ = done.out.splitlines()
+        assert first.startswith(f"{key}: ") and second.startswith("  default: ")
+        if first.endswith("    # built-in default"):
+            assert second == f"  default: {first[len(key) + 2 :].partition('    #')[0]}"
+
+
+def test_explain_knows_keys_below_names_of_the_users_own(world: World) -> None:
+    text = "providers: {x: {models: {m-4.1: {context_window: 9}}}}\ntools: {shell: {env: {A: b}}}\n"
+    (world.config / "config.yaml").write_text(text, encoding="utf-8")
+    keys = (
+        "providers.x.models.m-4.1.context_window",
+        "providers.x.models.m-4.1.tools",
+        "providers.y.base_url",
+        "tools.shell.env.A",
+    )
+    set_, unset, absent, entry = said(world, *(["config", "explain", key] for key in keys))
+    assert set_.out == f"{keys[0]}: 9    # {world.config}/config.yaml:1\n  default: null\n"
+    assert unset.out.splitlines()[2].startswith("  Takes tools by itself; false describes them")
+    assert absent.out == "providers.y.base_url: null    # built-in default\n  default: null\n"
+    assert entry.out == f'tools.shell.env.A: "b"    # {world.config}/config.yaml:2\n'
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("modle", "did you mean `model`?"),
+        ("limits.trns", "did you mean `limits.turns`?"),
+        ("turns", "did you mean `limits.turns`?"),
+        ("tools.shel.timeout_s", "did you mean `tools.shell.timeout_s`?"),
+        ("xyzzy", "`agent config show` lists them all"),
+        ("limits.turns.x", "did you mean `limits.turns`?"),
+    ],
+)
+def test_a_key_that_is_none_is_told_with_the_nearest(world: World, key: str, hint: str) -> None:
+    assert world.run("config", "explain", key) == Done(2, "", f"agent: there is no key {key!r}; {hint}\n")
 
 
 def test_path_tells_the_three_places(world: World) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -16,12 +17,19 @@ NO_KEY = {"AGENT_MODEL": "anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY": Non
 
 def findings(done: Done) -> dict[str, str]:
     """Verdict by name."""
-    return {line[6:].partition(":")[0]: line[:4].strip() for line in done.out.splitlines()}
+    found = re.findall(r"(?m)^(ok  |note|FAIL)  ([a-z ]+): ", done.out)
+    return {name: verdict.strip() for verdict, name in found}
 
 
 def line(done: Done, name: str) -> str:
     (found,) = (each for each in done.out.splitlines() if each[6:].startswith(f"{name}:"))
     return found
+
+
+def todo(done: Done, name: str) -> str:
+    """What stands below a finding."""
+    lines = done.out.splitlines()
+    return lines[lines.index(line(done, name)) + 1].removeprefix("      → ")
 
 
 def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
@@ -33,6 +41,8 @@ def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
         "state folder": "ok", "sandbox": checks["sandbox"], "terminal": "note",
     }  # fmt: skip
     assert line(done, "http") == "ok    http: HTTP 200, the key is accepted, mock is offered"
+    assert line(done, "model").startswith("ok    model: openai/mock (AGENT_MODEL), ")
+    assert done.out.endswith("\n\nA task could run here.\n")
     assert world.bodies() == []
 
 
@@ -45,16 +55,19 @@ def test_doctor_says_that_a_model_is_not_offered(world: World) -> None:
 def test_doctor_names_the_key_that_is_missing(world: World) -> None:
     done = world.run("doctor", env=NO_KEY)
     assert done.code == 1
-    assert "FAIL  model: anthropic needs a key: set ANTHROPIC_API_KEY" in done.out.splitlines()
+    assert line(done, "model") == "FAIL  model: anthropic needs a key: set ANTHROPIC_API_KEY"
+    assert todo(done, "model").startswith(f"Export it, or write it into {world.config}/keys.yaml; ")
+    assert done.out.endswith("\n\nNo task could run here: 1 check has failed.\n")
     assert "tcp" not in findings(done)
 
 
 def test_doctor_asks_a_server_on_this_machine_whether_it_is_there(world: World) -> None:
     done = world.run("doctor", env={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     assert done.code == 1
-    assert line(done, "tcp").startswith("FAIL  tcp: cannot connect to 127.0.0.1:9: Connection refused. Check that")
+    assert line(done, "tcp") == "FAIL  tcp: cannot connect to 127.0.0.1:9: Connection refused"
+    assert todo(done, "tcp").startswith("Check that")
     local = {"AGENT_MODEL": "lm_studio/m", "LM_STUDIO_API_BASE": "http://127.0.0.1:9/v1"}
-    assert line(world.run("doctor", env=local), "tcp").endswith("Start it with `lms server start`.")
+    assert todo(world.run("doctor", env=local), "tcp").endswith("Start it with `lms server start`.")
 
 
 class _Answers(Listener):
@@ -93,13 +106,13 @@ def running(listener: Listener) -> Iterator[int]:
         (
             "401 Unauthorized",
             1,
-            "FAIL  http: openai refused the key (HTTP 401): says the server. Check that OPENAI_API_KEY holds",
+            "FAIL  http: openai refused the key (HTTP 401): says the server\n      → Check that OPENAI_API_KEY holds",
         ),
         pytest.param(
             "403 Forbidden", 1, "FAIL  http: openai does not allow this (HTTP 403)", marks=pytest.mark.long
         ),
         pytest.param(
-            "500 Oops", 1, "FAIL  http: openai failed (HTTP 500): says the server.", marks=pytest.mark.long
+            "500 Oops", 1, "FAIL  http: openai failed (HTTP 500): says the server", marks=pytest.mark.long
         ),
         ("301 Moved\r\nlocation: https://x/", 1, "FAIL  http: http://127.0.0.1:"),
         ("404 Not Found", 0, "note  http: http://127.0.0.1:"),
@@ -112,7 +125,7 @@ def running(listener: Listener) -> Iterator[int]:
 def test_what_the_server_says_to_the_key(world: World, head: str, code: int, words: str) -> None:
     with running(_Answers(head)) as port:
         done = world.run("doctor", env={"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"})
-    assert done.code == code and line(done, "http").startswith(words)
+    assert done.code == code and f"\n{words}" in done.out
 
 
 def test_what_a_server_says_cannot_control_the_terminal(world: World) -> None:
@@ -141,7 +154,8 @@ def test_doctor_says_that_the_state_cannot_be_written(world: World) -> None:
     (world.home / "file").write_text("", encoding="utf-8")
     done = world.run("doctor", env={"AGENT_STATE_DIR": str(world.home / "file" / "x")})
     assert done.code == 1
-    assert "; set AGENT_STATE_DIR to a folder you can write" in done.out
+    assert line(done, "state folder").endswith("/file/x: Not a directory")
+    assert todo(done, "state folder") == "Set AGENT_STATE_DIR to a folder you can write."
 
 
 def test_doctor_looks_at_the_models_that_stand_in(world: World) -> None:
@@ -180,4 +194,5 @@ def test_an_address_that_cannot_be_read_is_named_and_passed_over(world: World, b
 
 def test_a_missing_key_ends_a_run_as_before(world: World) -> None:
     done = world.run("run", "hi", env=NO_KEY)
-    assert (done.code, done.err) == (3, "agent: anthropic needs a key: set ANTHROPIC_API_KEY\n")
+    assert done.code == 3 and done.err.startswith("agent: anthropic needs a key: set ANTHROPIC_API_KEY\n")
+    assert all(word in done.err for word in ("keys.yaml", "--model", "`agent doctor`", "`agent help providers`"))
