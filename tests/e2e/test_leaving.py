@@ -1,0 +1,147 @@
+"""Leaving the program in every way there is: the terminal is as it was before."""
+
+import os
+import re
+import signal
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.ui.terminal import Terminal
+
+from .world import AGENT, World, shell
+
+_SHELL = """
+import os, subprocess, sys, time
+os.chdir({work!r})
+agent = subprocess.Popen({argv!r}, env={env!r})
+code = agent.wait()
+time.sleep(0.3)
+print("back at the shell with", code, flush=True)
+sys.stdin.readline()
+"""
+_MODE = re.compile(rb"\x1b\[\?(\d+)([hl])|\x1b\[>4;?(\d*)m")
+
+
+class AtAShell(Terminal):
+    """The program as a child of a shell, which has the terminal before and after."""
+
+    def __init__(self, world: World, *arguments: str) -> None:
+        argv, env = [AGENT, *arguments], world.environment({"TERM_PROGRAM": "test"})
+        super().__init__(_SHELL.format(work=str(world.work), argv=argv, env=env), columns=100, rows=30)
+        self.before = self.modes()
+        self.wait("/help for commands")
+
+    def modes(self) -> list[object]:
+        """What `stty -a` shows."""
+        return termios.tcgetattr(self._fd)
+
+    def switched_on(self) -> set[str]:
+        """Modes of the terminal that were switched on and not off again."""
+        on: set[str] = set()
+        for number, way, other in _MODE.findall(self.log):
+            name = (number or b"keys").decode()
+            in_force = way == b"h" if number else bool(other)
+            (on.add if in_force else on.discard)(name)
+        return on - {"25", "7"} | {
+            name for name in ("25", "7") if name not in on and f"?{name}l".encode() in self.log
+        }
+
+    @property
+    def agent(self) -> int:
+        """The program's process."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text(encoding="ascii")
+        return int(children.split()[0])
+
+    def back(self) -> int:
+        """Until the shell has the terminal again; the code the program ended with."""
+        self.wait(r"back at the shell with (-?\d+)")
+        found = re.search(r"back at the shell with (-?\d+)", self.text)
+        assert found
+        return int(found.group(1))
+
+
+def _typed(keys: str) -> Callable[[AtAShell], None]:
+    return lambda term: term.send(keys)
+
+
+def _signalled(number: signal.Signals) -> Callable[[AtAShell], None]:
+    return lambda term: os.kill(term.agent, number)
+
+
+def _twice(term: AtAShell) -> None:
+    term.send("\x03")
+    term.wait("Ctrl-C again leaves")
+    term.send("\x03")
+
+
+def _stopped_then_killed(term: AtAShell) -> None:
+    os.kill(term.agent, signal.SIGSTOP)
+    time.sleep(0.1)
+    os.kill(term.agent, signal.SIGKILL)
+
+
+EXITS: list[tuple[str, Callable[[AtAShell], None], int]] = [
+    ("quit", _typed("/quit\r"), 0),
+    ("end of input", _typed("\x04"), 0),
+    ("Ctrl-C twice", _twice, 0),
+    ("terminated", _signalled(signal.SIGTERM), 143),
+    ("hung up", _signalled(signal.SIGHUP), 143),
+    ("killed", _signalled(signal.SIGKILL), -9),
+    ("crashed", _signalled(signal.SIGSEGV), -11),
+    ("aborted", _signalled(signal.SIGABRT), -6),
+    ("quit by signal", _signalled(signal.SIGQUIT), -3),
+    ("killed while stopped", _stopped_then_killed, -9),
+]
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "in a turn"])
+@pytest.mark.parametrize(("name", "leave", "code"), EXITS, ids=[each[0] for each in EXITS])
+def test_the_terminal_is_as_it_was(
+    world: World, name: str, leave: Callable[[AtAShell], None], code: int, busy: bool
+) -> None:
+    with AtAShell(world, "--mode", "yolo") as term:
+        assert {"2004", "1004", "keys"} <= term.switched_on()
+        if busy:
+            world.script(shell("echo begun; sleep 60"))
+            term.send("go\r")
+            term.wait("begun")
+            if name in ("end of input", "Ctrl-C twice"):
+                term.send("\x1b")
+                term.wait("Stopped")
+        leave(term)
+        assert term.back() == code
+        assert term.modes() == term.before
+        assert term.switched_on() == set()
+
+
+def test_stopped_from_the_keyboard_and_brought_back(world: World) -> None:
+    """Ctrl-Z as at any program: the shell has the terminal, `fg` gives it back, and the turn goes on."""
+    env = world.environment({"PS1": "shell> "})
+    program = (
+        "import fcntl, os, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+        f"os.chdir({str(world.work)!r})\nos.execve('/bin/bash', ['bash', '--norc', '-i'], {env!r})"
+    )
+    with Terminal(program, columns=100, rows=30) as term:
+        term.wait("shell>")
+        term.send(f"{AGENT} --mode yolo\r")
+        term.wait("/help for commands")
+        term.send("half a draft")
+        term.wait("(?m)^> half a draft$")
+        term.send("\x1a")
+        term.wait("Stopped")
+        term.send("echo in$((1))between; stty -a | grep -o ' icanon'\r")
+        term.wait("in1between\n icanon")
+        term.send("fg\r")
+        term.pump(0.5)
+        term.send("ed")
+        term.wait("(?m)^> half a drafted$")
+        term.send("\x03")
+        term.pump(0.2)
+        term.send("/quit\r")
+        term.wait(r"(?m)Resume|^shell>$")
+        term.send("exit\r")
+        assert term.finish() == 0
