@@ -67,6 +67,7 @@ class Opened(msgspec.Struct, frozen=True):
     shell: ShellSession
     memory: Memory
     redactor: "Redactor"
+    tools: Registry
     notes: tuple[str, ...] = ()
 
 
@@ -184,9 +185,8 @@ class _Parts:
         ]
         logged = (f"log: {log}",) if log else ()
         told = (*ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
-        return Opened(
-            Agent(handlers), permissions, self._processes, context.shell, self.briefing.memory, redactor, told
-        )
+        agent, memory = Agent(handlers), self.briefing.memory
+        return Opened(agent, permissions, self._processes, context.shell, memory, redactor, self._registry, told)
 
     def _context(self, session: Session) -> ToolContext:
         """What tools may reach. A resumed session's commands go on where they left off, as far as that outlives a

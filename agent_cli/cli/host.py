@@ -1,15 +1,26 @@
-"""What the REPL offers beyond the engine: lists, searches, exports, and the user's own commands."""
+"""What the REPL offers beyond the engine: lists, searches, exports, and the user's own commands. What is long
+lies in modules of its own, imported when it is first asked for."""
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ..core.prompt import init_prompt
 from ..protocol.messages import Image
 from ..store.session_file import StoreError, read_session
 from ..store.sessions import totals
-from ..ui.host import HitLine, MemoryLine, RuleLine, SessionLine
+from ..ui.host import (
+    ConfigLine,
+    HitLine,
+    MemoryLine,
+    ModelLine,
+    OwnCommand,
+    OwnPrompt,
+    RuleLine,
+    SessionLine,
+    ToolLine,
+)
 from ..ui.lines import ago
 from .compose import Opened
 from .setup import Setup
@@ -80,10 +91,46 @@ class SessionHost:
     def permissions(self) -> tuple[RuleLine, ...]:
         return tuple(RuleLine(rule.effect, rule.text, rule.place) for rule in self._opened.permissions.rules())
 
-    def models(self, query: str) -> tuple[str, ...]:
-        from ..model.catalog import known
+    def models(self, query: str) -> tuple[ModelLine, ...]:
+        from .host_lists import models
 
-        return tuple(info.name for info in known(query))
+        return models(self._setup, query, self._opened.agent.snapshot().model)
+
+    def tools(self) -> tuple[ToolLine, ...]:
+        from .host_lists import tools
+
+        return tools(self._opened.tools)
+
+    def config(self) -> tuple[ConfigLine, ...]:
+        from .host_lists import config
+
+        return config(self._setup, self._opened.redactor)
+
+    def own_commands(self) -> tuple[OwnCommand, ...]:
+        from .own_commands import own_commands
+
+        return own_commands(self._setup)
+
+    def own_prompt(self, name: str) -> OwnPrompt | None:
+        from .own_commands import own_prompt
+
+        return own_prompt(self._setup, name)
+
+    def agree(self, prompt: OwnPrompt) -> None:
+        from .own_commands import agree
+
+        agree(self._setup, prompt)
+
+    async def copy(self, text: str) -> str:
+        from .copying import copied
+
+        return await copied(self._opened.processes, text, self._setup.workspace.roots)
+
+    async def bug(self, facts: Mapping[str, str]) -> str:
+        from .bug_report import write_report
+
+        opened = self._opened
+        return await write_report(self._setup, opened.processes, opened.redactor, opened.agent.snapshot(), facts)
 
     async def picture(self) -> Image | str:
         from ..core.clipboard import NoPicture, clipboard_image
@@ -97,6 +144,11 @@ class SessionHost:
         from ..workspace.offered import offered
 
         return offered(root)
+
+    def paths_in(self, root: str, folder: str) -> Iterable[str]:
+        from ..workspace.offered import offered_in
+
+        return offered_in(root, folder)
 
     async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
         """The user's own command: their environment, no permission asked."""

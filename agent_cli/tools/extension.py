@@ -43,7 +43,7 @@ class Extension:
         """`source` names where it comes from in permission rules, `mcp(SOURCE/NAME)`; with `asks` its own word
         on what it does to the world is not taken."""
         self._tool = tool
-        self._source = source
+        self.source = source
         self._own_actions = None if asks else getattr(tool, "actions", None)
         self.name: str = getattr(tool, "name", "")
         self.Params: type[msgspec.Struct] = getattr(tool, "Params", None)  # type: ignore[assignment]
@@ -61,7 +61,7 @@ class Extension:
     def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
         if self._own_actions is not None:
             return tuple(self._own_actions(params, context))
-        return (CallExternal(self._source, self.name),)
+        return (CallExternal(self.source, self.name),)
 
     async def preview(self, params: Any, context: ToolContext) -> Preview:
         return Preview(msgspec.json.format(msgspec.json.encode(params)).decode())

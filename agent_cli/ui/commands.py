@@ -1,28 +1,32 @@
 """Slash commands: one table that drives completion, `/help` and what happens.
 
-A command that is not in the table is never sent to the model; the nearest names are shown instead. Only a
-first word like `/name` counts as a command, so a prompt may begin with a path.
+A command that is not in the table, and that nobody has written as a file, is never sent to the model; the nearest
+names are shown instead. Only a first word like `/name` counts as a command, so a prompt may begin with a path.
+What a command does lies in a module of its own kind, imported when it is first used.
 """
 
-import difflib
+import importlib
 import re
-from typing import Literal, get_args
+from collections.abc import Awaitable, Callable, Collection
+from typing import get_args
 
 from ..config.schema import Effort
 from ..protocol.actions import Mode
-from ..protocol.operations import ChangeSettings, ControlJob, Redo, Undo, UserInput
-from ..protocol.sanitize import clean
-from . import conversation, lines
-from .desk import Command, Desk, Leaving
+from . import lines
+from .desk import Command, Desk
 
-_COMMAND = re.compile(r"/([A-Za-z?][\w-]*)(?:\s+(.*))?$", re.DOTALL)
-_MAX_ROWS = 40
+_COMMAND = re.compile(r"/([A-Za-z?][\w-]*(?::[\w-]+)*)(?:\s+(.*))?$", re.DOTALL)
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 CYCLED: tuple[Mode, ...] = ("plan", "ask", "auto-edit")
 """The modes that a key goes through."""
-_BUILT_IN = "built in"
-EFFORTS: tuple[str, ...] = get_args(Effort)
+KEYS = (
+    "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
+    "While a turn runs: Enter steers it, Tab queues for afterwards, Esc or Ctrl-C stops it.",
+    "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
+    "@ names a file, a folder or an address to bring along, !command runs it yourself.",
+)
+"""What keys do on a full screen."""
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -31,225 +35,149 @@ def parse(text: str) -> tuple[str, str] | None:
     return (found.group(1).lower(), (found.group(2) or "").strip()) if found else None
 
 
-def is_command(text: str) -> bool:
-    """Whether `text` is a line for a command of the table."""
+def is_command(text: str, own: Collection[str] = ()) -> bool:
+    """Whether `text` is a line for a command of the table, or for one of `own`."""
     parsed = parse(text)
-    return parsed is not None and ALIASES.get(parsed[0], parsed[0]) in TABLE
+    return parsed is not None and (is_built_in(parsed[0]) or parsed[0] in own)
+
+
+def is_built_in(name: str) -> bool:
+    """Whether the table has a command of this name, or another name for one."""
+    return ALIASES.get(name, name) in TABLE
 
 
 async def run(desk: Desk, name: str, argument: str) -> None:
     """Carry out one command, or say what is wrong with it."""
     command = TABLE.get(ALIASES.get(name, name))
     if command is None:
-        near = difflib.get_close_matches(name, TABLE, n=3, cutoff=0.5)
-        hint = "Did you mean " + ", ".join(f"/{other}" for other in near) + "?" if near else "/help lists them."
-        desk.say(f"There is no command /{name}. {hint}")
+        from .own_prompts import run as run_own
+
+        if not await run_own(desk, name, argument):
+            _unknown(desk, name)
     elif command.idle and desk.client.snapshot().busy:
-        desk.say(f"/{command.name} has to wait: a turn is running. Esc stops it.")
+        desk.say(f"/{command.name} has to wait: a turn is running. Ctrl-C stops it.")
     else:
         await command.run(desk, argument)
 
 
+def _unknown(desk: Desk, name: str) -> None:
+    import difflib
+
+    near = difflib.get_close_matches(name, TABLE, n=3, cutoff=0.5)
+    hint = "Did you mean " + ", ".join(f"/{other}" for other in near) + "?" if near else "/help lists them."
+    desk.say(f"There is no command /{lines.one_line(name, 80)}. {hint}")
+
+
 async def _help(desk: Desk, argument: str) -> None:
+    await show_help(desk, KEYS)
+
+
+async def show_help(desk: Desk, keys: Collection[str]) -> None:
+    """The table, the commands of the user's own, and lines on what else can be typed."""
+    from .own_prompts import listed
+
     rows = [(f"/{c.name} {c.arguments}".strip(), c.help) for c in TABLE.values()]
     width = max(len(left) for left, _ in rows)
     out = [f"  {left:<{width}}  {right}" for left, right in rows]
-    keys = (
-        "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
-        "While a turn runs: Enter steers it, Tab queues for afterwards, Esc or Ctrl-C stops it.",
-        "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
-        "@ names a file, a folder or an address to bring along, !command runs it yourself.",
-    )
-    desk.say("\n".join([*out, *keys]))
+    desk.say("\n".join([*out, *await listed(desk), *keys]))
 
 
-_NO_MATCH = "No known model has that in its name. Any name of a provider can be used: /model PROVIDER/MODEL."
+def _in(module: str, name: str) -> Callable[[Desk, str], Awaitable[None]]:
+    """A command that lies in a module which is imported when it is first used."""
+
+    async def run(desk: Desk, argument: str) -> None:
+        await getattr(importlib.import_module(f".{module}", __package__), name)(desk, argument)
+
+    return run
 
 
-async def _model(desk: Desk, argument: str) -> None:
-    if not argument:
-        known = desk.host.models("")
-        rows = [f"  {lines.one_line(name)}" for name in known[:_MAX_ROWS]]
-        if len(known) > _MAX_ROWS:
-            rows.append(f"  … and {len(known) - _MAX_ROWS} more; /model WORD shows those with it in their name")
-        desk.say("\n".join([*rows, f"Model: {lines.one_line(desk.client.snapshot().model)}"]))
-        return
-    found = desk.host.models(argument)
-    if argument not in found and len(found) != 1 and "/" not in argument:
-        rows = [f"  {lines.one_line(name)}" for name in found[:_MAX_ROWS]]
-        desk.say("\n".join(["Several models match:" if rows else _NO_MATCH, *rows]))
-        return
-    name = found[0] if len(found) == 1 and "/" not in argument else argument
-    await desk.client.submit(ChangeSettings(model=name))
+def _numbers(desk: Desk) -> list[str]:
+    """Of the prompts one can go back to, the newest first."""
+    return [str(point.number) for point in reversed(desk.client.rewind_points())]
 
 
-async def _mode(desk: Desk, argument: str) -> None:
-    for mode in MODES:
-        if argument == mode:
-            await desk.client.submit(ChangeSettings(mode=mode))
-            return
-    desk.say(f"Mode: {desk.client.snapshot().mode}. Choose one of: {', '.join(MODES)}.")
+def _marked(desk: Desk) -> list[str]:
+    items = range(1, len(desk.client.context().items) + 1)
+    return [f"{word} {number}" for word in ("drop", "pin", "keep") for number in items]
 
 
-async def _effort(desk: Desk, argument: str) -> None:
-    if argument in EFFORTS:
-        await desk.client.submit(ChangeSettings(effort=argument))
-    else:
-        now = desk.client.snapshot().effort or "the model's default"
-        desk.say(f"Effort: {now}. Choose one of: {', '.join(EFFORTS)}.")
+def _themes(desk: Desk) -> tuple[str, ...]:
+    from .settings import themes
 
-
-async def _permissions(desk: Desk, argument: str) -> None:
-    rules = desk.host.permissions()
-    own = [rule for rule in rules if rule.place != _BUILT_IN]
-    rows = [
-        f"  {rule.verdict:<5} {lines.one_line(rule.rule)}  {desk.theme.paint('muted', lines.one_line(rule.place))}"
-        for rule in own
-    ]
-    count = len(rules) - len(own)
-    rows += [f"  {count} built-in rules on secrets: `agent permissions list` shows them"] if count else []
-    desk.say("\n".join([f"Mode {desk.client.snapshot().mode}; deny beats ask beats allow.", *rows]))
-
-
-async def _undo(desk: Desk, argument: str) -> None:
-    if argument and not (argument.isdecimal() and int(argument) > 0):
-        desk.say("/undo takes a number of turns.")
-        return
-    turns, there = int(argument or "1"), len(desk.client.rewind_points())
-    if 0 < there < turns:
-        desk.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to take back.")
-    await desk.client.submit(Undo(turns))
-
-
-async def _redo(desk: Desk, argument: str) -> None:
-    await desk.client.submit(Redo())
-
-
-async def _retry(desk: Desk, argument: str) -> None:
-    await desk.client.submit(UserInput(""))
-
-
-async def _status(desk: Desk, argument: str) -> None:
-    now = desk.client.snapshot()
-    facts = {
-        "session": f"{now.session_id} {now.title}",
-        "file": now.session_path or "not saved",
-        "directory": now.cwd,
-        "model": f"{now.model} {now.effort}" + (f", {now.standing_in} stands in" if now.standing_in else ""),
-        "mode": now.mode,
-        "sandbox": now.sandbox,
-        "turns": f"{now.turns}, {'one running' if now.busy else 'idle'}, {len(now.queued)} queued",
-        "context": f"{lines.count(now.context_tokens)} of {lines.count(now.context_window)} tokens",
-        "cost": lines.money(now.totals),
-    }
-    desk.say("\n".join(f"  {name:<10} {lines.one_line(fact, 300)}" for name, fact in facts.items()))
-
-
-async def _cost(desk: Desk, argument: str) -> None:
-    now = desk.client.snapshot()
-    desk.say("\n".join(lines.costs(now.totals, now.costs, now.spent_today_usd)))
-
-
-async def _diff(desk: Desk, argument: str) -> None:
-    text = await desk.client.diff()
-    if text.strip():
-        desk.say("\n".join(lines.diff(clean(text).rstrip("\n").split("\n"), desk.theme)), wrap=False)
-    else:
-        desk.say("Nothing has changed.")
-
-
-async def _plan(desk: Desk, argument: str) -> None:
-    desk.say("\n".join(lines.plan(desk.client.snapshot().plan, desk.theme)) or "There is no plan.")
-
-
-_JOB_ACTIONS: tuple[Literal["stop", "keep"], ...] = ("stop", "keep")
-
-
-_JOBS_USAGE = "/jobs stop N ends one, /jobs keep N lets it outlive the session."
-
-
-async def _jobs(desk: Desk, argument: str) -> None:
-    word, _, number = argument.partition(" ")
-    for action in _JOB_ACTIONS:
-        if word == action and number.strip():
-            await desk.client.submit(ControlJob(number.strip(), action))
-            return
-    if word in _JOB_ACTIONS:
-        desk.say(f"/jobs {word} needs the number of a job; /jobs lists them. {_JOBS_USAGE}")
-        return
-    if word:
-        desk.say(f"/jobs cannot {lines.one_line(word, 40)}. {_JOBS_USAGE}")
-        return
-    rows = []
-    for job in desk.client.snapshot().jobs:
-        facts = desk.theme.paint("muted", f"{job.state}, {lines.seconds(job.runtime_s)}")
-        rows.append(f"  {job.id:>2}  {lines.one_line(job.command, 100)}  {facts}")
-        if job.log:
-            rows.append(desk.theme.paint("muted", f"      {clean(job.log)}"))
-    desk.say("\n".join([*rows, _JOBS_USAGE]) if rows else "No command runs in the background.")
-
-
-async def _sessions(desk: Desk, argument: str) -> None:
-    rows = []
-    for line in desk.host.sessions()[:_MAX_ROWS]:
-        cost = "" if line.cost_usd is None else f"${line.cost_usd:.2f}"
-        facts = f"{line.when} · {line.turns} turns {cost}".rstrip()
-        rows.append(f"  {line.id}  {lines.one_line(line.title, 80)}  {desk.theme.paint('muted', clean(facts))}")
-    desk.say("\n".join(rows) or "There are no saved sessions here.")
-
-
-async def _resume(desk: Desk, argument: str) -> None:
-    if not argument:
-        await _sessions(desk, "")
-        desk.say("/resume ID opens one; the first characters are enough.")
-        return
-    found = [line.id for line in desk.host.sessions() if line.id.startswith(argument)]
-    if len(found) == 1:
-        desk.leave(Leaving("resume", found[0]))
-    else:
-        desk.say("No session begins with that." if not found else f"{len(found)} sessions begin with that.")
-
-
-async def _new(desk: Desk, argument: str) -> None:
-    desk.leave(Leaving("new"))
-
-
-async def _quit(desk: Desk, argument: str) -> None:
-    desk.leave(Leaving("quit"))
+    return themes()
 
 
 _ROWS = (
     Command("help", "", "this list", _help),
-    Command("model", "[NAME]", "show or change the model", _model, lambda desk: desk.host.models("")),
-    Command("mode", "[MODE]", "show or change what is allowed without asking", _mode, lambda desk: MODES),
-    Command("effort", "[LEVEL]", "how hard the model thinks", _effort, lambda desk: EFFORTS),
-    Command("permissions", "", "the rules in force", _permissions),
-    Command("undo", "[N]", "take back the last turns and their file changes", _undo),
-    Command("redo", "", "bring back what the last undo took away", _redo),
-    Command("retry", "", "carry on, or send the last request again", _retry, idle=True),
-    Command("diff", "", "all changes since the session began", _diff),
-    Command("plan", "", "the model's plan", _plan),
     Command(
-        "jobs",
-        "[stop|keep N]",
-        "commands that run in the background",
-        _jobs,
-        lambda desk: (f"{action} {job.id}" for job in desk.client.snapshot().jobs for action in _JOB_ACTIONS),
+        "model", "[NAME]", "show or change the model", _in("settings", "model"),
+        lambda desk: (line.name for line in desk.host.models("")),
     ),
-    Command("status", "", "session, model, mode, sandbox", _status),
-    Command("cost", "", "tokens and money so far", _cost),
-    *conversation.COMMANDS,
-    Command("sessions", "", "saved sessions of this directory", _sessions),
+    Command("mode", "[MODE]", "what is allowed without asking", _in("settings", "mode"), lambda desk: MODES),
     Command(
-        "resume",
-        "[ID]",
-        "open a saved session",
-        _resume,
-        lambda desk: (s.id for s in desk.host.sessions()),
+        "effort", "[LEVEL]", "how hard the model thinks", _in("settings", "effort"), lambda desk: get_args(Effort)
+    ),
+    Command("permissions", "", "the rules in force", _in("settings", "permissions")),
+    Command("undo", "[N]", "take back the last turns and their file changes", _in("conversation", "undo")),
+    Command("redo", "", "bring back what the last undo took away", _in("conversation", "redo")),
+    Command(
+        "rewind", "[N] [code|conversation]", "go back to before an earlier prompt", _in("conversation", "rewind"),
+        _numbers,
+    ),
+    Command(
+        "resolve", "mine|old|merge [FILE…]", "decide on files that an undo left alone",
+        _in("conversation", "resolve"), lambda desk: ("mine", "old", "merge"),
+    ),
+    Command("retry", "", "carry on, or send the last request again", _in("conversation", "retry"), idle=True),
+    Command("queue", "[TEXT]", "a prompt for after this turn; what waits", _in("looking", "queue")),
+    Command("diff", "", "all changes since the session began", _in("looking", "diff")),
+    Command("plan", "", "the model's plan", _in("looking", "plan")),
+    Command(
+        "jobs", "[stop|keep N]", "commands that run in the background", _in("looking", "jobs"),
+        lambda desk: (f"{do} {job.id}" for job in desk.client.snapshot().jobs for do in ("stop", "keep")),
+    ),
+    Command("status", "", "session, model, mode, sandbox", _in("looking", "status")),
+    Command("cost", "", "tokens and money so far", _in("looking", "cost")),
+    Command(
+        "compact", "[FOCUS|preview|edit|keep|undo]",
+        "shorten the conversation; see, change or take back the summary", _in("conversation", "compact"),
+        lambda desk: ("preview", "edit", "keep", "undo"),
+    ),
+    Command(
+        "context", "[drop|pin|keep N]", "what fills the window, and what may go", _in("conversation", "context"),
+        _marked,
+    ),
+    Command(
+        "memory", "[BLOCK]", "what is kept for later conversations", _in("conversation", "memory"),
+        lambda desk: (block.label for block in desk.host.memory()),
+    ),
+    Command("init", "[FOCUS]", "have the model write AGENTS.md", _in("conversation", "init")),
+    Command(
+        "copy", "[last|code|N]", "the last answer, or a block of its code, to the clipboard",
+        _in("handing_out", "copy"), lambda desk: ("last", "code"),
+    ),
+    Command("export", "[FILE]", "write the session as Markdown, HTML or JSON", _in("handing_out", "export")),
+    Command("search", "WORDS", "find what was said, in all sessions", _in("sessions", "search")),
+    Command("sessions", "", "saved sessions of this directory", _in("sessions", "sessions")),
+    Command(
+        "resume", "[ID]", "open a saved session", _in("sessions", "resume"),
+        lambda desk: (line.id for line in desk.host.sessions()), idle=True,
+    ),
+    Command("rename", "[NAME]", "give the session a name", _in("sessions", "rename")),
+    Command(
+        "fork", "[N]", "go on in a copy, from here or from before prompt N", _in("sessions", "fork"), _numbers,
         idle=True,
     ),
-    Command("new", "", "start a new session", _new, idle=True),
-    Command("quit", "", "leave", _quit),
-)
+    Command("new", "", "start a new session", _in("sessions", "new"), idle=True),
+    Command("tools", "", "what the model is offered", _in("settings", "tools")),
+    Command("mcp", "", "servers with further tools", _in("settings", "mcp")),
+    Command("theme", "[NAME]", "other colours", _in("settings", "theme"), _themes),
+    Command(
+        "config", "[KEY]", "what is configured, and where", _in("settings", "config"),
+        lambda desk: (line.key for line in desk.host.config()),
+    ),
+    Command("bug", "", "write a report of a fault into a file; nothing is sent", _in("handing_out", "bug")),
+    Command("quit", "", "leave", _in("sessions", "leave")),
+)  # fmt: skip
 TABLE: dict[str, Command] = {command.name: command for command in _ROWS}
 ALIASES = {"?": "help", "exit": "quit", "q": "quit", "clear": "new", "models": "model", "usage": "cost"}

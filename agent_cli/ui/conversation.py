@@ -1,37 +1,39 @@
-"""Slash commands about the conversation itself: what fills the window, what is folded away, going back, going
-another way, finding and keeping."""
+"""Slash commands about the conversation itself: what fills the window, what is folded away, taking back and going
+back, and what stays for later ones."""
 
 from typing import get_args
 
-from ..protocol.client import ContextItem, ContextPicture, RewindPoint
+from ..protocol.client import ContextItem, ContextPicture
+from ..protocol.operations import Choice as Decided
 from ..protocol.operations import (
-    Choice,
     Compact,
     KeepSummary,
     Mark,
     MarkMessage,
-    Rename,
+    Redo,
     Resolve,
     Rewind,
     Rewound,
     Uncompact,
+    Undo,
     UserInput,
 )
 from ..protocol.sanitize import clean
 from . import lines
-from .desk import Command, Desk, Leaving
+from .desk import Choice, Desk
+from .points import choices, point
 
 _BAR = 40
 _LARGEST = 8
 _MARKS: dict[str, Mark] = {"drop": "dropped", "pin": "pinned", "keep": ""}
-_CHOICES: tuple[Choice, ...] = get_args(Choice)
-_CHOICE_NAMES = {"keep": "mine", "take": "old"}
+_DECIDED: tuple[Decided, ...] = get_args(Decided)
+_OTHER_WORDS = {"keep": "mine", "take": "old"}
 """Other words for them, as other programs say."""
-_WHATS: tuple[Rewound, ...] = get_args(Rewound)
-_MAX_ROWS = 40
 
 
-async def _compact(desk: Desk, argument: str) -> None:
+async def compact(desk: Desk, argument: str) -> None:
+    """`/compact [FOCUS|preview|edit|keep|undo]`: shorten the conversation; see, change or take back the
+    summary."""
     word, _, rest = argument.partition(" ")
     match word:
         case "undo" if not rest.strip():
@@ -52,7 +54,8 @@ async def _compact(desk: Desk, argument: str) -> None:
             await desk.client.submit(Compact(argument))
 
 
-async def _context(desk: Desk, argument: str) -> None:
+async def context(desk: Desk, argument: str) -> None:
+    """`/context [drop|pin|keep N]`: what fills the window, and what may go."""
     picture = desk.client.context()
     word, _, number = argument.partition(" ")
     if not word:
@@ -108,46 +111,64 @@ def _row(number: int, item: ContextItem) -> str:
     return f"  {number:>4} {lines.count(item.tokens):>6}  {item.kind}{ago}{mark}: {lines.one_line(item.label, 60)}"
 
 
-async def _rewind(desk: Desk, argument: str) -> None:
+async def undo(desk: Desk, argument: str) -> None:
+    """`/undo [N]`: take back the last turns and their file changes."""
+    if argument and not (argument.isdecimal() and int(argument) > 0):
+        desk.say("/undo takes a number of turns.")
+        return
+    turns, there = int(argument or "1"), len(desk.client.rewind_points())
+    if 0 < there < turns:
+        desk.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to take back.")
+    await desk.client.submit(Undo(turns))
+
+
+async def redo(desk: Desk, argument: str) -> None:
+    """`/redo`: bring back what the last undo took away."""
+    await desk.client.submit(Redo())
+
+
+async def retry(desk: Desk, argument: str) -> None:
+    """`/retry`: carry on, or send the last request again."""
+    await desk.client.submit(UserInput(""))
+
+
+_REWIND_USAGE = "/rewind N goes back to before prompt N; add code or conversation to take back only that."
+_WHATS: dict[Rewound, str] = {
+    "both": "files and conversation",
+    "code": "only the files",
+    "conversation": "only the conversation",
+}
+"""What a rewind may take back, in words."""
+
+
+async def rewind(desk: Desk, argument: str) -> None:
+    """`/rewind [N] [code|conversation]`: go back to before an earlier prompt."""
     points = desk.client.rewind_points()
     number, _, what = argument.partition(" ")
     if not points:
         desk.say("There is no prompt to go back to.")
         return
     if not number:
-        desk.say("\n".join([*_listed(points), _REWIND_USAGE]), wrap=False)
-        return
+        number = await desk.pick("Go back to before which prompt?", choices(points))
+        if number:
+            picks = [Choice(value, meaning) for value, meaning in _WHATS.items()]
+            what = await desk.pick("Take back what came since:", picks)
+        if not number or not what:
+            return
     chosen = next((each for each in _WHATS if each == (what.strip() or "both")), None)
-    point = _point(points, number)
+    found = point(points, number)
     if chosen is None or not number.isdecimal():
         desk.say(_REWIND_USAGE)
-    elif point is None:
+    elif found is None:
         desk.say(f"Prompt {lines.one_line(number, 20)} is not in the list; /rewind shows it.")
     else:
-        await desk.client.submit(Rewind(point.turn_id, chosen))
+        await desk.client.submit(Rewind(found.turn_id, chosen))
 
 
-_REWIND_USAGE = "/rewind N goes back to before prompt N; add code or conversation to take back only that."
-
-
-def _point(points: tuple[RewindPoint, ...], number: str) -> RewindPoint | None:
-    return next((point for point in points if str(point.number) == number.strip()), None)
-
-
-def _listed(points: tuple[RewindPoint, ...]) -> list[str]:
-    """The prompts one can go back to before, oldest first: the newest stands beside where the number is typed."""
-    rows = [f"  … and {len(points) - _MAX_ROWS} earlier ones"] if len(points) > _MAX_ROWS else []
-    for point in points[-_MAX_ROWS:]:
-        files = f"{len(point.changed)} files" if len(point.changed) > 1 else "".join(point.changed)
-        facts = files or ("files changed" if point.has_checkpoint else "no file changed")
-        prompt = lines.one_line(point.prompt, 70)
-        rows.append(f"  {point.number:>3}  {lines.ago(point.time):>10}  {prompt}  ({facts})")
-    return rows
-
-
-async def _resolve(desk: Desk, argument: str) -> None:
+async def resolve(desk: Desk, argument: str) -> None:
+    """`/resolve mine|old|merge [FILE…]`: decide on files that an undo left alone."""
     word, _, paths = argument.partition(" ")
-    choice = next((each for each in _CHOICES if each == _CHOICE_NAMES.get(word, word)), None)
+    choice = next((each for each in _DECIDED if each == _OTHER_WORDS.get(word, word)), None)
     if choice is None:
         desk.say(
             "/resolve mine, old or merge, and the files it is for (all, if none): what the last undo left alone."
@@ -156,52 +177,13 @@ async def _resolve(desk: Desk, argument: str) -> None:
     await desk.client.submit(Resolve(choice, tuple(paths.split())))
 
 
-async def _rename(desk: Desk, argument: str) -> None:
-    if argument:
-        await desk.client.submit(Rename(argument))
-    else:
-        desk.say(
-            f"This session is called “{lines.one_line(desk.client.snapshot().title)}”; /rename NAME changes it."
-        )
-
-
-async def _fork(desk: Desk, argument: str) -> None:
-    now, points = desk.client.snapshot(), desk.client.rewind_points()
-    if not now.session_path or not points:
-        desk.say("There is nothing to go another way from yet.")
-    elif not argument:
-        desk.leave(Leaving("fork", now.session_id))
-    elif point := _point(points, argument):
-        desk.leave(Leaving("fork", now.session_id, point.turn_id))
-    else:
-        wrong = [f"Prompt {argument} is not in the list."] if argument.isdecimal() else []
-        usage = "/fork N begins a new session with what came before prompt N."
-        desk.say("\n".join([*_listed(points), *wrong, usage]), wrap=False)
-
-
-async def _search(desk: Desk, argument: str) -> None:
-    if not argument:
-        desk.say("/search WORDS finds what was said, in all sessions.")
-        return
-    rows = []
-    for hit in (await desk.host.search(argument))[:_MAX_ROWS]:
-        facts = desk.theme.paint("muted", f"{hit.id}  {hit.when} · {lines.one_line(hit.title, 60)}")
-        rows += [f"  {facts}", f"    {hit.who}: {lines.one_line(hit.snippet, 160)}"]
-    desk.say("\n".join([*rows, "/resume ID opens one."]) if rows else "Nothing was found.")
-
-
-async def _export(desk: Desk, argument: str) -> None:
-    if not desk.client.snapshot().session_path:
-        desk.say("This session is not saved, so there is nothing to export.")
-        return
-    desk.say(clean(await desk.host.export(argument)))
-
-
-async def _init(desk: Desk, argument: str) -> None:
+async def init(desk: Desk, argument: str) -> None:
+    """`/init [FOCUS]`: have the model write AGENTS.md."""
     await desk.client.submit(UserInput(desk.host.init_prompt(argument)))
 
 
-async def _memory(desk: Desk, argument: str) -> None:
+async def memory(desk: Desk, argument: str) -> None:
+    """`/memory [BLOCK]`: what is kept for later conversations."""
     blocks = desk.host.memory()
     chosen = [block for block in blocks if block.label == argument]
     if argument and not chosen:
@@ -216,41 +198,3 @@ async def _memory(desk: Desk, argument: str) -> None:
         rows.append(desk.theme.paint("muted", f"    {clean(block.path)}"))
         rows += [f"    {row}" for row in clean(block.text).splitlines()] if chosen else []
     desk.say("\n".join([*rows, "They are Markdown files: change them with any editor."]), wrap=False)
-
-
-COMMANDS = (
-    Command(
-        "compact",
-        "[FOCUS|preview|edit|keep|undo]",
-        "shorten the conversation; see, change or take back the summary",
-        _compact,
-        lambda desk: ("preview", "edit", "keep", "undo"),
-    ),
-    Command(
-        "context",
-        "[drop|pin|keep N]",
-        "what fills the window, and what may go",
-        _context,
-        lambda desk: _MARKS,
-    ),
-    Command("rewind", "[N] [code|conversation]", "go back to before an earlier prompt", _rewind),
-    Command(
-        "resolve",
-        "mine|old|merge [FILE…]",
-        "decide on files that an undo left alone",
-        _resolve,
-        lambda desk: _CHOICES,
-    ),
-    Command("rename", "[NAME]", "give the session a name", _rename),
-    Command("fork", "[N]", "go on in a copy, from here or from before prompt N", _fork, idle=True),
-    Command("search", "WORDS", "find what was said, in all sessions", _search),
-    Command("export", "[FILE]", "write the session as Markdown, HTML or JSON", _export),
-    Command("init", "[FOCUS]", "have the model write AGENTS.md", _init),
-    Command(
-        "memory",
-        "[BLOCK]",
-        "what is kept for later conversations",
-        _memory,
-        lambda desk: (block.label for block in desk.host.memory()),
-    ),
-)

@@ -5,11 +5,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
 
-from .agentignore import AgentIgnore
+from .agentignore import NAME, AgentIgnore
 from .gitignore import Pattern, deciding, parse
 from .small_files import small_bytes
 
@@ -18,6 +19,8 @@ _MAX_IGNORE_BYTES = 100_000
 _NEVER = frozenset({".git", "__pycache__", "node_modules"})
 _MAX_PATHS = 50_000
 _LIMIT_S = 2.0
+_MAX_IN_FOLDER = 5_000
+_FOLDER_LIMIT_S = 0.3
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -28,29 +31,115 @@ class _List(msgspec.Struct, frozen=True):
     patterns: tuple[Pattern, ...]
 
 
+class _Folder(msgspec.Struct, frozen=True):
+    """A folder whose entries are looked at."""
+
+    path: str
+    """Relative to the root; empty for the root itself."""
+    names: tuple[str, ...]
+    """From the top of the repository on."""
+    lists: tuple[_List, ...]
+    """What the ignore files above it say."""
+    guarded: bool = False
+    """Whether an access list lies in it or above it."""
+
+
+class _Room:
+    """What is left of the bounds."""
+
+    def __init__(self, most: int, limit_s: float) -> None:
+        self._left = most
+        self._ends = time.monotonic() + limit_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more may be looked at."""
+        return self._left < 0 or time.monotonic() > self._ends
+
+    def take(self) -> bool:
+        """Whether there is room for one more."""
+        self._left -= 1
+        return not self.is_over
+
+
 def offered(root: str) -> Iterator[str]:
     """Paths relative to `root`, folders with a `/` behind them, the upper ones first, hidden ones included. Links
     to folders are not entered. At most 50,000, and no more than can be found in 2 s."""
-    top, above = _repository(Path(root))
-    closed = AgentIgnore([root])
-    ends = time.monotonic() + _LIMIT_S
-    count = 0
-    waiting = deque([("", above)])
-    while waiting:
-        folder, lists = waiting.popleft()
-        here = os.path.join(root, folder)
-        lists = (*lists, *_lists(here, len(_names(here, top))))
-        for entry in _entries(here):
-            count += 1
-            if count > _MAX_PATHS or time.monotonic() > ends:
-                return
+    look, room = _Look(root), _Room(_MAX_PATHS, _LIMIT_S)
+    waiting = deque([look.top])
+    while waiting and not room.is_over:
+        for path, below in look.entries(waiting.popleft(), room):
+            yield path
+            if below is not None:
+                waiting.append(below)
+
+
+def offered_in(root: str, folder: str) -> Iterator[str]:
+    """The same right in one folder below `root`, whose name is relative to it: what `offered` had no room for.
+    Nothing for a folder that is reached through a link, is ignored or closed, or lies outside."""
+    look, room = _Look(root), _Room(_MAX_IN_FOLDER, _FOLDER_LIMIT_S)
+    here: _Folder | None = look.top
+    names = [name for name in folder.split("/") if name]
+    if ".." in names or "." in names or folder.startswith("/"):
+        return
+    for name in names:
+        here = look.below(here, name)
+        if here is None:
+            return
+    for path, _ in look.entries(here, room):
+        yield path
+
+
+class _Look:
+    """Looks around below a root."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._closed = AgentIgnore([root])
+        repository, above = _repository(Path(root))
+        names = tuple(Path(root).relative_to(repository).parts)
+        self.top = self._entered(_Folder("", names, above))
+
+    def _entered(self, folder: _Folder) -> _Folder:
+        """The folder with what its own files say."""
+        here = os.path.join(self._root, folder.path)
+        lists = (*folder.lists, *_lists(here, len(folder.names)))
+        guarded = folder.guarded or os.path.lexists(os.path.join(here, NAME))
+        return _Folder(folder.path, folder.names, lists, guarded)
+
+    def entries(self, folder: _Folder, room: _Room) -> Iterator[tuple[str, _Folder | None]]:
+        """The paths in a folder, each with itself as a folder to look into where it is one."""
+        folder = self._entered(folder) if folder is not self.top else folder
+        for entry in _scanned(os.path.join(self._root, folder.path), room):
             is_folder = entry.is_dir(follow_symlinks=False)
-            path = os.path.join(folder, entry.name)
-            if _is_left_out(_names(entry.path, top), is_folder, lists) or closed.verdict(entry.path):
-                continue
-            yield f"{path}/" if is_folder else path
-            if is_folder:
-                waiting.append((path, lists))
+            if (below := self._kept(folder, entry.name, is_folder)) is not None:
+                yield (f"{below.path}/", below) if is_folder else (below.path, None)
+
+    def below(self, folder: _Folder, name: str) -> _Folder | None:
+        """A folder in another, ready to be looked into; None where it is none, or is left out."""
+        folder = self._entered(folder) if folder is not self.top else folder
+        path = os.path.join(self._root, folder.path, name)
+        is_folder = os.path.isdir(path) and not os.path.islink(path)
+        return self._kept(folder, name, True) if is_folder else None
+
+    def _kept(self, folder: _Folder, name: str, is_folder: bool) -> _Folder | None:
+        """An entry of a folder, unless it is left out."""
+        names = (*folder.names, name)
+        path = os.path.join(folder.path, name)
+        if _is_left_out(names, is_folder, folder.lists):
+            return None
+        if folder.guarded and self._closed.verdict(os.path.join(self._root, path)):
+            return None
+        return _Folder(path, names, folder.lists, folder.guarded)
+
+
+def _scanned(folder: str, room: _Room) -> list["os.DirEntry[str]"]:
+    """The entries of a folder by name, as many as there is room for; none of one that cannot be read."""
+    try:
+        with os.scandir(folder) as scan:
+            return sorted(takewhile(lambda entry: room.take(), scan), key=lambda entry: entry.name)
+    except OSError:
+        return []
 
 
 def _repository(root: Path) -> tuple[str, tuple[_List, ...]]:
@@ -61,10 +150,6 @@ def _repository(root: Path) -> tuple[str, tuple[_List, ...]]:
     for depth in range(len(between)):
         lists += _lists(str(top.joinpath(*between[:depth])), depth)
     return str(top), tuple(lists)
-
-
-def _names(path: str, top: str) -> list[str]:
-    return [name for name in path[len(top) :].split(os.sep) if name]
 
 
 def _lists(folder: str, depth: int) -> list[_List]:
@@ -80,19 +165,11 @@ def _parsed(path: Path) -> tuple[Pattern, ...]:
         return ()
 
 
-def _entries(folder: str) -> list["os.DirEntry[str]"]:
-    try:
-        with os.scandir(folder) as scan:
-            return sorted(scan, key=lambda entry: entry.name)
-    except OSError:
-        return []
-
-
-def _is_left_out(names: list[str], is_folder: bool, lists: tuple[_List, ...]) -> bool:
+def _is_left_out(names: tuple[str, ...], is_folder: bool, lists: tuple[_List, ...]) -> bool:
     """Whether a path is ignored; the nearest file that has a word on it decides."""
     if names[-1] in _NEVER:
         return True
     for each in reversed(lists):
-        if found := deciding(each.patterns, names[each.depth :], is_folder):
+        if found := deciding(each.patterns, list(names[each.depth :]), is_folder):
             return not found.opens
     return False

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import msgspec
 
@@ -21,7 +21,17 @@ from agent_cli.protocol.operations import (
     UserInput,
 )
 from agent_cli.protocol.usage import Totals
-from agent_cli.ui.host import HitLine, MemoryLine, RuleLine, SessionLine
+from agent_cli.ui.host import (
+    ConfigLine,
+    HitLine,
+    MemoryLine,
+    ModelLine,
+    OwnCommand,
+    OwnPrompt,
+    RuleLine,
+    SessionLine,
+    ToolLine,
+)
 
 SNAPSHOT = Snapshot(
     session_id="abc123",
@@ -187,6 +197,12 @@ class FakeClient:
 class FakeHost:
     """Lists of one or two things; commands echo themselves."""
 
+    def __init__(self, clipboard: str = "", **own: OwnPrompt) -> None:
+        """`clipboard` is the program that takes what is copied, `own` the user's own commands."""
+        self.clipboard, self.own = clipboard, own
+        self.copied: list[str] = []
+        self.agreed: list[OwnPrompt] = []
+
     def sessions(self) -> tuple[SessionLine, ...]:
         return (SessionLine("abc123", "fix the parser", "2 h ago", "/work/project", 3, 0.25),)
 
@@ -202,8 +218,15 @@ class FakeHost:
     async def picture(self) -> Image | str:
         return Image("image/png", "AAAA")
 
+    async def copy(self, text: str) -> str:
+        self.copied += [text] * bool(self.clipboard)
+        return self.clipboard
+
     def paths(self, root: str) -> tuple[str, ...]:
         return ("src/", "src/parser.py", "notes with spaces.md")
+
+    def paths_in(self, root: str, folder: str) -> tuple[str, ...]:
+        return tuple(path for path in self.paths(root) if path.rpartition("/")[0] == folder.rstrip("/"))
 
     def init_prompt(self, focus: str) -> str:
         return f"Write AGENTS.md. {focus}".strip()
@@ -211,8 +234,36 @@ class FakeHost:
     def permissions(self) -> tuple[RuleLine, ...]:
         return (RuleLine("allow", "shell(git diff *)", "config.yaml:3"),)
 
-    def models(self, query: str) -> tuple[str, ...]:
-        return tuple(name for name in ("test/model", "test/other") if query in name)
+    def models(self, query: str) -> tuple[ModelLine, ...]:
+        known = (ModelLine("test/other", 200_000, 3.0, 15.0), ModelLine("test/model", has_key=False))
+        return tuple(line for line in known if query in line.name)
+
+    def tools(self) -> tuple[ToolLine, ...]:
+        own = ToolLine("tickets", "Reads a ticket.", "this project, .agent/tools")
+        return (ToolLine("shell", "Runs a command.", "built in"), own)
+
+    def config(self) -> tuple[ConfigLine, ...]:
+        return (
+            ConfigLine("mode", '"plan"', "/config.yaml:3", is_default=False),
+            ConfigLine("ui.theme", '"auto"', "built-in default", is_default=True),
+            ConfigLine("ui.plain", "false", "built-in default", is_default=True),
+            ConfigLine("mcp_servers", "{}", "built-in default", is_default=True),
+        )
+
+    async def bug(self, facts: Mapping[str, str]) -> str:
+        return f"Written, and not sent anywhere: /state/bug.zip {dict(facts)}"
+
+    def own_commands(self) -> tuple[OwnCommand, ...]:
+        return tuple(
+            OwnCommand(name, f"about {name}", "[WORDS]", prompt.place, prompt.problem)
+            for name, prompt in self.own.items()
+        )
+
+    def own_prompt(self, name: str) -> OwnPrompt | None:
+        return self.own.get(name)
+
+    def agree(self, prompt: OwnPrompt) -> None:
+        self.agreed.append(prompt)
 
     async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
         emit(f"ran {command}\n")

@@ -1,6 +1,9 @@
 """What completion offers for `@` and `/`."""
 
+import os
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,21 +12,35 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agent_cli.ui.completion import InputCompleter, Paths, _span
-from agent_cli.workspace.offered import offered
+from agent_cli.ui.completion import InputCompleter, Paths
+from agent_cli.ui.finding import Fragment, span
+from agent_cli.ui.host import OwnPrompt
+from agent_cli.workspace.offered import offered, offered_in
+
+from .fake_client import FakeHost
+
+
+class Host(FakeHost):
+    """Looks into real folders."""
+
+    def paths_in(self, root: str, folder: str) -> tuple[str, ...]:
+        return tuple(offered_in(root, folder))
 
 
 class Desk:
-    """Nothing that is completed here asks it for anything."""
+    """What completion asks for."""
+
+    def __init__(self, **own: OwnPrompt) -> None:
+        self.host = Host(**own)
 
 
-def completer(root: Path, paths: Paths | None = None) -> InputCompleter:
-    return InputCompleter(Desk(), lambda: str(root), paths or offered)  # type: ignore[arg-type]
+def completer(root: Path, paths: Paths | None = None, **own: OwnPrompt) -> InputCompleter:
+    return InputCompleter(Desk(**own), lambda: str(root), paths or offered)  # type: ignore[arg-type]
 
 
-def offers(root: Path, text: str, paths: Paths | None = offered) -> list[str]:
+def offers(root: Path, text: str, paths: Paths | None = offered, **own: OwnPrompt) -> list[str]:
     """The line as it would be with each of what is offered."""
-    found = completer(root, paths).get_completions(Document(text), CompleteEvent())
+    found = completer(root, paths, **own).get_completions(Document(text), CompleteEvent())
     return [text[: len(text) + each.start_position] + each.text for each in found]
 
 
@@ -109,14 +126,132 @@ def test_letters_in_order_are_found_in_the_least_room_behind_them(text: str, sou
         letters = iter(part)
         return all(char in letters for char in sought)
 
-    span = _span(text, sought)
-    assert (span is not None) == is_within(text)
-    if span is not None:
-        assert any(is_within(text[at : at + span + 1]) for at in range(len(text)))
+    room = span(text, sought)
+    assert (room is not None) == is_within(text)
+    if room is not None:
+        assert any(is_within(text[at : at + room + 1]) for at in range(len(text)))
 
 
 def test_a_pattern_that_never_fits_takes_no_time() -> None:
     begun = time.perf_counter()
     for _ in range(2_000):
-        assert _span("a" * 400, "a" * 30 + "b") is None
-    assert time.perf_counter() - begun < 0.5
+        assert span("a" * 400, "a" * 30 + "b") is None
+    assert Fragment("a" * 30 + "b").best(["a" * 400] * 2_000, 30, loosely=True) == []
+    assert time.perf_counter() - begun < 1.0
+
+
+@pytest.mark.parametrize("sought", ["]", "^", "\\", "a-b", ".*", "[x", "src/^"])
+def test_letters_with_a_meaning_of_their_own_are_letters(sought: str) -> None:
+    assert Fragment(sought).best(["x/y", f"d/z{sought}q", "src/zz"], 30, loosely=True) == [f"d/z{sought}q"]
+
+
+def test_fifty_thousand_paths_are_looked_through_in_a_moment() -> None:
+    paths = [f"src/engine{n % 50}/view_{n % 211}/part{n % 97}/store_{n:05}.py" for n in range(50_000)]
+    for sought, first in (("store_00017", "src/engine17/view_17/part17/store_00017.py"), ("svq", ""), ("zzz", "")):
+        begun = time.process_time()
+        found = Fragment(sought).best(paths, 30, loosely=True)
+        assert time.process_time() - begun < 0.5
+        assert found[:1] == ([first] if first else [])
+
+
+@pytest.fixture(scope="module")
+def forest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """30,000 files in 300 folders."""
+    root = tmp_path_factory.mktemp("forest")
+    for folder in range(300):
+        place = root / f"area{folder % 20:02}" / f"part{folder:03}"
+        place.mkdir(parents=True)
+        for number in range(100):
+            os.close(os.open(place / f"unit_{folder:03}_{number:02}.py", os.O_CREAT | os.O_WRONLY))
+    return root
+
+
+def test_a_large_workspace_is_searched_as_a_whole(forest: Path) -> None:
+    assert offers(forest, "@unit_299_99") == ["@area19/part299/unit_299_99.py"]
+    assert offers(forest, "@area07/part007/unit_007_5")[0] == "@area07/part007/unit_007_50.py"
+
+
+def test_suggestions_come_while_the_walk_goes_on(tmp_path: Path) -> None:
+    goes_on, has_begun = threading.Event(), threading.Event()
+
+    def slow(root: str) -> Iterator[str]:
+        yield from ("docs/", "src/", "src/parser.py", "p_a_r_s_e_r")
+        has_begun.set()
+        assert goes_on.wait(10)
+        yield "late/parser.md"
+
+    it = completer(tmp_path, slow)
+    found = iter(it.get_completions(Document("@parser"), CompleteEvent()))
+    assert next(found).text == "src/parser.py" and has_begun.is_set() and not goes_on.is_set()
+    goes_on.set()
+    assert [each.text for each in found] == ["late/parser.md", "p_a_r_s_e_r"]
+
+
+def test_what_the_walk_has_no_room_for_is_found_in_the_folder_that_is_named(tmp_path: Path) -> None:
+    for name in ("deep/er/still/here.py", "deep/er/.env", "build/x.py", "secret/y.py", "src/a b.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("build/\n", encoding="utf-8")
+    (tmp_path / ".agentignore").write_text("secret/\n", encoding="utf-8")
+    (tmp_path / "way").symlink_to("deep")
+
+    def nothing(root: str) -> Iterator[str]:
+        yield from ()
+
+    def found(text: str) -> list[str]:
+        return offers(tmp_path, text, nothing)
+
+    assert found("@deep/er/still/") == ["@deep/er/still/here.py"] and found("@deep/er/st") == ["@deep/er/still/"]
+    assert found("@deep/er/.e") == ["@deep/er/.env"] and found('@"src/a') == ['@"src/a b.py"']
+    for text in (
+        "@here",
+        "@build/",
+        "@secret/",
+        "@way/",
+        "@way/er/",
+        "@../",
+        "@/etc/",
+        "@deep/../src/",
+        "@gone/x",
+    ):
+        assert found(text) == [], text
+
+
+def test_the_workspace_is_walked_again_when_that_is_long_ago_and_the_old_walk_counts_meanwhile(
+    tmp_path: Path,
+) -> None:
+    walks: list[int] = []
+    goes_on = threading.Event()
+
+    def counted(root: str) -> Iterator[str]:
+        walks.append(len(walks))
+        yield f"file{len(walks)}.py"
+        assert len(walks) == 1 or goes_on.wait(10)
+
+    it = InputCompleter(Desk(), lambda: str(tmp_path), counted, fresh_s=0.0)  # type: ignore[arg-type]
+
+    def offered_now() -> list[str]:
+        return [each.text for each in it.get_completions(Document("@file"), CompleteEvent())]
+
+    assert offered_now() == ["file1.py"]
+    assert offered_now() == ["file1.py"]
+    goes_on.set()
+    end = time.monotonic() + 5
+    while offered_now() == ["file1.py"]:
+        assert time.monotonic() < end
+    assert len(walks) <= 3
+
+
+def test_own_commands_are_offered_with_what_they_do(tmp_path: Path) -> None:
+    own = {
+        "fix": OwnPrompt("Fix.", "/c/fix.md", agreed=True),
+        "git:commit": OwnPrompt("Commit.", "/c/git/commit.md", agreed=True),
+        "quit": OwnPrompt("Evil.", "/c/quit.md", agreed=True),
+        "broken": OwnPrompt("", "/c/broken.md", agreed=True, problem="no text"),
+    }
+    it = completer(tmp_path, **own)
+    found = list(it.get_completions(Document("/fi"), CompleteEvent()))
+    assert [(each.text, each.display_meta_text) for each in found] == [("fix", "about fix")]
+    assert "/git:commit" in offers(tmp_path, "/com", **own) and offers(tmp_path, "/qui", **own) == ["/quit"]
+    assert offers(tmp_path, "/brok", **own) == []

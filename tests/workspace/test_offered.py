@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from agent_cli.workspace.offered import offered
+from agent_cli.workspace.offered import offered, offered_in
 
 
 def put(root: Path, *names: str) -> None:
@@ -46,3 +46,36 @@ def test_odd_ignore_files_hide_nothing_and_hold_nothing_up(tmp_path: Path) -> No
     (root / "b" / ".gitignore").write_bytes(b"[z-a]\n\xff\xfe\n/\n")
     assert {"a.py", "b/", "b/c.py"} <= set(offered(str(root)))
     assert list(offered(str(root / "missing"))) == []
+
+
+def test_a_folder_can_be_looked_into_by_itself(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    put(root, "a/b/c.py", "a/b/d.log", "a/b/e/f.py", "a/keep.log", "closed/x.py", "out/y.py")
+    (root / ".gitignore").write_text("*.log\n/out/\n", encoding="utf-8")
+    (root / "a" / ".gitignore").write_text("!keep.log\n", encoding="utf-8")
+    (root / ".agentignore").write_text("closed/\n", encoding="utf-8")
+    (root / ".git").mkdir()
+    assert list(offered_in(str(root), "a/b")) == ["a/b/c.py", "a/b/e/"]
+    assert list(offered_in(str(root), "a/")) == ["a/.gitignore", "a/b/", "a/keep.log"]
+    assert list(offered_in(str(root), "")) == [".agentignore", ".gitignore", "a/"]
+    assert list(offered_in(str(root / "a"), "b")) == ["b/c.py", "b/e/"]
+    for folder in ("closed", "out", "..", "a/../a", "/etc", "missing", "a/b/c.py"):
+        assert list(offered_in(str(root), folder)) == [], folder
+
+
+def test_an_access_list_further_down_closes_what_lies_below_it(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    put(root, "a/x.py", "a/keys/k.pem", "b/keys/k.pem")
+    (root / "a" / ".agentignore").write_text("keys/\n", encoding="utf-8")
+    found = list(offered(str(root)))
+    assert "b/keys/k.pem" in found and not [path for path in found if path.startswith("a/keys")]
+    (root / "a" / ".agentignore").write_bytes(b"\xff")
+    assert [path for path in offered(str(root)) if path.startswith("a/")] == ["a/"]
+
+
+def test_there_is_an_end_to_what_is_offered_of_one_folder(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    for number in range(6_000):
+        os.close(os.open(root / f"f{number:05}", os.O_CREAT | os.O_WRONLY))
+    assert len(list(offered_in(str(root), ""))) == 5_000
+    assert len(list(offered(str(root)))) == 6_000
