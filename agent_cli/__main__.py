@@ -12,9 +12,13 @@ def main() -> None:
 
         print(f"agent-cli {__version__}")
         sys.exit(0)
-    from .cli.main import run
+    try:
+        from .cli.main import run
 
-    sys.exit(run(arguments))
+        code = run(arguments)
+    except KeyboardInterrupt:  # while it was loading
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

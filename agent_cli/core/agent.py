@@ -184,7 +184,7 @@ class Agent:
 
     async def _make_room(self) -> None:
         """Between turns, when nothing waits. What is handed in meanwhile waits for it; a stop ends it."""
-        if not self._turns.empty():
+        if not self._turns.empty() or not self._handlers.is_full():
             return
         self._active = asyncio.create_task(self._handlers.between_turns())
         try:

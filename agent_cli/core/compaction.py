@@ -101,15 +101,19 @@ class Compactor:
             "the next request. To keep all of it, go back with /model first, or /compact with the old one."
         )
 
+    def is_due(self, share: float = 1.0) -> bool:
+        """Whether the next request would pass `share` of the threshold."""
+        return self._meter.tokens() >= self.threshold * share
+
     async def reduce_if_needed(self, *, turn_id: str, submission_id: str, share: float = 1.0) -> bool:
         """Reduce when the next request would pass `share` of the threshold; True when it became smaller.
 
         Raises:
             ContextFull: it cannot be made to fit.
         """
-        size = left = self._meter.tokens()
-        if size < self.threshold * share:
+        if not self.is_due(share):
             return False
+        size = left = self._meter.tokens()
         done = False
         if size >= self._not_below:
             done = await self._descend(turn_id, submission_id)

@@ -268,10 +268,12 @@ class Handlers:
             return ()  # the turn is over: a stop now only means not to wait for its checkpoint
         return self._settling.result() if self._settling.done() else ()
 
+    def is_full(self) -> bool:
+        """Whether room should be made while nobody waits."""
+        return self.approvals.interactive and self._compactor.is_due(_EARLY)
+
     async def between_turns(self) -> None:
-        """While nobody waits: make room before the next prompt needs it. A stop ends it like any task."""
-        if not self.approvals.interactive:
-            return
+        """Make room before the next prompt needs it. A stop ends it like any task."""
         try:
             await self._compactor.reduce_if_needed(turn_id="", submission_id="", share=_EARLY)
         except (ModelError, OverBudget, ContextFull, StoreError):
@@ -313,9 +315,7 @@ class Handlers:
 
     def take_back_steer(self, text: str) -> bool:
         """Do not deliver guidance, of equal texts the newest; False when none waits."""
-        steers = self._turn.steers if self._turn is not None else []
-        at = max((at for at, held in enumerate(steers) if held == text), default=-1)
-        return at >= 0 and steers.pop(at) == text
+        return self._turn is not None and self._turn.take_back(text)
 
     async def change_settings(self, change: ChangeSettings, submission_id: str) -> None:
         """Use another model, mode or effort from the next call on.

@@ -324,6 +324,11 @@ class Turn:
             return
         self._pieces[:] = [answer.text]
 
+    def take_back(self, text: str) -> bool:
+        """Do not deliver guidance, of equal texts the newest; False when none waits."""
+        at = max((at for at, held in enumerate(self.steers) if held == text), default=-1)
+        return at >= 0 and self.steers.pop(at) == text
+
     def _deliver_steers(self) -> None:
         for text in self.steers:
             self._say("human", text, beside=self._inbox.take(text))

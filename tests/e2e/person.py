@@ -17,12 +17,20 @@ STOPPED_S = 0.5
 class Person(Terminal):
     """Starts `agent …` in the world's workspace and waits for the prompt."""
 
-    def __init__(self, world: World, *arguments: str, columns: int = 100, rows: int = 40) -> None:
+    def __init__(
+        self, world: World, *arguments: str, columns: int = 100, rows: int = 40, is_awaited: bool = True
+    ) -> None:
         argv, env = [AGENT, *arguments], world.environment()
         program = f"import os\nos.chdir({str(world.work)!r})\nos.execve({AGENT!r}, {argv!r}, {env!r})"
         super().__init__(program, columns=columns, rows=rows)
         self._turns = 0
-        self.wait("/help for commands")
+        if is_awaited:
+            self.wait("/help for commands")
+
+    @property
+    def busy(self) -> bool:
+        """Whether the live region says that something runs."""
+        return "Esc stops" in self.text
 
     def type(self, text: str) -> None:
         """Keys one by one, as a person's fingers give them."""

@@ -1,0 +1,137 @@
+"""Esc and Ctrl-C in every state: the prompt is back at once, nothing goes on, and the next turn works."""
+
+import re
+import signal
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.model.server import Reply
+
+from .person import GUARD_S, Person
+from .world import World, shell, until
+
+KEYS = ("\x03", "\x1b")
+STOPPED_S, STOPPED_EACH_S = 0.3, 1.0
+"""From the key to the prompt, the pseudo-terminal included: usually, and each time on a loaded machine."""
+
+
+def _streaming(world: World, person: Person) -> str:
+    world.script(Reply(text="word " * 500, piece=5, event_delay_s=0.01))
+    person.say("talk")
+    person.wait(r"(?m)^word word")
+    return "Stopped."
+
+
+def _silent(world: World, person: Person) -> str:
+    world.script(Reply(text="one two three four", piece=4, hang="mid_stream", after=3))
+    person.say("talk")
+    person.wait(r"(?m)^one tw")
+    return "Stopped."
+
+
+def _connecting(world: World, person: Person) -> str:
+    asked = len(world.server.requests)
+    world.script(Reply(hang="before_headers"))
+    person.say("talk")
+    until(lambda: not person.pump(0.01) or len(world.server.requests) > asked)
+    return "Stopped."
+
+
+def _command(world: World, person: Person) -> str:
+    world.script(shell("sleep 60"))
+    person.say("rest")
+    until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
+    return "Stopped."
+
+
+def _approval(world: World, person: Person) -> str:
+    world.script(shell("touch made; sleep 60"))
+    person.say("make it")
+    person.wait("Allow shell")
+    person.pump(GUARD_S)
+    return "Stopped."
+
+
+def _retry(world: World, person: Person) -> str:
+    world.script(Reply(status=503, headers={"retry-after": "20"}, body={"error": {"message": "busy"}}))
+    person.say("talk")
+    person.wait("next attempt in")
+    return "Stopped."
+
+
+def _compaction(world: World, person: Person) -> str:
+    asked = len(world.server.requests)
+    world.script(Reply(hang="before_headers"))
+    person.say("/compact")
+    until(lambda: not person.pump(0.01) or len(world.server.requests) > asked)
+    return "interrupted|Stopped|stopped"
+
+
+def _own_command(world: World, person: Person) -> str:
+    person.say("!sleep 60")
+    until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
+    return "— stopped"
+
+
+STATES: list[Callable[[World, Person], str]] = [
+    _streaming, _silent, _connecting, _command, _approval, _retry, _compaction, _own_command,
+]  # fmt: skip
+
+
+def _back(person: Person, said: str, before: int, pressed: float, draft: str) -> float:
+    """Seconds from the key until the end is said and the line with its draft is free."""
+    while len(re.findall(said, person.text)) <= before or not re.search(rf"(?m)^>{draft}$", person.text):
+        assert person.pump(0.005) and time.monotonic() < pressed + 5, f"not stopped:\n{person.text}"
+    return time.monotonic() - pressed
+
+
+@pytest.mark.parametrize("runs", [2, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__.strip("_"))
+def test_stopping_in_every_state(world: World, state: Callable[[World, Person], str], runs: int) -> None:
+    world.may_refuse = state is _retry
+    took = []
+    with Person(world) as person:
+        for _ in range(6 if state is _compaction else 1):
+            world.script(Reply(text="Begun. " * 200))
+            person.ask("begin")
+        for run in range(runs):
+            said = state(world, person)
+            if state is not _approval:  # a draft holds questions back; here the question has the keys
+                person.type("draft")
+                person.wait_line("draft")
+            before = len(re.findall(said, person.text))
+            pressed = time.monotonic()
+            person.send(KEYS[run % 2])
+            took.append(_back(person, said, before, pressed, "" if state is _approval else " draft"))
+            until(lambda: not person.pump(0.01) or not world.alive(b"sleep"), timeout_s=2.0)
+            if state is not _approval:
+                person.send("\x03")
+            person.wait("(?m)^>$")
+            world.script(Reply(text=f"Well rested {run}."))
+            person.say("again")
+            person.wait(f"(?m)^Well rested {run}.")
+            until(lambda: not person.pump(0.02) or not person.busy)
+        person.leave()
+    assert statistics.median(took) < STOPPED_S and max(took) < STOPPED_EACH_S, took
+
+
+def test_ctrl_c_while_the_program_starts(world: World) -> None:
+    """At any moment of the start: it ends at once without a trace of ours, or the prompt takes it for a key."""
+    world_path = str(world.work)
+    for step in range(12):
+        person = Person(world, is_awaited=False)
+        with person:
+            person.pump(0.025 * step)
+            person.process.send_signal(signal.SIGINT)
+            until(lambda p=person: not p.pump(0.02) or "/help for commands" in p.text, timeout_s=8)
+            if person.pump(0.3):
+                person.send("\x03")
+                person.pump(0.2)
+                person.send("\x03\x03")
+                person.pump(0.2)
+                person.send("\x04")
+            assert person.finish() in (0, 130, -2), person.text
+            assert "agent_cli/" not in person.text.replace(world_path, ""), "a trace of ours"
