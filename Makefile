@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 
-.PHONY: demo test test-long lint types bench clean
+.PHONY: demo test test-long lint types bench picture clean
 
 demo: $(STAMP)
 	$(BIN)/agent demo
@@ -27,6 +27,9 @@ types: $(TEST_STAMP)
 bench: $(TEST_STAMP)
 	$(BIN)/python -m compileall -q agent_cli $(VENV)/lib || true
 	$(BIN)/python -m benchmarks
+
+picture: $(TEST_STAMP)
+	PYTHONPATH=. $(BIN)/python docs/make_picture.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

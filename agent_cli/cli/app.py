@@ -96,17 +96,14 @@ _ELSEWHERE = {
 
 def serve(arguments: Sequence[str]) -> int:
     """Run a sub-command, or show help; returns the exit code."""
-    first = arguments[0] if arguments else ""
-    for command in (first,) if first in _ELSEWHERE else _ELSEWHERE:
-        _bring(command)
-    _declare()
+    program = assemble(arguments[0] if arguments else "")
     if arguments[:1] == ["--show-completion"] and len(arguments) == 2:
         if arguments[1] not in SHELLS:
             raise UsageError(f"--show-completion: {arguments[1]!r} is not one of {', '.join(SHELLS)}")
         os.environ["_AGENT_COMPLETE"] = f"source_{arguments[1]}"
         arguments = []
     try:
-        result = app(args=list(arguments), prog_name="agent", standalone_mode=False)
+        result = program.main(args=list(arguments), prog_name="agent", standalone_mode=False)
     except typer.Exit as leaving:
         return leaving.exit_code
     except typer.Abort:
@@ -118,6 +115,14 @@ def serve(arguments: Sequence[str]) -> int:
         print(f"agent: {_complaint(error, int(code))}", file=sys.stderr)
         return int(code)
     return result if isinstance(result, int) else 0
+
+
+def assemble(command: str = "") -> Any:
+    """The program as typer has it: with what one command needs, or with everything."""
+    for each in (command,) if command in _ELSEWHERE else _ELSEWHERE:
+        _bring(each)
+    _declare()
+    return typer.main.get_command(app)
 
 
 def _complaint(error: Any, code: int) -> str:

@@ -93,7 +93,7 @@ def _found(name: str, pages: Iterable[str]) -> str:
 
 
 def _unknown(words: str, name: str, pages: dict[str, Path]) -> str:
-    """What is wrong, and what may be meant: pages that begin so, the nearest name, pages with a section about it."""
+    """What is wrong, and what may be meant: pages that begin so, the nearest name, pages about it."""
     import difflib
 
     near = [page for page in pages if page.startswith(name)]

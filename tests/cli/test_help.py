@@ -1,15 +1,27 @@
 """Help, version, completion, and what a wrong command line gets."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
 import agent_cli
 from agent_cli.cli.app import SHELLS
+from agent_cli.cli.help_command import TOPICS
 from agent_cli.cli.options import COMMANDS, TABLES
-from tests.e2e.world import Done, World
+from tests.e2e.world import AGENT, Done, World
+from tests.model.server import Reply
+from tests.ui.terminal import Terminal
 
-from .commands import said
+from .commands import kept, said
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(path.stem for path in (ROOT / "docs").glob("*.md"))
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
@@ -26,14 +38,23 @@ def test_help_tells_every_option_of_the_table(world: World, command: str) -> Non
     assert wanted <= shown, wanted - shown
     text = " ".join(done.out.split())
     for option in TABLES[command]:
-        assert option.help in text.replace("read- only", "read-only")
-        assert "|".join(option.choices) in text.replace("- ", "-").replace("read- only", "read-only")
+        assert option.help in text
+        assert f"{option.names[0]} {'|'.join(option.choices) or option.value}".rstrip() in text
 
 
 def test_help_of_the_program_names_every_command(world: World) -> None:
     text = world.run("--help").out
     listed = re.findall(r"(?m)^  ([a-z]+)  +\S", text.partition("Commands:")[2])
     assert sorted(listed) == sorted([*COMMANDS, "run", "resume"])
+    assert listed[:3] == ["run", "resume", "sessions"], "in the order of somebody who meets them"
+
+
+def test_help_shows_whole_sentences_and_names_values_instead_of_types(world: World) -> None:
+    lines = [[], ["run"], ["replay"], ["sessions"], ["sessions", "list"], ["undo"], ["permissions", "explain"]]
+    for line, done in zip(lines, said(world, *([*line, "--help"] for line in lines)), strict=True):
+        assert re.search(r"<\w+", done.out) is None, line
+        assert "..." not in done.out.partition("\n")[2].replace("]...", ""), line
+        assert max(map(len, done.out.splitlines())) <= 80, line
 
 
 HELP = (
@@ -46,6 +67,7 @@ HELP = (
     ("models", "QUERY"),
     ("doctor", "Check whether a task could run here"),
     ("demo", "Needs no key and no network"),
+    ("help", "TOPIC"),
     ("sessions list", "--all --json"),
     ("sessions show", "--json"),
     ("sessions delete", "--yes"),
@@ -82,13 +104,20 @@ WRONG = (
     (["run", "x", "--config", "gone.yaml"], "{here}/gone.yaml: No such file or directory"),
     (["run", "x", "--resume", "zz"], NONE.format("zz")),
     (["run", "x", "--fork"], "--fork needs --continue or --resume"),
-    (["sessions", "bogus"], "No such command 'bogus'."),
-    (["sessions", "show"], "Missing argument 'ID'."),
+    (["sesions", "list"], "there is no command 'sesions'; did you mean `agent sessions list`?"),
+    (["doctr"], "there is no command 'doctr'; did you mean `agent doctor`? As a prompt: `agent -- doctr`"),
+    (["hlep"], "there is no command 'hlep'; did you mean `agent help`? As a prompt: `agent -- hlep`"),
+    (["help", "zzz"], "there is no help on 'zzz'; `agent help` lists it all"),
+    (["help", "sesions"], "there is no help on 'sesions'; did you mean `agent help sessions`?"),
+    (["help", "se"], "there is no help on 'se'; did you mean `agent help security` or `agent help sessions`?"),
+    (["sessions", "bogus"], "No such command 'bogus'; see `agent sessions --help`"),
+    (["sessions", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+    (["sessions", "show"], "Missing argument 'ID'; see `agent sessions show --help`"),
     (["sessions", "show", "zz"], NONE.format("zz")),
     (["sessions", "show", ""], NONE.format("")),
     (["undo", "--session", "zz"], NONE.format("zz")),
-    (["undo", "--bogus"], "No such option: --bogus"),
-    (["doctor", "extra"], "Got unexpected extra argument(s) (extra)"),
+    (["undo", "--bogus"], "No such option: --bogus; see `agent undo --help`"),
+    (["doctor", "extra"], "Got unexpected extra argument(s) (extra); see `agent doctor --help`"),
     (["config", "explain", "x"], "there is no key 'x'; `agent config show` lists them all"),
     (["permissions", "explain"], "name one of: a command, --write PATH, --read PATH, --fetch URL"),
     (["permissions", "explain", "ls", "--mode", "x"], "--mode: 'x' is not one of plan, ask, auto-edit, yolo"),
@@ -105,6 +134,94 @@ def test_a_wrong_command_line_is_one_line_and_exit_2(world: World) -> None:
     assert world.bodies() == [], "nothing was asked of a model"
 
 
+def test_a_word_that_is_not_close_to_a_command_is_a_prompt(world: World) -> None:
+    world.script(Reply(text="Good day."), Reply(text="Good day."))
+    for line in (["hello"], ["--", "doctr"]):
+        assert "Good day." in world.run(*line).out
+    assert [text.rpartition("\n")[2] for text in world.messages(0) + world.messages(1)] == ["hello", "doctr"]
+
+
+def test_without_a_topic_help_lists_every_page_that_is_there(world: World) -> None:
+    done = world.run("help")
+    assert (done.code, done.err) == (0, "")
+    listed = re.findall(r"(?m)^  ([a-z-]+)  +(\S.*)$", done.out)
+    assert sorted(page for page, _ in listed) == PAGES
+    assert dict(listed) == {page: TOPICS[page] for page in PAGES}
+
+
+def test_help_needs_no_configuration_that_can_be_read(world: World) -> None:
+    (world.config / "config.yaml").write_text("modle: x", encoding="utf-8")
+    assert world.run("help", "configuration").code == 0
+
+
+def test_a_page_that_is_piped_is_the_file_itself(world: World) -> None:
+    asked = [[page] for page in PAGES] + [["prov"], ["getting", "started"], ["Security"]]
+    pages = [*PAGES, "providers", "getting-started", "security"]
+    for name, done in zip(pages, said(world, *(["help", *words] for words in asked)), strict=True):
+        assert done == Done(0, (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"), "")
+
+
+@pytest.mark.parametrize("words", [["run"], ["undo"], ["sessions", "prune"]])
+def test_help_on_a_command_is_what_the_command_says_of_itself(world: World, words: list[str]) -> None:
+    helped, told = said(world, ["help", *words], [*words, "--help"])
+    assert helped == told and helped.code == 0 and helped.out.startswith(f"Usage: agent {' '.join(words)} ")
+
+
+def test_words_that_name_no_page_lead_to_the_page_that_has_them(world: World) -> None:
+    done = world.run("help", "exit", "codes")
+    assert done == Done(2, "", "agent: there is no help on 'exit codes'; did you mean `agent help headless`?\n")
+
+
+def shown(world: World, *arguments: str, rows: int, **env: str) -> Terminal:
+    """A finished command line in a terminal."""
+    argv, environment = [AGENT, *arguments], world.environment(env)
+    program = f"import os\nos.execve({AGENT!r}, {argv!r}, {environment!r})"
+    terminal = Terminal(program, columns=80, rows=rows)
+    with terminal:
+        assert terminal.finish(20) == 0, terminal.text
+    return terminal
+
+
+def test_on_a_terminal_a_page_is_drawn(world: World) -> None:
+    drawn = shown(world, "help", "sessions", rows=400, PAGER="exit 3")
+    assert b"\x1b[" in drawn.log and max(map(len, drawn.lines)) <= 80
+    assert "# Sessions" not in drawn.text and "](" not in drawn.text
+    assert "security (agent help security)" in " ".join(drawn.text.split())
+
+
+def test_what_is_longer_than_the_screen_goes_through_the_pager(world: World) -> None:
+    page = shown(world, "help", "sessions", rows=24, PAGER="cat; echo paged", MANPAGER="exit 3")
+    assert page.text.rstrip().endswith("\npaged") and len(page.lines) > 100
+    short = shown(world, "help", "sessions", rows=400, PAGER="cat; echo paged")
+    assert "paged" not in short.text
+
+
+@pytest.mark.parametrize("pager", ["", "cat"])
+def test_no_pager_means_the_screen(world: World, pager: str) -> None:
+    page = shown(world, "help", "sessions", rows=24, PAGER=pager)
+    assert page.lines[0] == "Sessions" and len(page.lines) > 100
+
+
+def test_a_wheel_brings_the_pages_along(world: World, tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    inside = tmp_path / "site" / "agent_cli" / "docs"
+    assert sorted(path.name for path in inside.iterdir()) == [f"{page}.md" for page in PAGES]
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
+        "import agent_cli; print(agent_cli.__file__, file=sys.stderr)\n"
+        "from agent_cli.cli.main import run; sys.exit(run(['help', 'providers']))"
+    )
+    env = world.environment()
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, cwd=world.work)
+    assert told.stderr.startswith(str(tmp_path)) and told.returncode == 0, told.stderr
+    assert told.stdout == (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_of_a_shell_is_shown(world: World, shell: str) -> None:
     done = world.run("--show-completion", shell)
@@ -112,17 +229,53 @@ def test_the_completion_script_of_a_shell_is_shown(world: World, shell: str) -> 
     assert "_AGENT_COMPLETE=complete_" + shell in done.out
 
 
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("agent se", ["sessions"]),
-        ("agent sessions de", ["delete"]),
-        ("agent run --output-fo", ["--output-format"]),
-        ("agent run --mode a", ["ask", "auto-edit"]),
-        ("agent resume --la", ["--last"]),
-    ],
+COMPLETED = (
+    ("agent se", ["sessions"]),
+    ("agent he", ["help"]),
+    ("agent sessions de", ["delete"]),
+    ("agent run --output-fo", ["--output-format"]),
+    ("agent run --output-format j", ["json"]),
+    ("agent run --mode a", ["ask", "auto-edit"]),
+    ("agent --sandbox ", ["off", "read-only", "workspace-write"]),
+    ("agent resume --la", ["--last"]),
+    ("agent replay --mode y", ["yolo"]),
+    ("agent -m anthropic/claude-haiku-4-5-", ["anthropic/claude-haiku-4-5-20251001"]),
+    ("agent help ever", []),
+    ("agent help prov", ["providers"]),
+    ("agent config expl", ["explain"]),
 )
-def test_completion_offers_commands_options_and_choices(world: World, typed: str, offered: list[str]) -> None:
+
+
+@pytest.mark.parametrize(("typed", "offered"), COMPLETED, ids=[typed for typed, _ in COMPLETED])
+def test_completion_offers_commands_options_and_values(world: World, typed: str, offered: list[str]) -> None:
     words = {"_AGENT_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
     done = world.run(env=words)
-    assert (done.code, done.out.split(), done.err) == (0, offered, "")
+    assert (done.code, sorted(done.out.split()), done.err) == (0, offered, "")
+
+
+def test_completion_offers_the_sessions_of_this_directory(world: World) -> None:
+    here, other = kept(world, ("hi", "hello")), kept(world, ("hi", "hello"), cwd=world.home)
+    for command in ("resume", "--resume"):
+        words = {"COMP_WORDS": f"agent {command} ", "COMP_CWORD": "2", "_AGENT_COMPLETE": "complete_bash"}
+        done = world.run(env=words)
+        assert (done.code, done.out.split(), done.err) == (0, [here], ""), other
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_the_completion_works_in_bash_itself(world: World) -> None:
+    script = (
+        'eval "$(agent --show-completion bash)"\n'
+        "complete -p agent\n"
+        "COMP_WORDS=(agent run --mode pl); COMP_CWORD=3\n"
+        "$(complete -p agent | sed 's/.*-F \\([^ ]*\\) .*/\\1/') agent\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    path = f"{Path(AGENT).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        capture_output=True,
+        text=True,
+        env=world.environment({"PATH": path}),
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr, done.stdout.splitlines()[1:]) == (0, "", ["plan"])

@@ -1,0 +1,160 @@
+"""Every command that the documentation shows is run, by bash and with the real program, on a machine of its own:
+a fresh home, a small project under git, a model that answers from a script.
+
+* ```sh blocks have to end well, line for line (`set -eu`).
+* ```console blocks hold commands behind `$ ` and what they print below; `…` stands for anything in a line, and alone
+  in a line for any lines. What a command fails with is shown by `echo $?`.
+* ```text blocks are not run; each has its reason in `NOT_RUN`.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_cli.cli.demo import PROJECT
+from tests.cli.commands import kept
+from tests.e2e.world import AGENT, Done, World, shell
+from tests.model.server import Call, Reply
+
+from .pages import Block, blocks
+
+ANY = Reply(text="Done.")
+ANSWERS: dict[str, tuple[Reply, ...]] = {
+    "how are its tests run?": (Reply(text="A basket with prices, in basket.py. Its tests: python3 -m unittest"),),
+    "Run the release script.": (
+        shell("./release.sh"),
+        Reply(text="I may not run it here, so nothing was released."),
+    ),
+    "How risky is the last commit?": (Reply(text='{"risk": "low"}'),),
+}
+"""By words of a block: what the model answers to it, before it says `Done.` to everything."""
+NOT_RUN: dict[str, str] = {
+    "git clone … agent-cli && cd agent-cli": "takes the program from the network",
+    "git clone … && cd agent-cli": "takes the program from the network",
+    " you type ─▶ ui/repl ──(slash? ui/commands)──▶ Agent.submit(UserInput) ─▶ [submissions]": "a drawing",
+    "            cli                  imports everything; nothing imports it": "a drawing",
+}
+"""By the first line of a block: why it is no command."""
+_END = "\x1e"
+
+
+def project(folder: Path) -> None:
+    """The project that commands work in: a basket, its tests, a Makefile, one commit and one change."""
+    for file in ("basket.py", "test_basket.py"):
+        (folder / file).write_text((PROJECT / file).read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "Makefile").write_text("test build:\n\t@true\n", encoding="utf-8")
+    for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "A basket"]):
+        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *command], cwd=folder, check=True)
+    with (folder / "basket.py").open("a", encoding="utf-8") as file:
+        file.write("\n# more to come\n")
+
+
+def told(world: World) -> str:
+    """A saved conversation of three prompts, called `ID` like the sessions of the documentation."""
+    talk = ("the total is wrong", "It is rounded to cents now."), ("why?", "So the total stays whole.")
+    path = kept(world, *talk, ("and the basket?", "It has a total; rounding is its own function."))
+    assert world.run("sessions", "rename", path, "ID").code == 0
+    return path
+
+
+def turns(world: World) -> None:
+    """Three turns, each of which has changed a file."""
+    for number in range(3):
+        written = Call("write_file", {"path": f"{'abc'[number]}.txt", "content": f"{number}\n"})
+        world.script(Reply(calls=(written,)), ANY)
+        done = world.run("run", "--mode", "auto-edit", *(["--continue"] if number else []), "go on")
+        assert done.code == 0, done.err
+
+
+def changed_since(world: World) -> None:
+    """A turn, the file of which somebody has changed afterwards."""
+    world.script(Reply(calls=(Call("write_file", {"path": "a.txt", "content": "a\n"}),)), ANY)
+    assert world.run("run", "--mode", "auto-edit", "write a.txt").code == 0
+    (world.work / "a.txt").write_text("mine\n", encoding="utf-8")
+
+
+def exported(world: World) -> None:
+    """A conversation as a file, and a folder to go on in."""
+    told(world)
+    assert world.run("sessions", "export", "ID", "-o", "talk.json").code == 0
+    (world.home / "src" / "basket").mkdir(parents=True)
+
+
+PREPARED: dict[str, Callable[[World], object]] = {
+    "agent sessions search": told,
+    "agent resume ID": told,
+    "agent sessions export ID": told,
+    "agent sessions delete ID": told,
+    "agent sessions import": exported,
+    "agent undo --list": turns,
+    "agent undo --resolve": changed_since,
+}
+"""By words of a block: what is there before it."""
+
+
+def run(block: Block, world: World, script: str) -> Done:
+    """Run a script of bash in the world."""
+    project(world.work)
+    for words, prepare in PREPARED.items():
+        if words in block.text:
+            prepare(world)
+    for words, answers in ANSWERS.items():
+        if words in block.text:
+            world.script(*answers)
+    world.script(*[ANY] * 20)
+    places = {"PATH": f"{Path(AGENT).parent}{os.pathsep}{os.environ['PATH']}", "AGENT_MODEL": None}
+    env = world.environment({**places, "ANTHROPIC_BASE_URL": world.server.url})
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, cwd=world.work, timeout=60,
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("block", blocks("sh"), ids=lambda block: block.place)
+def test_commands_end_well(block: Block, world: World) -> None:
+    done = run(block, world, f"set -eu -o pipefail\n{block.text}")
+    assert done.code == 0, f"{block.place}: {done.code}\n{done.out}\n{done.err}"
+
+
+@pytest.mark.parametrize("block", blocks("console"), ids=lambda block: block.place)
+def test_commands_print_what_is_shown(block: Block, world: World) -> None:
+    commands = re.split(r"(?m)^\$ ", block.text)
+    assert commands[0] == "" and len(commands) > 1, f"{block.place}: begins with no command"
+    asked, shown = zip(*(each.split("\n", 1) for each in commands[1:]), strict=True)
+    told = "".join(f"{command}\ncode=$?; printf '{_END}'; (exit $code)\n" for command in asked)
+    printed = run(block, world, f"exec 2>&1\n{told}").out.split(_END)
+    for command, wanted, got in zip(asked, shown, printed, strict=False):
+        assert fits(wanted, got), f"{block.place}: {command}\nshown:\n{wanted}\nprinted:\n{got}"
+
+
+def fits(wanted: str, got: str) -> bool:
+    """Whether an output is the one shown."""
+    lines = [re.escape(line).replace("…", ".*") + "\n" for line in wanted.splitlines()]
+    return re.fullmatch("".join("(?:.*\n)*" if line == ".*\n" else line for line in lines), got) is not None
+
+
+def test_what_is_not_run_has_a_reason() -> None:
+    assert {block.first: block.place for block in blocks("text")}.keys() == NOT_RUN.keys()
+    assert all(NOT_RUN.values())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got", "is_so"),
+    [
+        ("a\n", "a\n", True),
+        ("a\n", "a\nb\n", False),
+        ("a …\n", "a b c\n", True),
+        ("a\n…\nz\n", "a\nb\nc\nz\n", True),
+        ("a\n…\nz\n", "a\nz\n", True),
+        ("a.c\n", "abc\n", False),
+        ("", "", True),
+        ("", "a\n", False),
+    ],
+)
+def test_what_is_printed_fits_what_is_shown(wanted: str, got: str, is_so: bool) -> None:
+    assert fits(wanted, got) == is_so
