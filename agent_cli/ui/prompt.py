@@ -110,6 +110,7 @@ class Screen:
             color_depth=lambda: ColorDepth.DEPTH_4_BIT if self._theme.colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             input=self._keyboard,
+            terminal_size_polling_interval=None,  # a signal tells, where there are signals
             output=self._output,
         )
         self.app.renderer = LiveRenderer(self.app.renderer.style, self._output)

@@ -72,6 +72,11 @@ class Terminal(Vt100_Output):
         if not self.holding:
             super().flush()
 
+    def erase_down(self) -> None:
+        """Away with what stands below; the cursor is at the beginning of a row. From the very first cell some
+        terminals (tmux) would take this for clearing the screen, and keep what they clear in their scrollback."""
+        self.write_raw(" \x1b[J\b")
+
     def enable_bracketed_paste(self) -> None:
         """The prompt takes the terminal: all modes on, unless they are."""
         if not self._has_modes:

@@ -34,6 +34,17 @@ async def hang(client, s, text):
         client.emit(ev.ToolOutput(call_id="c", text=f"tick {n}\\n"), s)
         await asyncio.sleep(0.05)
 
+async def tokens(client, s, text):
+    words = ["The ", "parser ", "reads ", "`tokens` ", "one ", "by ", "one. "] * 8 + ["\\n\\n"]
+    end = time.monotonic() + 30
+    for n in range(6000):
+        client.emit(ev.TextDelta(text=words[n % len(words)]), s)
+        await asyncio.sleep(0.005)
+
+async def silent(client, s, text):
+    client.emit(ev.ToolCallStarted(call_id="c", tool="shell", title="sleep 100"), s)
+    await asyncio.sleep(100)
+
 async def flood(client, s, text):
     await say(client, s, [f"line {n}\\n\\n" for n in range(400)], 0)
 
