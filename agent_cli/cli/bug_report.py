@@ -80,10 +80,9 @@ def _parts(
     if now.session_path and Path(now.session_path).exists():
         records = masked(read_session(Path(now.session_path)).records, redactor)
         errors = [record for record in records if _is_error(record)][-_MOST_ERRORS:]
-        parts["errors.jsonl"] = (
-            "".join(encode(record).decode() + "\n" for record in errors),
-            f"the last {len(errors)} failed model calls and turns of this session",
-        )
+        if errors:
+            text = "".join(encode(record).decode() + "\n" for record in errors)
+            parts["errors.jsonl"] = (text, f"failed model calls and turns of this session, the last {len(errors)}")
         parts["session.json"] = (exported(records, "json"), f"this session, {len(records)} records")
     log = setup.state / "logs" / f"{now.session_id}.jsonl"
     if tail := _tail(log):

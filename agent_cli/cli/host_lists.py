@@ -89,7 +89,7 @@ def tools(registry: Registry) -> tuple[ToolLine, ...]:
         assert tool is not None
         said = describe(tool)
         first = _SENTENCE.match(said)
-        summary = " ".join((first.group(1) if first else said).split())
+        summary = " ".join((first.group(1) if first else said).split()).rstrip(":")
         found.append(ToolLine(name, summary, _source(tool)))
     return tuple(found)
 

@@ -70,4 +70,4 @@ async def export(desk: Desk, argument: str) -> None:
 async def bug(desk: Desk, argument: str) -> None:
     """`/bug`: a file with what somebody needs to find a fault; nothing is sent."""
     desk.say("Writing a report; nothing is sent…")
-    desk.say(clean(await desk.host.bug({"colours": "yes" if desk.theme.colour else "no"})))
+    desk.say(clean(await desk.host.bug({"colours": "yes" if desk.theme.colour else "no"})), wrap=False)

@@ -85,7 +85,7 @@ async def listed(desk: Desk) -> list[str]:
     rows = ["Your own, from Markdown files (a built-in one of the same name comes first):"]
     for head, each in zip(heads, usable, strict=True):
         place = desk.theme.paint("muted", lines.one_line(each.place, 100))
-        rows.append(f"  {head:<{width}}  {lines.one_line(each.description, 100)}  {place}".replace("    ", "  "))
+        rows.append(f"  {head:<{width}}  {lines.one_line(each.description, 100)}  {place}")
     for each in found:
         if wrong := problem(each):
             rows.append(f"  ! {lines.one_line(each.place, 200)} is not used: {lines.one_line(wrong, 200)}")

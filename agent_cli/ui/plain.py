@@ -1,7 +1,8 @@
 """The REPL without a terminal's abilities: for pipes, dumb terminals and screen readers.
 
-Whole lines out, lines in; no cursor movement, no spinner, no colour. Input is read in a thread, so events
-go on while nothing is typed. The end of the input means leaving, once all that was asked for is done.
+Whole lines out, lines in; no cursor movement, no spinner, no colour: the stream holds printable characters, tabs,
+line breaks and, on a terminal, the bell. Input is read in a thread, so events go on while nothing is typed. The
+end of the input means leaving, once all that was asked for is done.
 """
 
 import asyncio
@@ -9,35 +10,42 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import msgspec
 
 from ..config.schema import Ui
 from ..protocol import events as ev
-from ..protocol.client import Client, ContextPicture, RewindPoint, Snapshot
+from ..protocol.client import Client
 from ..protocol.operations import (
-    ApprovalAnswer,
-    Decision,
     Interrupt,
     Operation,
     QuestionAnswer,
+    Reshape,
     Shutdown,
     Steer,
     UserInput,
 )
 from ..protocol.sanitize import Sanitizer, clean
 from . import coming_back, commands, lines
-from .approve import NO, REACH, YES
-from .desk import Leaving
+from .desk import Choice, Leaving
 from .dialog import ANSWER_FIRST, GUARD_S
 from .host import SHUTDOWN_S, Host
+from .plain_approval import ApprovalLines
+from .plain_client import TrackedClient
 from .render import Renderer
 from .theme import NONE, Theme
 
 _WIDTH = 100
 """Columns that a line is broken for."""
+KEYS = (
+    "A line is sent with Enter; one that ends in \\ goes on in the next. Ctrl-C stops a turn, or leaves.",
+    "While a turn runs a line steers it, /queue LINE waits for its end, and /queue takes back what waits.",
+    "/more prints in full what was shortened last, and what was before it.",
+    "@ names a file, a folder or an address to bring along, a picture by its path; !command runs it yourself.",
+)
+"""What can be typed here."""
 
 
 async def run_plain(
@@ -48,49 +56,25 @@ async def run_plain(
     return await repl.run(first_input)
 
 
-class _Tracked:
-    """A client that tells which submissions were made."""
-
-    def __init__(self, client: Client, made: Callable[[str], None]) -> None:
-        self._client, self._made = client, made
-
-    async def submit(self, operation: Operation) -> str:
-        submission = await self._client.submit(operation)
-        self._made(submission)
-        return submission
-
-    def events(self) -> AsyncIterator[ev.AnyEvent]:
-        return self._client.events()
-
-    def snapshot(self) -> Snapshot:
-        return self._client.snapshot()
-
-    def context(self) -> ContextPicture:
-        return self._client.context()
-
-    def rewind_points(self) -> tuple[RewindPoint, ...]:
-        return self._client.rewind_points()
-
-    async def diff(self) -> str:
-        return await self._client.diff()
-
-
 class PlainRepl:
     """Events to lines, lines to operations."""
 
     def __init__(self, client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO) -> None:
-        self.client: Client = _Tracked(client, self._submitted)
+        self._tracked = TrackedClient(client, self._submitted)
+        self.client: Client = self._tracked
         self.host = host
         self.theme: Theme = NONE
+        self._settings = settings
         self._stdin, self._stdout = stdin, stdout
         self._renderer = Renderer(
             NONE,
             msgspec.structs.replace(settings, plain=True),
             lambda: _WIDTH,
             client.snapshot,
-            "/diff shows all changes",
+            "/more shows them",
         )
         self._terminal = stdin.isatty()
+        self._rings = stdout.isatty() and settings.notify != "off"
         self._at_end = False
         self._closing = False
         self._prompted = False
@@ -98,6 +82,8 @@ class PlainRepl:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._wanted = threading.Semaphore(0)
         """Lines asked for and not read yet; a line nobody asks for belongs to the next session."""
+        self._awaits_line = False
+        """Whether one was asked for and has not come."""
         self._leaving: Leaving | None = None
         self._left = asyncio.Event()
         self._open: set[str] = set()
@@ -105,7 +91,9 @@ class PlainRepl:
         self._ended: set[str] = set()
         self._changed = asyncio.Event()
         self._question: ev.ApprovalRequested | ev.QuestionAsked | None = None
+        self._approval: ApprovalLines | None = None
         self._asked_at = 0.0
+        self._picking = False
 
     async def run(self, first_input: str) -> Leaving:
         """Run until the user leaves or the input ends."""
@@ -135,8 +123,10 @@ class PlainRepl:
         return self._leaving or Leaving("quit")
 
     def _interrupt(self) -> None:
-        """Ctrl-C: stop the turn; leave when nothing runs."""
-        if self._open:
+        """Ctrl-C: pick nothing, or stop the turn; leave when nothing runs."""
+        if self._picking:
+            self._lines.put_nowait("")
+        elif self._open:
             self._stopping = asyncio.ensure_future(self.client.submit(Interrupt()))
         else:
             self.leave(Leaving("quit"))
@@ -155,8 +145,14 @@ class PlainRepl:
                 return
 
     async def _next_line(self) -> str | None:
-        self._wanted.release()
-        return await self._lines.get()
+        """The next line with its line break, `""` for what was given up, None at the end of the input."""
+        if not self._awaits_line:
+            self._awaits_line = True
+            self._wanted.release()
+        line = await self._lines.get()
+        self._awaits_line = line == ""
+        self._prompted = self._prompted and not self._terminal
+        return line
 
     async def _serve(self, first_input: str) -> None:
         if self.client.snapshot().open_calls:
@@ -181,13 +177,12 @@ class PlainRepl:
             await self._changed.wait()
 
     async def _line(self, line: str) -> None:
-        self._prompted = False
         while line.endswith("\\") and (more := await self._next_line()) is not None:
             line = line[:-1] + "\n" + more.rstrip("\r\n")
         if self._question is not None:
             await self._reply(self._question, line)
         elif command := commands.parse(line):
-            await commands.run(self, *command)
+            await self._run_slash(*command)
         elif line.startswith("!") and line[1:].strip():
             await self._run_command(line[1:].strip())
         elif line.strip():
@@ -196,9 +191,23 @@ class PlainRepl:
         self._flush()
         self._invite()
 
-    def _submitted(self, submission: str) -> None:
+    async def _run_slash(self, name: str, argument: str) -> None:
+        try:
+            if name == "more":
+                self._renderer.expand()
+            elif commands.ALIASES.get(name, name) == "help":
+                await commands.show_help(self, KEYS)
+            else:
+                await commands.run(self, name, argument)
+        except Exception as problem:  # whatever it is, the next line is read
+            self.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
+
+    def _submitted(self, submission: str, operation: Operation) -> None:
         if submission not in self._ended:
             self._open.add(submission)
+        if self._terminal and self.client.snapshot().busy and isinstance(operation, Steer | UserInput | Reshape):
+            when = "at the next step" if isinstance(operation, Steer) else "when this turn is over"
+            self.say(f"· Goes on {when}; /queue shows what waits.")
 
     async def _consume(self) -> None:
         async for event in self.client.events():
@@ -216,63 +225,109 @@ class PlainRepl:
                     await self._ask(event)
                 case ev.ApprovalResolved():
                     self._question = None
+                case ev.Steered():
+                    self._tracked.delivered(event.text)
                 case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
-                    self._question = None
+                    self._turn_over()
                 case _:
                     pass
             self._flush()
             self._invite()
             self._changed.set()
 
+    def _turn_over(self) -> None:
+        self._question = None
+        self._tracked.turn_over()
+        self._flush()
+        self._ring()
+
     async def _ask(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
+        self._approval = ApprovalLines(event) if isinstance(event, ev.ApprovalRequested) else None
         if self._at_end:
             await self._refuse(event)
             return
         self._question, self._asked_at = event, time.monotonic()
-        if isinstance(event, ev.QuestionAsked):
-            options = [f"  [{at}] {clean(option)}" for at, option in enumerate(event.options, 1)]
-            self.say("\n".join([*options, "Your answer:"]))
-            return
-        for item in event.items:
-            self.say(f"Why: {lines.one_line(item.reason, 300)} [{lines.one_line(item.rule, 120)}]")
-            for more in filter(
-                None, (REACH.get(item.reach), item.risk and f"Risk: {lines.one_line(item.risk, 300)}")
-            ):
-                self.say(more)
-        self.say("[y] yes, [n] no, or type what to do instead:")
+        self._ring()
+        if not self._picking:
+            await self._put(event)
+
+    async def _put(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
+        """Say what is asked, or hand in the answer when there is nothing left to ask."""
+        approval = self._approval
+        if approval is not None and approval.answer is not None:
+            self._question = None
+            await self.client.submit(approval.answer)
+        elif approval is not None:
+            self.say("\n".join(approval.facts()))
+            self._prompt(approval.prompt())
+        elif isinstance(event, ev.QuestionAsked):
+            options = [f"[{at}] {clean(option)}" for at, option in enumerate(event.options, 1)]
+            if options:
+                self.say("\n".join(options))
+            self._prompt("A number, or your answer: " if options else "Your answer: ")
 
     async def _refuse(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         """The input is over, so nobody will answer."""
         self._question = None
         if isinstance(event, ev.ApprovalRequested):
-            await self.client.submit(ApprovalAnswer(event.request_id))
+            await self.client.submit((self._approval or ApprovalLines(event)).so_far)
         else:
             await self.client.submit(QuestionAnswer(event.request_id, "Nobody is here to answer."))
 
     async def _reply(self, event: ev.ApprovalRequested | ev.QuestionAsked, line: str) -> None:
+        approval = self._approval
         if self._terminal and time.monotonic() - self._asked_at < GUARD_S:
-            self.say("Ignored, since it was typed before the question stood. Again, please:")
-            return
-        if commands.is_command(line):
+            self.say("Ignored, since it was typed before the question stood. Again, please.")
+        elif commands.is_command(line, self._own_names(line)):
             self.say(ANSWER_FIRST.replace("Esc", "Ctrl-C"))
-            return
-        if isinstance(event, ev.QuestionAsked):
+        elif approval is not None:
+            before = approval.number
+            if said := approval.take(line):
+                self.say(said, wrap=False)
+            if approval.answer is None and approval.number == before:
+                self._prompt(approval.prompt())
+                return
+        elif isinstance(event, ev.QuestionAsked) and line.strip():
             chosen = line.strip()
-            options = event.options
-            if chosen.isdecimal() and 1 <= int(chosen) <= len(options):
-                line = options[int(chosen) - 1]
-            if line.strip():
-                self._question = None
-                await self.client.submit(QuestionAnswer(event.request_id, line))
-        elif line.strip():
+            if chosen.isdecimal() and 1 <= int(chosen) <= len(event.options):
+                line = event.options[int(chosen) - 1]
             self._question = None
-            await self.client.submit(_decided(event, line))
+            await self.client.submit(QuestionAnswer(event.request_id, line))
+            return
+        await self._put(event)
+
+    def _own_names(self, line: str) -> set[str]:
+        return {own.name for own in self.host.own_commands()} if line.startswith("/") else set()
 
     async def _run_command(self, command: str) -> None:
         sanitizer = Sanitizer()
         code = await self.host.run_command(command, lambda text: self._write(sanitizer.feed(text)))
         self._write(sanitizer.feed("", final=True))
         self.say(f"exit {code}")
+
+    async def pick(self, title: str, choices: Sequence[Choice]) -> str:
+        """Have the user pick one by its number or a part of it; gives its value, empty for none."""
+        if not choices:
+            return ""
+        from .plain_pick import PROMPT, Listed
+
+        listed = Listed(title, choices)
+        self.say("\n".join(listed.rows()))
+        self._picking, picked = True, None
+        try:
+            while picked is None:
+                self._prompt(PROMPT)
+                line = await self._next_line()
+                picked, said = listed.take(line or "")
+                if said:
+                    self.say("\n".join(said))
+                if picked is None and not self._terminal:  # a script's next line is meant for something else
+                    picked = ""
+        finally:
+            self._picking = False
+        if self._question is not None:
+            await self._put(self._question)
+        return picked
 
     def say(self, text: str, wrap: bool = True) -> None:
         """Print lines that are safe already; without `wrap` they are not broken between words."""
@@ -287,16 +342,33 @@ class PlainRepl:
         """The summary that was shown last."""
         return self._renderer.summary
 
+    def use_theme(self, theme: Theme) -> None:
+        """There are no colours here."""
+
+    def to_clipboard(self, text: str) -> bool:
+        """Nothing but text is written here, so the terminal is asked for nothing."""
+        return False
+
     def leave(self, leaving: Leaving) -> None:
         """End the REPL."""
         self._leaving = leaving
         self._left.set()
 
+    def _ring(self) -> None:
+        """Call somebody who listens or looks elsewhere."""
+        if self._rings and not self._closing:
+            self._put_out("\a")
+
     def _invite(self) -> None:
         """A prompt, where a person sits and nothing runs."""
-        if self._terminal and not self._open and not self._prompted and not self._left.is_set():
-            self._write("> ")
-            self._prompted = True
+        free = self._terminal and not self._open and not self._left.is_set() and not self._picking
+        if free and not self._prompted:
+            self._prompt("> ")
+
+    def _prompt(self, text: str) -> None:
+        """What stands before the next line that is typed."""
+        self._write(text)
+        self._prompted = True
 
     def _flush(self) -> None:
         self._write(self._renderer.take())
@@ -306,20 +378,13 @@ class PlainRepl:
             return
         if self._prompted:
             self._prompted, text = False, "\n" + text
+        self._put_out(clean(text))
+
+    def _put_out(self, text: str) -> None:
         try:
             self._stdout.write(text)
             self._stdout.flush()
         except UnicodeEncodeError:
-            self._write(text.encode("ascii", "replace").decode("ascii"))
+            self._put_out(text.encode("ascii", "replace").decode("ascii"))
         except (OSError, ValueError):
             self.leave(Leaving("quit"))
-
-
-def _decided(request: ev.ApprovalRequested, line: str) -> ApprovalAnswer:
-    """One answer for every call of a request."""
-    word = line.strip().lower()
-    allow = word in YES
-    feedback = "" if word in YES | NO else line
-    return ApprovalAnswer(
-        request.request_id, tuple(Decision(item.call_id, allow, feedback) for item in request.items)
-    )

@@ -137,7 +137,7 @@ async def tools(desk: Desk, argument: str) -> None:
     found = desk.host.tools()
     width = max((len(tool.name) for tool in found), default=0)
     rows = [
-        f"  {lines.one_line(tool.name, 48):<{width}}  {lines.one_line(tool.summary, 100)}"
+        f"  {lines.one_line(tool.name, 48):<{width}}  {lines.one_line(tool.summary, 76)}"
         + desk.theme.paint("muted", f"  {lines.one_line(tool.source, 60)}" * (tool.source != _BUILT_IN))
         for tool in found
     ]

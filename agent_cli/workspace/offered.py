@@ -78,14 +78,15 @@ def offered_in(root: str, folder: str) -> Iterator[str]:
     """The same right in one folder below `root`, whose name is relative to it: what `offered` had no room for.
     Nothing for a folder that is reached through a link, is ignored or closed, or lies outside."""
     look, room = _Look(root), _Room(_MAX_IN_FOLDER, _FOLDER_LIMIT_S)
-    here: _Folder | None = look.top
+    here = look.top
     names = [name for name in folder.split("/") if name]
     if ".." in names or "." in names or folder.startswith("/"):
         return
     for name in names:
-        here = look.below(here, name)
-        if here is None:
+        below = look.below(here, name)
+        if below is None:
             return
+        here = below
     for path, _ in look.entries(here, room):
         yield path
 

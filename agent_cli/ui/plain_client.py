@@ -1,0 +1,60 @@
+"""A client that remembers what was handed in, for a front end that has no region of its own to show it in."""
+
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from ..protocol.client import Client, ContextPicture, RewindPoint, Snapshot
+from ..protocol.events import AnyEvent
+from ..protocol.operations import Operation, Steer, TakeBack
+
+
+class TrackedClient:
+    """Tells which submissions were made, and counts guidance that was not delivered yet as waiting."""
+
+    def __init__(self, client: Client, made: Callable[[str, Operation], None]) -> None:
+        self._client, self._made = client, made
+        self._steers: list[str] = []
+
+    async def submit(self, operation: Operation) -> str:
+        """As the client's, which is told of it."""
+        submission = await self._client.submit(operation)
+        match operation:
+            case Steer(text=text):
+                self._steers.append(text)
+            case TakeBack(text=text):
+                self.delivered(text)
+            case _:
+                pass
+        self._made(submission, operation)
+        return submission
+
+    def delivered(self, text: str) -> None:
+        """Guidance waits no longer."""
+        if text in self._steers:
+            self._steers.remove(text)
+
+    def turn_over(self) -> None:
+        """Nothing is guided any more."""
+        self._steers.clear()
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """As the client's."""
+        return self._client.events()
+
+    def snapshot(self) -> Snapshot:
+        """As the client's, with guidance that waits."""
+        now = self._client.snapshot()
+        return msgspec.structs.replace(now, queued=(*self._steers, *now.queued)) if self._steers else now
+
+    def context(self) -> ContextPicture:
+        """As the client's."""
+        return self._client.context()
+
+    def rewind_points(self) -> tuple[RewindPoint, ...]:
+        """As the client's."""
+        return self._client.rewind_points()
+
+    async def diff(self) -> str:
+        """As the client's."""
+        return await self._client.diff()
