@@ -154,7 +154,15 @@ def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
         meant = " ".join(["agent", near, *words[1:]])
         raise UsageError(f"there is no command {words[0]!r}; did you mean `{meant}`?{as_prompt}")
     if len(words) > 1:
-        raise UsageError(f"unexpected {words[1]!r}; put a prompt of several words in quotes")
+        raise UsageError(f"unexpected {words[1]!r}; {_ONE_WORD[command]}")
+
+
+_ONE_WORD = {
+    "agent": "put a prompt of several words in quotes",
+    "run": "put a task of several words in quotes",
+    "resume": "it takes one id; put a title of several words in quotes",
+}
+"""What to do about words behind the one that a command takes."""
 
 
 def _near(word: str, known: Sequence[str]) -> str:

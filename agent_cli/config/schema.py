@@ -20,16 +20,22 @@ class Examples(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the rules are meant to say, such as `shell(git push)` under `deny`; checked at each start."""
 
     allow: tuple[str, ...] = ()
+    """Must be allowed."""
     ask: tuple[str, ...] = ()
+    """Must ask."""
     deny: tuple[str, ...] = ()
+    """Must be denied."""
 
 
 class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Rules such as `shell(git diff *)`. Deny beats ask beats allow, whatever the order or the file."""
 
     allow: tuple[str, ...] = ()
+    """What happens without a question."""
     ask: tuple[str, ...] = ()
+    """What asks, in every mode."""
     deny: tuple[str, ...] = ()
+    """What never happens."""
     examples: Examples = Examples()
     """What the rules are meant to say, such as `shell(git push)` under deny; checked at each start."""
 
@@ -42,6 +48,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cost_usd: Amount | None = None
     """For one input, checked before each request by its worst case, as the next two are."""
     session_cost_usd: Amount | None = None
+    """For a session, however often it is resumed."""
     day_cost_usd: Amount | None = None
     """All sessions together, since midnight."""
     warn_cost_usd: Amount | None = 5.0
@@ -91,10 +98,13 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     and the usual environment variables."""
 
     wire: Wire | None = None
+    """The protocol; seldom needed, since it follows from the provider."""
     base_url: str | None = None
+    """Where the provider's server is, such as https://models.example.com/v1."""
     api_key_env: str | None = None
     """Name of the variable that holds the key."""
     headers: dict[str, str] = {}
+    """Sent with every request."""
     timeouts: Timeouts = Timeouts()
     models: dict[str, ModelOverride] = {}
 
@@ -113,6 +123,7 @@ class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Commands the agent runs."""
 
     timeout_s: Amount = 120.0
+    """Seconds that a command may take, unless the model asks for more; then it goes on in the background."""
     env: dict[str, str] = {}
     """Variables set for every command."""
     pass_env: tuple[str, ...] = ()
@@ -149,17 +160,24 @@ class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dir: str | None = None
     """Where sessions are kept, relative to the file that says so; null: the state directory."""
     keep_days: Annotated[int, msgspec.Meta(ge=0)] | None = 30
+    """How long after they were last written; null: for ever. Those with a name of their own stay."""
     keep_mb: Annotated[int, msgspec.Meta(ge=0)] | None = 2000
+    """Sessions, spilled output and checkpoints together; the oldest go first. null: no bound."""
 
 
 class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The terminal."""
 
     theme: Literal["auto", "dark", "light", "high-contrast", "none"] = "auto"
+    """Colours; auto is light where the terminal says so, else dark."""
     plain: bool = False
+    """Whole lines, no colours, no moving cursor: for screen readers and simple terminals."""
     markdown: bool = True
+    """Whether answers are laid out; false prints them as the model wrote them."""
     show_reasoning: bool = True
+    """Whether the model's thoughts are shown."""
     vi_mode: bool = False
+    """Keys of vi in the input line."""
     notify: Literal["off", "bell", "osc9", "osc777"] = "bell"
     """How you are called when an answer is needed or a long turn is over, and you look elsewhere: the bell, or a
     notification of the terminal's own."""

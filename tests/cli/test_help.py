@@ -96,7 +96,9 @@ NONE = (
 WRONG = (
     (["run", "--bogus", "x"], "unknown option --bogus; see --help"),
     (["run", "--model"], "--model needs a value"),
-    (["run", "one", "two"], "unexpected 'two'; put a prompt of several words in quotes"),
+    (["one", "two"], "unexpected 'two'; put a prompt of several words in quotes"),
+    (["run", "one", "two"], "unexpected 'two'; put a task of several words in quotes"),
+    (["resume", "one", "two"], "unexpected 'two'; it takes one id; put a title of several words in quotes"),
     (["run", ""], "the task is empty"),
     (["--mode", "fast"], "--mode: 'fast' is not one of plan, ask, auto-edit, yolo"),
     (["run", "x", "-C", "nowhere"], "{here}/nowhere is not a directory"),
