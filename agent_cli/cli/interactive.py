@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ..config.keys import keyed
@@ -13,12 +13,14 @@ from ..model.base import ModelError
 from ..model.providers import MissingKey, NoModel, preload
 from ..protocol.operations import Shutdown
 from ..protocol.records import Header
+from ..protocol.sanitize import clean
 from ..protocol.stop import EXIT_CODES
 from ..store.session_file import StoreError, read_session
-from ..store.sessions import NoSession
-from ..ui.desk import Leaving
+from ..store.sessions import NoSession, SessionInfo
+from ..ui.desk import Choice, Leaving
 from ..ui.lines import ago
 from ..ui.repl import run_repl
+from ..ui.theme import choose as choose_theme
 from ..ui.theme import is_plain
 from .compose import Opened, open_session
 from .first_steps import cannot_start
@@ -27,6 +29,7 @@ from .options import Chosen, UsageError
 from .setup import Setup, with_values
 from .trusting import ask_for_trust
 
+_MOST_PICKED = 200
 _PRELOAD_AFTER_S = 0.2
 """After the prompt is painted, what the first request needs is imported in a thread."""
 _PRUNE_AFTER_S = 5.0
@@ -166,18 +169,38 @@ def _named(chosen: Chosen) -> Chosen:
     setup = Setup(chosen)
     if chosen.positional:
         return with_values(chosen, resume=chosen.positional)
-    infos = setup.sessions.list(None if chosen.flag("last") else setup.root, limit=RECENT)
+    is_listed = is_plain(setup.config.ui, sys.stdin, sys.stdout)
+    limit = RECENT if is_listed else _MOST_PICKED
+    infos = setup.sessions.list(None if chosen.flag("last") else setup.root, limit=limit)
     if not infos:
         raise NoSession("there is no session to resume; start one with `agent`")
     if chosen.flag("last") or len(infos) == 1:
         return with_values(chosen, resume=infos[0].id)
     if not sys.stdin.isatty():
         raise UsageError("name a session, or use --last")
-    from ..protocol.sanitize import clean
+    return with_values(chosen, resume=_listed(infos) if is_listed else _picked(setup, infos))
 
+
+def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
+    """The session somebody picks from a list.
+
+    Raises:
+        NoSession: none was.
+    """
+    from ..ui.choosing import choose
+
+    rows = [Choice(info.id, clean(info.title), f"{ago(info.updated)} · {info.id}") for info in infos]
+    picked = asyncio.run(choose("Which session?", rows, choose_theme(setup.config.ui)))
+    if not picked:
+        raise NoSession("none was picked; `agent` starts a new one")
+    return picked
+
+
+def _listed(infos: Sequence[SessionInfo]) -> str:
+    """The session whose number is typed, or the beginning of an id, where lists cannot be drawn."""
     for number, info in enumerate(infos, start=1):
         print(clean(f"{number:3}  {info.id}  {ago(info.updated):>10}  {info.title}"))
     answer = input("Which one? [1] ").strip() or "1"
     if answer.isdigit() and 1 <= int(answer) <= len(infos):
-        return with_values(chosen, resume=infos[int(answer) - 1].id)
-    return with_values(chosen, resume=answer)
+        return infos[int(answer) - 1].id
+    return answer

@@ -1,0 +1,68 @@
+"""A list to pick from before there is a REPL, such as the session to go on with."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import Layout, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+
+from .desk import Choice
+from .picker import Picker
+from .terminal import Keyboard, open_terminal
+from .theme import Theme
+
+_MOST_ROWS = 14
+
+
+async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
+    """Have the user pick one on the terminal; gives its value, empty for none. Nothing of it stays on screen."""
+    picker, terminal = Picker(title, choices), open_terminal()
+
+    def drawn() -> ANSI:
+        size = terminal.get_size()
+        return ANSI("\n".join(picker.draw(theme, size.columns, min(_MOST_ROWS, size.rows - 1))))
+
+    app: Application[None] = Application(
+        layout=Layout(Window(FormattedTextControl(drawn, focusable=True, show_cursor=False))),
+        key_bindings=_bindings(picker),
+        erase_when_done=True,
+        include_default_pygments_style=False,
+        input=Keyboard(sys.stdin),
+        output=terminal,
+    )
+    app.ttimeoutlen, app.timeoutlen = 0.05, 0.1
+    picker.picked.add_done_callback(lambda _: app.exit())
+    try:
+        await app.run_async()
+    except (EOFError, asyncio.CancelledError):
+        return ""
+    return picker.picked.result()
+
+
+def _bindings(picker: Picker) -> KeyBindings:
+    keys = KeyBindings()
+    names = {
+        Keys.Up: "up", Keys.Down: "down", Keys.PageUp: "pageup", Keys.PageDown: "pagedown",
+        Keys.Backspace: "backspace", Keys.ControlM: "enter",
+    }  # fmt: skip
+
+    @keys.add(Keys.Any)
+    def _(event: KeyPressEvent) -> None:
+        key = event.key_sequence[0].key
+        name = names.get(key, "") if isinstance(key, Keys) else key
+        if name:
+            picker.press(name, time.monotonic())
+
+    @keys.add("escape")
+    @keys.add("c-c")
+    @keys.add("c-d")
+    def _(event: KeyPressEvent) -> None:
+        picker.back()
+
+    return keys
