@@ -10,6 +10,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,8 @@ def _rows(shown: bytes) -> list[Text]:
 
 
 def _cells(cells: Iterable[Any]) -> list[tuple[str, Style]]:
-    return [(cell.data, _style(cell)) for cell in cells]
+    """Pieces of text, as long as their look allows."""
+    return [("".join(cell.data for cell in run), style) for style, run in groupby(cells, _style)]
 
 
 def _style(cell: Any) -> Style:

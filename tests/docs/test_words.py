@@ -18,6 +18,7 @@ from agent_cli.config.schema import Config
 from agent_cli.config.yaml_file import load_yaml
 from agent_cli.model.provider_table import PROVIDERS
 from agent_cli.policy.rules import Effect, Kind, parse_rule
+from agent_cli.tools.registry import built_in
 from agent_cli.ui.commands import ALIASES, TABLE
 from agent_cli.ui.headless import RunResult
 from tests.cli.commands import said
@@ -131,6 +132,11 @@ def test_variables_in_the_prose_exist() -> None:
     shape = r"\b(?:AGENT(?:_[A-Z_]+)?|[A-Z_]+_(?:API_KEY|API_BASE|BASE_URL))\b"
     named = [(word.place, name) for word in spans() for name in re.findall(shape, word.text)]
     assert [each for each in named if each[1] not in ours] == [] and named
+
+
+def test_every_tool_of_the_program_is_on_its_page() -> None:
+    page = (PAGES[0].parent / "docs" / "tools.md").read_text(encoding="utf-8")
+    assert [tool.name for tool in built_in() if f"`{tool.name}`" not in page] == []
 
 
 CONFIGURATION, KEYS, OTHER = "configuration", "keys", "of others"
