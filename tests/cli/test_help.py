@@ -143,6 +143,32 @@ def test_a_word_that_is_not_close_to_a_command_is_a_prompt(world: World) -> None
     assert [text.rpartition("\n")[2] for text in world.messages(0) + world.messages(1)] == ["hello", "doctr"]
 
 
+NOTHING: dict[str, str | None] = {
+    "AGENT_MODEL": None, "OPENAI_API_KEY": None, "OPENAI_BASE_URL": None, "OLLAMA_HOST": "127.0.0.1:9",
+    **dict.fromkeys(("LM_STUDIO_API_BASE", "LLAMACPP_API_BASE", "HOSTED_VLLM_API_BASE"), "http://127.0.0.1:9/v1"),
+}  # fmt: skip
+"""Neither a key nor a server."""
+
+
+@pytest.mark.parametrize("line", [["run", "hi"], [], ["a prompt"]])
+def test_without_a_key_there_are_three_ways_to_go_on(world: World, line: list[str]) -> None:
+    done = world.run(*line, env=NOTHING)
+    assert (done.code, done.out) == (3, "")
+    for way in ("no key is set, and no local server answers", "export ANTHROPIC_API_KEY=", "Ollama", "agent demo"):
+        assert way in done.err
+    assert "`agent doctor`" in done.err and "`agent help getting-started`" in done.err
+    assert max(map(len, done.err.splitlines())) <= 80
+
+
+def test_on_a_terminal_it_is_the_same_page(world: World) -> None:
+    env = {name: value for name, value in NOTHING.items() if value is not None}
+    environment = {name: value for name, value in world.environment(env).items() if NOTHING.get(name, value)}
+    argv = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), AGENT]
+    with Terminal(f"import os\nos.execvp('env', {argv!r})", columns=80, rows=24) as terminal:
+        assert terminal.finish(20) == 3
+    assert terminal.text.rstrip() == world.run(env=NOTHING).err.rstrip()
+
+
 def test_without_a_topic_help_lists_every_page_that_is_there(world: World) -> None:
     done = world.run("help")
     assert (done.code, done.err) == (0, "")
