@@ -34,8 +34,8 @@ OF_OTHERS = {
     "--hard": "git",
 }
 """Options of other programs."""
-NO_COMMANDS = {"/tmp", "/props", "/dev", "/proc"}
-"""What begins with a slash and is none of ours."""
+NO_COMMANDS = {"/tmp", "/props", "/more"}
+"""What begins with a slash and is not in the table: places, and what only plain lines have."""
 VARIABLES = {"AGENT", "AGENT_MODEL", "AGENT_MODE", "AGENT_CONFIG", "AGENT_CONFIG_DIR", "AGENT_STATE_DIR"}
 _TOP = {field.name for field in msgspec.structs.fields(Config)}
 _KIND = "|".join(get_args(Kind))
