@@ -145,10 +145,10 @@ class SessionHost:
 
         return offered(root)
 
-    def paths_in(self, root: str, folder: str) -> Iterable[str]:
+    def paths_in(self, root: str, folder: str, begun: str) -> Iterable[str]:
         from ..workspace.offered import offered_in
 
-        return offered_in(root, folder)
+        return offered_in(root, folder, begun)
 
     async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
         """The user's own command: their environment, no permission asked."""

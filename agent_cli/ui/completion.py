@@ -90,7 +90,7 @@ class InputCompleter(Completer):
             until = len(walk.found)
             found, seen = [*found, *walk.found[seen:until]], until
             if is_over:
-                found = [*near, *walk.found]
+                found = list(dict.fromkeys([*near, *walk.found]))
             for path in fragment.best(found, _MAX_SHOWN, loosely=is_over):
                 if path not in shown and len(shown) < _MAX_SHOWN:
                     shown.add(path)
@@ -102,9 +102,10 @@ class InputCompleter(Completer):
     def _named_folder(self, fragment: Fragment) -> list[str]:
         """What lies right in the folder that the fragment names, however deep it is and however much lies
         before."""
-        if not fragment.folder:
+        if not fragment.folder and not fragment.name:
             return []
-        return [path for path in self._desk.host.paths_in(self._root(), fragment.folder) if _can_be_typed(path)]
+        found = self._desk.host.paths_in(self._root(), fragment.folder, fragment.name)
+        return [path for path in found if _can_be_typed(path)]
 
     def _walked(self) -> "_Walk":
         """The walk through the workspace: a new one when the last is old, which counts once it is over."""

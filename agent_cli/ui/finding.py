@@ -15,8 +15,8 @@ class Fragment:
     def __init__(self, text: str) -> None:
         self._sought = text.lower()
         self._name = self._sought.rstrip("/")
-        self.folder = text.rpartition("/")[0]
-        """The folder that it names; empty where it names none."""
+        self.folder, _, self.name = text.rpartition("/")
+        """The folder that it names, empty where it names none, and what comes behind."""
         self._wants_hidden = text.startswith(".") or "/." in text
         letters = "".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in self._sought)
         self._in_order = re.compile(letters, re.DOTALL).match

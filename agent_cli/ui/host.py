@@ -147,8 +147,9 @@ class Host(Protocol):
         """Files and folders below `root` to offer for `@`; may take a moment, and is asked for in a thread."""
         ...
 
-    def paths_in(self, root: str, folder: str) -> Iterable[str]:
-        """The same of the files and folders right in one folder below `root`, which is named relative to it."""
+    def paths_in(self, root: str, folder: str, begun: str) -> Iterable[str]:
+        """The same right in one folder below `root`, which is named relative to it; of very many entries those
+        whose names begin so."""
         ...
 
     def init_prompt(self, focus: str) -> str:

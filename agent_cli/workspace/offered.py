@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -74,10 +75,11 @@ def offered(root: str) -> Iterator[str]:
                 waiting.append(below)
 
 
-def offered_in(root: str, folder: str) -> Iterator[str]:
-    """The same right in one folder below `root`, whose name is relative to it: what `offered` had no room for.
+def offered_in(root: str, folder: str, begun: str = "") -> Iterator[str]:
+    """The same right in one folder below `root`, whose name is relative to it (empty: `root` itself): what
+    `offered` had no room for. Of a folder with very many entries some, and those whose names begin with `begun`.
     Nothing for a folder that is reached through a link, is ignored or closed, or lies outside."""
-    look, room = _Look(root), _Room(_MAX_IN_FOLDER, _FOLDER_LIMIT_S)
+    look = _Look(root)
     here = look.top
     names = [name for name in folder.split("/") if name]
     if ".." in names or "." in names or folder.startswith("/"):
@@ -87,8 +89,12 @@ def offered_in(root: str, folder: str) -> Iterator[str]:
         if below is None:
             return
         here = below
-    for path, _ in look.entries(here, room):
-        yield path
+    given: set[str] = set()
+    for start in dict.fromkeys(("", begun.lower())):
+        for path, _ in look.entries(here, _Room(_MAX_IN_FOLDER, _FOLDER_LIMIT_S), start):
+            if path not in given:
+                given.add(path)
+                yield path
 
 
 class _Look:
@@ -108,10 +114,11 @@ class _Look:
         guarded = folder.guarded or os.path.lexists(os.path.join(here, NAME))
         return _Folder(folder.path, folder.names, lists, guarded)
 
-    def entries(self, folder: _Folder, room: _Room) -> Iterator[tuple[str, _Folder | None]]:
-        """The paths in a folder, each with itself as a folder to look into where it is one."""
+    def entries(self, folder: _Folder, room: _Room, start: str = "") -> Iterator[tuple[str, _Folder | None]]:
+        """The paths in a folder whose names begin with `start`, each with itself as a folder to look into where it
+        is one."""
         folder = self._entered(folder) if folder is not self.top else folder
-        for entry in _scanned(os.path.join(self._root, folder.path), room):
+        for entry in _scanned(os.path.join(self._root, folder.path), room, start):
             is_folder = entry.is_dir(follow_symlinks=False)
             if (below := self._kept(folder, entry.name, is_folder)) is not None:
                 yield (f"{below.path}/", below) if is_folder else (below.path, None)
@@ -134,11 +141,18 @@ class _Look:
         return _Folder(path, names, folder.lists, folder.guarded)
 
 
-def _scanned(folder: str, room: _Room) -> list["os.DirEntry[str]"]:
+def _scanned(folder: str, room: _Room, start: str) -> list["os.DirEntry[str]"]:
     """The entries of a folder by name, as many as there is room for; none of one that cannot be read."""
+
+    def has_room(entry: "os.DirEntry[str]") -> bool:
+        return room.take() if entry.name.lower().startswith(start) else not room.is_over
+
     try:
         with os.scandir(folder) as scan:
-            return sorted(takewhile(lambda entry: room.take(), scan), key=lambda entry: entry.name)
+            looked_at = takewhile(has_room, scan)
+            return sorted(
+                (each for each in looked_at if each.name.lower().startswith(start)), key=attrgetter("name")
+            )
     except OSError:
         return []
 

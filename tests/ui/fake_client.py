@@ -225,7 +225,7 @@ class FakeHost:
     def paths(self, root: str) -> tuple[str, ...]:
         return ("src/", "src/parser.py", "notes with spaces.md")
 
-    def paths_in(self, root: str, folder: str) -> tuple[str, ...]:
+    def paths_in(self, root: str, folder: str, begun: str) -> tuple[str, ...]:
         return tuple(path for path in self.paths(root) if path.rpartition("/")[0] == folder.rstrip("/"))
 
     def init_prompt(self, focus: str) -> str:

@@ -23,8 +23,8 @@ from .fake_client import FakeHost
 class Host(FakeHost):
     """Looks into real folders."""
 
-    def paths_in(self, root: str, folder: str) -> tuple[str, ...]:
-        return tuple(offered_in(root, folder))
+    def paths_in(self, root: str, folder: str, begun: str) -> tuple[str, ...]:
+        return tuple(offered_in(root, folder, begun))
 
 
 class Desk:
@@ -216,6 +216,9 @@ def test_what_the_walk_has_no_room_for_is_found_in_the_folder_that_is_named(tmp_
         "@gone/x",
     ):
         assert found(text) == [], text
+    for number in range(6_000):
+        os.close(os.open(tmp_path / "deep" / f"n{number:05}", os.O_CREAT | os.O_WRONLY))
+    assert found("@deep/N0599")[:10] == [f"@deep/n0599{digit}" for digit in range(10)]
 
 
 def test_the_workspace_is_walked_again_when_that_is_long_ago_and_the_old_walk_counts_meanwhile(

@@ -78,4 +78,5 @@ def test_there_is_an_end_to_what_is_offered_of_one_folder(tmp_path: Path) -> Non
     for number in range(6_000):
         os.close(os.open(root / f"f{number:05}", os.O_CREAT | os.O_WRONLY))
     assert len(list(offered_in(str(root), ""))) == 5_000
+    assert {f"f0599{digit}" for digit in range(10)} <= set(offered_in(str(root), "", "F0599"))
     assert len(list(offered(str(root)))) == 6_000
