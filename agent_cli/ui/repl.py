@@ -31,6 +31,7 @@ from .prompt import Screen
 from .question import QuestionDialog
 from .render import Renderer, warm_up
 from .theme import Theme, choose, is_plain
+from .waiting import Waiting
 
 _FRAME_S = 0.05
 _WAITING = "? A call waits for your answer: Alt-A now, or once your line is sent or empty."
@@ -64,9 +65,7 @@ class Repl:
         self.client, self.host = client, host
         self.theme: Theme = choose(settings)
         self._settings = settings
-        self._steers: list[str] = []
-        self._handed: list[str] = []
-        """What was typed during a turn, oldest first."""
+        self._waiting = Waiting()
         self._clips = Clips()
         self._leaving = Leaving("quit")
         self._left = False
@@ -188,7 +187,7 @@ class Repl:
             case ev.ApprovalResolved():
                 self.asking.resolved(event.request_id)
             case ev.Steered():
-                self._steers = [text for text in self._steers if text != event.text]
+                self._waiting.delivered(event.text)
             case ev.TurnStarted():
                 self._turn_began = time.monotonic()
             case ev.SessionStarted(resumed=True):
@@ -210,7 +209,7 @@ class Repl:
 
     def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
         self.asking.clear()
-        undelivered, self._steers = self._steers, []
+        undelivered = self._waiting.turn_over()
         if undelivered and isinstance(event, ev.TurnAborted) and not self._screen.draft.text:
             self._screen.type("\n\n".join(undelivered))
         done = "done" if isinstance(event, ev.TurnCompleted) else "stopped"
@@ -252,9 +251,8 @@ class Repl:
 
     def frame(self, rows: int) -> list[str]:
         """The live region's lines, without a dialog."""
-        waiting = [f"steers: {text}" for text in self._steers] + [f"queued: {text}" for text in self._now.queued]
-        if waiting and not self._screen.text:
-            waiting[-1] = f"{lines.one_line(waiting[-1], max(20, self._screen.columns - 22))}  (↑ takes it back)"
+        can_take_back = not self._screen.text
+        waiting = self._waiting.rows(self._now, self._screen.columns, can_take_back=can_take_back)
         out = self._renderer.frame(tuple(waiting), rows)
         if self.asking.waits:
             out.append(self.theme.paint("warning", lines.clipped(_WAITING, self._screen.columns)))
@@ -278,29 +276,23 @@ class Repl:
         elif text.startswith("!") and text[1:].strip():
             self._start_command(text[1:].strip())
         elif self.client.snapshot().busy and not self._clips.take(text):
-            self._steers.append(text)
-            self._handed.append(text)
+            self._waiting.steer(text)
             self._submit(Steer(text))
         else:
             self.queue(text)
 
     def queue(self, text: str) -> None:
         """A prompt, which waits when a turn runs; guidance cannot bring pictures along."""
-        self._handed.append(text)
+        self._waiting.queue(text)
         self._submit(UserInput(text, self._clips.take(text)))
 
     def take_back(self) -> bool:
         """What was handed in last and still waits goes back into the draft; False when nothing waits."""
-        waiting = (*self._steers, *self.client.snapshot().queued)
-        while self._handed:
-            text = self._handed.pop()
-            if text in waiting:
-                if text in self._steers:
-                    self._steers.remove(text)
-                self._submit(TakeBack(text))
-                self._screen.type(text)
-                return True
-        return False
+        text = self._waiting.take_back(self.client.snapshot().queued)
+        if text:
+            self._submit(TakeBack(text))
+            self._screen.type(text)
+        return bool(text)
 
     def paste_picture(self) -> None:
         """Put the picture in the clipboard into the draft."""

@@ -15,6 +15,7 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import PlanItem
 from agent_cli.ui.repl import run_repl
 from tests.ui.fake_client import FakeClient, FakeHost
+from tests.ui.scenarios import SCENARIOS, long_session
 import msgspec
 
 async def say(client, s, words, delay=0.02):
@@ -40,6 +41,18 @@ async def tokens(client, s, text):
     for n in range(6000):
         client.emit(ev.TextDelta(text=words[n % len(words)]), s)
         await asyncio.sleep(0.005)
+
+async def play(client, s, text):
+    for step in SCENARIOS[text]() if text in SCENARIOS else long_session():
+        if isinstance(step, float):
+            await asyncio.sleep(step)
+        elif isinstance(step, str):
+            await client.answers.get()
+        elif isinstance(step, ev.TurnFailed):
+            return step
+        else:
+            client.emit(step, s)
+            await asyncio.sleep(0.002 if text in SCENARIOS else 0)
 
 async def silent(client, s, text):
     client.emit(ev.ToolCallStarted(call_id="c", tool="shell", title="sleep 100"), s)
