@@ -17,8 +17,6 @@ from .picker import Picker
 from .terminal import Keyboard, open_terminal
 from .theme import Theme
 
-_MOST_ROWS = 14
-
 
 async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
     """Have the user pick one on the terminal; gives its value, empty for none. Nothing of it stays on screen."""
@@ -26,7 +24,7 @@ async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
 
     def drawn() -> ANSI:
         size = terminal.get_size()
-        return ANSI("\n".join(picker.draw(theme, size.columns, min(_MOST_ROWS, size.rows - 1))))
+        return ANSI("\n".join(picker.draw(theme, size.columns, size.rows - 1)))
 
     app: Application[None] = Application(
         layout=Layout(Window(FormattedTextControl(drawn, focusable=True, show_cursor=False))),

@@ -14,6 +14,8 @@ from .dialog import Entry
 from .theme import Theme
 
 _ids = itertools.count(1)
+_MOST_ROWS = 10
+"""A list that takes the whole window pushes away what it is about."""
 _KEYS = "↑↓ or type to find · Enter takes it · Esc none"
 
 
@@ -50,7 +52,7 @@ class Picker:
         head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(self._title, width - 2))}"
         if self._sought:
             head += f"  {lines.one_line(self._sought, 40)}▏"
-        room = max(1, min(len(found), rows - 2))
+        room = max(1, min(len(found), _MOST_ROWS, rows - 2))
         first = max(0, min(self._at - room // 2, len(found) - room))
         body = [self._row(at, found[at], theme, width) for at in range(first, min(first + room, len(found)))]
         more = f" · {len(found)} of {len(self._choices)}" if room < len(self._choices) else ""
