@@ -9,6 +9,7 @@ import signal
 import termios
 from collections.abc import Callable
 
+NAME = "agent-guard"
 _ENOUGH_FDS = 1 << 16
 
 
@@ -50,6 +51,7 @@ def _watch(terminal: int, reader: int, before: list[object], reset: bytes) -> No
     os.closerange(0, first)
     os.closerange(first + 1, last)
     os.closerange(last + 1, highest)
+    _call_yourself(NAME)
     if os.read(reader, 1):
         return
     now = termios.tcgetattr(terminal)
@@ -58,6 +60,16 @@ def _watch(terminal: int, reader: int, before: list[object], reset: bytes) -> No
     ):  # still as the prompt had it, not as a shell's editor has
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)  # type: ignore[arg-type]
     os.write(terminal, reset)
+
+
+def _call_yourself(name: str) -> None:
+    """What lists of processes show, where the system has that."""
+    try:
+        descriptor = os.open("/proc/self/comm", os.O_WRONLY)
+        os.write(descriptor, name.encode())
+        os.close(descriptor)
+    except OSError:
+        pass
 
 
 def _local(attributes: list[object]) -> int:
