@@ -118,10 +118,10 @@ def _show(text: str, page: str) -> None:
     if is_plain(Ui(), sys.stdin, sys.stdout):
         print(text, end="")
         return
-    from ..ui.rich_blocks import RichBlocks
+    from ..ui.blocks import DrawnBlocks
 
     size = shutil.get_terminal_size()
-    lines = RichBlocks(choose(Ui())).block(_for_here(text, page), min(size.columns, _WIDEST), None)
+    lines = DrawnBlocks(choose(Ui())).block(_for_here(text, page), min(size.columns, _WIDEST), None)
     if len(lines) < size.lines or os.environ.get("PAGER") in _NO_PAGER:
         print("\n".join(lines))
     else:

@@ -6,13 +6,17 @@ has stood for half a second (and while they keep coming); Enter alone never appr
 counts only when no other follows it at once, for then it was the beginning of a word.
 """
 
+from typing import TYPE_CHECKING
+
 from ..protocol.events import ApprovalItem, ApprovalRequested
 from ..protocol.operations import ApprovalAnswer, Decision, GrantScope, Operation
 from ..protocol.sanitize import visible
 from . import commands, lines
 from .dialog import ANSWER_FIRST, Entry, Guard
-from .hunks import HunkChoice
 from .theme import Theme
+
+if TYPE_CHECKING:
+    from .hunks import HunkChoice
 
 HOLD_S = 0.25
 """How long a key that decides waits for another one: who types ten keys a second has typed that by then."""
@@ -83,8 +87,9 @@ class ApprovalDialog:
         out = [f"{theme.paint('warning', '?')} {theme.paint('strong', head)}"]
         out += [theme.paint("strong", f"  {row}") for row in rest]
         if self._rule is None:
-            out += [theme.paint("muted", f"  {row}") for row in _reason(item, width - 2)]
-            out += [theme.paint("warning", f"  {row}") for row in self._warnings(item, width - 2)]
+            out += [f"  {row}" for row in _reason(item, width - 2)]
+            mark = theme.paint("warning", "!")
+            out += [f"  {mark} {row}" for row in self._warnings(item, width - 4)]
         if self._hunks is not None:
             return out[:1] + [f"  {row}" for row in self._hunks.draw(theme, width - 2, rows - 1)]
         out += [f"  {row}" for row in self._choice(item, width - 2)]
@@ -168,6 +173,8 @@ class ApprovalDialog:
         elif key == "a":
             self._rule = item.grant
         elif key == "h":
+            from .hunks import HunkChoice
+
             self._hunks = HunkChoice(item.preview)
         elif key in ("y", "n"):
             self._decide(key == "y")

@@ -3,21 +3,22 @@
 import re
 
 from ..protocol.sanitize import visible
-from . import lines
-from .theme import Role, Theme
+from . import diff, lines
+from .live import tame
+from .theme import NONE, Theme
 
 _START = re.compile(r"(?m)^(?=@@ )")
-_ROLES: dict[str, Role] = {"+": "added", "-": "removed", "@": "hunk"}
 _KEYS = ["y take it over", "n leave it", "a this and the rest", "d none of the rest", "Esc back"]
 
 
 class HunkChoice:
     """One decision for each hunk of a unified diff."""
 
-    def __init__(self, diff: str) -> None:
-        self._hunks = _START.split(diff)[1:]
+    def __init__(self, text: str) -> None:
+        self._hunks = _START.split(text)[1:]
         self._kept: list[int] = []
         self._at = 0
+        self._drawn: tuple[int, Theme, int, list[str]] = (-1, NONE, 0, [])
 
     @property
     def kept(self) -> tuple[int, ...] | None:
@@ -41,17 +42,18 @@ class HunkChoice:
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """The hunk that stands to be decided, as much of it as there is room for, and the keys."""
-        whole = self._hunks[self._at].rstrip("\n").split("\n")
+        whole = self._rows(theme, width)
         keys = lines.listed(_KEYS, width)
         room = max(2, rows - len(keys) - 1)
         shown = (
             whole if len(whole) <= room else [*whole[: room - 1], f"… {len(whole) - room + 1} lines more, above"]
         )
         head = theme.paint("strong", f"Hunk {self._at + 1} of {len(self._hunks)}")
-        return [head, *(_painted(theme, row, width) for row in shown), *keys]
+        return [head, *shown, *keys]
 
-
-def _painted(theme: Theme, row: str, width: int) -> str:
-    text = lines.clipped(visible(row).expandtabs(4), width)
-    role = _ROLES.get(row[:1])
-    return theme.paint(role, text) if role else text
+    def _rows(self, theme: Theme, width: int) -> list[str]:
+        """All of the hunk, drawn once and not for each frame."""
+        if self._drawn[:3] != (self._at, theme, width):
+            text = tame(visible(self._hunks[self._at])).rstrip("\n").split("\n")
+            self._drawn = (self._at, theme, width, diff.drawn(text, theme, width))
+        return self._drawn[3]

@@ -8,12 +8,13 @@ import math
 import re
 import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from ..protocol.client import Snapshot
-from ..protocol.events import ApprovalItem, Attached, ErrorInfo, RestoreReport, ToolCallFinished
+from ..protocol.events import Attached, ErrorInfo, ToolCallFinished
 from ..protocol.messages import FileChange, PlanItem, ToolStatus
-from ..protocol.sanitize import clean, visible
+from ..protocol.sanitize import clean
 from ..protocol.stop import StopReason
 from ..protocol.usage import CostLine, Totals
 from .theme import Role, Theme
@@ -48,35 +49,125 @@ REASONS: dict[StopReason, str] = {
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_SEQUENCE = re.compile(
+    "[\U0001f1e6-\U0001f1ff]{2}|[^\\s\x1b](?:[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\s\x1b])+"
+)
+_EMOJI_MAKERS = re.compile("[\ufe0f\u200d\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
+_NOT_FIRST = frozenset("、。，．・：；？！）」』】〉》〕］｝’”…‥ー～々ぁぃぅぇぉっゃゅょァィゥェォッャュョ")
+_NOT_LAST = frozenset("（「『【〈《〔［｛‘“")
+"""What does not begin or end a row in scripts without blanks."""
 
 
 def cells(text: str) -> int:
     """Columns a terminal needs for `text`; colours need none."""
-    text = _COLOUR.sub("", text).expandtabs(8)
-    return len(text) if text.isascii() else sum(map(_cell, text))
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    if "\t" in text:
+        text = text.expandtabs(8)
+    return len(text) if text.isascii() else sum(width for _, width in signs(text))
 
 
-def _cell(char: str) -> int:
-    if unicodedata.east_asian_width(char) in "WF":
+def signs(text: str) -> Iterator[tuple[str, int]]:
+    """The signs of a text that has no colours, each with its columns; marks stay with what they stand on."""
+    start = 0
+    for sequence in _SEQUENCE.finditer(text):
+        yield from _simple(text[start : sequence.start()])
+        yield sequence.group(), _sequence_cells(sequence.group())
+        start = sequence.end()
+    yield from _simple(text[start:])
+
+
+def _simple(text: str) -> Iterator[tuple[str, int]]:
+    sign, width = "", 0
+    for char in text:
+        own = _cell(char)
+        if sign and own:
+            yield sign, width
+            sign, width = "", 0
+        sign, width = sign + char, width + own
+    if sign:
+        yield sign, width
+
+
+def _sequence_cells(sequence: str) -> int:
+    base = sequence[0]
+    if not _EMOJI_MAKERS.search(sequence):
+        return _cell(base)
+    if unicodedata.category(base) in ("So", "Sk", "Sm", "Po", "Nd", "Cn"):
         return 2
-    return 0 if unicodedata.category(char) in ("Mn", "Me", "Cf") else 1
+    return sum(map(_cell, sequence))  # letters of a script that joins
+
+
+@lru_cache(maxsize=8192)
+def _cell(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    if "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff":
+        return 0  # vowels and final consonants of Hangul, drawn into the block before them
+    if "\U0001f1e6" <= char <= "\U0001f1ff" or unicodedata.east_asian_width(char) in "WF":
+        return 2
+    return 1
 
 
 def fitting(text: str, width: int) -> int:
     """How many characters of `text`, from its beginning, fit into `width` columns."""
     if text.isascii():
         return max(0, min(len(text), width))
-    used = 0
-    for at, char in enumerate(text):
-        used += _cell(char)
+    used = at = 0
+    for sign, own in signs(text):
+        used += own
         if used > width:
             return at
-    return len(text)
+        at += len(sign)
+    return at
 
 
 def clipped(text: str, width: int) -> str:
     """`text` in at most `width` columns, ending in `…` where it is cut. Takes no colours."""
     return text if cells(text) <= width else text[: fitting(text, width - 1)] + "…"
+
+
+def atoms(word: str) -> list[str]:
+    """What a word may be broken into at the end of a row: itself, or its signs where its script has no blanks."""
+    if word.isascii():
+        return [word]
+    found: list[str] = []
+    before, wide = "", False
+    for sign, own in signs(word):
+        breakable = (wide or own == 2) and sign[0] not in _NOT_FIRST and before not in _NOT_LAST
+        if found and not breakable:
+            found[-1] += sign
+        else:
+            found.append(sign)
+        before, wide = sign[0], own == 2
+    return found or [word]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in rows of at most `width` columns, broken between words where that is possible; one row at
+    least. A line's indent goes on in its rows."""
+    width = max(20, width)
+    rows: list[str] = []
+    for line in text.split("\n"):
+        if cells(line) <= width:
+            rows.append(line)
+            continue
+        body = line.lstrip(" ")
+        indent = " " * min(len(line) - len(body), width // 2)
+        rows += [indent + row for row in _filled(body, width - len(indent))]
+    return rows
+
+
+def _filled(body: str, width: int) -> list[str]:
+    rows, row, used = [], "", 0
+    for word in body.split(" "):
+        for at, atom in enumerate(atoms(word)):
+            gap, own = "" if at or not row else " ", cells(atom)
+            if row and used + len(gap) + own > width:
+                rows.append(row)
+                row, used, gap = "", 0, ""
+            row, used = row + gap + atom, used + len(gap) + own
+    return [*rows, row]
 
 
 def one_line(text: str, limit: int = 200) -> str:
@@ -116,6 +207,11 @@ def count(tokens: int | None) -> str:
     return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
 
 
+def number(count: int, noun: str) -> str:
+    """`1 line`, `3 lines`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def tokens(totals: Totals) -> str:
     """Tokens sent and answered, those from the cache included: `12.3k in, 800 out`."""
     sent = totals.input
@@ -129,28 +225,6 @@ def money(totals: Totals) -> str:
     if totals.cost_usd is None or (totals.unpriced and not totals.cost_usd):
         return "$?" if totals.requests else "$0"
     return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """The text in rows of at most `width` columns, broken between words where that is possible; one row at
-    least. A line's indent goes on in its rows."""
-    width = max(20, width)
-    rows: list[str] = []
-    for line in text.split("\n"):
-        if cells(line) <= width:
-            rows.append(line)
-            continue
-        body = line.lstrip(" ")
-        indent = " " * min(len(line) - len(body), width // 2)
-        row = ""
-        for word in body.split(" "):
-            if row and cells(indent) + cells(row) + 1 + cells(word) > width:
-                rows.append(indent + row)
-                row = word
-            else:
-                row = f"{row} {word}" if row else word
-        rows.append(indent + row)
-    return rows
 
 
 def boxed(text: str, width: int, rows: int) -> list[str]:
@@ -213,9 +287,8 @@ def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) 
         "  ".join(cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(pairs))
         for pairs in (list(zip(row, widths, strict=True)) for row in rows)
     ]
-    notes = []
-    if totals.unpriced:
-        notes.append(f"{totals.unpriced} request{'s have' if totals.unpriced > 1 else ' has'} no known price.")
+    some = f"{totals.unpriced} request{'s have' if totals.unpriced > 1 else ' has'} no known price."
+    notes = [some] if totals.unpriced else []
     if today_usd:
         notes.append(f"${today_usd:.{4 if today_usd < 0.1 else 2}f} today, all sessions together.")
     return [f"  {line}".rstrip() for line in (*aligned, *notes)]
@@ -258,8 +331,8 @@ def named(tool: str, title: str, limit: int) -> str:
     return "" if title == tool else one_line(title, max(10, limit))
 
 
-def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200) -> str:
-    """The one line of a finished call: icon, tool, title, how it went, how long it took."""
+def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: str = "") -> str:
+    """The one line of a finished call: icon, tool, title, result at a glance, how it went, how long it took."""
     icon, role = ICONS[event.status]
     if event.command and event.status == "ok" and event.exit_code is None:
         icon, role = "↷", "accent"  # it goes on as a job
@@ -271,36 +344,24 @@ def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200) -> str:
     if not event.duration_s < _WORTH_TELLING_S:
         notes.append(seconds(event.duration_s))
     tail, tool = " · ".join(notes), one_line(event.tool, 40)
-    title = named(event.tool, event.title, width - len(tail) - len(tool) - 6)
+    told = cells(glance) + 2 * bool(glance) + cells(tail) + 3 * bool(tail)
+    title = named(event.tool, event.title, width - told - cells(tool) - 3)
     head = f"{theme.paint(role, icon)} {theme.paint('strong', tool)} {title}".rstrip()
-    return f"{head}  {theme.paint('muted', tail)}" if tail else head
+    facts = theme.paint("muted", f"{' · ' if glance else '  '}{tail}" if tail else "")
+    return f"{head}  {glance}{facts}" if glance else f"{head}{facts}"
 
 
 _WORTH_TELLING_S = 0.05
 """A duration below this would be shown as `0.0s`."""
 
 
-def preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
-    """A call that asks for approval: its tool, and in full what it would run or change. A command of one line
-    is its own title."""
-    head = f"{theme.paint('warning', '?')} {theme.paint('strong', one_line(item.tool, 40))}"
-    text = visible(item.preview).rstrip("\n").split("\n")
-    if item.preview_kind == "command":
-        title = text.pop() if len(text) == 1 else ""
-    else:
-        title = named(item.tool, item.title, width - len(item.tool) - 3)
-    if item.preview_kind == "diff":
-        text = diff(text, theme)
-    return [f"{head} {title}".rstrip(), *("  " + line for line in text)]
-
-
 def changes(files: tuple[FileChange, ...]) -> str:
     """A sum over changed files: `3 files +10 −2`."""
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
-    return f"{len(files)} file{'s' * (len(files) != 1)}{_counts(added, removed)}"
+    return f"{number(len(files), 'file')}{line_counts(added, removed)}"
 
 
-def _counts(added: int, removed: int) -> str:
+def line_counts(added: int, removed: int) -> str:
     """Line counts to stand behind a name; none where no line is known to have changed."""
     return f" +{added} −{removed}" if added or removed else ""
 
@@ -316,15 +377,12 @@ def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
 
 def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
     """A failure in the user's words: what happened, then what to do."""
-    rows = wrapped(f"✗ {clean(info.message).strip() or one_line(info.kind, 80)}", width)
-    text = "\n  ".join(theme.paint("error", row.lstrip()) for row in rows)
+    first, *rest = wrapped(clean(info.message).strip() or one_line(info.kind, 80), width - 2)
+    rows = [f"{theme.paint('error', '✗')} {first.lstrip()}", *("  " + row.lstrip() for row in rest)]
     if info.request_id:
-        text += theme.paint("muted", f"\n  [request {one_line(info.request_id, 80)}]")
-    hint = wrapped(clean(info.hint).strip(), width - 2) if info.hint.strip() else []
-    return "\n  ".join([text, *hint])
-
-
-_MAX_FILES = 12
+        rows.append("  " + theme.paint("muted", f"[request {one_line(info.request_id, 80)}]"))
+    rows += [f"  {row}" for row in wrapped(clean(info.hint).strip(), width - 2)] if info.hint.strip() else []
+    return "\n".join(rows)
 
 
 def attached(event: Attached) -> str:
@@ -335,38 +393,8 @@ def attached(event: Attached) -> str:
     return f"· {event.kind} {one_line(event.name, 100)}: {facts}"
 
 
-_DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "resolve": ""}
-
-
-def report(kind: str, turns: int, prompt: str, done: RestoreReport, theme: Theme) -> str:
-    """What an undo or redo did, file by file."""
-    head = f"{_DONE[kind]} {turns} turn{'s' * (turns != 1)}: {one_line(prompt, 80)}"
-    out = [theme.paint("strong", "Decided on what was left alone" if kind == "resolve" else head)]
-    shown = done.restored[:_MAX_FILES]
-    out += [f"  {file.kind} {one_line(file.path)}{_counts(file.added, file.removed)}" for file in shown]
-    if len(done.restored) > len(shown):
-        out.append(f"  … and {len(done.restored) - len(shown)} more")
-    for conflict in done.conflicts:
-        lead = "" if conflict.reason.startswith("not covered") else "left alone: "
-        line = f"  ! {lead}{one_line(conflict.path)}: {one_line(conflict.reason, 300)}"
-        out.append(theme.paint("warning", line))
-    out += [theme.paint("muted", f"  {one_line(note, 300)}") for note in done.notes]
-    return "\n".join(out)
-
-
-def looks_like_diff(text: str) -> bool:
-    """Whether `text` is a unified diff."""
-    return bool(re.search(r"^(--- |\+\+\+ |diff --git |@@ -)", text, re.MULTILINE))
-
-
 def diff(rows: Iterable[str], theme: Theme) -> list[str]:
-    """The lines of a unified diff, safe already, in their colours."""
-    return [_diff_line(line, theme) for line in rows]
+    """The lines of a unified diff, safe already, as they are shown."""
+    from .diff import drawn
 
-
-def _diff_line(line: str, theme: Theme) -> str:
-    if line.startswith(("--- ", "+++ ", "diff ", "index ")):
-        return theme.paint("strong", line)
-    roles: dict[str, Role] = {"+": "added", "-": "removed", "@": "hunk", "\\": "muted"}
-    role = roles.get(line[:1])
-    return theme.paint(role, line) if role else line
+    return drawn(rows, theme)

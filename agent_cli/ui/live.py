@@ -1,4 +1,4 @@
-"""What goes on right now, for the live region: running calls, a retry's countdown, thoughts, a spinner.
+"""What goes on right now, for the live region: running calls, a retry's countdown, a spinner.
 
 Plain state that events change and a frame reads; it never grows with the length of a turn.
 """
@@ -57,7 +57,8 @@ class RunningCall:
         shown = [line for line in self._tail.split("\n") if line.strip()][-_OUTPUT_LINES:]
         body = [theme.paint("muted", lines.clipped("  │ " + line.expandtabs(4), width)) for line in shown]
         if self.silent_since is not None:
-            body.append(theme.paint("warning", f"  no output for {lines.seconds(now - self.silent_since)}"))
+            silent = lines.seconds(now - self.silent_since)
+            body.append(f"  {theme.paint('warning', '!')} no output for {silent}")
         return [f"{head}  {theme.paint('muted', clock)}", *body]
 
 
@@ -72,14 +73,15 @@ class Live:
         """When the next attempt starts, and why."""
         self.silent_since: float | None = None
         """Since when the model's server has sent nothing, once that is worth saying."""
-        self.thought = ""
-        """Reasoning that is not printed yet."""
-        self.shows_thoughts = True
         self.waited_s = 0.0
         """How long this turn has waited for the person."""
         self._asked: dict[str, tuple[str, ...]] = {}
         """Open questions to the person, with the calls that wait for each."""
         self._asked_at = 0.0
+
+    def use(self, theme: Theme) -> None:
+        """Other colours from now on."""
+        self._theme = theme
 
     def ask(self, request_id: str, calls: tuple[str, ...], now: float) -> None:
         """The person is asked: the calls wait, and so does the turn's clock."""
@@ -100,9 +102,7 @@ class Live:
         """The live region, at most `rows` lines; of the answer's tail the newest lines are shown."""
         spinner = _SPINNER[int(now * 10) % len(_SPINNER)]
         below = self._calls(spinner, now, width) + self._waiting(spinner, now, width)
-        below += [
-            self._theme.paint("muted", "  " + lines.one_line(text, width - 2)) for text in queued[-5:]
-        ]
+        below += [self._theme.paint("muted", "  " + lines.one_line(text, width - 2)) for text in queued[-5:]]
         below = below[-rows:]
         room = rows - len(below)
         return [tame(line) for line in (tail[-room:] if room > 0 else []) + below]
@@ -116,16 +116,13 @@ class Live:
 
     def _waiting(self, spinner: str, now: float, width: int) -> list[str]:
         out = []
-        if self.thought.strip() and self.shows_thoughts:
-            recent = [line for line in self.thought.split("\n") if line.strip()][-2:]
-            out += [self._theme.paint("reasoning", f"  {line[-500:]}") for line in recent]
         if self.retry and self.retry[0] > now:
             left = lines.seconds(self.retry[0] - now)
-            text = lines.clipped(f"↻ next attempt in {left}: {self.retry[1]}", width)
-            out.append(self._theme.paint("warning", text))
+            text = lines.clipped(f"next attempt in {left}: {self.retry[1]}", width - 2)
+            out.append(f"{self._theme.paint('warning', '↻')} {text}")
         if self.silent_since is not None:
             silent = lines.seconds(now - self.silent_since)
-            out.append(self._theme.paint("warning", f"no data from the model for {silent}"))
+            out.append(f"{self._theme.paint('warning', '!')} no data from the model for {silent}")
         if self.busy_since is not None:
             clock = lines.seconds(now - self.busy_since - self.waited_s)
             doing = "waiting for you" if self._asked else f"{self._theme.paint('accent', spinner)} {clock}"

@@ -2,8 +2,8 @@
 
 The splitter looks at whole lines only, once each, so its cuts do not depend on how the text was chunked
 and its cost is linear. Paragraphs, tables and quotes end at a blank line, list items one by one, and code
-inside a fence line by line. What is not finished yet is the tail, for the live region. How a block looks
-is the business of a `Blocks`, so nothing heavy is imported here.
+inside a fence line by line, in a list too. What is not finished yet is the tail, for the live region. How a block
+looks is the business of a `Blocks`, so nothing heavy is imported here.
 """
 
 import re
@@ -13,14 +13,27 @@ import msgspec
 
 from ..protocol.sanitize import Sanitizer, clean
 
-_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})\s*([^\s`]*)[^`]*$")
+_FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
 _RULE = re.compile(r" {0,3}([-*_])( *\1){2,} *$")
-_ITEM = re.compile(r" ?(?:[-*+]|(\d{1,9})[.)])(?:\s|$)")
+_ITEM = re.compile(r"( {0,3})(?:[-*+]|(\d{1,9})[.)])(?:\s+|$)")
+_TABLE_RULE = re.compile(r"[ |:-]*-[ |:-]*$")
 
 _TAIL_LINES = 40
 _TAIL_CHARS = 4000
 """How much of an unfinished block is drawn at most; it bounds the cost of one frame."""
+
+
+class Code(Protocol):
+    """How the lines of one fence look, in their order."""
+
+    def line(self, text: str) -> str:
+        """The next line."""
+        ...
+
+    def glimpse(self, text: str) -> str:
+        """What there is of the next line."""
+        ...
 
 
 class Blocks(Protocol):
@@ -30,8 +43,12 @@ class Blocks(Protocol):
         """A Markdown block; `number` counts an ordered list's item."""
         ...
 
-    def code(self, line: str, language: str) -> str:
-        """One line inside a code fence."""
+    def fence(self, line: str) -> str:
+        """The first or the last line of a fence."""
+        ...
+
+    def code(self, language: str) -> Code:
+        """What stands in a fence."""
         ...
 
 
@@ -42,20 +59,33 @@ class PlainBlocks:
         """The source itself."""
         return source.split("\n")
 
-    def code(self, line: str, language: str) -> str:
+    def fence(self, line: str) -> str:
         """The line itself."""
         return line
+
+    def code(self, language: str) -> "PlainBlocks":
+        """The same for all code."""
+        return self
+
+    def line(self, text: str) -> str:
+        """The line itself."""
+        return text
+
+    glimpse = line
 
 
 class Segment(msgspec.Struct, frozen=True):
     """One finished piece."""
 
-    kind: Literal["block", "code"]
+    kind: Literal["block", "open", "code", "close"]
+    """A Markdown block, or one line of a fence."""
     source: str
     language: str = ""
     number: int | None = None
-    gap: bool = True
+    gap: bool = False
     """Whether a blank line comes before it."""
+    indent: int = 0
+    """Columns before it: it goes on with a list's item."""
 
 
 class Splitter:
@@ -64,10 +94,15 @@ class Splitter:
     def __init__(self) -> None:
         self._partial = ""
         self._lines: list[str] = []
-        self._kind: Literal["", "text", "item", "fence"] = ""
-        self._fence = ("", 0)
-        self._language = ""
+        self._kind: Literal["", "text", "item"] = ""
+        self._fence: tuple[str, int] | None = None
+        """What ends the open fence, and how far it is indented."""
+        self._base = 0
+        """How far the open item's mark is indented."""
+        self._indent = 0
+        """How far the open block is, where it goes on with an item."""
         self._number: int | None = None
+        """The open item's."""
         self._gap = False
         self._blank = False
         self._done: list[Segment] = []
@@ -81,52 +116,69 @@ class Splitter:
             if self._partial:
                 self._line(self._partial)
             self._commit()
-            self._partial, self._kind = "", ""
+            self._partial, self._fence = "", None
         done, self._done = self._done, []
         return done
 
     def tail(self) -> Segment | None:
         """What has not ended yet, as if it ended here."""
-        if self._kind == "fence":
-            return Segment("code", self._partial, self._language, gap=self._gap) if self._partial else None
-        source = "\n".join([*self._lines, self._partial] if self._partial else self._lines)
-        source = "\n".join(source[-_TAIL_CHARS:].split("\n")[-_TAIL_LINES:])
-        return Segment("block", source, number=self._number, gap=self._gap) if source.strip() else None
+        if self._fence:
+            return Segment("code", self._dedented(self._partial)) if self._partial else None
+        partial = [] if not self._partial or _FENCE.match(self._partial.strip()) else [self._partial]
+        source = _end([*self._lines, *partial])
+        if not source.strip():
+            return None
+        number = None if self._indent else self._number
+        return Segment("block", source, number=number, gap=self._gap, indent=self._indent)
 
     def _line(self, line: str) -> None:
-        if self._kind == "fence":
+        if self._fence:
             self._code(line)
         elif not line.strip():
             self._blank = True
             if self._kind == "item":
-                self._lines.append("")
+                self._lines += [""] if self._lines else []
             elif self._kind == "text":
                 self._commit()
         elif self._kind == "item" and self._belongs(line):
-            self._lines.append(line)
-            self._blank = False
+            self._in_item(line)
         else:
             self._start(line)
 
     def _belongs(self, line: str) -> bool:
         """Whether a line goes on with the open list item."""
-        if line.startswith(("  ", "\t")):
+        if _indent(line) >= self._base + 2:
             return True
-        return not (self._blank or _FENCE.match(line) or _HEADING.match(line) or _ITEM.match(line))
+        starts = _FENCE.match(line) or _HEADING.match(line) or _ITEM.match(line)
+        return bool(self._lines) and not (self._blank or starts)
+
+    def _in_item(self, line: str) -> None:
+        own = _indent(line)
+        if fence := _FENCE.match(line.lstrip()):
+            self._emit()
+            self._open(fence, own, self._blank)
+            return
+        if not self._lines:
+            self._indent, self._gap = own, self._blank
+        elif own < self._indent:
+            self._emit()
+            self._indent, self._gap = own, self._blank
+        self._lines.append(_expanded(line, self._indent)[self._indent :])
+        self._blank = False
 
     def _start(self, line: str) -> None:
         item = None if _RULE.match(line) else _ITEM.match(line)
-        if item and self._kind == "text" and item.group(1) not in (None, "1"):
+        if item and self._kind == "text" and (item[2] not in (None, "1") or item.end() == len(line)):
             item = None  # "… in\n1984. It was" is no list
         if fence := _FENCE.match(line):
             self._commit()
-            self._open(fence)
+            self._open(fence, len(fence[1]), self._gap)
         elif _HEADING.match(line):
             self._commit()
             self._lines = [line]
             self._commit()
         elif item:
-            self._begin_item(line, item.group(1))
+            self._begin_item(line, item)
         elif self._kind == "text":
             self._lines.append(line)
         else:
@@ -134,36 +186,68 @@ class Splitter:
             self._kind, self._lines = "text", [line]
         self._blank = False
 
-    def _begin_item(self, line: str, number: str | None) -> None:
+    def _begin_item(self, line: str, item: re.Match[str]) -> None:
         follows, loose, last = self._kind == "item", self._blank, self._number
         self._commit()
-        self._kind, self._lines = "item", [line]
-        self._number = None
-        if number is not None:
-            self._number = last + 1 if follows and last is not None else int(number)
+        self._kind, self._lines, self._base = "item", [line], len(item[1])
+        if item[2] is not None:
+            self._number = max(int(item[2]), last + 1) if follows and last is not None else int(item[2])
         self._gap = self._gap and (loose or not follows)
+        if fence := _FENCE.match(line[item.end() :]):
+            self._lines = [line[: item.end()]]
+            self._emit()
+            self._open(fence, item.end(), False)
 
-    def _open(self, fence: re.Match[str]) -> None:
-        self._kind = "fence"
-        self._fence = (fence.group(2), len(fence.group(1)))
-        self._language = fence.group(3).strip("{}.").lower()
+    def _open(self, fence: re.Match[str], indent: int, gap: bool) -> None:
+        self._fence = (fence[2], indent)
+        name = (fence[3].split() or [""])[0].strip("{}.").lower()
+        self._done.append(Segment("open", fence[0].strip(), name, gap=gap))
+        self._blank = False
 
     def _code(self, line: str) -> None:
+        assert self._fence
         marker, indent = self._fence
         stripped = line.strip()
-        if len(stripped) >= len(marker) and not stripped.strip(marker[0]) and not line.startswith("    "):
-            self._kind, self._gap = "", True
-            return
-        own = len(line) - len(line.lstrip(" "))
-        self._done.append(Segment("code", line[min(indent, own) :], self._language, gap=self._gap))
-        self._gap = False
+        if len(stripped) >= len(marker) and not stripped.strip(marker[0]) and _indent(line) < indent + 4:
+            self._done.append(Segment("close", stripped))
+            self._fence, self._gap = None, True
+        else:
+            self._done.append(Segment("code", self._dedented(line)))
 
-    def _commit(self) -> None:
+    def _dedented(self, line: str) -> str:
+        indent = self._fence[1] if self._fence else 0
+        line = _expanded(line, indent)
+        return line[min(indent, len(line) - len(line.lstrip(" "))) :]
+
+    def _emit(self) -> None:
+        """What is open is finished; an item may go on."""
         source = "\n".join(self._lines).rstrip()
         if source:
-            self._done.append(Segment("block", source, number=self._number, gap=self._gap))
+            number = None if self._indent else self._number
+            self._done.append(Segment("block", source, number=number, gap=self._gap, indent=self._indent))
             self._gap = True
-        self._lines, self._kind, self._number = [], "", None
+        self._lines = []
+
+    def _commit(self) -> None:
+        self._emit()
+        self._kind, self._number, self._indent = "", None, 0
+
+
+def _indent(line: str) -> int:
+    start = line[: len(line) - len(line.lstrip())]
+    return len(start.expandtabs(4))
+
+
+def _expanded(line: str, indent: int) -> str:
+    """`line` without tabs where it is to lose its indent."""
+    return line.expandtabs(4) if "\t" in line[:indent] else line
+
+
+def _end(lines: list[str]) -> str:
+    """The end of a block that is not finished, with the header where it is a table."""
+    is_table = len(lines) > _TAIL_LINES and "|" in lines[0] and _TABLE_RULE.match(lines[1])
+    shown = "\n".join([*lines[:2], *lines[2:][-_TAIL_LINES:]] if is_table else lines[-_TAIL_LINES:])
+    return shown if len(shown) <= _TAIL_CHARS else shown[-_TAIL_CHARS:]
 
 
 class MarkdownStream:
@@ -174,6 +258,7 @@ class MarkdownStream:
         self._sanitizer = Sanitizer()
         self._splitter = Splitter()
         self._done: list[Segment] = []
+        self._code: Code | None = None
         self._drawn: tuple[Segment | None, int, list[str]] = (None, 0, [])
 
     def feed(self, text: str) -> None:
@@ -193,14 +278,26 @@ class MarkdownStream:
         if segment is None:
             return []
         if self._drawn[:2] != (segment, width):
-            self._drawn = (segment, width, self._draw(segment, width))
+            self._drawn = (segment, width, self._draw(segment, width, unfinished=True))
         return self._drawn[2]
 
-    def _draw(self, segment: Segment, width: int) -> list[str]:
-        if segment.kind == "code":
-            drawn = [("  " + self._blocks.code(segment.source, segment.language)).rstrip()]
-        else:
-            drawn = self._blocks.block(segment.source, max(8, width), segment.number)
+    def redraw(self) -> None:
+        """The blocks look different from now on."""
+        self._drawn = (None, 0, [])
+
+    def _draw(self, segment: Segment, width: int, unfinished: bool = False) -> list[str]:
+        rows = self._rows(segment, width, unfinished)
         # Markdown can spell any character as an entity, so what was drawn is made safe once more.
-        safe = [clean(line, keep_sgr=True) for line in drawn]
+        safe = [clean(f"{' ' * segment.indent}{row}".rstrip(), keep_sgr=True) for row in rows]
         return ["", *safe] if segment.gap else safe
+
+    def _rows(self, segment: Segment, width: int, unfinished: bool) -> list[str]:
+        if segment.kind == "block":
+            return self._blocks.block(segment.source, max(8, width - segment.indent), segment.number)
+        if segment.kind == "open":
+            self._code = self._blocks.code(segment.language)
+        if segment.kind != "code":
+            return [self._blocks.fence(segment.source)]
+        if self._code is None:
+            return [segment.source]
+        return [self._code.glimpse(segment.source) if unfinished else self._code.line(segment.source)]

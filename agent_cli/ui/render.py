@@ -8,24 +8,31 @@ becomes a one-line notice and never reaches the loop.
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, assert_never
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ..config.schema import Ui
 from ..protocol import events as ev
 from ..protocol.client import Snapshot
-from ..protocol.sanitize import Sanitizer, clean
+from ..protocol.sanitize import clean
 from ..protocol.stop import StopReason
 from ..protocol.usage import Totals
-from . import lines, results
+from . import lines, told
 from .live import Live, RunningCall
 from .markdown_stream import Blocks, MarkdownStream, PlainBlocks
 from .theme import Theme
+from .thoughts import Thoughts, thought_rows
+
+if TYPE_CHECKING:
+    from .blocks import DrawnBlocks
+    from .results import Whole
 
 Kind = Literal["", "answer", "reasoning", "tool", "other"]
 
 _PROMPT_LINES = 20
+_FOLDED = 20
+"""How many folded texts can be shown in full later."""
 
 
 class Renderer:
@@ -42,19 +49,29 @@ class Renderer:
         self.live = Live(theme)
         self.summary = ""
         """The summary of a compaction that was shown last."""
-        self.live.shows_thoughts = settings.show_reasoning
         self._theme, self._settings, self._width, self._snapshot = theme, settings, width, snapshot
         self._hint = f" ({expand_hint})" if expand_hint else ""
         self._out: list[str] = []
         self._last: Kind = ""
-        self._blocks: Blocks | None = None
+        self._drawn: DrawnBlocks | None = None
         self._answer: MarkdownStream | None = None
         self._answered = False
-        self._thoughts = Sanitizer()
-        self._folded: deque[str] = deque(maxlen=20)
+        self._thoughts = Thoughts(keeps=not settings.show_reasoning)
+        self._folded: deque[tuple[str, Whole]] = deque(maxlen=_FOLDED)
+        self._goes_back = False
+        """Whether what was folded last has been shown in full already."""
         self._before = Totals()
         self._previewed: dict[str, str] = {}
         """The diffs that approvals have shown, by call."""
+
+    def use(self, theme: Theme) -> None:
+        """Other colours from now on; what is printed stays as it is."""
+        self._theme = theme
+        self.live.use(theme)
+        if self._drawn:
+            self._drawn.theme = theme
+        if self._answer:
+            self._answer.redraw()
 
     def handle(self, event: ev.AnyEvent) -> None:
         """Take in one event. Never raises."""
@@ -70,14 +87,14 @@ class Renderer:
                 self._print("answer", done)
         except Exception as problem:
             self._out.append(f"(could not draw the answer: {type(problem).__name__})\n")
-            self._answer, self._blocks = MarkdownStream(PlainBlocks()), PlainBlocks()
+            self._answer = MarkdownStream(PlainBlocks())
         text, self._out = "".join(self._out), []
         return clean(text, keep_sgr=True)  # whatever was forgotten above ends here
 
     def frame(self, queued: tuple[str, ...], rows: int) -> list[str]:
         """The live region's lines right now."""
         try:
-            tail = self._answer.tail(self._width()) if self._answer else []
+            tail = self._answer.tail(self._width()) if self._answer else self._thinking()
             drawn = self.live.draw(tail, queued, time.monotonic(), rows, self._width())
             return [clean(line, keep_sgr=True) for line in drawn]
         except Exception as problem:
@@ -92,11 +109,20 @@ class Renderer:
         self._print("other", lines.wrapped(text, self._width()) if wrap else text.split("\n"))
 
     def expand(self) -> None:
-        """Print in full what was folded last, then what was folded before it, and so on."""
-        if self._folded:
-            self._print("other", self._folded.pop().split("\n"))
-        else:
-            self.notice("Nothing is folded.")
+        """Print in full what was folded last; asked again, what was folded before it, and so on."""
+        if not self._folded:
+            self.notice("Nothing further back is folded." if self._goes_back else "Nothing is folded.")
+            return
+        title, whole = self._folded.pop()
+        head = f"{'Further back' if self._goes_back else 'In full'}: {title}"
+        more = f"  {len(self._folded)} more further back" if self._folded else ""
+        self._goes_back = True
+        shown = self._theme.paint("strong", lines.clipped(head, self._width() - len(more)))
+        self._print("other", [shown + self._theme.paint("muted", more), *whole(self._theme, self._width())])
+
+    def _fold(self, title: str, whole: "Whole") -> None:
+        self._folded.append((lines.one_line(title), whole))
+        self._goes_back = False
 
     def _show(self, event: ev.AnyEvent) -> None:
         if not isinstance(event, ev.ToolOutput):
@@ -139,54 +165,20 @@ class Renderer:
             case _:
                 self._tell(event)
 
-    def _tell(
-        self,
-        event: ev.SessionStarted | ev.PlanUpdated | ev.Steered | ev.Notice | ev.Compacted | ev.Restored
-        | ev.SettingsChanged | ev.OperationCompleted | ev.OperationFailed | ev.SessionClosed | ev.StreamSilent
-        | ev.FellBack | ev.Attached | ev.Renamed,
-    ) -> None:  # fmt: skip
+    def _tell(self, event: told.Plain | ev.Steered | ev.Compacted | ev.StreamSilent) -> None:
         """The events that are no more than a few lines of text."""
         match event:
-            case ev.SessionStarted():
-                self._banner(event)
-            case ev.PlanUpdated():
-                self._print("other", [self._theme.paint("strong", "Plan"), *lines.plan(event.items, self._theme)])
             case ev.Steered():
                 self._prompt(event.text, "  (delivered)")
-            case ev.Notice():
-                mark = self._theme.paint("warning", "! ") if event.level == "warning" else "· "
-                self._marked(mark, event.text)
             case ev.Compacted():
-                self.summary = event.summary or self.summary
-                self.notice("\n".join(results.compacted(event, self._theme)))
-            case ev.Restored():
-                self.notice(lines.report(event.kind, event.turns, event.prompt, event.report, self._theme))
-                if any(conflict.decidable for conflict in event.report.conflicts):
-                    self.notice("· /resolve mine, old or merge decides on them.")
-            case ev.Attached():
-                self.notice(lines.attached(event))
-            case ev.Renamed():
-                self.notice(f"· This session is now called “{lines.one_line(event.title)}”.")
-            case ev.SettingsChanged():
-                facts = [event.model, event.mode, event.effort]
-                self.notice("· " + " · ".join(lines.one_line(fact, 80) for fact in facts if fact))
-            case ev.OperationCompleted():
-                if event.detail.strip():
-                    self.notice(clean(event.detail).strip())
-            case ev.OperationFailed():
-                self._print("other", lines.error(event.error, self._theme, self._width()).split("\n"))
-            case ev.SessionClosed():
-                if event.error:
-                    self._print("other", lines.error(event.error, self._theme, self._width()).split("\n"))
+                self._compacted(event)
             case ev.StreamSilent():
                 self._silent(event.silent_s)
-            case ev.FellBack():
-                self._void()
-                text = f"! {event.error.message}\n! {event.model} takes over for the rest of this input"
-                text += "; the answer starts afresh." if event.discarded_chars else "."
-                self._warn(text)
             case _:
-                assert_never(event)
+                if isinstance(event, ev.FellBack):
+                    self._void()
+                if rows := told.told(event, self._theme, self._width()):
+                    self._print("other", rows)
 
     def _tool_silent(self, event: ev.ToolSilent) -> None:
         if (call := self.live.calls.get(event.call_id)) is None:
@@ -209,25 +201,21 @@ class Renderer:
         self._last = kind
         self._out += [line + "\n" for line in text]
 
-    def _marked(self, mark: str, text: str) -> None:
-        """A text of others, broken between words, behind a mark of two columns."""
-        first, *rest = lines.wrapped(clean(text).strip(), self._width() - 2)
-        self._print("other", [mark + first, *("  " + row for row in rest)])
+    def _compacted(self, event: ev.Compacted) -> None:
+        from .results import compacted
 
-    def _banner(self, event: ev.SessionStarted) -> None:
-        name = self._theme.paint("strong", f"agent {lines.one_line(event.version, 40)}")
-        facts = f"{lines.one_line(event.model, 80)} · {event.mode} · sandbox {lines.one_line(event.sandbox, 40)}"
-        resumed = f" · resumed {lines.one_line(event.session_id, 40)}" if event.resumed else ""
-        where = self._theme.paint("muted", lines.one_line(event.cwd, 200))
-        self.notice(f"{name}  {facts}{resumed}\n{where}  /help for commands")
+        self.summary = event.summary or self.summary
+        rows, whole = compacted(event, self._hint)
+        self.notice("\n".join(rows))
+        if whole:
+            self._fold("the summary", lambda theme, width: lines.wrapped("\n".join(whole), width))
 
     def _prompt(self, text: str, note: str = "") -> None:
-        shown = clean(text).rstrip().split("\n")
-        if len(shown) > _PROMPT_LINES:
-            shown = [
-                *shown[:_PROMPT_LINES],
-                self._theme.paint("muted", f"… {len(shown) - _PROMPT_LINES} more lines"),
-            ]
+        whole = clean(text).rstrip().split("\n")
+        hidden = len(whole) - _PROMPT_LINES
+        shown = [*whole[:_PROMPT_LINES], f"… {hidden} more lines{self._hint}"] if hidden > 0 else whole
+        if hidden > 0:
+            self._fold("what you wrote", lambda theme, width: ["  " + line for line in whole])
         mark = self._theme.paint("prompt", ">")
         first, *rest = shown
         body = [f"{mark} {first}{self._theme.paint('muted', note)}", *("  " + line for line in rest)]
@@ -249,31 +237,40 @@ class Renderer:
         self._answer.feed(text)
 
     def _make_blocks(self) -> Blocks:
-        if self._blocks is None:
-            self._blocks = PlainBlocks()
-            if self._settings.markdown and not self._settings.plain:
-                from .rich_blocks import RichBlocks
+        if self._settings.plain or not self._settings.markdown:
+            return PlainBlocks()
+        if self._drawn is None:
+            from .blocks import DrawnBlocks
 
-                self._blocks = RichBlocks(self._theme)
-        return self._blocks
+            self._drawn = DrawnBlocks(self._theme)
+        return self._drawn
 
     def _reasoning(self, text: str) -> None:
-        self.live.thought += self._thoughts.feed(text)
-        *whole, self.live.thought = self.live.thought.split("\n")
-        self._print_thoughts(whole)
+        self._print_thoughts(self._thoughts.feed(text, time.monotonic()))
 
     def _print_thoughts(self, whole: list[str]) -> None:
-        mark = "" if self._theme.colour else "~ "
-        shown = [self._theme.paint("reasoning", mark + line) for line in whole]
-        if shown and self._settings.show_reasoning:
-            self._print("reasoning", shown)
+        if whole and self._settings.show_reasoning:
+            self._print("reasoning", thought_rows(whole, self._theme, self._width()))
+
+    def _thinking(self) -> list[str]:
+        """What of the reasoning is alive."""
+        if not self._thoughts.open:
+            return []
+        rows = self._thoughts.glimpse(self._width() - 2) if self._settings.show_reasoning else []
+        if not self._settings.show_reasoning:
+            rows = [f"thinking, {lines.number(self._thoughts.count, 'line')}"]
+        return thought_rows(rows, self._theme, self._width())
 
     def _end_thoughts(self) -> None:
-        rest = self.live.thought + self._thoughts.feed("", final=True)
-        self.live.thought = ""
-        self._thoughts = Sanitizer()
-        if rest.strip():
-            self._print_thoughts([rest])
+        if not self._thoughts.open:
+            return
+        rest, kept, passed_s = self._thoughts.end(time.monotonic())
+        self._print_thoughts(rest)
+        if kept:
+            title = f"thought for {lines.seconds(passed_s)}, {lines.number(len(kept), 'line')}"
+            hint = "" if self._settings.plain else self._hint
+            self._print("reasoning", [self._theme.paint("reasoning", f"~ {title}{hint}")])
+            self._fold(title, lambda theme, width: thought_rows(kept, theme, width))
 
     def _end_answer(self) -> None:
         self._end_thoughts()
@@ -288,31 +285,17 @@ class Renderer:
         self._answered = False
 
     def _retry(self, event: ev.RetryScheduled) -> None:
-        void = self._void()
+        is_afresh = self._void() or bool(event.discarded_chars)
         why = lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)
         self.live.retry = (time.monotonic() + event.delay_s, why)
-        why = why.rstrip(".")
-        when = f"in {lines.seconds(event.delay_s)}"
-        if event.parked:
-            when += (
-                f", at {time.strftime('%H:%M', time.localtime(time.time() + event.delay_s))}; Esc stops waiting"
-            )
-        text = f"↻ {why}: " + ("resting; goes on" if event.parked else f"attempt {event.attempt}") + f" {when}"
-        if void or event.discarded_chars:
-            text += "; the answer starts afresh"
-        self._warn(text)
+        self._print("other", told.warning(told.retry(event, is_afresh), self._theme, self._width(), "↻"))
 
     def _void(self) -> bool:
         """What was shown of an answer stays; the next piece begins a new one. Whether anything was shown."""
-        shown = self._answer is not None or bool(self.live.thought)
+        shown = self._answer is not None or self._thoughts.open
         self._end_answer()
-        self._answer, self.live.thought, self._thoughts, self._answered = None, "", Sanitizer(), False
+        self._answered = False
         return shown
-
-    def _warn(self, text: str) -> None:
-        """Lines in the colour of a warning, broken between words."""
-        shown = [row for line in text.split("\n") for row in lines.wrapped(clean(line), self._width())]
-        self._print("other", [self._theme.paint("warning", row) for row in shown])
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self.live.calls.pop(event.call_id, None)
@@ -326,27 +309,29 @@ class Renderer:
             return
         if event.tool == "ask_user" and asked is not None:
             event = msgspec.structs.replace(event, title="")  # the question stands above
-        self._print("tool", [lines.tool_line(event, self._theme, self._width())])
+        from .results import finished
+
         previewed = self._previewed.pop(event.call_id, "")
-        printed, whole = results.shown(event, previewed, self._theme, self._width(), self._hint)
-        if whole:
-            self._folded.append(whole)
-        if printed:
-            self._print("tool", printed)
+        done = finished(event, previewed, self._theme, self._width(), self._hint)
+        if done.whole:
+            self._fold(f"{event.tool} {event.title}", done.whole)
+        self._print("tool", done.rows)
 
     def _preview(self, event: ev.ApprovalRequested) -> None:
         """What asks for approval, in full and once: the bytes shown are the bytes that would run."""
+        from .results import preview
+
         self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
         for item in event.items:
             if item.preview_kind == "diff":
                 self._previewed[item.call_id] = item.preview
-            self._print("tool", lines.preview(item, self._theme, self._width()))
+            self._print("tool", preview(item, self._theme, self._width()))
 
     def _question(self, event: ev.QuestionAsked) -> None:
         """The model's question, once; a dialog adds no more than the answers."""
         calls = tuple(call_id for call_id, call in self.live.calls.items() if call.tool == "ask_user")
         self.live.ask(event.request_id, calls, time.monotonic())
-        self._marked(self._theme.paint("strong", "? "), event.question)
+        self._print("other", told.marked("?", "strong", event.question, self._theme, self._width()))
 
     def _turn_over(
         self,
@@ -363,21 +348,18 @@ class Renderer:
         if error:
             self._print("other", lines.error(error, self._theme, self._width()).split("\n"))
         elif lines.REASONS[reason]:
-            self._warn(lines.REASONS[reason])
+            self._print("other", told.warning(lines.REASONS[reason], self._theme, self._width()))
         spent = lines.since(self._before, self._snapshot().totals)
-        facts = [lines.seconds(time.monotonic() - since - self.live.waited_s)] if since is not None else []
-        if isinstance(event, ev.TurnCompleted):
-            facts = [lines.seconds(event.duration_s), f"{event.steps} step{'s' * (event.steps != 1)}"]
-        facts.append(lines.tokens(spent))
-        facts.append(lines.money(spent))
-        if event.changes:
-            facts.append(lines.changes(event.changes))
-        self._print("other", [self._theme.paint("muted", "— " + " · ".join(facts))])
+        worked_s = None if since is None else time.monotonic() - since - self.live.waited_s
+        self._print("other", [told.turn_end(event, spent, worked_s, self._theme)])
 
 
 def warm_up() -> None:
     """Import what the first answer will need, in a thread of its own; a failure is told when it is needed."""
     try:
-        from . import rich_blocks as _rich_blocks  # noqa: F401
+        from . import results as _results  # noqa: F401
+        from .code_lines import CodeLines
+
+        CodeLines("python")
     except Exception:
         pass

@@ -1,49 +1,103 @@
-"""What a person sees of a finished call's result: nothing, a glance, or its most telling part.
+"""What a person sees of calls and their effects: what would run before it does, a finished call with its result or
+the most telling part of it, what an undo or a reduction did.
 
 Apart from the renderer, which knows no kinds of results; here is what each kind is worth on the screen.
 """
 
+import re
+from collections.abc import Callable
+
 import msgspec
 
-from ..protocol.events import Compacted, ToolCallFinished
-from ..protocol.sanitize import clean
-from . import lines
+from ..protocol.events import ApprovalItem, Compacted, RestoreReport, ToolCallFinished
+from ..protocol.sanitize import clean, visible
+from . import diff, lines
 from .folding import fold
-from .theme import Theme
+from .theme import NONE, Theme
 
 _RESULT_ROWS = 10
 _DIFF_ROWS = 40
 _FAILED_ROWS = 6
 _GLANCE_ROWS = 2
+_NO_OUTPUT = "(no output)"
 
 _TOLD_OTHERWISE = frozenset({
     "apply_patch", "ask_user", "edit_file", "finish", "glob", "grep", "list_dir", "read_file", "repo_map",
     "shell", "update_plan", "write_file",
 })  # fmt: skip
 """Tools whose text tells a person nothing that is not shown elsewhere or in the project's own files."""
+_TELLING = re.compile(r"(?i)\b(?:error|fail(?:ed|ure|s)?|fatal|panic|exception|traceback|undefined|cannot)\b")
+"""What a line of a failed command's output has that says why."""
+
+Whole = Callable[[Theme, int], list[str]]
+"""All of something in a theme and a width, asked for when somebody wants to see it."""
 
 
-def shown(event: ToolCallFinished, previewed: str, theme: Theme, width: int, hint: str) -> tuple[list[str], str]:
-    """The rows to print, indented, and the whole text where they are not all of it, else nothing.
+class Finished(msgspec.Struct, frozen=True):
+    """A finished call on the screen."""
 
-    `previewed` is the diff that the call's approval has shown; `hint` says how to see the whole.
-    """
+    rows: list[str]
+    whole: Whole | None = None
+    """All of it, where the rows are not."""
+
+
+class _Body(msgspec.Struct, frozen=True):
+    """What is worth showing of a result."""
+
+    text: tuple[str, ...] = ()
+    rows: int = _RESULT_ROWS
+    """About how many are shown."""
+    kind: str = "text"
+    """`diff`, `output` of a command, whose end counts, or `words`, which may be broken."""
+    glance: str = ""
+    """A short text that says it all, or what stands above the rest."""
+
+
+def finished(event: ToolCallFinished, previewed: str, theme: Theme, width: int, hint: str) -> Finished:
+    """The rows of a finished call. `previewed` is the diff that its approval has shown; `hint` says how to see the
+    whole of what is folded."""
+    body = _body(event, previewed)
+    alone = lines.tool_line(event, NONE, 1_000_000)
+    fits = bool(body.glance) and lines.cells(alone) + lines.cells(body.glance) + 3 <= width
+    glance = body.glance if fits else ""
+    if body.glance and not fits:
+        body = msgspec.structs.replace(body, text=(body.glance, *body.text), rows=body.rows + bool(body.text))
+    shown, is_folded = _Page(theme, width, hint).rows(body, event.exit_code)
+    command = event.command if lines.cells(alone) > width or "\n" in event.command.strip() else ""
+    whole = _whole(body, command) if is_folded or command else None
+    return Finished([lines.tool_line(event, theme, width, glance), *shown], whole)
+
+
+def _body(event: ToolCallFinished, previewed: str) -> _Body:
     display, text = _lines(event.display), _lines(event.text)
-    page = _Page(theme, width, hint)
     if event.command:
-        return page.folded(display or text, _RESULT_ROWS, last=True)
-    if display and lines.looks_like_diff(event.display):
-        diff = clean(event.display).rstrip("\n").split("\n")
-        again = event.display.strip() == previewed.strip()
-        return ([], "") if again else page.folded(diff, _DIFF_ROWS, diff=True)
+        output = display or text
+        return _Body(glance=_NO_OUTPUT) if output == [_NO_OUTPUT] else _Body(tuple(output), kind="output")
+    if display and diff.is_diff(event.display):
+        if event.display.strip() == previewed.strip():
+            return _Body()
+        return _Body(tuple(visible(event.display).rstrip("\n").split("\n")), _DIFF_ROWS, "diff")
     if event.tool not in _TOLD_OTHERWISE and event.status == "ok":
         display = [] if event.display.strip() in event.text else display
-        return page.folded(display + text, min(_RESULT_ROWS, _GLANCE_ROWS + len(display)))
+        return _with_glance(display, text, min(_RESULT_ROWS, _GLANCE_ROWS + len(display)))
     if display:
-        return page.folded(display, _RESULT_ROWS)
+        return _with_glance(display, [])
     if text and event.status in ("denied", "failed", "unknown"):
-        return page.folded(lines.wrapped("\n".join(text), width - 2), _FAILED_ROWS)
-    return [], ""
+        return _with_glance(text, [], _FAILED_ROWS, "words")
+    return _Body()
+
+
+def _with_glance(head: list[str], text: list[str], rows: int = _RESULT_ROWS, kind: str = "text") -> _Body:
+    """One line is looked at together with the call it belongs to."""
+    head, text = (head, text) if head else (text[:1], []) if len(text) == 1 else ([], text)
+    if len(head) == 1:
+        return _Body(tuple(text), rows - 1 if text else rows, kind, head[0].strip())
+    return _Body((*head, *text), rows, kind)
+
+
+def _whole(body: _Body, command: str) -> Whole:
+    ran = [f"  $ {line}" for line in visible(command).split("\n")] if command else []
+    return lambda theme, width: [*ran, *_Page(theme, width, "").drawn(body.text, body.kind)]
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -53,21 +107,83 @@ class _Page(msgspec.Struct, frozen=True):
     width: int
     hint: str
 
-    def folded(
-        self, text: list[str], limit: int, *, last: bool = False, diff: bool = False
-    ) -> tuple[list[str], str]:
-        """`text` in about `limit` rows, and the whole of it where something is left out."""
-        part = fold(text, limit, self.width - 2, last=last, hint=self.hint)
-        rows, whole = (lines.diff(each, self.theme) if diff else list(each) for each in (part.kept, text))
-        if part.hidden:
-            more = f"… {part.hidden} more line{'s' * (part.hidden != 1)}{self.hint}"
-            rows.insert(0 if last else len(rows), self.theme.paint("muted", more))
-        return ["  " + row for row in rows], "" if part.whole else "\n".join(whole)
+    def rows(self, body: _Body, exit_code: int | None) -> tuple[list[str], bool]:
+        """The body's rows, and whether they are less than all of it."""
+        is_output = body.kind == "output"
+        text = body.text
+        if body.kind == "words":
+            text = tuple(lines.wrapped("\n".join(text), self.width - 2)) if text else ()
+        part = fold(list(text), body.rows, self.width - 2, last=is_output, hint=self.hint)
+        shown = self.drawn(part.kept, "diff" if body.kind == "diff" else "text")
+        if part.hidden and is_output:
+            shown = [*self._before(text, part.hidden, part.kept if exit_code else None), *shown]
+        elif part.hidden:
+            shown.append(self._more(part.hidden, self.hint))
+        return shown, not part.whole
+
+    def drawn(self, text: tuple[str, ...], kind: str) -> list[str]:
+        """Lines without a limit."""
+        if kind == "diff":
+            return [f"  {row}".rstrip() for row in diff.drawn(text, self.theme)]
+        rows = lines.wrapped("\n".join(text), self.width - 2) if kind == "words" and text else text
+        return [f"  {row}".rstrip() for row in rows]
+
+    def _before(self, text: tuple[str, ...], hidden: int, kept: tuple[str, ...] | None) -> list[str]:
+        """What stands for the hidden beginning of an output: the first line that says why the command failed,
+        where no line that is `kept` does."""
+        telling = kept is not None and not any(map(_TELLING.search, kept))
+        at = next((at for at in range(hidden) if telling and _TELLING.search(text[at])), None)
+        if at is None:
+            return [self._more(hidden, self.hint)]
+        between = hidden - at - 1
+        return [
+            *([self._more(at, "" if between else self.hint)] if at else []),
+            f"  {lines.clipped(text[at], self.width - 2)}",
+            *([self._more(between, self.hint)] if between else []),
+        ]
+
+    def _more(self, count: int, hint: str) -> str:
+        return f"  … {lines.number(count, 'more line')}{hint}"
 
 
 def _lines(text: str) -> list[str]:
     """The lines of a text of others, made safe; none of an empty one."""
     return [line.expandtabs(8) for line in clean(text).strip("\n").split("\n")] if text.strip() else []
+
+
+def preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
+    """A call that asks for approval: its tool, and in full what it would run or change. A command of one line
+    is its own title."""
+    head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(item.tool, 40))}"
+    text = visible(item.preview).rstrip("\n").split("\n")
+    if item.preview_kind == "command":
+        title = text.pop() if len(text) == 1 else ""
+    else:
+        title = lines.named(item.tool, item.title, width - lines.cells(item.tool) - 3)
+    if item.preview_kind == "diff":
+        text = diff.drawn(text, theme)
+    return [f"{head} {title}".rstrip(), *("  " + line for line in text)]
+
+
+_MAX_FILES = 12
+_DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "resolve": ""}
+
+
+def report(kind: str, turns: int, prompt: str, done: RestoreReport, theme: Theme) -> str:
+    """What an undo or redo did, file by file."""
+    head = f"{_DONE[kind]} {lines.number(turns, 'turn')}: {lines.one_line(prompt, 80)}"
+    out = [theme.paint("strong", "Decided on what was left alone" if kind == "resolve" else head)]
+    shown = done.restored[:_MAX_FILES]
+    for file in shown:
+        out.append(f"  {file.kind} {lines.one_line(file.path)}{lines.line_counts(file.added, file.removed)}")
+    if len(done.restored) > len(shown):
+        out.append(f"  … and {len(done.restored) - len(shown)} more")
+    for conflict in done.conflicts:
+        lead = "" if conflict.reason.startswith("not covered") else "left alone: "
+        mark = theme.paint("warning", "!")
+        out.append(f"  {mark} {lead}{lines.one_line(conflict.path)}: {lines.one_line(conflict.reason, 300)}")
+    out += [f"  {lines.one_line(note, 300)}" for note in done.notes]
+    return "\n".join(out)
 
 
 _SUMMARY_ROWS = 12
@@ -81,15 +197,15 @@ _REDUCED = {
 }
 
 
-def compacted(event: Compacted, theme: Theme) -> list[str]:
-    """A reduction: what was done, how much it freed, and the beginning of the summary, all of it in a preview."""
+def compacted(event: Compacted, hint: str) -> tuple[list[str], list[str]]:
+    """A reduction: what was done, how much it freed, and the beginning of the summary, all of it in a preview.
+    Then the whole summary, where that is not all of it."""
     done = _REDUCED[event.how]
     if event.how == "preview" and event.after >= event.before:
         done = "This would be the summary, no smaller than now; /compact keep would not help"
     rows = [f"· {done}: {lines.count(event.before)} → {lines.count(event.after)} tokens."]
-    text = _lines(event.summary)
+    text = [f"  {row}" for row in _lines(event.summary)]
     shown = text if event.how == "preview" else text[:_SUMMARY_ROWS]
-    rows += [theme.paint("muted", f"  {row}") for row in shown]
-    if len(shown) < len(text):
-        rows.append(theme.paint("muted", f"  … {len(text) - len(shown)} more lines"))
-    return rows
+    hidden = len(text) - len(shown)
+    more = [f"  … {lines.number(hidden, 'more line')}{hint}"] if hidden else []
+    return [*rows, *shown, *more], text if hidden else []

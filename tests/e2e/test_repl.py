@@ -92,7 +92,7 @@ def _approved_edit(world: World, person: Person, greet: Path) -> None:
         '-    return "hello"',
         '+    return "goodbye ✓"',
     ):
-        person.wait(rf"(?m)^ +{re.escape(line)}$")
+        person.wait(rf"(?m)^ +(?:\d+ )?{re.escape(line)}$")
     person.send("y")
     person.wait("A call waits for your answer")
     assert greet.read_text(encoding="utf-8") == GREET, "a key within the guard time must not count"
@@ -134,7 +134,7 @@ def _undone_command(world: World, person: Person, greet: Path) -> None:
 
 def _commands_that_show(person: Person) -> None:
     person.say("/diff")
-    person.wait(r'(?m)^\+    return "goodbye ✓"')
+    person.wait(r'(?m)^\d+ \+    return "goodbye ✓"')
     assert "new.txt" not in person.text.rpartition("diff --git")[2]
     person.say("/status")
     person.wait(r"directory +\S+/work")
@@ -362,7 +362,7 @@ def test_what_is_asked_about_is_shown_in_full(world: World) -> None:
     with Person(world, rows=24) as person:
         person.say("write it")
         person.decide("Allow write_file", "n")
-        shown = re.findall(r"(?m)^ +\+line (\d+) ", person.text)
+        shown = re.findall(r"(?m)^ +\d+ \+line (\d+) ", person.text)
         assert [int(number) for number in shown] == list(range(90))
         person.turn_over()
         person.leave()

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
+from agent_cli.ui.blocks import DrawnBlocks
 from agent_cli.ui.markdown_stream import MarkdownStream, PlainBlocks
-from agent_cli.ui.rich_blocks import RichBlocks
 from agent_cli.ui.theme import NONE, choose
 
 DARK = choose(Ui(theme="dark"), {})
@@ -35,7 +35,7 @@ CORPUS = {
 
 
 def render(text: str, chunks: list[str] | None = None, width: int = 60) -> list[str]:
-    stream = MarkdownStream(RichBlocks(DARK))
+    stream = MarkdownStream(DrawnBlocks(DARK))
     out = []
     for chunk in chunks or [text]:
         stream.feed(chunk)
@@ -79,22 +79,22 @@ def plain(text: str) -> str:
 
 def test_looks() -> None:
     assert plain("# Title\ntext\n") == "Title\n\ntext"
-    assert plain("- a\n- b\n") == " • a\n • b"
-    assert plain("1. a\n1. b\n").split() == ["1", "a", "2", "b"]
-    assert plain("3. a\n").split() == ["3", "a"]
-    assert plain("```py\nx = 1\n\ny\n```\n") == "  x = 1\n\n  y"
+    assert plain("- a\n- b\n") == "• a\n• b"
+    assert plain("1. a\n1. b\n") == "1. a\n2. b"
+    assert plain("3. a\n7. b\n") == "3. a\n7. b"
+    assert plain("```py\nx = 1\n\ny\n```\n") == "```py\nx = 1\n\ny\n```"
     assert "List<String>" in plain("a List<String>")
     assert "(http://x.y)" in plain("[t](http://x.y)")
     assert "⟨U+202E⟩" in plain("a &#x202e; b")
 
 
 def test_an_open_fence_is_committed_line_by_line() -> None:
-    stream = MarkdownStream(RichBlocks(NONE))
+    stream = MarkdownStream(DrawnBlocks(NONE))
     stream.feed("```python\na = 1\nb = ")
-    assert stream.take(80) == ["  a = 1"]
-    assert stream.tail(80) == ["  b ="]
+    assert stream.take(80) == ["```python", "a = 1"]
+    assert stream.tail(80) == ["b ="]
     stream.feed("2\n")
-    assert stream.take(80) == ["  b = 2"]
+    assert stream.take(80) == ["b = 2"]
 
 
 def test_the_tail_is_only_what_is_unfinished() -> None:
@@ -121,7 +121,7 @@ def answer(tokens: int) -> list[str]:
 
 
 def cost(chunks: list[str]) -> float:
-    stream = MarkdownStream(RichBlocks(DARK))
+    stream = MarkdownStream(DrawnBlocks(DARK))
     start = time.process_time()
     for number, chunk in enumerate(chunks):
         stream.feed(chunk)
@@ -149,7 +149,7 @@ def test_one_huge_block_is_not_slow(text: str) -> None:
 
 @pytest.mark.parametrize("answer", ["8081.", "42.", "1)", "-", "+", "***", "[x]: http://a.b"])
 def test_no_answer_vanishes_for_looking_like_markdown(answer: str) -> None:
-    stream = MarkdownStream(RichBlocks(NONE))
+    stream = MarkdownStream(DrawnBlocks(NONE))
     stream.feed(answer)
     shown = "".join(stream.take(80, final=True))
     assert shown.strip(), "an answer is always on the screen"

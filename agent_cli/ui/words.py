@@ -1,0 +1,114 @@
+"""Which words a changed line changes: pairs of lines that belong together, and the spans in which they differ.
+
+Pure and bounded: a `Budget` is what one diff may cost, lines that are too long or too different have no spans, and
+many lines against many others are paired only where their number is the same.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+Span = tuple[int, int]
+"""Start and end in a line, in characters."""
+
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+_MAX_TOKENS = 300
+_MAX_LINE = 2000
+_MAX_GRID = 600
+"""Pairs of lines of one block that are compared with each other."""
+_MAX_COST = 1_500_000
+"""Pairs of tokens compared in one diff."""
+_ALIKE = 0.45
+"""The share of characters, blanks not counted, that two lines must have in common to be a pair."""
+
+
+class Budget:
+    """What is left of the work that one diff is worth."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_COST
+
+    def takes(self, cost: int) -> bool:
+        """Whether so much is left; it is used up then."""
+        self._left -= cost
+        return self._left >= 0
+
+
+def changes(
+    before: Sequence[str], after: Sequence[str], budget: Budget
+) -> Iterator[tuple[int, int, tuple[Span, ...], tuple[Span, ...]]]:
+    """Pairs of an old and a new line, by their places, with the spans in which each differs from the other."""
+    old, new = (
+        [_TOKEN.findall(line) if len(line) <= _MAX_LINE else [] for line in side] for side in (before, after)
+    )
+    for one, other in _pairs(old, new, budget):
+        ours, theirs = old[one], new[other]
+        short = 0 < len(ours) <= _MAX_TOKENS and 0 < len(theirs) <= _MAX_TOKENS
+        if not short or not budget.takes(len(ours) * len(theirs)):
+            continue
+        matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
+        codes = matcher.get_opcodes()
+        same = sum(_weight(ours[a:b]) for tag, a, b, _, _ in codes if tag == "equal")
+        if same >= _ALIKE * max(_weight(ours), _weight(theirs)):
+            left = _spans(ours, [(a, b) for tag, a, b, _, _ in codes if tag != "equal"])
+            right = _spans(theirs, [(c, d) for tag, _, _, c, d in codes if tag != "equal"])
+            yield one, other, left, right
+
+
+def _weight(tokens: Sequence[str]) -> int:
+    """Characters that are no blanks."""
+    return sum(len(token) for token in tokens if not token.isspace())
+
+
+def _spans(tokens: Sequence[str], ranges: Sequence[Span]) -> tuple[Span, ...]:
+    """Ranges of tokens as ranges of characters; those with only blanks between them become one."""
+    places = [0]
+    for token in tokens:
+        places.append(places[-1] + len(token))
+    found: list[Span] = []
+    for first, last in ranges:
+        if first == last:
+            continue
+        if found and not "".join(tokens[places.index(found[-1][1]) : first]).strip():
+            found[-1] = (found[-1][0], places[last])
+        else:
+            found.append((places[first], places[last]))
+    return tuple(found)
+
+
+def _pairs(old: list[list[str]], new: list[list[str]], budget: Budget) -> list[tuple[int, int]]:
+    """Which old line became which new one, both in their order."""
+    if len(old) == len(new):
+        return [(at, at) for at in range(len(old))]
+    if len(old) * len(new) > _MAX_GRID or not budget.takes(20 * len(old) * len(new)):
+        return []
+    ours, theirs = ([Counter(filter(str.strip, tokens)) for tokens in side] for side in (old, new))
+    return _best_path([[_likeness(one, other) for other in theirs] for one in ours])
+
+
+def _likeness(one: "Counter[str]", other: "Counter[str]") -> float:
+    common = sum(len(token) * count for token, count in (one & other).items())
+    most = max(sum(len(token) * count for token, count in side.items()) for side in (one, other))
+    share = common / most if most else 0.0
+    return share if share >= _ALIKE else 0.0
+
+
+def _best_path(likeness: list[list[float]]) -> list[tuple[int, int]]:
+    """The pairs, rising in both, that are most alike together."""
+    rows, columns = len(likeness), len(likeness[0]) if likeness else 0
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for one in range(rows - 1, -1, -1):
+        for other in range(columns - 1, -1, -1):
+            paired = best[one + 1][other + 1] + likeness[one][other]
+            best[one][other] = max(best[one + 1][other], best[one][other + 1], paired)
+    found, one, other = [], 0, 0
+    while one < rows and other < columns:
+        if likeness[one][other] and best[one][other] == best[one + 1][other + 1] + likeness[one][other]:
+            found.append((one, other))
+            one, other = one + 1, other + 1
+        elif best[one][other] == best[one + 1][other]:
+            one += 1
+        else:
+            other += 1
+    return found
