@@ -1,0 +1,99 @@
+"""Slash commands as a person uses them on a full screen: lists to pick from, the clipboard, commands of one's own."""
+
+import base64
+import re
+
+from tests.model.server import Reply
+
+from .person import Person
+from .world import World
+
+CODE = "Run this:\n\n```sh\nmake test\n  # indented\n```\n"
+
+
+def clipboard(person: Person) -> list[str]:
+    """What the terminal was asked to keep for pasting."""
+    found = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)(?:\x07|\x1b\\)", person.log)
+    return [base64.b64decode(each).decode("utf-8") for each in found]
+
+
+def test_what_can_be_chosen_is_picked_from_a_list(world: World) -> None:
+    world.script(Reply(text="One."), Reply(text="Two."))
+    with Person(world) as person:
+        person.say("/mode")
+        person.wait("Another one\\?")
+        person.wait("auto-edit  edits freely")
+        person.type("plan")
+        person.send("\r")
+        person.wait("(?m)^· openai/mock-model · plan")
+        person.ask("first prompt")
+        person.ask("second prompt")
+        person.say("/rewind")
+        person.wait("Go back to before which prompt\\?")
+        person.type("first")
+        person.send("\r")
+        person.wait("only the conversation")
+        person.send("\r")
+        person.wait("Went back 2 turns: first prompt")
+        person.say("/model")
+        person.wait("openai/mock-model  now")
+        person.send("\x1b")
+        person.pump(0.3)
+        person.say("/theme light")
+        person.wait("ui: {theme: light}")
+        person.say("/resume")
+        person.wait("Which session\\?")
+        person.send("\x1b")
+        person.pump(0.3)
+        person.leave()
+
+
+def test_an_answer_is_copied_through_the_terminal(world: World) -> None:
+    world.script(Reply(text=CODE))
+    with Person(world) as person:
+        person.say("/copy")
+        person.wait("no answer to copy yet")
+        person.ask("how?")
+        person.say("/copy code")
+        person.wait("block 1 of 1, 2 lines")
+        person.say("/copy")
+        person.wait("the last answer, 6 lines")
+        person.leave()
+    assert clipboard(person) == ["make test\n  # indented", CODE.rstrip("\n")]
+
+
+def test_a_command_of_ones_own_is_completed_and_sent(world: World) -> None:
+    (world.config / "commands" / "git").mkdir(parents=True)
+    tidy = world.config / "commands" / "git" / "tidy.md"
+    tidy.write_text("---\ndescription: Squashes things\n---\nTidy $ARGUMENTS", encoding="utf-8")
+    (world.work / ".agent" / "commands").mkdir(parents=True)
+    theirs = world.work / ".agent" / "commands" / "ship.md"
+    theirs.write_text("Ship \x1b]0;owned\x07 it", encoding="utf-8")
+    world.script(*(Reply(text=f"Answer {n}.") for n in range(4)))
+    with Person(world) as person:
+        person.type("/tid")
+        person.wait("git:tidy  Squashes things")
+        person.send("\t")
+        person.wait_line("/git:tidy")
+        person.type(" the branch")
+        person.send("\r")
+        person.turn_over()
+        tidy.write_text("Clean $ARGUMENTS up", encoding="utf-8")
+        person.ask("/git:tidy it")
+        person.say("/ship")
+        person.wait("Send this, with what you typed")
+        assert "Ship ^[]0;owned^G it" in person.text
+        person.send("\r")
+        person.turn_over()
+        person.ask("/ship")
+        theirs.write_text("Ship something else", encoding="utf-8")
+        person.say("/ship")
+        person.wait("(?s)something else.*Send this, with what you typed")
+        person.send("\x1b")
+        person.wait("Nothing was sent.")
+        person.leave()
+    sent = world.messages(role="user")
+    assert sent[0].endswith("Tidy the branch") and sent[1:] == [
+        "Clean it up", "Ship \x1b]0;owned\x07 it", "Ship \x1b]0;owned\x07 it"
+    ]  # fmt: skip
+    assert b"\x1b]0;owned" not in person.log
