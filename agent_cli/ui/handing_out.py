@@ -43,16 +43,17 @@ def code_blocks(answer: str) -> list[str]:
 
 async def _copied(desk: Desk, text: str, what: str) -> None:
     """Without a line break at the end, with which a shell would run at once what is pasted."""
-    plain = _CONTROLS.sub("", text.replace("\r\n", "\n")).strip("\n")
+    text = text.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n")
+    plain = _CONTROLS.sub("", text).strip("\n")
     count = plain.count("\n") + 1
     amount = f"{what}, {count} line{'s' * (count != 1)}"
-    notes = ["Control characters in it were left out."] if _CONTROLS.search(text.replace("\r\n", "\n")) else []
+    notes = ["Control characters in it were left out."] if _CONTROLS.search(text) else []
     notes += ["It holds characters that cannot be seen."] if clean(plain) != plain else []
     if program := await desk.host.copy(plain):
         said = f"Copied {amount}, by {clean(program)}."
     elif desk.to_clipboard(plain):
         said = f"Asked the terminal to keep {amount}, for pasting; not every terminal does."
-        if len(plain.encode("utf-8", "replace")) > _TERMINALS_KEEP_BYTES:
+        if len(plain.encode()) > _TERMINALS_KEEP_BYTES:
             notes.append(f"It is long: many terminals keep no more than {_TERMINALS_KEEP_BYTES:,} bytes.")
     else:
         said = "Not copied: there is no clipboard to be reached from here. /export writes the session to a file."

@@ -8,7 +8,6 @@ end of the input means leaving, once all that was asked for is done.
 import asyncio
 import contextlib
 import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
@@ -27,13 +26,14 @@ from ..protocol.operations import (
     Steer,
     UserInput,
 )
-from ..protocol.sanitize import Sanitizer, clean
+from ..protocol.sanitize import clean
 from . import coming_back, commands, lines
 from .desk import Choice, Leaving
 from .dialog import ANSWER_FIRST, GUARD_S
 from .host import SHUTDOWN_S, Host
 from .plain_approval import ApprovalLines
 from .plain_client import TrackedClient
+from .plain_input import LineReader
 from .render import Renderer
 from .theme import NONE, Theme
 
@@ -65,7 +65,7 @@ class PlainRepl:
         self.host = host
         self.theme: Theme = NONE
         self._settings = settings
-        self._stdin, self._stdout = stdin, stdout
+        self._stdout = stdout
         self._renderer = Renderer(
             NONE,
             msgspec.structs.replace(settings, plain=True),
@@ -79,11 +79,7 @@ class PlainRepl:
         self._closing = False
         self._prompted = False
         """Whether the cursor stands behind a prompt of ours."""
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-        self._wanted = threading.Semaphore(0)
-        """Lines asked for and not read yet; a line nobody asks for belongs to the next session."""
-        self._awaits_line = False
-        """Whether one was asked for and has not come."""
+        self._reader = LineReader(stdin)
         self._leaving: Leaving | None = None
         self._left = asyncio.Event()
         self._open: set[str] = set()
@@ -94,13 +90,15 @@ class PlainRepl:
         self._approval: ApprovalLines | None = None
         self._asked_at = 0.0
         self._picking = False
+        self._command: asyncio.Future[None] | None = None
+        """The user's own, while it runs."""
 
     async def run(self, first_input: str) -> Leaving:
         """Run until the user leaves or the input ends."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
             loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        threading.Thread(target=self._read, args=(loop,), daemon=True).start()
+        self._reader.start()
         consumer = asyncio.ensure_future(self._consume())
         serving = asyncio.ensure_future(self._serve(first_input))
         leaving = asyncio.ensure_future(self._left.wait())
@@ -123,34 +121,18 @@ class PlainRepl:
         return self._leaving or Leaving("quit")
 
     def _interrupt(self) -> None:
-        """Ctrl-C: pick nothing, or stop the turn; leave when nothing runs."""
+        """Ctrl-C: pick nothing, stop a command or the turn; leave when nothing runs."""
         if self._picking:
-            self._lines.put_nowait("")
+            self._reader.give_up()
+        elif self._command is not None:
+            self._command.cancel()
         elif self._open:
             self._stopping = asyncio.ensure_future(self.client.submit(Interrupt()))
         else:
             self.leave(Leaving("quit"))
 
-    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In a thread of its own: blocking reads."""
-        while True:
-            self._wanted.acquire()
-            try:
-                line = self._stdin.readline() or None
-            except (OSError, ValueError):
-                line = None
-            try:
-                loop.call_soon_threadsafe(self._lines.put_nowait, line)
-            except RuntimeError:  # the loop is closed: nobody listens any more
-                return
-
     async def _next_line(self) -> str | None:
-        """The next line with its line break, `""` for what was given up, None at the end of the input."""
-        if not self._awaits_line:
-            self._awaits_line = True
-            self._wanted.release()
-        line = await self._lines.get()
-        self._awaits_line = line == ""
+        line = await self._reader.next()
         self._prompted = self._prompted and not self._terminal
         return line
 
@@ -300,10 +282,14 @@ class PlainRepl:
         return {own.name for own in self.host.own_commands()} if line.startswith("/") else set()
 
     async def _run_command(self, command: str) -> None:
-        sanitizer = Sanitizer()
-        code = await self.host.run_command(command, lambda text: self._write(sanitizer.feed(text)))
-        self._write(sanitizer.feed("", final=True))
-        self.say(f"exit {code}")
+        from . import own_command
+
+        self._command = asyncio.ensure_future(own_command.run(command, self.host, NONE, self.say))
+        try:
+            await asyncio.wait({self._command})
+        finally:
+            self._command.cancel()
+            self._command = None
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
         """Have the user pick one by its number or a part of it; gives its value, empty for none."""

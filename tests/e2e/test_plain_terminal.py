@@ -117,12 +117,17 @@ def _lists(person: Listener) -> None:
     person.hear("no colours here")
 
 
-def test_ctrl_c_picks_nothing_then_stops_a_turn_then_leaves(world: World) -> None:
+def test_ctrl_c_picks_nothing_stops_a_command_then_a_turn_and_then_leaves(world: World) -> None:
     world.script(Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply(text="Stopped well."))
     with Listener(world, "--mode", "yolo") as person:
         person.line("/mode")
         person.hear("nothing for none: ")
         person.send("\x03")
+        person.hear("> ")
+        person.line("!printf '\\033[31mred\\033[0m\\n'; sleep 60")
+        person.hear("\nred")
+        person.send("\x03")
+        person.hear("stopped")
         person.hear("> ")
         person.line("wait")
         person.pump(1.0)

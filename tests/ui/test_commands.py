@@ -27,7 +27,7 @@ from agent_cli.protocol.usage import CostLine, Totals
 from agent_cli.ui import commands, conversation
 from agent_cli.ui.commands import TABLE
 from agent_cli.ui.desk import Choice, Leaving
-from agent_cli.ui.host import OwnPrompt
+from agent_cli.ui.host import ConfigLine, OwnPrompt
 from agent_cli.ui.own_prompts import expanded
 from agent_cli.ui.theme import NONE, Theme
 
@@ -326,6 +326,24 @@ async def test_a_turn_that_began_while_picking_is_not_left_alone() -> None:
     assert desk.left is None and "A turn is running" in desk.text
 
 
+async def test_servers_that_are_configured_are_named() -> None:
+    class Configured(FakeHost):
+        def config(self) -> tuple[ConfigLine, ...]:
+            place = "/config.yaml:7"
+            return tuple(
+                ConfigLine(f"mcp_servers.{key}", '"x"', place, is_default=False)
+                for key in ("tickets.url", "db.command")
+            )
+
+    said = (await run("/mcp", host=Configured())).text
+    assert "`mcp_servers` names tickets, db (/config.yaml:7)" in said and "None" not in said
+
+
+async def test_what_this_session_has_otherwise_is_told_beside_the_configuration() -> None:
+    assert "mode: ask  in this session" in (await run("/config")).text
+    assert "in this session" not in (await run("/config", mode="plan")).text
+
+
 async def test_colours_change_and_the_line_that_keeps_them_is_told() -> None:
     desk = await run("/theme light")
     assert desk.theme.colour and "ui: {theme: light}" in desk.text
@@ -387,6 +405,7 @@ async def test_hidden_characters_are_not_carried_into_a_shell() -> None:
     desk = await run("/copy", last_answer="rm\x1b[31m x\r\nlast\u200b\n")
     assert desk.clipboard == ["rm[31m x\nlast\u200b"]
     assert "Control characters in it were left out" in desk.text and "cannot be seen" in desk.text
+    assert (await run("/copy", last_answer="lone \udc00 one")).clipboard == ["lone ? one"]
     assert "cannot" not in (await run("/copy", last_answer="über 👩‍👩‍👧 y\tz")).text
 
 
