@@ -96,6 +96,10 @@ def _numbers(desk: Desk) -> list[str]:
     return [str(point.number) for point in reversed(desk.client.rewind_points())]
 
 
+def _ways_back(desk: Desk) -> list[str]:
+    return [f"{number}{what}" for number in _numbers(desk) for what in ("", " code", " conversation")]
+
+
 def _marked(desk: Desk) -> list[str]:
     items = range(1, len(desk.client.context().items) + 1)
     return [f"{word} {number}" for word in ("drop", "pin", "keep") for number in items]
@@ -122,7 +126,7 @@ _ROWS = (
     Command("redo", "", "bring back what the last undo took away", _in("conversation", "redo")),
     Command(
         "rewind", "[N] [code|conversation]", "go back to before an earlier prompt", _in("conversation", "rewind"),
-        _numbers,
+        _ways_back,
     ),
     Command(
         "resolve", "mine|old|merge [FILE…]", "decide on files that an undo left alone",

@@ -70,7 +70,7 @@ class InputCompleter(Completer):
                 yield command.name, command.help
         for own in self._own_commands():
             if own.name not in TABLE and (own.name.startswith(begun) or f":{begun}" in own.name):
-                yield own.name, clean(own.description)
+                yield own.name, clean(f"{own.hint}  {own.description}".strip())
 
     def _own_commands(self) -> tuple[OwnCommand, ...]:
         """Those that can be used; read again after a moment."""

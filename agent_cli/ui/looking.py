@@ -40,9 +40,11 @@ async def cost(desk: Desk, argument: str) -> None:
 
 async def diff(desk: Desk, argument: str) -> None:
     """`/diff`: all changes since the session began."""
+    from .diff import drawn
+
     text = await desk.client.diff()
     if text.strip():
-        desk.say("\n".join(lines.diff(clean(text).rstrip("\n").split("\n"), desk.theme)), wrap=False)
+        desk.say("\n".join(drawn(clean(text).rstrip("\n").split("\n"), desk.theme)), wrap=False)
     else:
         desk.say("Nothing has changed.")
 

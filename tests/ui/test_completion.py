@@ -17,7 +17,7 @@ from agent_cli.ui.finding import Fragment, span
 from agent_cli.ui.host import OwnPrompt
 from agent_cli.workspace.offered import offered, offered_in
 
-from .fake_client import FakeHost
+from .fake_client import FakeClient, FakeHost
 
 
 class Host(FakeHost):
@@ -246,6 +246,22 @@ def test_the_workspace_is_walked_again_when_that_is_long_ago_and_the_old_walk_co
     assert len(walks) <= 3
 
 
+def test_arguments_are_offered_for_what_there_is(tmp_path: Path) -> None:
+    desk = Desk()
+    desk.client = FakeClient()  # type: ignore[attr-defined]
+    it = InputCompleter(desk, lambda: str(tmp_path), offered)  # type: ignore[arg-type]
+
+    def values(text: str) -> list[str]:
+        return [each.text for each in it.get_completions(Document(text), CompleteEvent())]
+
+    assert values("/rewind 3") == ["3", "3 code", "3 conversation"] and values("/fork ") == ["3", "1"]
+    assert values("/context drop") == ["drop 1", "drop 2", "drop 3"] and "light" in values("/theme li")
+    assert values("/config them") == ["ui.theme"] and values("/model oth") == ["test/other"]
+    assert (
+        values("/copy c") == ["code"] and values("/resume a") == ["abc123"] and values("/memory ") == ["project"]
+    )
+
+
 def test_own_commands_are_offered_with_what_they_do(tmp_path: Path) -> None:
     own = {
         "fix": OwnPrompt("Fix.", "/c/fix.md", agreed=True),
@@ -255,6 +271,6 @@ def test_own_commands_are_offered_with_what_they_do(tmp_path: Path) -> None:
     }
     it = completer(tmp_path, **own)
     found = list(it.get_completions(Document("/fi"), CompleteEvent()))
-    assert [(each.text, each.display_meta_text) for each in found] == [("fix", "about fix")]
+    assert [(each.text, each.display_meta_text) for each in found] == [("fix", "[WORDS]  about fix")]
     assert "/git:commit" in offers(tmp_path, "/com", **own) and offers(tmp_path, "/qui", **own) == ["/quit"]
     assert offers(tmp_path, "/brok", **own) == []
