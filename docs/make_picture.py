@@ -155,7 +155,7 @@ def picture() -> str:
 
 def _shown() -> bytes:
     """What the program has written until it asks."""
-    with tempfile.TemporaryDirectory() as folder, World(Path(folder)) as world:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, World(Path(folder)) as world:
         world.work = world.home / "src" / "basket"
         world.work.mkdir(parents=True)
         for name, text in FILES.items():
