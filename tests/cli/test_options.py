@@ -58,8 +58,8 @@ def test_a_command_line_is_read(line: list[str], values: dict[str, Any], positio
         (["--max-turns", "0"], "--max-turns: '0' is not greater than 0"),
         (["--max-cost=-1"], "--max-cost: '-1' is not greater than 0"),
         (["--timeout", "nan"], "--timeout: 'nan' is not greater than 0"),
-        (["fix", "it"], "unexpected 'it'; put a prompt of several words in quotes"),
-        (["fix", "--", "it"], "unexpected 'it'; put a prompt of several words in quotes"),
+        (["fix", "it"], "unexpected 'it'; put a task of several words in quotes"),
+        (["fix", "--", "it"], "unexpected 'it'; put a task of several words in quotes"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
