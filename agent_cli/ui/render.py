@@ -246,6 +246,8 @@ class Renderer:
         return self._drawn
 
     def _reasoning(self, text: str) -> None:
+        if text and self._answer:
+            self._end_answer()  # what was said before is printed before
         self._print_thoughts(self._thoughts.feed(text, time.monotonic()))
 
     def _print_thoughts(self, whole: list[str]) -> None:

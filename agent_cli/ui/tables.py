@@ -7,7 +7,7 @@ where cells have several rows, between the rows of the table.
 from collections.abc import Sequence
 
 from . import lines
-from .inline import filled
+from .inline import filled, words
 from .theme import Piece, Theme
 
 _GAP = 2
@@ -19,8 +19,10 @@ Cell = list[Piece]
 
 def table(rows: Sequence[Sequence[Cell]], aligned: Sequence[str], theme: Theme, width: int) -> list[str]:
     """A table; its first row is the header, `aligned` says `left`, `right` or `center` for each column."""
-    natural = [max(_cells(row[at]) for row in rows) for at in range(len(aligned))]
-    widths = _widths(natural, width - _GAP * (len(natural) - 1))
+    columns = [[row[at] for row in rows] for at in range(len(aligned))]
+    natural = [max(1, *map(_cells, column)) for column in columns]
+    least = [max(1, *(_cells(word) for cell in column for _, word in words(cell))) for column in columns]
+    widths = _widths(natural, least, width - _GAP * (len(columns) - 1))
     if not widths:
         return _records(rows, theme, width)
     cut = [[filled(cell, own, fold=True) for cell, own in zip(row, widths, strict=True)] for row in rows]
@@ -40,17 +42,27 @@ def _cells(cell: Cell) -> int:
     return sum(lines.cells(text) for _, text in cell)
 
 
-def _widths(natural: Sequence[int], room: int) -> list[int]:
-    """How wide each column becomes: narrow ones stay as they are, the others share what is left. Empty where that
-    is too little."""
-    widths = [max(1, own) for own in natural]
-    if sum(widths) <= room:
-        return widths
-    left, wide = room, list(range(len(widths)))
-    while small := [at for at in wide if widths[at] * len(wide) <= left]:
+def _widths(natural: list[int], least: list[int], room: int) -> list[int]:
+    """How wide each column becomes: as it is, else so that words stay whole, else by breaking those of the widest
+    columns. Empty where even that is too little."""
+    if sum(natural) <= room:
+        return natural
+    if sum(least) > room:
+        return _shared(least, room)
+    widths, spare = list(least), room - sum(least)
+    for done, at in enumerate(sorted(range(len(least)), key=lambda at: natural[at] - least[at])):
+        more = min(natural[at] - least[at], spare // (len(least) - done))
+        widths[at], spare = widths[at] + more, spare - more
+    return widths
+
+
+def _shared(wanted: list[int], room: int) -> list[int]:
+    """Narrow columns stay as they are, the others share what is left."""
+    widths, wide = list(wanted), list(range(len(wanted)))
+    while small := [at for at in wide if widths[at] * len(wide) <= room]:
         wide = [at for at in wide if at not in small]
-        left -= sum(widths[at] for at in small)
-    share, more = divmod(max(0, left), len(wide))
+        room -= sum(widths[at] for at in small)
+    share, more = divmod(max(0, room), len(wide))
     if share < _NARROWEST:
         return []
     for number, at in enumerate(wide):

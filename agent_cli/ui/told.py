@@ -9,6 +9,9 @@ from ..protocol.usage import Totals
 from . import lines
 from .theme import Role, Theme
 
+_DAY_S = 86_400
+_FAR_S = 1000 * _DAY_S
+
 Plain = (
     ev.SessionStarted | ev.PlanUpdated | ev.Notice | ev.Restored | ev.SettingsChanged | ev.OperationCompleted
     | ev.OperationFailed | ev.SessionClosed | ev.FellBack | ev.Attached | ev.Renamed
@@ -85,10 +88,17 @@ def retry(event: ev.RetryScheduled, is_afresh: bool) -> str:
     why = (lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)).rstrip(".")
     when = f"in {lines.seconds(event.delay_s)}"
     if event.parked:
-        clock = time.strftime("%H:%M", time.localtime(time.time() + event.delay_s))
-        when += f", at {clock}; Esc stops waiting"
+        when += f"{_clock(event.delay_s)}; Esc stops waiting"
     what = "resting; goes on" if event.parked else f"attempt {event.attempt}"
     return f"{why}: {what} {when}" + ("; the answer starts afresh" if is_afresh else "")
+
+
+def _clock(delay_s: float) -> str:
+    """When that is, as a clock says it; nothing for a time that no clock knows."""
+    if not 0 <= delay_s < _FAR_S:
+        return ""
+    form = "%H:%M" if delay_s < _DAY_S else "%Y-%m-%d %H:%M"
+    return time.strftime(f", at {form}", time.localtime(time.time() + delay_s))
 
 
 def turn_end(
