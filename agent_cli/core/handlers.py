@@ -315,7 +315,7 @@ class Handlers:
 
     def take_back_steer(self, text: str) -> bool:
         """Do not deliver guidance, of equal texts the newest; False when none waits."""
-        return self._turn is not None and self._turn.take_back(text)
+        return self._turn is not None and self._turn.steers.take_back(text)
 
     async def change_settings(self, change: ChangeSettings, submission_id: str) -> None:
         """Use another model, mode or effort from the next call on.

@@ -31,6 +31,7 @@ from .reminders import Reminders
 from .session import Session
 from .spending import OverBudget, Spending
 from .standins import named
+from .steers import Steers
 from .tool_runner import ToolRunner
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Turn:
         reminders.begin_turn()
         self.turn_id = turn_id
         self.submission_id = submission_id
-        self.steers: list[str] = []
+        self.steers = Steers()
         """Guidance that waits for the next step."""
         self._pieces: list[str] = []
         self._truncated = 0
@@ -323,11 +324,6 @@ class Turn:
             self._notice(f"No closing summary: {error or 'it took too long'}.")
             return
         self._pieces[:] = [answer.text]
-
-    def take_back(self, text: str) -> bool:
-        """Do not deliver guidance, of equal texts the newest; False when none waits."""
-        at = max((at for at, held in enumerate(self.steers) if held == text), default=-1)
-        return at >= 0 and self.steers.pop(at) == text
 
     def _deliver_steers(self) -> None:
         for text in self.steers:
