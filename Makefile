@@ -6,13 +6,24 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 
-.PHONY: demo test test-long lint types bench picture clean
+.PHONY: demo test test-bare test-long lint types bench picture clean
 
 demo: $(STAMP)
 	$(BIN)/agent demo
 
 test: $(TEST_STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What front ends and commands do, on a machine that offers nothing: no home, no locale, a terminal that can do
+# nothing, no standard input, output to a file.
+BARE := tests/config tests/protocol tests/cli/test_options.py tests/cli/test_doctor.py tests/ui/test_plain.py \
+	tests/ui/test_headless.py tests/ui/test_commands.py tests/e2e/test_repl.py tests/e2e/test_run.py \
+	tests/e2e/test_surroundings.py
+
+test-bare: $(TEST_STAMP)
+	env -i PATH="$$PATH" LC_ALL=C TERM=dumb $(BIN)/python -m pytest -n 2 --dist worksteal $(BARE) \
+		<&- >$(VENV)/bare.log 2>&1 || { cat $(VENV)/bare.log; exit 1; }
+	@tail -n 1 $(VENV)/bare.log
 
 test-long: $(TEST_STAMP)
 	AGENT_FUZZ=1000 $(BIN)/python -m pytest -n 2 --dist worksteal -m "long or not long"
