@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from agent_cli.config.schema import Ui
 from agent_cli.protocol.client import ContextItem, JobState
 from agent_cli.protocol.operations import (
     ChangeSettings,
@@ -29,7 +30,7 @@ from agent_cli.ui.commands import TABLE
 from agent_cli.ui.desk import Choice, Leaving
 from agent_cli.ui.host import ConfigLine, OwnPrompt
 from agent_cli.ui.own_prompts import expanded
-from agent_cli.ui.theme import NONE, Theme
+from agent_cli.ui.theme import NONE, Theme, choose
 
 from .fake_client import PICTURE, FakeClient, FakeHost
 
@@ -346,7 +347,7 @@ async def test_what_this_session_has_otherwise_is_told_beside_the_configuration(
 
 async def test_colours_change_and_the_line_that_keeps_them_is_told() -> None:
     desk = await run("/theme light")
-    assert desk.theme.colour and "ui: {theme: light}" in desk.text
+    assert desk.theme == choose(Ui(theme="light")) and "ui: {theme: light}" in desk.text
     assert not (await run("/theme none")).theme.colour
 
 
