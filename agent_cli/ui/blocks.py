@@ -13,7 +13,7 @@ from markdown_it.token import Token as Mark
 
 from . import lines
 from .code_lines import CodeLines
-from .inline import PARSER, filled, pieces
+from .inline import PARSER, filled, pieces, safe
 from .tables import table
 from .theme import Role, Theme
 
@@ -175,7 +175,7 @@ class _Page(msgspec.Struct, frozen=True):
         code = CodeLines(language(mark.info))
         body = mark.content.rstrip("\n").split("\n") if mark.content else []
         shown = [code.line(line, self.theme) for line in body]
-        ends = (self.theme.paint("muted", line) for line in (f"{fence}{mark.info.strip()}", fence))
+        ends = (self.theme.paint("muted", line) for line in (f"{fence}{safe(mark.info.strip())}", fence))
         first, last = ends
         return [_Row(line, True) for line in (first, *shown, last)]
 

@@ -47,21 +47,21 @@ def pieces(marks: Sequence[Mark], theme: Theme, base: tuple[Role, ...] = ()) -> 
 def _leaf(mark: Mark, theme: Theme, look: tuple[Role, ...]) -> list[Piece]:
     match mark.type:
         case "code_inline":
-            code = _safe(mark.content)
+            code = safe(mark.content)
             return [((*look, "code"), code)] if theme.colour else [(look, f"`{code}`")]
         case "softbreak":
             return [(look, " ")]
         case "hardbreak":
             return [(look, "\n")]
         case "image":
-            alt = _safe(mark.content)
-            return [(look, f"[image{': ' * bool(alt)}{alt}] ({_safe(str(mark.attrs.get('src', '')))})")]
+            alt = safe(mark.content)
+            return [(look, f"[image{': ' * bool(alt)}{alt}] ({safe(str(mark.attrs.get('src', '')))})")]
         case _:
-            return [(look, _safe(mark.content))]
+            return [(look, safe(mark.content))]
 
 
-def _safe(text: str) -> str:
-    """Markdown can spell any character as an entity."""
+def safe(text: str) -> str:
+    """What the parser has read, made safe once more: Markdown can spell any character as an entity."""
     return text if text.isascii() and text.isprintable() else clean(text)
 
 
@@ -71,7 +71,7 @@ def _address(address: str, first: int, found: list[Piece], look: tuple[Role, ...
     said = {address, address.removeprefix("mailto:")}
     if not address or text in said or PARSER.normalizeLink(text) in said:
         return []
-    return [(look, f" ({_safe(address)})")]
+    return [(look, f" ({safe(address)})")]
 
 
 def words(found: Iterable[Piece]) -> Iterator[tuple[Piece, Word]]:
@@ -125,7 +125,7 @@ def filled(found: Iterable[Piece], width: int, fold: bool = False) -> list[list[
 
 
 def _cells(word: Word) -> int:
-    return sum(lines.cells(text) for _, text in word)
+    return lines.cells(word[0][1]) if len(word) == 1 else sum(lines.cells(text) for _, text in word)
 
 
 def _whole(word: Word) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from ..protocol.sanitize import Sanitizer, clean
+from ..protocol.sanitize import Sanitizer
 
 _FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
@@ -286,10 +286,9 @@ class MarkdownStream:
         self._drawn = (None, 0, [])
 
     def _draw(self, segment: Segment, width: int, unfinished: bool = False) -> list[str]:
-        rows = self._rows(segment, width, unfinished)
-        # Markdown can spell any character as an entity, so what was drawn is made safe once more.
-        safe = [clean(f"{' ' * segment.indent}{row}".rstrip(), keep_sgr=True) for row in rows]
-        return ["", *safe] if segment.gap else safe
+        indent = " " * segment.indent
+        rows = [f"{indent}{row}".rstrip() for row in self._rows(segment, width, unfinished)]
+        return ["", *rows] if segment.gap else rows
 
     def _rows(self, segment: Segment, width: int, unfinished: bool) -> list[str]:
         if segment.kind == "block":

@@ -96,7 +96,7 @@ class Renderer:
         try:
             tail = self._answer.tail(self._width()) if self._answer else self._thinking()
             drawn = self.live.draw(tail, queued, time.monotonic(), rows, self._width())
-            return [clean(line, keep_sgr=True) for line in drawn]
+            return clean("\n".join(drawn), keep_sgr=True).split("\n") if drawn else []
         except Exception as problem:
             return [f"(could not draw: {type(problem).__name__})"]
 

@@ -10,15 +10,21 @@ from ..protocol.events import AnyEvent
 from .render import Renderer
 from .theme import NONE, choose
 
+_WIDTH = 100
+"""Columns that a line is broken for where there is no terminal."""
+
 
 class Watcher:
     """Prints finished output to a stream; colours only where it is a terminal."""
 
     def __init__(self, settings: Ui, out: TextIO, snapshot: Callable[[], Snapshot]) -> None:
         theme = choose(settings) if out.isatty() else NONE
-        width = shutil.get_terminal_size().columns if out.isatty() else 100
         self._out = out
-        self._renderer = Renderer(theme, settings, lambda: width, snapshot, "")
+        self._is_terminal = out.isatty()
+        self._renderer = Renderer(theme, settings, self._width, snapshot, "")
+
+    def _width(self) -> int:
+        return shutil.get_terminal_size().columns if self._is_terminal else _WIDTH
 
     def show(self, event: AnyEvent) -> None:
         """Print what an event finished."""

@@ -5,12 +5,13 @@ import json
 import msgspec
 import pytest
 
+from agent_cli.config.schema import Ui
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer
 from agent_cli.ui import lines
 from agent_cli.ui.approve import HOLD_S, ApprovalDialog
 from agent_cli.ui.question import QuestionDialog
-from agent_cli.ui.theme import NONE
+from agent_cli.ui.theme import NONE, choose
 
 ARGUMENTS = json.dumps({"command": "rm -rf build", "timeout_s": 5})
 
@@ -329,6 +330,31 @@ def test_a_diff_is_taken_over_hunk_by_hunk(keys: str, decision: Decision) -> Non
         assert asking.answer is None
         asking.press(key, 2.0)
     assert asking.answer == answered(decision)
+
+
+def test_a_hunk_is_drawn_as_the_diff_above_it() -> None:
+    long = "x = '日本語 👩‍👩‍👧‍👦'" + " # word" * 40
+    text = (
+        f"--- a/f\n+++ b/f\n@@ -9,2 +9,3 @@\n-\told\u202e\n+\tnew\u202e \n+{long}\n"
+        + HUNKS.partition("+++ b/f\n")[2]
+    )
+    asking = dialog(msgspec.structs.replace(item(), preview=text, preview_kind="diff", hunks=4))
+    decide(asking, "h", 1.0)
+    rows = asking.draw(NONE, 60, 20)
+    assert rows[2:5] == ["  @@ -9,2 +9,3 @@", "   9 -    old⟨U+202E⟩", "   9 +    new⟨U+202E⟩·"]
+    assert rows[5].startswith("  10 +x = '日本語 👩'") and rows[5].endswith("…") and lines.cells(rows[5]) == 60
+    dark = asking.draw(choose(Ui(theme="dark"), {}), 60, 20)
+    assert "\x1b[4;32mnew\x1b[0m" in dark[4], "another theme is drawn anew"
+    asking.press("y", 1.3)
+    assert "  @@ -1 +1 @@" in asking.draw(NONE, 60, 20)
+
+
+def test_of_a_long_hunk_the_beginning_is_drawn_and_the_rest_stands_above() -> None:
+    text = "--- a/f\n+++ b/f\n@@ -1,99 +1,0 @@\n" + "-gone\n" * 99 + "@@ -200 +101 @@\n-a\n+b\n"
+    asking = dialog(msgspec.structs.replace(item(), preview=text, preview_kind="diff", hunks=2))
+    decide(asking, "h", 1.0)
+    rows = asking.draw(NONE, 80, 12)
+    assert len(rows) <= 12 and rows[3] == "   1 -gone" and any("lines more, above" in row for row in rows)
 
 
 def test_hunks_are_not_offered_where_there_is_no_choice() -> None:

@@ -29,6 +29,20 @@ CORPUS = {
     "quote": "> a\n> b\n>\n> c\n\n---\n\n* * *\n",
     "html": "A List<String> and <b>bold</b>\n\n<div>\nblock\n</div>\n",
     "wide": "日本語 👩‍👩‍👧‍👦 é\u0301 ไทย\n\n- 🇩🇪 flag\n",
+    "fence in a fence": "````md\n```py\nx\n```\n````\nafter\n~~~ x`y\nz\n~~~~\n",
+    "fence in an ordered list": "1. a\n   ```\n   x\n     y\n   ```\n   more\n   - in\n2. b\n\n   ```sh\n   z\n   ```\n\n3. c\n",
+    "fence behind a mark": "- ```py\n  x = 1\n  ```\n- b\n\nafter\n",
+    "fence deep in a list": "- a\n  - b\n    ~~~\n    x\n    ~~~\n    after\n  - c\n- d\n",
+    "fence with tabs": "-\ta\n\t```\n\tx\n\t\ty\n\t```\n\tb\n",
+    "fence never closed in a list": "- a\n  ```\n  x\n\nnot indented\n",
+    "indented list": "  - a\n  - b\n    - c\n- d\n",
+    "tasks": "- [ ] to do\n- [x] done\n",
+    "setext": "A\nB\n---\n\nC\n-\n",
+    "long table": "| a | b |\n|---|--:|\n" + "| 日本 | 1 |\n" * 60 + "\nafter\n",
+    "quoted code": "> ```sh\n> ls\n> ```\n> > - deep\n",
+    "breaks": "a  \nb\\\nc &amp; &#x202e;d\n",
+    "notes": "see [^1] and [x]\n\n[^1]: note\n[x]: http://a.b\n",
+    "docstring": '```python\ndef f():\n    """a\n    if b\n    """\n    return 1\n```\n',
     "links": "[text](http://example.com/x) and <http://a.b>\n",
     "empty": "\n\n\n",
 }
@@ -58,12 +72,22 @@ def test_committed_blocks_equal_the_whole_document(name: str) -> None:
         assert render(text, chunks) == whole
 
 
-@given(st.lists(st.sampled_from(sorted(CORPUS.values())) | st.text(max_size=8), max_size=5), st.integers(1, 9))
-@settings(max_examples=40, deadline=None)
-def test_chunking_changes_nothing(parts: list[str], size: int) -> None:
-    text = "\n".join(parts)
-    chunks = [text[at : at + size] for at in range(0, len(text), size)]
-    assert render(text, chunks) == render(text)
+_SCRAPS = st.text(st.sampled_from("`~|-*_#>[]() \\\n\t1.ab:!<&;=+é日\u200d\ufe0f👩\u202e\x1b["), max_size=12)
+
+
+@given(
+    st.lists(st.sampled_from(sorted(CORPUS.values())) | _SCRAPS | st.text(max_size=8), max_size=6),
+    st.lists(st.integers(1, 9), min_size=1, max_size=5), st.sampled_from([8, 20, 60]), st.booleans(),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_chunking_changes_nothing(parts: list[str], sizes: list[int], width: int, joined: bool) -> None:
+    text = ("" if joined else "\n").join(parts)
+    chunks, at = [], 0
+    while at < len(text):
+        size = sizes[len(chunks) % len(sizes)]
+        chunks.append(text[at : at + size])
+        at += size
+    assert render(text, chunks, width) == render(text, width=width)
 
 
 @given(st.text(max_size=60), st.integers(1, 40))
@@ -86,6 +110,53 @@ def test_looks() -> None:
     assert "List<String>" in plain("a List<String>")
     assert "(http://x.y)" in plain("[t](http://x.y)")
     assert "⟨U+202E⟩" in plain("a &#x202e; b")
+
+
+def test_code_in_a_list_stands_at_the_left_edge_and_the_list_goes_on() -> None:
+    assert plain(CORPUS["fence in an ordered list"]).split("\n") == [
+        "1. a", "```", "x", "  y", "```", "   more", "", "   • in", "2. b", "", "```sh", "z", "```", "", "3. c",
+    ]  # fmt: skip
+    assert plain(CORPUS["fence deep in a list"]).split("\n") == [
+        "• a", "  ◦ b", "~~~", "x", "~~~", "    after", "  • c", "• d",
+    ]  # fmt: skip
+    assert plain(CORPUS["fence with tabs"]).split("\n") == ["• a", "```", "x", "    y", "```", "    b"]
+    assert plain(CORPUS["fence behind a mark"]).split("\n")[:5] == ["•", "```py", "x = 1", "```", "• b"]
+
+
+def test_code_in_a_list_is_committed_line_by_line() -> None:
+    stream = MarkdownStream(DrawnBlocks(NONE))
+    stream.feed("1. do this:\n\n   ```sh\n   make\n   ma")
+    assert stream.take(80) == ["1. do this:", "", "```sh", "make"]
+    assert stream.tail(80) == ["ma"]
+
+
+def test_a_docstring_is_one_on_all_of_its_lines() -> None:
+    rows = render(CORPUS["docstring"])
+    assert rows[3] == "\x1b[32m    if b\x1b[0m"
+
+
+def test_the_end_of_a_long_table_keeps_its_header() -> None:
+    stream = MarkdownStream(DrawnBlocks(NONE))
+    stream.feed("| name | b |\n|---|---|\n" + "".join(f"| row {n} | x |\n" for n in range(500)))
+    rows = stream.tail(80)
+    assert rows[0].split() == ["name", "b"] and rows[-1].split() == ["row", "499", "x"] and len(rows) < 60
+
+
+def test_the_tail_is_bounded_however_long_the_block() -> None:
+    for text in ("word " * 20_000, "- item\n" + "  more\n" * 3000, "> a\n" * 3000, "日本" * 20_000):
+        stream = MarkdownStream(DrawnBlocks(NONE))
+        stream.feed(text)
+        stream.take(80)
+        rows = stream.tail(80)
+        assert 0 < len(rows) <= 110 and sum(map(len, rows)) <= 6000
+
+
+def test_a_fence_that_is_just_being_written_is_not_drawn_as_an_empty_one() -> None:
+    stream = MarkdownStream(DrawnBlocks(NONE))
+    stream.feed("text\n\n```py")
+    assert stream.take(80) == ["text"] and stream.tail(80) == []
+    stream.feed("thon\n")
+    assert stream.take(80) == ["", "```python"]
 
 
 def test_an_open_fence_is_committed_line_by_line() -> None:
