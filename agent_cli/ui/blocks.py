@@ -14,6 +14,7 @@ from markdown_it.token import Token as Mark
 from . import lines
 from .code_lines import CodeLines
 from .inline import PARSER, filled, pieces, safe
+from .markdown_stream import language
 from .tables import table
 from .theme import Role, Theme
 
@@ -199,11 +200,6 @@ class _Page(msgspec.Struct, frozen=True):
 def numbered(written: int, last: int) -> int:
     """An item's number: as it was written, unless all have the same one."""
     return max(written, last + 1)
-
-
-def language(info: str) -> str:
-    """The language that the first line of a fence names."""
-    return (info.split() or [""])[0].strip("{}.").lower()
 
 
 def _open_brackets(source: str) -> int:

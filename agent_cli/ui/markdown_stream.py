@@ -17,6 +17,7 @@ _FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
 _RULE = re.compile(r" {0,3}([-*_])( *\1){2,} *$")
 _ITEM = re.compile(r"( {0,3})(?:[-*+]|(\d{1,9})[.)])(?:\s+|$)")
+_LANGUAGE = re.compile(r"[\s{.]*([\w+#-]+)")
 _TABLE_RULE = re.compile(r"[ |:-]*-[ |:-]*$")
 
 _TAIL_LINES = 40
@@ -200,8 +201,7 @@ class Splitter:
 
     def _open(self, fence: re.Match[str], indent: int, gap: bool) -> None:
         self._fence = (fence[2], indent)
-        name = (fence[3].split() or [""])[0].strip("{}.").lower()
-        self._done.append(Segment("open", fence[0].strip(), name, gap=gap))
+        self._done.append(Segment("open", fence[0].strip(), language(fence[3]), gap=gap))
         self._blank = False
 
     def _code(self, line: str) -> None:
@@ -231,6 +231,12 @@ class Splitter:
     def _commit(self) -> None:
         self._emit()
         self._kind, self._number, self._indent = "", None, 0
+
+
+def language(info: str) -> str:
+    """The language that the first line of a fence names: `py` in `py`, `{.py}`, `py,ignore` and `py:src/x.py`."""
+    found = _LANGUAGE.match(info)
+    return found[1].lower() if found else ""
 
 
 def _indent(line: str) -> int:

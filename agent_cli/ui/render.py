@@ -205,8 +205,8 @@ class Renderer:
         from .results import compacted
 
         self.summary = event.summary or self.summary
-        rows, whole = compacted(event, self._hint)
-        self.notice("\n".join(rows))
+        rows, whole = compacted(event, self._width(), self._hint)
+        self._print("other", rows)
         if whole:
             self._fold("the summary", lambda theme, width: lines.wrapped("\n".join(whole), width))
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..protocol.events import ApprovalItem, Compacted, RestoreReport, ToolCallFinished
+from ..protocol.events import ApprovalItem, Compacted, Restored, ToolCallFinished
 from ..protocol.sanitize import clean, visible
 from . import diff, lines
 from .folding import fold
 from .theme import NONE, Theme
+from .told import said, warning
 
 _RESULT_ROWS = 10
 _DIFF_ROWS = 40
@@ -63,8 +64,8 @@ def finished(event: ToolCallFinished, previewed: str, theme: Theme, width: int, 
     if body.glance and not fits:
         body = msgspec.structs.replace(body, text=(body.glance, *body.text), rows=body.rows + bool(body.text))
     shown, is_folded = _Page(theme, width, hint).rows(body, event.exit_code)
-    command = event.command if lines.cells(alone) > width or "\n" in event.command.strip() else ""
-    whole = _whole(body, command) if is_folded or command else None
+    is_cut = lines.cells(alone) > width or "\n" in event.command.strip()
+    whole = _whole(body, event if is_cut else None) if is_folded or is_cut else None
     return Finished([lines.tool_line(event, theme, width, glance), *shown], whole)
 
 
@@ -95,9 +96,11 @@ def _with_glance(head: list[str], text: list[str], rows: int = _RESULT_ROWS, kin
     return _Body((*head, *text), rows, kind)
 
 
-def _whole(body: _Body, command: str) -> Whole:
-    ran = [f"  $ {line}" for line in visible(command).split("\n")] if command else []
-    return lambda theme, width: [*ran, *_Page(theme, width, "").drawn(body.text, body.kind)]
+def _whole(body: _Body, cut: ToolCallFinished | None) -> Whole:
+    """All of a result, and before it the command or title of a call whose line shows it `cut`."""
+    said = visible((cut.command or cut.title) if cut else "")
+    head = [f"  {'$ ' * bool(cut and cut.command)}{line}" for line in said.split("\n") if cut]
+    return lambda theme, width: [*head, *_Page(theme, width, "").drawn(body.text, body.kind)]
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -169,10 +172,12 @@ _MAX_FILES = 12
 _DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "resolve": ""}
 
 
-def report(kind: str, turns: int, prompt: str, done: RestoreReport, theme: Theme) -> str:
+def report(event: Restored, theme: Theme, width: int) -> list[str]:
     """What an undo or redo did, file by file."""
-    head = f"{_DONE[kind]} {lines.number(turns, 'turn')}: {lines.one_line(prompt, 80)}"
-    out = [theme.paint("strong", "Decided on what was left alone" if kind == "resolve" else head)]
+    done = event.report
+    head = f"{_DONE[event.kind]} {lines.number(event.turns, 'turn')}: {lines.one_line(event.prompt, 80)}"
+    head = "Decided on what was left alone" if event.kind == "resolve" else head
+    out = [theme.paint("strong", row) for row in lines.wrapped(head, width)]
     shown = done.restored[:_MAX_FILES]
     for file in shown:
         out.append(f"  {file.kind} {lines.one_line(file.path)}{lines.line_counts(file.added, file.removed)}")
@@ -180,10 +185,9 @@ def report(kind: str, turns: int, prompt: str, done: RestoreReport, theme: Theme
         out.append(f"  … and {len(done.restored) - len(shown)} more")
     for conflict in done.conflicts:
         lead = "" if conflict.reason.startswith("not covered") else "left alone: "
-        mark = theme.paint("warning", "!")
-        out.append(f"  {mark} {lead}{lines.one_line(conflict.path)}: {lines.one_line(conflict.reason, 300)}")
-    out += [f"  {lines.one_line(note, 300)}" for note in done.notes]
-    return "\n".join(out)
+        why = f"{lead}{lines.one_line(conflict.path)}: {lines.one_line(conflict.reason, 300)}"
+        out += [f"  {row}" for row in warning(why, theme, width - 2)]
+    return out + [row for note in done.notes for row in lines.wrapped(f"  {lines.one_line(note, 300)}", width)]
 
 
 _SUMMARY_ROWS = 12
@@ -197,15 +201,16 @@ _REDUCED = {
 }
 
 
-def compacted(event: Compacted, hint: str) -> tuple[list[str], list[str]]:
+def compacted(event: Compacted, width: int, hint: str) -> tuple[list[str], list[str]]:
     """A reduction: what was done, how much it freed, and the beginning of the summary, all of it in a preview.
     Then the whole summary, where that is not all of it."""
     done = _REDUCED[event.how]
     if event.how == "preview" and event.after >= event.before:
         done = "This would be the summary, no smaller than now; /compact keep would not help"
-    rows = [f"· {done}: {lines.count(event.before)} → {lines.count(event.after)} tokens."]
+    rows = said(f"{done}: {lines.count(event.before)} → {lines.count(event.after)} tokens.", width)
     text = [f"  {row}" for row in _lines(event.summary)]
     shown = text if event.how == "preview" else text[:_SUMMARY_ROWS]
     hidden = len(text) - len(shown)
+    rows += [row for line in shown for row in lines.wrapped(line, width)]
     more = [f"  … {lines.number(hidden, 'more line')}{hint}"] if hidden else []
-    return [*rows, *shown, *more], text if hidden else []
+    return [*rows, *more], text if hidden else []

@@ -26,16 +26,16 @@ def told(event: Plain, theme: Theme, width: int) -> list[str]:
         case ev.PlanUpdated():
             return [theme.paint("strong", "Plan"), *lines.plan(event.items, theme)]
         case ev.Notice():
-            return warning(event.text, theme, width) if event.level == "warning" else _said(event.text, width)
+            return warning(event.text, theme, width) if event.level == "warning" else said(event.text, width)
         case ev.Restored():
             return _restored(event, theme, width)
         case ev.Attached():
-            return lines.wrapped(lines.attached(event), width)
+            return said(lines.attached(event).removeprefix("· "), width)
         case ev.Renamed():
-            return lines.wrapped(f"· This session is now called “{lines.one_line(event.title)}”.", width)
+            return said(f"This session is now called “{lines.one_line(event.title)}”.", width)
         case ev.SettingsChanged():
             facts = [event.model, event.mode, event.effort]
-            return lines.wrapped("· " + " · ".join(lines.one_line(fact, 80) for fact in facts if fact), width)
+            return said(" · ".join(lines.one_line(fact, 80) for fact in facts if fact), width)
         case ev.OperationCompleted():
             return lines.wrapped(clean(event.detail).strip(), width) if event.detail.strip() else []
         case ev.OperationFailed():
@@ -61,7 +61,8 @@ def warning(text: str, theme: Theme, width: int, mark: str = "!") -> list[str]:
     return marked(mark, "warning", text, theme, width)
 
 
-def _said(text: str, width: int) -> list[str]:
+def said(text: str, width: int) -> list[str]:
+    """Something to know."""
     first, *rest = lines.wrapped(clean(text).strip(), width - 2)
     return [f"· {first}", *("  " + row for row in rest)]
 
@@ -77,9 +78,9 @@ def _banner(event: ev.SessionStarted, theme: Theme, width: int) -> list[str]:
 def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
     from .results import report
 
-    rows = lines.wrapped(report(event.kind, event.turns, event.prompt, event.report, theme), width)
+    rows = report(event, theme, width)
     if any(conflict.decidable for conflict in event.report.conflicts):
-        rows += lines.wrapped("· /resolve mine, old or merge decides on them.", width)
+        rows += said("/resolve mine, old or merge decides on them.", width)
     return rows
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
 from agent_cli.ui.blocks import DrawnBlocks
-from agent_cli.ui.markdown_stream import MarkdownStream, PlainBlocks
+from agent_cli.ui.markdown_stream import MarkdownStream, PlainBlocks, language
 from agent_cli.ui.theme import NONE, choose
 
 DARK = choose(Ui(theme="dark"), {})
@@ -166,6 +166,15 @@ def test_an_open_fence_is_committed_line_by_line() -> None:
     assert stream.tail(80) == ["b ="]
     stream.feed("2\n")
     assert stream.take(80) == ["b = 2"]
+
+
+@pytest.mark.parametrize(
+    ("info", "name"),
+    [("py", "py"), (" Python title=x", "python"), ("{.py}", "py"), ("rust,ignore", "rust"), ("ts:src/x.ts", "ts"),
+     ("c++", "c++"), ("objective-c", "objective-c"), ("", ""), ("⟨U+202E⟩", "")],
+)  # fmt: skip
+def test_languages_are_named_in_many_ways(info: str, name: str) -> None:
+    assert language(info) == name
 
 
 def test_the_tail_is_only_what_is_unfinished() -> None:

@@ -96,6 +96,14 @@ def test_a_command_of_several_lines_can_be_seen_in_full() -> None:
     assert view.take() == "\nIn full: shell cd x && …\n  $ cd x &&\n  $ make all^[[2J\n  ok\n"
 
 
+def test_a_title_that_is_cut_can_be_seen_in_full() -> None:
+    view = renderer()
+    view.handle(finished(tool="grep", title="a_pattern " * 20, display="3 matches"))
+    assert "…" in view.take()
+    view.expand()
+    assert f"  {'a_pattern ' * 20}\n  3 matches\n" in view.take()
+
+
 def test_asking_again_goes_further_back_and_says_so() -> None:
     view = renderer()
     for name in ("first", "second"):
