@@ -298,7 +298,10 @@ class MarkdownStream:
 
     def _rows(self, segment: Segment, width: int, unfinished: bool) -> list[str]:
         if segment.kind == "block":
-            return self._blocks.block(segment.source, max(8, width - segment.indent), segment.number)
+            try:
+                return self._blocks.block(segment.source, max(8, width - segment.indent), segment.number)
+            except Exception:  # what cannot be drawn is shown as it was written
+                return segment.source.split("\n")
         if segment.kind == "open":
             self._code = self._blocks.code(segment.language)
         if segment.kind != "code":

@@ -13,6 +13,8 @@ from .theme import Piece, Theme
 _GAP = 2
 _NARROWEST = 8
 """Columns of the screen that a column of the table needs at least, if it is not narrower by itself."""
+_SHORT = 12
+"""A column up to this wide stays as it is where the others have words to break."""
 
 Cell = list[Piece]
 
@@ -20,8 +22,8 @@ Cell = list[Piece]
 def table(rows: Sequence[Sequence[Cell]], aligned: Sequence[str], theme: Theme, width: int) -> list[str]:
     """A table; its first row is the header, `aligned` says `left`, `right` or `center` for each column."""
     columns = [[row[at] for row in rows] for at in range(len(aligned))]
-    natural = [max(1, *map(_cells, column)) for column in columns]
-    least = [max(1, *(_cells(word) for cell in column for _, word in words(cell))) for column in columns]
+    natural = [max([1, *map(_cells, column)]) for column in columns]
+    least = [max([1, *(_cells(word) for cell in column for _, word in words(cell))]) for column in columns]
     widths = _widths(natural, least, width - _GAP * (len(columns) - 1))
     if not widths:
         return _records(rows, theme, width)
@@ -43,16 +45,18 @@ def _cells(cell: Cell) -> int:
 
 
 def _widths(natural: list[int], least: list[int], room: int) -> list[int]:
-    """How wide each column becomes: as it is, else so that words stay whole, else by breaking those of the widest
-    columns. Empty where even that is too little."""
+    """How wide each column becomes: as it is, else so that words stay whole and the table low, else by breaking
+    words of the widest columns. Empty where even that is too little."""
     if sum(natural) <= room:
         return natural
     if sum(least) > room:
         return _shared(least, room)
-    widths, spare = list(least), room - sum(least)
-    for done, at in enumerate(sorted(range(len(least)), key=lambda at: natural[at] - least[at])):
-        more = min(natural[at] - least[at], spare // (len(least) - done))
-        widths[at], spare = widths[at] + more, spare - more
+    widths = list(least)
+    for at, own in enumerate(natural):
+        if own <= _SHORT and own - least[at] <= room - sum(widths):
+            widths[at] = own
+    for _ in range(room - sum(widths)):
+        widths[max(range(len(widths)), key=lambda at: natural[at] / widths[at])] += 1
     return widths
 
 

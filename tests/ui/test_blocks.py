@@ -6,6 +6,8 @@ import time
 from collections import Counter
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
 from agent_cli.ui import lines
@@ -15,6 +17,13 @@ from agent_cli.ui.theme import NONE, Theme, choose
 
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+PARTS = [
+    "- ", "* ", "1. ", "2) ", "> ", "# ", "### ", "```", "~~~", "````", "\n", "\n", "\n\n", "  ", "    ", "\t", "|", "|---|",
+    "---", "===", "**", "*", "_", "`", "``", "[", "]", "(", ")", "](", "\\", "![", "<", "<a>", "</a>", "<!--", "-->", "&amp;",
+    "[ ] ", "[x] ", ":", "[^1]: ", "~~", " ", " ", "+ ", "<div>", "http://a.b/",
+]  # fmt: skip
 
 
 def drawn(source: str, width: int = 60, theme: Theme = NONE) -> list[str]:
@@ -140,11 +149,50 @@ def test_long_words_stay_whole_and_other_scripts_are_broken() -> None:
     assert all(lines.cells(row) <= 20 for row in drawn("ภาษาไทยไม่มีช่องว่างระหว่างคำ" * 4, 20))
 
 
-PARTS = [
-    "- ", "* ", "1. ", "2) ", "> ", "# ", "### ", "```", "~~~", "````", "\n", "\n", "\n\n", "  ", "    ", "\t", "|", "|---|",
-    "---", "===", "**", "*", "_", "`", "``", "[", "]", "(", ")", "](", "\\", "![", "<", "<a>", "</a>", "<!--", "-->", "&amp;",
-    "[ ] ", "[x] ", ":", "[^1]: ", "~~", " ", " ", "+ ", "<div>", "http://a.b/",
-]  # fmt: skip
+def test_a_table_with_empty_columns_is_one_too() -> None:
+    assert drawn("| | a |\n|-|-|\n| | |") == ["   a", "────", ""]
+    assert drawn("||\n|-|") and drawn("| |\n|-|\n| |", 8)
+
+
+_LINE = st.lists(st.sampled_from([*PARTS, "x", "日本 ", "word ", "&#27;[2J"]), max_size=8).map("".join)
+_CELLS = st.lists(
+    st.sampled_from(["", " ", "a", "日本", "`x`", "**b**", "c d", "\\|", "👩‍👩‍👧‍👦", "word" * 9]),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(
+    st.lists(_LINE, max_size=8),
+    st.lists(_CELLS, max_size=5),
+    st.integers(1, 90),
+    st.sampled_from([None, 1, 3]),
+    st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_block_can_be_drawn(
+    source: list[str], rows: list[list[str]], width: int, number: int | None, coloured: bool
+) -> None:
+    cells = ["|".join(["", *row, ""]) for row in rows]
+    table = [cells[0], "|-" * len(rows[0]) + "|", *cells[1:]] if cells else []
+    blocks = DrawnBlocks(DARK if coloured else NONE)
+    for text in (
+        "\n".join([*source, "", *table]),
+        "\n".join("> " + line for line in table),
+        "\n".join(["- a", *("  " + line for line in table)]),
+    ):
+        drawn_rows = blocks.block(text, width, number)
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f]", SGR.sub("", "".join(drawn_rows)))
+
+
+def test_a_block_that_cannot_be_drawn_is_shown_as_it_was_written() -> None:
+    class Broken(DrawnBlocks):
+        def block(self, source: str, width: int, number: int | None) -> list[str]:
+            raise ZeroDivisionError
+
+    stream = MarkdownStream(Broken(NONE))
+    stream.feed("**a**\nb\n\n- c\n")
+    assert stream.take(80, final=True) == ["**a**", "b", "", "- c"]
 
 
 @pytest.mark.parametrize("seed", range(8))
