@@ -164,7 +164,10 @@ def preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
     else:
         title = lines.named(item.tool, item.title, width - lines.cells(item.tool) - 3)
     if item.preview_kind == "diff":
-        text = diff.drawn(text, theme)
+        try:
+            text = diff.drawn(text, theme)
+        except Exception:  # nobody is asked about a change that is not shown
+            pass
     return [f"{head} {title}".rstrip(), *("  " + line for line in text)]
 
 
