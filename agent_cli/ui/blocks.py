@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 from markdown_it.token import Token as Mark
+from rich.text import Text
 
 from . import lines
 from .code_lines import CodeLines
-from .inline import PARSER, filled, pieces, safe
+from .inline import PARSER, inline, safe
 from .markdown_stream import language
+from .rich_text import filled, row, style
 from .tables import table
 from .theme import Role, Theme
 
@@ -136,8 +138,8 @@ class _Page(msgspec.Struct, frozen=True):
         self, nodes: Sequence[_Node], width: int, base: tuple[Role, ...] = (), before: str = ""
     ) -> list[_Row]:
         marks = [mark for node in nodes for mark in node.mark.children or ()]
-        rows = filled([(base, before), *pieces(marks, self.theme, base)], width)
-        return [_Row(self.theme.painted(row)) for row in rows]
+        text = Text(before, style(self.theme, *base)) + inline(marks, self.theme, *base)
+        return [_Row(row(line, self.theme)) for line in filled(text, width)]
 
     def _heading(self, node: _Node, width: int) -> list[_Row]:
         mark = "" if self.theme.colour else "#" * int(node.mark.tag[1:]) + " "
@@ -185,10 +187,10 @@ class _Page(msgspec.Struct, frozen=True):
         aligned = [str(cell.mark.attrs.get("style", "")).rpartition(":")[2] for cell in rows[0].children]
         cells = [
             [
-                pieces(
+                inline(
                     [mark for each in cell.children for mark in each.mark.children or ()],
                     self.theme,
-                    ("strong",) if cell.mark.tag == "th" else (),
+                    *(("strong",) if cell.mark.tag == "th" else ()),
                 )
                 for cell in row.children
             ]
@@ -213,8 +215,8 @@ def _open_brackets(source: str) -> int:
 def _task(item: _Node) -> str:
     """What stands in the box of a task; empty where it is none. The box itself is taken away."""
     for block in item.children[:1]:
-        for inline in block.children[:1]:
-            for text in (inline.mark.children or ())[:1]:
+        for line in block.children[:1]:
+            for text in (line.mark.children or ())[:1]:
                 if text.type == "text" and (box := _TASK.match(text.content)):
                     text.content = text.content[box.end() :]
                     return box[1]

@@ -1,0 +1,106 @@
+"""Where Rich and the screen meet: a theme's roles as Rich's styles, Rich's text as rows for the terminal.
+
+What stands in a row is Rich's: runs of text with styles, divided, aligned and set beside each other. Where a row
+may end is decided here, since what somebody may want to copy, an address or a path, is not broken in the middle.
+"""
+
+import io
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from . import lines
+from .theme import Role, Theme
+
+_WORD = re.compile(r"( *)([^ ]+)")
+_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_SHAPES = {"1": "bold", "2": "dim", "3": "italic", "4": "underline", "7": "reverse", "9": "strike"}
+
+
+def style(theme: Theme, *roles: Role) -> Style:
+    """What several roles look like together."""
+    return Style.combine([Style.null(), *(_style(theme.codes.get(role, "")) for role in roles)])
+
+
+@lru_cache(maxsize=256)
+def _style(codes: str) -> Style:
+    """SGR codes as Rich has them."""
+    return Style.parse(" ".join(_word(code) for code in codes.split(";") if code) or "none")
+
+
+def _word(code: str) -> str:
+    if code in _SHAPES:
+        return _SHAPES[code]
+    bright, number = divmod(int(code) - 30, 60)
+    return "bright_" * bright + _COLOURS[number]
+
+
+@lru_cache(maxsize=32)
+def console(width: int) -> Console:
+    """A console that draws at a width and writes nothing."""
+    return Console(file=io.StringIO(), width=width, force_terminal=True, legacy_windows=False, emoji=False)
+
+
+def drawn(segments: Iterable[Segment], theme: Theme) -> str:
+    """One row for the terminal, without blanks at its end."""
+    system = ColorSystem.STANDARD if theme.colour else None
+    row = list(Segment.simplify(segment for segment in segments if segment.text))
+    while (
+        row
+        and not row[-1].text.strip()
+        and not (row[-1].style and (row[-1].style.reverse or row[-1].style.underline))
+    ):
+        row.pop()
+    if row:
+        row[-1] = Segment(row[-1].text.rstrip(), row[-1].style)
+    return "".join((each.style or Style.null()).render(each.text, color_system=system) for each in row)
+
+
+def row(text: Text, theme: Theme) -> str:
+    """One line of text for the terminal."""
+    return drawn(text.render(console(80)), theme)
+
+
+def filled(text: Text, width: int, fold: bool = False) -> list[Text]:
+    """Lines of at most `width` columns; a longer word has one of its own or, with `fold`, several."""
+    found = []
+    for line in text.split("\n", allow_blank=True):
+        for part in line.divide(_ends(line.plain, width, fold)):
+            part.rstrip()
+            found.append(part)
+    return found or [Text()]
+
+
+def _ends(plain: str, width: int, fold: bool) -> list[int]:
+    """Where lines end, in characters."""
+    found: list[int] = []
+    used = 0
+    for match in _WORD.finditer(plain):
+        at, gap = match.start(2), len(match[1])
+        for part in lines.atoms(match[2]):
+            own = lines.cells(part)
+            if used and used + gap + own > width:
+                found.append(at)
+                used = gap = 0
+            if own > width and (fold or not part.isascii()):
+                used = _folded(part, at, used, width, found)
+            else:
+                used += gap + own
+            at, gap = at + len(part), 0
+    return found
+
+
+def _folded(part: str, at: int, used: int, width: int, found: list[int]) -> int:
+    """Break a word anywhere; the columns used of its last line."""
+    for sign, own in lines.signs(part):
+        if used and used + own > width:
+            found.append(at)
+            used = 0
+        used, at = used + own, at + len(sign)
+    return used
