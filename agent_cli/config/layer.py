@@ -35,6 +35,11 @@ class Layer(msgspec.Struct, frozen=True):
             key = key.rpartition(".")[0]
         return self.name
 
+    def named(self, key: str) -> str:
+        """A key and where it was set, the key once: `config.yaml:12: mode`, but `--set mode` alone."""
+        place = self.place(key)
+        return place if not key or place.endswith((f" {key}", f"--{key.replace('_', '-')}")) else f"{place}: {key}"
+
 
 def nest(parts: list[str], value: Any) -> Any:
     """A value below nested keys."""
@@ -75,9 +80,11 @@ def _explain(layer: Layer, message: str, strict: bool) -> str:
     key = ".".join(parts)
     unknown = re.search(r"unknown field `([^`]*)`", text)
     if unknown is None:
+        from .plain_words import told
+
         choices = get_args(_kind(parts)) if get_origin(_kind(parts)) is Literal else ()
-        hint = f"; write one of {', '.join(choices)}" if choices else ""
-        return f"{layer.place(key)}: {key or 'the file'}: {text}{hint}"
+        what = told(text, choices, next((value for _, value in _fitting(layer.values, parts)), None))
+        return f"{layer.named(key)}: {what}"
     name = ".".join([*parts, unknown.group(1)])
     kind = _kind(parts)
     is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
@@ -107,8 +114,10 @@ def _culprits(values: dict[str, Any], parts: list[str], strict: bool) -> Iterato
 def _fitting(value: Any, parts: list[str]) -> Iterator[tuple[list[str], Any]]:
     if not parts:
         yield [], value
-    elif isinstance(value, list) and parts[0] == "*":
+    elif isinstance(value, list):
         for index, item in enumerate(value):
+            if parts[0] not in ("*", str(index)):
+                continue
             for path, found in _fitting(item, parts[1:]):
                 yield [str(index), *path], found
     elif isinstance(value, dict):

@@ -24,7 +24,11 @@ def listed(points: tuple[RewindPoint, ...]) -> list[str]:
 def choices(points: tuple[RewindPoint, ...]) -> list[Choice]:
     """The same to pick from, newest first; the value is the number."""
     return [
-        Choice(str(each.number), lines.one_line(each.prompt, 100), f"{lines.ago(each.time)} · {_files(each)}")
+        Choice(
+            str(each.number),
+            lines.one_line(each.prompt, 100),
+            f"{each.number} · {lines.ago(each.time)} · {_files(each)}",
+        )
         for each in reversed(points)
     ]
 

@@ -224,7 +224,7 @@ class Screen:
         try:
             await self.app.run_async(set_exception_handler=False)
         finally:
-            self._output.release()
+            self._output.give_back()
             loop.remove_signal_handler(signal.SIGTSTP)
             loop.remove_signal_handler(signal.SIGCONT)
 

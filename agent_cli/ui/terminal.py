@@ -67,6 +67,13 @@ class Terminal(Vt100_Output):
             self.write_raw("\x1b[?2026l")
             self.flush()
 
+    def give_back(self) -> None:
+        """The prompt is over, perhaps in the middle of an update: all modes off."""
+        self.release()
+        if self._has_modes:
+            self.disable_bracketed_paste()
+            self.flush()
+
     def flush(self) -> None:
         """Send what was written, unless it is being collected."""
         if not self.holding:

@@ -177,8 +177,11 @@ def test_set_says_what_is_wrong(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("limit.turns=3", "--set limit.turns: unknown key `limit`; did you mean `limits`?"),
-        ("limits.turns=many", "--set limits.turns: limits.turns: Expected `int | null`, got `str`"),
-        ("permissions.deny=shell", "--set permissions.deny: permissions.deny: Expected `array`, got `str`"),
+        ("limits.turns=many", "--set limits.turns: write a whole number or null, not the text 'many'"),
+        ("permissions.deny=shell", "--set permissions.deny: write a list, not the text 'shell'"),
+        ("ui.plain=3", "--set ui.plain: write true or false, not the number 3"),
+        ("limits.turns=true", "--set limits.turns: write a whole number or null, not true"),
+        ("rules=[a, 3]", "--set rules: rules.1: write text or a mapping of keys to values, not the number 3"),
     ],
 )
 def test_a_flag_is_held_against_the_schema(tmp_path: Path, text: str, message: str) -> None:
@@ -190,7 +193,7 @@ def test_a_flag_is_held_against_the_schema(tmp_path: Path, text: str, message: s
 @pytest.mark.parametrize("price", ["-1", ".nan", ".inf", "-.inf"])
 def test_a_price_that_is_none_is_refused_with_its_place(tmp_path: Path, price: str) -> None:
     text = f"providers:\n  mine:\n    models:\n      m.1:\n        prices:\n          output: {price}\n"
-    with pytest.raises(ConfigError, match=r"user\.yaml:\d+: .*prices\.output: Expected `float` [<>]="):
+    with pytest.raises(ConfigError, match=r"user\.yaml:\d+: .*prices\.output: write a number of at (least|most) "):
         loaded(tmp_path, text)
     with pytest.raises(ConfigError, match="prices"):
         loaded(tmp_path, flags=[assignment(f"providers.mine.models.m.prices.input={price}")])

@@ -188,7 +188,7 @@ def test_wrong_usage_starts_nothing(world: World) -> None:
     ("config", "message"),
     [
         ("mode: ask\nlimits:\n  turn: 3\n", r"config.yaml:3: unknown key `limits.turn`; did you mean `turns`"),
-        ("limits:\n  turns: many\n", r"config.yaml:2: limits.turns: Expected `int | null`"),
+        ("limits:\n  turns: many\n", r"config.yaml:2: limits.turns: write a whole number or null, not the text 'many'"),
         ("mode: ask\n  more: indented\n", "config.yaml:2: not valid YAML"),
         ("permissions:\n  deny:\n  - shell((\n", "config.yaml:3: 'shell((' is not a rule"),
     ],
