@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import checkpoints, files, growth, rendering, sandbox, search, sessions, startup, streaming, toolcall
+from . import checkpoints, files, growth, rendering, sandbox, search, sessions, startup, streaming, terminal, toolcall
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="agent-bench-") as folder:
         rows += startup.measure(Path(folder))
         rows += streaming.measure(rows[0][1] / 1000)
-        for module in (rendering, toolcall, files, search, sandbox, growth, sessions, checkpoints):
+        for module in (rendering, terminal, toolcall, files, search, sandbox, growth, sessions, checkpoints):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False
     for name, value, unit, bound in rows:
