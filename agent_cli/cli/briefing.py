@@ -2,7 +2,6 @@
 new since, out of the instructions files, the memory blocks and the facts of the moment."""
 
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 
 from ..config.rules import ToolRule
 from ..core.prompt import REPLACED, Moment, SystemPrompt, moment, system_prompt
@@ -11,7 +10,6 @@ from ..protocol.messages import Message
 from ..protocol.records import Header
 from ..workspace.instructions import Chain
 from ..workspace.memory import Memory
-from .options import UsageError
 from .setup import Setup
 
 
@@ -25,19 +23,11 @@ class Briefing:
         self.memory = Memory(setup.config_dir, setup.project_state(), setup.state / "notes" / session_id)
 
     def system(self, tools: Collection[str]) -> SystemPrompt:
-        """The system prompt of a new session.
-
-        Raises:
-            UsageError: the file that is to replace it cannot be read.
-        """
+        """The system prompt of a new session."""
         setup = self._setup
         append = setup.chosen.text("append_system_prompt") or ""
-        if replacement := setup.chosen.text("system_prompt"):
-            try:
-                text = Path(replacement).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise UsageError(f"--system-prompt {replacement}: {error}") from error
-            return SystemPrompt(f"{text.strip()}\n\n{append}".strip(), dict(REPLACED))
+        if setup.system_prompt is not None:
+            return SystemPrompt(f"{setup.system_prompt.strip()}\n\n{append}".strip(), dict(REPLACED))
         checked = told(rule for rule in setup.config.rules if isinstance(rule, ToolRule))
         said = (rule for rule in setup.config.rules if isinstance(rule, str))
         rules = "\n".join(f"- {rule}" for rule in (*said, *checked))

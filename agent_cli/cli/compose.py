@@ -1,7 +1,6 @@
 """The composition root: builds the engine of one session from a `Setup`. The only place that knows every
 class."""
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -34,7 +33,6 @@ from ..protocol.messages import new_id
 from ..protocol.records import SettingsSet
 from ..sandbox.process import ProcessRunner
 from ..store.grants import GrantFile
-from ..store.opening import make_private
 from ..store.session_file import read_session
 from ..store.spend import SpendLog
 from ..tools.base import Tool, ToolContext, ToolError
@@ -84,8 +82,7 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
     env = keyed(os.environ, setup.config_dir)
     name = model_name(setup, draft) or await choose_default(setup.config, env)
     model = await open_model(name, setup.config, env, setup.memory)
-    with contextlib.suppress(OSError):  # whoever needs it says what is wrong
-        make_private(setup.state)
+    setup.make_state()
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
     identifier, path = (draft.session_id, Path(draft.path)) if draft else setup.sessions.new_path(setup.root)

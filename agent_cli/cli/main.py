@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     except (UsageError, ConfigError, RuleError, NoSession) as error:
         return _fail(str(error), USAGE)
     except StoreError as error:
-        return _fail(str(error), 1)
+        return _fail(f"{error}{_way_out(error)}", 1)
     except BrokenPipeError:
         return 1
     except KeyboardInterrupt:
@@ -58,6 +58,15 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
 def _fail(message: str, code: int) -> int:
     print(f"agent: {message}", file=sys.stderr)
     return code
+
+
+def _way_out(error: StoreError) -> str:
+    """What to do where the folder of the program's own state cannot be used."""
+    from ..config.places import state_dir
+
+    if str(state_dir()) not in str(error) or not isinstance(error.__cause__, OSError):
+        return ""
+    return ". `agent doctor` checks this folder; AGENT_STATE_DIR names another."
 
 
 def _wants_help(arguments: Sequence[str]) -> bool:

@@ -16,8 +16,10 @@ from ..config.trust import TOOLS_FOLDER, Trust, tool_sources
 from ..core.tool_rules import BoundRule, as_permissions, bind
 from ..policy.rules import Effect, Rule, RuleError, parse_rule
 from ..store.learnt import LearntFile
+from ..store.opening import make_private
 from ..store.sessions import Sessions
 from ..workspace.paths import PathError, Workspace
+from .named_file import text_of
 from .options import Chosen, UsageError
 
 _FLAG_KEYS = {
@@ -34,7 +36,7 @@ class Setup:
     """What a command works with. Nothing is opened or written yet.
 
     Raises:
-        UsageError: a directory that is none, or a permission rule that cannot be read, with its place.
+        UsageError: a directory or file that is none, or a permission rule that cannot be read, with its place.
         ConfigError: the configuration is wrong.
     """
 
@@ -44,11 +46,17 @@ class Setup:
         self.root = root or _directory(chosen.text("cd") or os.curdir)
         self.state = own / "state" if own else state_dir()
         self.config_dir = own / "config" if own else config_dir()
+        extra = tuple(Path(folder).absolute() for folder in chosen.several("add_dir"))
+        for folder in extra:
+            if not folder.is_dir():
+                raise UsageError(f"--add-dir {folder}: {_no_folder(folder)}")
         try:
-            extra = tuple(Path(folder).absolute() for folder in chosen.several("add_dir"))
             self.workspace = Workspace(self.root, extra)
         except PathError as error:
             raise UsageError(str(error)) from error
+        replacement = chosen.text("system_prompt")
+        self.system_prompt = text_of("--system-prompt", replacement) if replacement else None
+        """What the user wrote instead of ours."""
         self.trust = Trust(self.state / "trust.json")
         self.memory = LearntFile(self.state / "learnt.json")
         self.reload()
@@ -69,6 +77,22 @@ class Setup:
         folder = self.config.sessions.dir
         self.sessions = Sessions(Path(folder) if folder else self.state / "sessions", self.state / "cache")
         self._rules, self.tool_rules = _rules(self.loaded)
+
+    def make_state(self) -> None:
+        """Make the folder of the program's own state, or leave it to whoever needs it to say what is wrong there.
+
+        Raises:
+            UsageError: there can be none.
+        """
+        try:
+            make_private(self.state)
+        except (FileExistsError, NotADirectoryError):
+            raise UsageError(f"{self.state} cannot be made: a file is in its place. {_MOVE_STATE}") from None
+        except (FileNotFoundError, PermissionError) as error:
+            if not self.chosen.flag("no_session"):
+                raise UsageError(f"{self.state} cannot be made: {error.strerror}. {_MOVE_STATE}") from error
+        except OSError:
+            pass
 
     def tools_are_trusted(self) -> bool:
         """Whether the user has agreed to the tools that the project brings, if any, as they are now."""
@@ -110,6 +134,13 @@ def _placed(place: str) -> Iterator[None]:
         yield
     except RuleError as error:
         raise UsageError(f"{place}: {error}") from error
+
+
+def _no_folder(path: Path) -> str:
+    return "is a file; name its folder" if path.exists() else "there is no such folder; make it, or check the name"
+
+
+_MOVE_STATE = "Set AGENT_STATE_DIR to a folder you can write."
 
 
 def _directory(name: str) -> Path:

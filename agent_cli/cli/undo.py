@@ -53,7 +53,7 @@ _ResolveOption = Annotated[
         "--resolve", metavar=_WORDS, help="Only decide on files that the last one left alone: mine, old or merge."
     ),
 ]
-_PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="With --resolve.")]
+_PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="With --resolve.")]
 
 
 class _Asked(msgspec.Struct, frozen=True):

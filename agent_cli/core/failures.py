@@ -21,7 +21,8 @@ def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
     if isinstance(error, ContextFull):
         return "context_limit", ErrorInfo(kind="context_full", message=str(error), hint=_MAKE_ROOM)
     if isinstance(error, StoreError | NothingToRestore | NotDone | OverBudget):
-        return "internal_error", ErrorInfo(kind="not_done", message=str(error))
+        is_disk = isinstance(error, StoreError) and isinstance(error.__cause__, OSError)
+        return "internal_error", ErrorInfo("not_done", str(error), _OTHER_PLACE if is_disk else "")
     return "internal_error", ErrorInfo(
         kind="internal_error",
         message=f"{type(error).__name__}: {error}",
@@ -39,6 +40,10 @@ def stop_reason_of(error: BaseException) -> StopReason:
 _MAKE_ROOM = (
     "Choose a model with a larger window (/model), drop what is large (/context drop N), offer fewer tools "
     "(--tools core), or shorten the instructions files."
+)
+_OTHER_PLACE = (
+    "Make room there or mend its permissions (`agent doctor` checks); AGENT_STATE_DIR names another folder, and "
+    "--no-session saves nothing."
 )
 
 

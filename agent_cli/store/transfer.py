@@ -26,8 +26,8 @@ from ..protocol.records import (
 from .migrate import is_inside
 from .opening import read_regular
 from .recover import by_lines
-from .session_file import NAME, SessionFile, StoreError, parse_session, write_session
-from .sessions import Sessions
+from .session_file import NAME, Loaded, SessionFile, StoreError, parse_session, write_session
+from .sessions import NoSession, Sessions
 
 LARGEST_BYTES = 200_000_000
 _DEAREST_USD = 1e6
@@ -62,15 +62,10 @@ def import_session(sessions: Sessions, file: Path, cwd: Path) -> Imported:
     """Take in a session file or a JSON export, to go on with in `cwd`.
 
     Raises:
-        StoreError: it cannot be read or is no session, or ours cannot be written.
+        NoSession: it cannot be read or is no session.
+        StoreError: ours cannot be written.
     """
-    try:
-        data = read_regular(file, LARGEST_BYTES + 1, follow=True)
-    except OSError as error:
-        raise StoreError(f"cannot read {file}: {error.strerror}") from error
-    if len(data) > LARGEST_BYTES:
-        raise StoreError(f"{file} is larger than {LARGEST_BYTES // 10**6} MB; it is not imported")
-    loaded = parse_session(by_lines(data), file)
+    loaded = _read(file)
     header = loaded.records[0]
     assert isinstance(header, Header)
     given = header.session_id
@@ -80,6 +75,22 @@ def import_session(sessions: Sessions, file: Path, cwd: Path) -> Imported:
     identifier, path = sessions.new_path(cwd, given if usable else "", began)
     write_session(path, moved(loaded.records, identifier, cwd))
     return Imported(path, identifier, header.cwd, loaded.problems(), not usable)
+
+
+def _read(file: Path) -> Loaded:
+    try:
+        data = read_regular(file, LARGEST_BYTES + 1, follow=True)
+    except OSError as error:
+        raise NoSession(f"cannot read {file}: {error.strerror}; {_WHAT}") from error
+    if len(data) > LARGEST_BYTES:
+        raise NoSession(f"{file} is larger than {LARGEST_BYTES // 10**6} MB; it is not imported")
+    try:
+        return parse_session(by_lines(data), file)
+    except StoreError as error:
+        raise NoSession(f"{str(error).partition('. `agent')[0]}; {_WHAT}") from error
+
+
+_WHAT = "name a session file, or what `agent sessions export --format json` wrote"
 
 
 def moved(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[AnyRecord, ...]:

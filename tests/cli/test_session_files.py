@@ -151,8 +151,9 @@ def test_an_import_says_what_is_wrong(world: World, tmp_path: Path) -> None:
         ["import", str(tmp_path / "no.json")],
         ["import", str(file), "--cd", str(tmp_path / "no")],
     )
-    assert foreign.code == 1 and "is not a session of agent-cli" in foreign.err
-    assert (missing.code, nowhere.code) == (1, 2) and "cannot read" in missing.err
+    assert "is not a session of agent-cli" in foreign.err and "cannot read" in missing.err
+    assert all("name a session file, or what `agent sessions export" in each.err for each in (foreign, missing))
+    assert (foreign.code, missing.code, nowhere.code) == (2, 2, 2)
 
 
 def test_old_sessions_are_pruned_and_a_dry_run_only_tells(world: World) -> None:

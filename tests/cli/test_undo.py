@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from agent_cli.store.session_file import SessionFile
+from tests.cli.commands import said
 from tests.e2e.world import AGENT, Done, World, shell
 from tests.model.server import Reply
 
@@ -284,3 +285,8 @@ def test_an_undo_on_a_full_disk_takes_nothing_back_and_can_be_done_again(world: 
     )  # fmt: skip
     assert "first: 1" in done.stdout and "disk is full" in done.stdout, done.stdout + done.stderr
     assert done.stdout.split()[-3:] == ["second:", "0", "200000"], done.stdout + done.stderr
+
+
+def test_the_usage_names_its_files_plainly(world: World) -> None:
+    for done in said(world, ["undo", "--help"], ["redo", "--help"]):
+        assert "[OPTIONS] [FILE]...\n" in done.out

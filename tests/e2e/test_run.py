@@ -175,9 +175,14 @@ def test_wrong_usage_starts_nothing(world: World) -> None:
         (["--fork"], "--fork needs --continue or --resume"),
         (["-i", "nowhere.png"], "No such file"),
         (["--output-schema", "nowhere.json"], "nowhere.json"),
+        (["--system-prompt", "nowhere.md"], "--system-prompt nowhere.md: there is no such file; check the path"),
+        (["--system-prompt", "."], "--system-prompt .: this is a folder; name a file in it"),
+        (["--add-dir", "nowhere"], "nowhere: there is no such folder; make it, or check the name"),
+        (["--add-dir", "notes.txt"], "notes.txt: is a file; name its folder"),
         (["-o", "nowhere/out.txt"], "its folder does not exist"),
         (["--set", "limits.turn=1"], "did you mean `turns`"),
     )
+    (world.work / "notes.txt").write_text("x", encoding="utf-8")
     ends = said(world, *(["run", "ask", *arguments] for arguments, _ in wrong))
     for (arguments, message), done in zip(wrong, ends, strict=True):
         assert (done.code, done.out) == (2, "") and message in done.err, arguments
@@ -188,7 +193,10 @@ def test_wrong_usage_starts_nothing(world: World) -> None:
     ("config", "message"),
     [
         ("mode: ask\nlimits:\n  turn: 3\n", r"config.yaml:3: unknown key `limits.turn`; did you mean `turns`"),
-        ("limits:\n  turns: many\n", r"config.yaml:2: limits.turns: write a whole number or null, not the text 'many'"),
+        (
+            "limits:\n  turns: many\n",
+            r"config.yaml:2: limits.turns: write a whole number or null, not the text 'many'",
+        ),
         ("mode: ask\n  more: indented\n", "config.yaml:2: not valid YAML"),
         ("permissions:\n  deny:\n  - shell((\n", "config.yaml:3: 'shell((' is not a rule"),
     ],

@@ -181,7 +181,16 @@ def test_a_state_directory_that_cannot_be_used(world: World, mode: int, argument
     world.state.chmod(0o755)
     assert (done.code, done.out) == (1, "") and "Traceback" not in done.err
     assert str(world.state) in done.err and "Permission denied" in done.err
-    assert not world.bodies()
+    assert "AGENT_STATE_DIR names another" in done.err and not world.bodies()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--no-session"]])
+def test_a_state_directory_that_is_none_is_a_wrong_setting(world: World, arguments: list[str]) -> None:
+    (world.home / "file").write_text("x", encoding="utf-8")
+    done = world.run("run", "ask", *arguments, env={"AGENT_STATE_DIR": str(world.home / "file")})
+    assert (done.code, done.out) == (2, "") and not world.bodies()
+    assert f"{world.home}/file cannot be made: a file is in its place" in done.err
+    assert "Set AGENT_STATE_DIR to a folder you can write." in done.err
 
 
 @pytest.mark.parametrize(
