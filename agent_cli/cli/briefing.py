@@ -43,7 +43,7 @@ class Briefing:
 
     def moment(self, header: Header, earlier: Sequence[Message]) -> Moment:
         """What the next prompt of a session brings along; `earlier` messages are those that are still sent."""
-        return moment(
+        new = moment(
             self._setup.workspace.root,
             header.told,
             earlier,
@@ -51,3 +51,6 @@ class Briefing:
             blocks=self.memory.given(),
             started_in=header.cwd,
         )
+        if request := self._setup.chosen.text("answer_request"):  # here, since the system prompt never changes
+            return Moment(f"{new.text}\n\n{request}".strip(), new.told)
+        return new

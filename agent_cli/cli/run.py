@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..model.base import ModelError
 from ..model.providers import MissingKey, NoModel
@@ -21,8 +21,11 @@ from ..ui.headless import RunResult, Stopper, run_task
 from .compose import Opened, open_session
 from .first_steps import cannot_start
 from .options import Chosen, UsageError
-from .setup import Setup
+from .setup import Setup, with_values
 from .trusting import offers
+
+if TYPE_CHECKING:
+    from .answer_schema import AnswerSchema
 
 
 def run_command(chosen: Chosen) -> int:
@@ -32,16 +35,18 @@ def run_command(chosen: Chosen) -> int:
         UsageError, ConfigError, StoreError: nothing was started.
     """
     gc.freeze()  # what is loaded now stays: no collection needs to look at it again
+    schema = _answer_schema(chosen)
+    if schema:
+        chosen = with_values(chosen, answer_request=schema.request)
     setup = Setup(chosen)
     task = _task(chosen)
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
-    structure = _structure(chosen)
     _check_output_file(chosen)
     if not chosen.flag("quiet"):
         for offer in offers(setup):
             print(f"{offer.place} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
     try:
-        return asyncio.run(_run(setup, task, images, structure))
+        return asyncio.run(_run(setup, task, images, schema.read if schema else None))
     except (NoModel, MissingKey) as error:
         return cannot_start(error)
     except ModelError as error:
@@ -167,41 +172,17 @@ def _image(path: Path) -> Image:
         fitted = fit(path.read_bytes())
         return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
     except (OSError, PictureError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        why = f"{error.strerror}; check the path" if isinstance(error, OSError) else error
         raise UsageError(f"--image {path}: {why}") from error
 
 
-def _structure(chosen: Chosen) -> Callable[[str], object] | None:
-    """Reads the answer as JSON and holds it against `--output-schema`."""
+def _answer_schema(chosen: Chosen) -> "AnswerSchema | None":
     name = chosen.text("output_schema")
     if name is None:
         return None
-    import json
+    from .answer_schema import AnswerSchema
 
-    import jsonschema
-
-    try:
-        schema: Any = json.loads(Path(name).read_text(encoding="utf-8"))
-        validator = jsonschema.validators.validator_for(schema)(schema)
-        validator.check_schema(schema)
-    except (OSError, ValueError, jsonschema.SchemaError) as error:
-        raise UsageError(f"--output-schema {name}: {error}") from error
-
-    def read(text: str) -> object:
-        value = json.loads(_unfenced(text))
-        errors = sorted(validator.iter_errors(value), key=lambda each: list(each.absolute_path))
-        if errors:
-            raise ValueError(f"{errors[0].json_path}: {errors[0].message}")
-        return value
-
-    return read
-
-
-def _unfenced(text: str) -> str:
-    lines = text.strip().splitlines()
-    if len(lines) >= 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
-        return "\n".join(lines[1:-1])
-    return text.strip()
+    return AnswerSchema(name)
 
 
 def _check_output_file(chosen: Chosen) -> None:

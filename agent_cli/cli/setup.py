@@ -19,7 +19,6 @@ from ..store.learnt import LearntFile
 from ..store.opening import make_private
 from ..store.sessions import Sessions
 from ..workspace.paths import PathError, Workspace
-from .named_file import text_of
 from .options import Chosen, UsageError
 
 _FLAG_KEYS = {
@@ -54,8 +53,7 @@ class Setup:
             self.workspace = Workspace(self.root, extra)
         except PathError as error:
             raise UsageError(str(error)) from error
-        replacement = chosen.text("system_prompt")
-        self.system_prompt = text_of("--system-prompt", replacement) if replacement else None
+        self.system_prompt = _replacement(chosen)
         """What the user wrote instead of ours."""
         self.trust = Trust(self.state / "trust.json")
         self.memory = LearntFile(self.state / "learnt.json")
@@ -134,6 +132,15 @@ def _placed(place: str) -> Iterator[None]:
         yield
     except RuleError as error:
         raise UsageError(f"{place}: {error}") from error
+
+
+def _replacement(chosen: Chosen) -> str | None:
+    name = chosen.text("system_prompt")
+    if not name:
+        return None
+    from .named_file import text_of
+
+    return text_of("--system-prompt", name)
 
 
 def _no_folder(path: Path) -> str:

@@ -46,8 +46,9 @@ class Limits:
     def reached(self) -> tuple[StopReason, str] | None:
         """The limit that forbids another model call, with a sentence that says so."""
         if self.bounds.turns is not None and self.steps >= self.bounds.turns:
-            return "turn_limit", f"{self.bounds.turns} model calls for one input"
+            calls = f"{self.bounds.turns} model call{'s' * (self.bounds.turns != 1)}"
+            return "turn_limit", f"{calls} for one input (limits.turns)"
         left = self.deadline()
         if left is not None and left <= 0:
-            return "time_limit", f"{self.bounds.time_s:.0f} s for one input"
+            return "time_limit", f"{self.bounds.time_s:g} s for one input (limits.time_s)"
         return None

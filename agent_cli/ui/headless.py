@@ -119,7 +119,8 @@ async def run_task(
     """Run `task` to its end and write the result to `out`.
 
     `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final
-    text into data, raising ValueError where it does not fit. The engine is shut down at the end.
+    text into data, raising ValueError where it does not fit; the model is then told so once and may answer
+    again. The engine is shut down at the end.
     """
     run = _Run(client, output_format, Pipe(out), Pipe(err), quiet)
     work = asyncio.ensure_future(run.work(task, images, verify, structure))
@@ -161,7 +162,8 @@ class _Run:
         self._denied: list[Denied] = []
         self._structured: object = None
         self._verified: bool | None = None
-        self._unfit = False
+        self._unfit = ""
+        """Why the answer does not fit its schema."""
         self._closed = False
         self.turn_over = asyncio.Event()
         """Set when the turn has ended; its result may still be verified."""
@@ -173,20 +175,30 @@ class _Run:
         verify: Callable[[], Awaitable[bool]] | None,
         structure: Callable[[str], object] | None,
     ) -> None:
-        self._id = await self._client.submit(UserInput(task, images))
-        completed = await self._consume()
+        completed = await self._turn(UserInput(task, images))
+        if completed and structure and not self._fits(structure) and self._reason == "end_turn":
+            self._progress(f"the answer does not fit the schema: {lines.one_line(self._unfit)}; asked once more")
+            completed = await self._turn(UserInput(_AGAIN.format(self._unfit)))
+            if completed and not self._fits(structure) and self._reason == "end_turn":
+                self._error = ev.ErrorInfo("schema", _UNFIT.format(self._unfit), _UNFIT_HINT)
         self.turn_over.set()
-        if not completed:
-            return
-        if structure:
-            try:
-                self._structured = structure(self._text)
-            except ValueError as problem:
-                self._unfit = True
-                self._error = ev.ErrorInfo("schema", f"The answer does not fit the schema: {problem}")
-        if verify:
+        if completed and verify:
             self._verified = await verify()
             self._progress("verify: " + ("passed" if self._verified else "failed"))
+
+    async def _turn(self, prompt: UserInput) -> bool:
+        """One input to its end; whether that was an end of its own."""
+        self._id = await self._client.submit(prompt)
+        return await self._consume()
+
+    def _fits(self, structure: Callable[[str], object]) -> bool:
+        """Read the answer as data."""
+        self._unfit = ""
+        try:
+            self._structured = structure(self._text)
+        except ValueError as problem:
+            self._unfit = str(problem) or "it cannot be read"
+        return not self._unfit
 
     async def _consume(self) -> bool:
         """Reads events until ours has ended; whether the turn came to an end of its own."""
@@ -259,7 +271,8 @@ class _Run:
     def _ended(self, reason: StopReason, text: str, changes: tuple[FileChange, ...]) -> None:
         self._reason = reason
         self._text = text or self._text
-        self._changes = {change.path: change for change in changes}
+        for change in changes:
+            self._changes[change.path] = _sum(self._changes.get(change.path), change)
 
     def failed(self, reason: StopReason, error: ev.ErrorInfo) -> None:
         """The run ends with this error; the first one counts."""
@@ -273,11 +286,8 @@ class _Run:
     def finish(self, stopped: StopReason | None) -> RunResult:
         """Builds the result and writes it."""
         result = self._result(stopped or self._reason)
-        if result.error:
-            told = msgspec.structs.replace(result.error, hint=_without_a_prompt(result.error.hint))
-            self._err.write(lines.error(told, NONE, NO_WRAP) + "\n")
-        elif result.stop_reason != "end_turn" and not self._quiet:
-            self._err.write(f"stopped: {result.stop_reason}\n")
+        if result.error or (result.stop_reason != "end_turn" and not self._quiet):
+            self._tell_end(result, from_outside=stopped is not None)
         if result.exit_code == DENIED:
             self._progress(_refusal(result.denied))
         if self._format == "text":
@@ -290,6 +300,18 @@ class _Run:
         self._err.write(f"error: the result could not be written: {self._out.failure}\n")
         code = result.exit_code if result.exit_code >= EXIT_CODES["interrupted"] else EXIT_CODES["internal_error"]
         return msgspec.structs.replace(result, exit_code=code)
+
+    def _tell_end(self, result: RunResult, *, from_outside: bool) -> None:
+        """Says what went wrong or stopped the run, and what to do next."""
+        from . import at_a_shell
+
+        if result.error:
+            error = msgspec.structs.replace(result.error, hint=at_a_shell.hint(result.error.hint))
+            self._err.write(lines.error(error, NONE, NO_WRAP) + "\n")
+        else:
+            saved = bool(self._client.snapshot().session_path)
+            line = at_a_shell.stopped(result.stop_reason, saved=saved, from_outside=from_outside)
+            self._err.write(f"{line}\n")
 
     async def close(self) -> None:
         """Shut the engine down; what it has to tell meanwhile is progress, whatever the format."""
@@ -343,19 +365,22 @@ def _refusal(denied: tuple[Denied, ...]) -> str:
     return f"exit {DENIED}: {many}: {first}"
 
 
-def _without_a_prompt(hint: str) -> str:
-    """A hint that names commands of the REPL, in words for somebody at a shell."""
-    for command, instead in _AT_A_SHELL.items():
-        hint = hint.replace(command, instead)
-    return hint
+_AGAIN = (
+    "Your answer does not fit the JSON Schema: {}. Give the whole answer once more as one JSON value that fits "
+    "it, and nothing else."
+)
+_UNFIT = "The answer does not fit the schema, nor did the one before it: {}"
+_UNFIT_HINT = (
+    "Say in the task what each field is to hold, make the schema simpler, or choose another model with /model."
+)
 
 
-"""Standard error may be a file: lines stay whole."""
-_AT_A_SHELL = {
-    "with /model": "with --model",
-    "/retry": '`agent run -c "go on"`',
-    "/compact": "`agent -c`, then /compact",
-}
+def _sum(before: FileChange | None, after: FileChange) -> FileChange:
+    """What has happened to a file in two turns."""
+    if before is None:
+        return after
+    kind = "created" if before.kind == "created" and after.kind == "modified" else after.kind
+    return FileChange(after.path, kind, before.added + after.added, before.removed + after.removed)
 
 
 def _encode(event: ev.Event) -> str:

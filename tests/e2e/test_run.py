@@ -174,7 +174,7 @@ def test_wrong_usage_starts_nothing(world: World) -> None:
         (["-C", "nowhere"], "nowhere is not a directory"),
         (["--fork"], "--fork needs --continue or --resume"),
         (["-i", "nowhere.png"], "No such file"),
-        (["--output-schema", "nowhere.json"], "nowhere.json"),
+        (["--output-schema", "nowhere.json"], "nowhere.json: there is no such file; check the path"),
         (["--system-prompt", "nowhere.md"], "--system-prompt nowhere.md: there is no such file; check the path"),
         (["--system-prompt", "."], "--system-prompt .: this is a folder; name a file in it"),
         (["--add-dir", "nowhere"], "nowhere: there is no such folder; make it, or check the name"),
@@ -228,22 +228,58 @@ def test_verify_decides(world: World) -> None:
     assert done.code == 0 and done.result["verified"] is True and "seen" in done.err
 
 
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
 @pytest.mark.parametrize(
-    ("answer", "code", "structured"),
+    ("answers", "code", "structured"),
     [
-        ('{"n": 1}', 0, {"n": 1}),
-        ('{"n": "x"}', 8, None),
-        pytest.param('```json\n{"n": 2}\n```', 0, {"n": 2}, marks=pytest.mark.long),
-        pytest.param("no JSON", 8, None, marks=pytest.mark.long),
+        (['{"n": 1}'], 0, {"n": 1}),
+        (['{"n": "x"}', '{"n": "y"}'], 8, None),
+        (["no JSON", '{"n": 3}'], 0, {"n": 3}),
+        pytest.param(['```json\n{"n": 2}\n```'], 0, {"n": 2}, marks=pytest.mark.long),
     ],
 )
-def test_output_schema(world: World, answer: str, code: int, structured: object) -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    (world.work / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
-    world.script(Reply(text=answer))
+def test_output_schema(world: World, answers: list[str], code: int, structured: object) -> None:
+    (world.work / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    world.script(*(Reply(text=answer) for answer in answers))
     done = world.run("run", "ask", "--output-schema", "schema.json", "--output-format", "json")
-    assert (done.code, done.result["structured"], done.result["text"]) == (code, structured, answer)
+    assert (done.code, done.result["structured"], done.result["text"]) == (code, structured, answers[-1])
     assert (done.result["error"] is None) == (code == 0)
+    assert len(world.bodies()) == len(answers) == done.result["turns"]
+    assert ("nor did the one before it: at $.n: 'y' is not of type 'integer'" in done.err) == (code == 8)
+
+
+def test_the_model_is_told_the_schema_and_what_did_not_fit(world: World) -> None:
+    (world.work / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    world.script(Reply(text="1"), Reply(text='{"n": 1}'), Reply(text="free words"))
+    world.run("run", "ask", "--output-schema", "schema.json")
+    assert world.run("run", "-c", "and in words?").out == "free words\n"
+    first, second, third = world.bodies()
+    assert json.dumps(SCHEMA, separators=(",", ":")) in world.messages(0)[0]
+    assert "at $: 1 is not of type 'object'" in world.messages(1)[-1]
+    assert (
+        first["messages"][0] == third["messages"][0]
+        and second["messages"] == third["messages"][: len(second["messages"])]
+    )
+    assert "JSON Schema" not in world.messages(2)[-1] and "JSON Schema" not in str(first["messages"][0])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"type": 5}', "not a JSON Schema: at $.type: 5 is not valid"),
+        (b'{"type": ', "not JSON: line 1, column 10"),
+        (b"\xff\xfe", "not UTF-8 text (byte 0); save it as UTF-8"),
+        (b"[1]", "a JSON Schema is an object"),
+        (b'{"$ref": "https://example.com/x"}', "refers to https://example.com/x; write that part into the file"),
+    ],
+)
+def test_a_schema_that_is_none_starts_nothing(world: World, content: bytes, message: str) -> None:
+    (world.work / "s.json").write_bytes(content)
+    (done,) = said(world, ["run", "ask", "--output-schema", "s.json"])
+    assert (done.code, done.out) == (2, "") and f"--output-schema s.json: {message}" in done.err
+    assert len(done.err.splitlines()) == 1 and not world.state.exists() and not world.bodies()
 
 
 MOMENTS: dict[str, Reply] = {

@@ -11,9 +11,9 @@ import pytest
 
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import FileChange
-from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown
+from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
 from agent_cli.protocol.usage import Totals
-from agent_cli.ui.headless import Denied, RunResult, Stopper, run_task
+from agent_cli.ui.headless import ChangedFile, Denied, RunResult, Stopper, run_task
 
 from .fake_client import FakeClient
 
@@ -178,9 +178,37 @@ async def test_structured_output_that_does_not_fit_is_exit_code_8() -> None:
 
     result, _, err = await run(simple, structure=structure)
     assert (result.exit_code, result.verified) == (8, None)
-    assert "no JSON" in err
+    assert "no JSON" in err and "with --model" in err
+    assert result.changed_files == (ChangedFile("a.py", "modified", 6, 2),), "both turns count"
     result, _, _ = await run(simple, structure=lambda text: {"answer": text})
     assert (result.exit_code, result.structured) == (0, {"answer": "all done"})
+
+
+async def test_an_answer_that_does_not_fit_is_corrected_once() -> None:
+    async def script(client: FakeClient, submission: str, text: str) -> ev.AnyEvent:
+        answer = "42" if text == "task" else "right"
+        return ev.TurnCompleted(stop_reason="end_turn", text=answer, steps=1, duration_s=1)
+
+    def structure(text: str) -> object:
+        if text != "right":
+            raise ValueError("at $: 42 is wrong")
+        return text
+
+    client = FakeClient(script)
+    result = await run_task(client, "task", out=io.StringIO(), err=io.StringIO(), structure=structure)
+    assert (result.exit_code, result.structured, result.text) == (0, "right", "right")
+    task, correction = client.operations(UserInput)
+    assert task == UserInput("task") and "at $: 42 is wrong" in correction.text
+
+
+async def test_an_answer_cut_short_by_a_limit_is_not_corrected() -> None:
+    async def script(client: FakeClient, submission: str, text: str) -> ev.AnyEvent:
+        return ev.TurnCompleted(stop_reason="turn_limit", text="so far", steps=1, duration_s=1)
+
+    client, err = FakeClient(script), io.StringIO()
+    result = await run_task(client, "task", out=io.StringIO(), err=err, structure=json.loads)
+    assert (result.exit_code, result.stop_reason, len(client.operations(UserInput))) == (5, "turn_limit", 1)
+    assert "--max-turns" in err.getvalue()
 
 
 async def test_questions_are_answered_without_a_person() -> None:
