@@ -10,7 +10,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import checkpoints, files, growth, rendering, sandbox, search, sessions, startup, streaming, terminal, toolcall
+from . import (
+    checkpoints,
+    files,
+    growth,
+    rendering,
+    sandbox,
+    search,
+    sessions,
+    startup,
+    streaming,
+    terminal,
+    toolcall,
+)
 
 
 def main() -> int:

@@ -49,7 +49,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "yaml": ("config",),
     "litellm": ("model/litellm_model.py",),
     "httpx": ("model/http.py", "net/fetch.py"),
-    "subprocess": ("sandbox", "ui/prompt.py"),
+    "subprocess": ("sandbox", "ui/editor.py"),
     "platformdirs": ("config/places.py",),
     "PIL": ("tools/pictures.py",),
     "pypdf": ("workspace/pdf_text.py",),

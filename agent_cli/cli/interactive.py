@@ -190,7 +190,11 @@ def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
     from ..ui.choosing import choose
 
     rows = [Choice(info.id, clean(info.title), f"{ago(info.updated)} · {info.id}") for info in infos]
-    picked = asyncio.run(choose("Which session?", rows, choose_theme(setup.config.ui)))
+    give_back = _guarded(setup)
+    try:
+        picked = asyncio.run(choose("Which session?", rows, choose_theme(setup.config.ui)))
+    finally:
+        give_back()
     if not picked:
         raise NoSession("none was picked; `agent` starts a new one")
     return picked

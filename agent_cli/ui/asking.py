@@ -22,6 +22,7 @@ class Line(Protocol):
     def is_answering(self) -> bool: ...
     def type(self, text: str) -> None: ...
     def answered(self) -> None: ...
+    def follow(self) -> None: ...
 
 
 class Say(Protocol):
@@ -55,7 +56,7 @@ class Asking:
         """A choice that the user has asked for takes the keys at once."""
         self._open.insert(0, picker)
         self.dialog = picker
-        self._changed()
+        self._moved()
 
     def tick(self) -> None:
         """Time has passed: the next question takes the keys when nobody is typing."""
@@ -71,7 +72,7 @@ class Asking:
             return False
         self.dialog = self._open[0]
         self.dialog.appear(time.monotonic())
-        self._changed()
+        self._moved()
         return True
 
     def resolved(self, request_id: str) -> None:
@@ -80,11 +81,13 @@ class Asking:
         if self.dialog not in self._open:
             self.dialog = None
             self.answer_now()
+            self._moved()
 
     def clear(self) -> None:
         """The turn is over, and so are its questions; a choice of the user's own stays."""
         self._open = [dialog for dialog in self._open if isinstance(dialog, Picker)]
         self.dialog = self._open[0] if self._open else None
+        self._moved()
 
     def press(self, key: str) -> None:
         """A key for the open dialog. One that was pressed before the dialog could be read was meant for the
@@ -92,8 +95,8 @@ class Asking:
         to_draft = key not in ("up", "down") and not self._line.is_answering
         if self.dialog and to_draft and self.dialog.is_new(time.monotonic()):
             self.dialog = None
+            self._moved()
             self._line.type("\n" if key == "enter" else key)
-            self._changed()
         elif self.dialog:
             self._settle(self.dialog.press(key, time.monotonic()))
 
@@ -117,4 +120,15 @@ class Asking:
             if self.dialog.answer:
                 self._submit(self.dialog.answer)
             self.resolved(self.dialog.request_id)
+        self._moved()
+
+    def give_up(self) -> None:
+        """Nobody will answer any more: what was to be picked is not."""
+        for dialog in self._open:
+            if isinstance(dialog, Picker):
+                dialog.back()
+
+    def _moved(self) -> None:
+        """The line follows at once: the next key may be here already, and is for what stands now."""
+        self._line.follow()
         self._changed()

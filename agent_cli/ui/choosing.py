@@ -1,6 +1,7 @@
 """A list to pick from before there is a REPL, such as the session to go on with."""
 
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -17,9 +18,15 @@ from .picker import Picker
 from .terminal import Keyboard, open_terminal
 from .theme import Theme
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
 
 async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
-    """Have the user pick one on the terminal; gives its value, empty for none. Nothing of it stays on screen."""
+    """Have the user pick one on the terminal; gives its value, empty for none. Nothing of it stays on screen.
+
+    Raises:
+        SystemExit: a signal has ended it.
+    """
     picker, terminal = Picker(title, choices), open_terminal()
 
     def drawn() -> ANSI:
@@ -36,10 +43,24 @@ async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
     )
     app.ttimeoutlen, app.timeoutlen = 0.05, 0.1
     picker.picked.add_done_callback(lambda _: app.exit())
+    ended: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        ended.append(number)
+        picker.back()
+
+    loop = asyncio.get_running_loop()
+    for number in _ENDING:
+        loop.add_signal_handler(number, end, number)
     try:
         await app.run_async()
     except (EOFError, asyncio.CancelledError):
         return ""
+    finally:
+        for number in _ENDING:
+            loop.remove_signal_handler(number)
+    if ended:
+        raise SystemExit(128 + ended[0])
     return picker.picked.result()
 
 
@@ -56,6 +77,10 @@ def _bindings(picker: Picker) -> KeyBindings:
         name = names.get(key, "") if isinstance(key, Keys) else key
         if name:
             picker.press(name, time.monotonic())
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
 
     @keys.add("escape")
     @keys.add("c-c")

@@ -37,3 +37,10 @@ def what_was_queued(now: Snapshot) -> str:
     if len(now.unsent) == 1:
         return "What was queued when the program ended is in the input line; Enter sends it."
     return f"{len(now.unsent)} queued prompts are in the input line; Enter sends them as one."
+
+
+def never_sent(now: Snapshot, drafts: list[str]) -> tuple[str, str]:
+    """What is said of prompts and drafts that were never sent, and the text that stands in the line for them."""
+    said = [what_was_queued(now)] if now.unsent else []
+    said += ["What you were typing when the program ended is in the input line."] if drafts else []
+    return "\n".join(said), "\n\n".join((*now.unsent, *drafts))

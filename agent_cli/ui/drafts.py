@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-_MAX_BYTES = 4 << 20
+_MAX_CHARS = 8 << 20
+_MAX_BYTES = 64 << 20
 _KEPT_S = 30 * 86400.0
 
 
@@ -32,13 +33,10 @@ class DraftFile:
         self._path = folder / f"{os.getpid()}-{os.urandom(4).hex()}.json"
         self._held = ""
 
-    def left_behind(self) -> str:
-        """The newest draft in this directory whose program is gone, once; empty when there is none."""
-        found: list[tuple[float, str]] = []
-        for path in self._folder.glob("*.json"):
-            if (saved := _taken(path, self._directory)) is not None:
-                found.append(saved)
-        return max(found)[1] if found else ""
+    def left_behind(self) -> list[str]:
+        """The drafts in this directory whose programs are gone, oldest first, once."""
+        found = (_taken(path, self._directory) for path in self._folder.glob("*.json"))
+        return [text for _, text in sorted(saved for saved in found if saved is not None)]
 
     def keep(self, text: str) -> None:
         """Save what stands in the line now; nothing is written when that is what was saved last."""
@@ -48,13 +46,13 @@ class DraftFile:
         if not text.strip():
             self.close()
             return
-        data = msgspec.json.encode(_Saved(self._directory, text))
         try:
+            data = msgspec.json.encode(_Saved(self._directory, text[:_MAX_CHARS])) + b"\n"
             if self._descriptor is None:
                 self._descriptor = self._opened()
             os.pwrite(self._descriptor, data, 0)
             os.ftruncate(self._descriptor, len(data))
-        except OSError:
+        except (OSError, ValueError):
             pass
 
     def close(self) -> None:
@@ -84,12 +82,21 @@ def _taken(path: Path, directory: str) -> tuple[float, str] | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         written = os.fstat(descriptor).st_mtime
-        saved = msgspec.json.decode(os.read(descriptor, _MAX_BYTES), type=_Saved)
-        if saved.directory != directory and time.time() - written < _KEPT_S:
-            return None
-        path.unlink(missing_ok=True)
-        return (written, saved.text) if saved.directory == directory else None
-    except (OSError, msgspec.MsgspecError):
+        text = _text(os.read(descriptor, _MAX_BYTES), directory)
+        if text or time.time() - written > _KEPT_S:
+            path.unlink(missing_ok=True)
+        return (written, text) if text else None
+    except OSError:
         return None
     finally:
         os.close(descriptor)
+
+
+def _text(data: bytes, directory: str) -> str:
+    """What a file holds for a directory. Only its first line counts: a killed program may have left the end of a
+    longer one behind it."""
+    try:
+        saved = msgspec.json.decode(data.partition(b"\n")[0], type=_Saved)
+    except msgspec.MsgspecError:
+        return ""
+    return saved.text if saved.directory == directory else ""

@@ -21,6 +21,8 @@ class InputHistory(History):
         import json
 
         try:
+            if not self._path.is_file():
+                return
             with self._path.open("rb") as file:
                 file.seek(max(0, self._path.stat().st_size - _MAX_BYTES))
                 rows = file.read().split(b"\n")
@@ -29,7 +31,7 @@ class InputHistory(History):
         for row in reversed(rows):
             try:
                 entry = json.loads(row)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(entry, str):
                 yield entry

@@ -24,6 +24,7 @@ def bindings(screen: "Screen") -> KeyBindings:
     keys = KeyBindings()
     _bind_input(keys, screen)
     _bind_always(keys, screen)
+    _bind_terminal(keys, screen)
     _bind_dialog(keys, screen)
     return keys
 
@@ -122,15 +123,6 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
     def _(event: KeyPressEvent) -> None:
         screen.controller.expand()
 
-    @keys.add("c-z")
-    def _(event: KeyPressEvent) -> None:
-        screen.stop()
-
-    @keys.add(FOCUS_IN)
-    @keys.add(FOCUS_OUT)
-    def _(event: KeyPressEvent) -> None:
-        screen.controller.attention.focus(event.key_sequence[0].key == FOCUS_IN)
-
     @keys.add("c-l", filter=free)
     def _(event: KeyPressEvent) -> None:
         get_app().renderer.erase()
@@ -138,6 +130,23 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
     @keys.add(Keys.BracketedPaste, filter=~choosing)
     def _(event: KeyPressEvent) -> None:
         screen.paste(event.data)
+
+
+def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
+    """What is no key of the line: stopping as a job, the window's focus, the mouse."""
+
+    @keys.add(Keys.Vt100MouseEvent)
+    def _(event: KeyPressEvent) -> None:
+        """Nobody asked for them; some pastes look like one."""
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        screen.jobs.stop()
+
+    @keys.add(FOCUS_IN)
+    @keys.add(FOCUS_OUT)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.attention.focus(event.key_sequence[0].key == FOCUS_IN)
 
 
 def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
@@ -151,6 +160,8 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add(Keys.Any, filter=choosing)
     def _(event: KeyPressEvent) -> None:
+        if isinstance(event.key_sequence[0].key, Keys):  # a key that is no sign, such as an arrow
+            return
         text = event.data + _rest_of_burst(event)
         if text.isprintable() or len(text) > 1:
             screen.controller.asking.press(text)
@@ -172,6 +183,7 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("enter", filter=entering)
     def _(event: KeyPressEvent) -> None:
+        screen.follow()
         screen.controller.asking.entered(screen.line.text)
 
     blank = Condition(lambda: not screen.line.text)

@@ -8,7 +8,6 @@ knows the engine: `Controller` is what the screen asks, and what it tells of key
 import asyncio
 import os
 import re
-import signal
 import sys
 import time
 from pathlib import Path
@@ -27,12 +26,15 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.widgets import SearchToolbar
 
+from ..protocol.sanitize import clean
 from .asking import Asking
 from .attention import Attention
 from .clusters import WholeClusters
 from .commands import is_command
 from .dialog import Entry
+from .editor import Edited, Editor
 from .input_history import InputHistory
+from .job_control import JobControl
 from .keys import bindings
 from .reflow import LiveRenderer
 from .terminal import Keyboard, open_terminal
@@ -42,8 +44,6 @@ _CHIP_LINES = 20
 _CHIP_CHARS = 4000
 _MENU_ROWS = 6
 _REMEMBERED_CHARS = 1 << 18
-_SETTLED_S = 0.5
-"""How long after `fg` the signals that came with it may still arrive."""
 _TYPING_S = 1.5
 """Who pressed a key this short a time ago is typing."""
 
@@ -77,9 +77,7 @@ class Screen:
         self.hint = ""
         """Shown in place of the status line, such as `Ctrl-C again leaves`."""
         self._theme = theme
-        self._suspended = False
-        self._stopping = False
-        """Whether the program has stopped itself, so that what comes next is no surprise."""
+        self._editor: Editor | None = None
         self._pending = ""
         self._chips: dict[str, str] = {}
         self._entry: Entry | None = None
@@ -96,9 +94,8 @@ class Screen:
             completer=ThreadedCompleter(completer),
             complete_while_typing=True,
             history=InputHistory(history_file),
-            tempfile_suffix=".md",
         )
-        self.line = Buffer(multiline=True, tempfile_suffix=".txt")
+        self.line = Buffer(multiline=True)
         self.line.on_text_changed += lambda _: self._answer_changed()
         self._output = open_terminal()
         self._keyboard = Keyboard(sys.stdin)
@@ -114,6 +111,7 @@ class Screen:
             output=self._output,
         )
         self.app.renderer = LiveRenderer(self.app.renderer.style, self._output)
+        self.jobs = JobControl(self.app, self._keyboard, lambda: self._editor is not None)
         self.app.ttimeoutlen, self.app.timeoutlen = 0.05, 0.1
         self.app.key_processor.before_key_press += lambda _: self._key()
         self.app.before_render += lambda _: self._sync()
@@ -154,10 +152,16 @@ class Screen:
         if text.strip("\n"):
             self.draft.insert_text(text)
 
+    def put(self, text: str) -> None:
+        """Put a whole text before the draft, as a paragraph of its own."""
+        rest = self.draft.text
+        text = f"{text}\n\n{rest}" if rest else text
+        self.draft.document = Document(text)
+
     def propose(self, text: str) -> None:
         """Put text of the program's own into the draft; a command typed behind it is told from it."""
-        self.type(text)
-        self._proposal = text
+        self.put(text)
+        self._proposal = self.draft.text
 
     def remember(self, text: str) -> bool:
         """Make a text the newest of the history; False when it is too long for that. The draft stays."""
@@ -218,50 +222,23 @@ class Screen:
 
     async def run(self) -> None:
         """Run until `exit`; the terminal is restored whatever happens."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTSTP, self.stop)
-        loop.add_signal_handler(signal.SIGCONT, self._continued)
+        self.jobs.begin()
         try:
             await self.app.run_async(set_exception_handler=False)
         finally:
             self._output.give_back()
-            loop.remove_signal_handler(signal.SIGTSTP)
-            loop.remove_signal_handler(signal.SIGCONT)
-
-    def stop(self) -> None:
-        """Give the terminal back and stop, as Ctrl-Z does with any program, until a shell's `fg`."""
-        if self._suspended or self._stopping or not self.app.is_running:
-            return
-        self._stopping = True
-        run_in_terminal(self._stop)
-
-    def _stop(self) -> None:
-        loop = asyncio.get_running_loop()
-        loop.remove_signal_handler(signal.SIGTSTP)  # the system's own meaning again: only then it stops
-        os.kill(0, signal.SIGTSTP)
-        loop.add_signal_handler(signal.SIGTSTP, self.stop)
-        loop.call_later(_SETTLED_S, self._settled)
-
-    def _settled(self) -> None:
-        self._stopping = False
-
-    def _continued(self) -> None:
-        """Somebody else has stopped the program and lets it go on: the terminal is another's work by now, so its
-        modes are set anew, and what stands there stays."""
-        if self._stopping or self._suspended or not self.app.is_running:
-            return
-        self._keyboard.raw_mode().__enter__()
-        self.app.renderer.reset()
-        self.repaint()
+            self.jobs.end()
 
     def exit(self) -> None:
         """End `run`; the live region disappears."""
+        if self._editor is not None:
+            self._editor.end()
         if self.app.is_running and not self.app.is_done:
             self.app.exit()
 
     def print(self, text: str) -> None:
         """Write whole lines above the live region, once and for good."""
-        if self._suspended or not self.app.is_running:
+        if self._editor is not None or not self.app.is_running:
             self._pending += text
             return
         self._output.hold()
@@ -319,22 +296,27 @@ class Screen:
 
     def edit(self) -> None:
         """Open $EDITOR on the draft, or on the text a dialog asks for."""
-        if self._suspended:
+        if self._editor is not None:
             return
         buffer = self.draft if self._entry is None else self.line
         if buffer is self.draft and self._chips:
             buffer.text = self._expanded(buffer.text)
             self._chips.clear()
-        self._suspended = True
-        task = buffer.open_in_editor()
-        task.add_done_callback(lambda done: self._edited(done, buffer))
+        self._editor = Editor()
+        self.app.create_background_task(self._edited(self._editor, buffer))
 
-    def _edited(self, task: "asyncio.Task[None]", buffer: Buffer) -> None:
-        self._suspended = False
-        if not task.cancelled() and task.exception():
-            self._pending += "The editor could not be started.\n"
+    async def _edited(self, editor: Editor, buffer: Buffer) -> None:
+        suffix = ".md" if buffer is self.draft else ".txt"
+        try:
+            done = await run_in_terminal(lambda: editor.edit(buffer.text, suffix), in_executor=True)
+        except OSError as error:
+            done = Edited(buffer.text, f"The editor could not be started: {error}.")
+        self._editor = None
+        if done.problem:
+            self._pending += f"{done.problem}\n"
+        buffer.document = Document(done.text)
         if pending := self.flush_pending():
-            self.print(pending)
+            self.print(clean(pending, keep_sgr=True))
         if buffer is self.line and self._entry is not None and self._entry.editor:
             self.controller.asking.entered(buffer.text)
         self.repaint()
@@ -342,14 +324,17 @@ class Screen:
     def _sync(self) -> None:
         """Before each frame: what is shown, and where the focus belongs."""
         self._lines = self._live_lines()
+        self.follow()
+
+    def follow(self) -> None:
+        """The line and the focus go where the open question wants them."""
         dialog = self.controller.asking.dialog
         entry = dialog.entry if dialog else None
         if entry is not self._entry:
             self._entry = entry
-            if entry is not None:
-                self.line.reset(Document(entry.initial))
-                if entry.editor and (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
-                    asyncio.get_running_loop().call_soon(self.edit)
+            self.line.reset(Document(entry.initial if entry is not None else ""))
+            if entry is not None and entry.editor and (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
+                asyncio.get_running_loop().call_soon(self.edit)
         wanted = self._input if dialog is None else self._question if entry is None else self._answer
         layout = self.app.layout
         if layout.current_window is not wanted and not (wanted is self._input and layout.is_searching):

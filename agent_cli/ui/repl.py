@@ -107,7 +107,11 @@ class Repl:
                 self._command.cancel()
             for task in background:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self.asking.give_up()
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=SHUTDOWN_S)
         if self._leaving.kind == "terminated":
             self._draft.keep(self._screen.text)
         else:
@@ -140,20 +144,25 @@ class Repl:
         if self._now.open_calls:
             self.say("The last turn did not finish: carrying on with its open calls.")
             await self.client.submit(UserInput(""))
-        if self._now.unsent:
-            from .coming_back import what_was_queued
+        drafts = self._draft.left_behind()
+        if self._now.unsent or drafts:
+            from .coming_back import never_sent
 
-            self.propose("\n\n".join(self._now.unsent), what_was_queued(self._now))
-        if draft := self._draft.left_behind():
-            self.propose(draft, "What you were typing when the program ended is in the input line.")
+            said, text = never_sent(self._now, drafts)
+            self.propose(text, said)
         if first_input.strip():
             self.send(first_input)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self.say(f"Something broke in here: {type(problem).__name__}: {lines.one_line(str(problem))}")
 
     def _submit(self, operation: Operation) -> None:
         async def submit() -> None:
@@ -210,8 +219,8 @@ class Repl:
     def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
         self.asking.clear()
         undelivered = self._waiting.turn_over()
-        if undelivered and isinstance(event, ev.TurnAborted) and not self._screen.draft.text:
-            self._screen.type("\n\n".join(undelivered))
+        if undelivered and isinstance(event, ev.TurnAborted):
+            self._screen.put("\n\n".join(undelivered))
         done = "done" if isinstance(event, ev.TurnCompleted) else "stopped"
         self.attention.done(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
 
@@ -291,7 +300,7 @@ class Repl:
         text = self._waiting.take_back(self.client.snapshot().queued)
         if text:
             self._submit(TakeBack(text))
-            self._screen.type(text)
+            self._screen.put(text)
         return bool(text)
 
     def paste_picture(self) -> None:

@@ -6,6 +6,7 @@ has to when the program could not.
 """
 
 import os
+import re
 import select
 import sys
 import time
@@ -36,6 +37,10 @@ _SEQUENCES: dict[str, Keys | tuple[Keys, ...]] = {
 }
 """What terminals send beyond what the library knows. Enter with any modifier breaks the line."""
 
+_PASTE_BEGIN, _PASTE_END = "\x1b[200~", "\x1b[201~"
+_NO_TEXT = re.compile("[\ud800-\udfff]")
+"""Bytes that are no UTF-8, as the library hands them on."""
+_LOST_S = 1.0
 _BURST_CHARS = 24
 """More than a person types between two looks of the program at its input."""
 _GATHER_CHARS = 512
@@ -115,20 +120,28 @@ class Keyboard(Vt100Input):
         super().__init__(stdin)
         ANSI_SEQUENCES.update(_SEQUENCES)
         self._in_paste = False
+        self._read_at = 0.0
 
     def read_keys(self) -> list[KeyPress]:
         """The keys that have arrived."""
-        text = self._gathered()
+        text = _NO_TEXT.sub("\ufffd", self._gathered())
+        if self._in_paste and self._gives_up(text):
+            text = _PASTE_END + text
+        self._read_at = time.monotonic()
         if not self._in_paste and _is_burst(text):
             body = text.rstrip("\r\n") if text.count("\r") + text.count("\n") == 1 else text
             self._buffer.append(KeyPress(Keys.BracketedPaste, body))
             text = text[len(body) :]
-        self._in_paste = text.rfind("\x1b[200~") > text.rfind("\x1b[201~") or (
-            self._in_paste and "\x1b[201~" not in text
+        self._in_paste = text.rfind(_PASTE_BEGIN) > text.rfind(_PASTE_END) or (
+            self._in_paste and _PASTE_END not in text
         )
         self.vt100_parser.feed(text)
         keys, self._buffer = self._buffer, []
         return keys
+
+    def _gives_up(self, text: str) -> bool:
+        """Whether this is a person who wants out of a paste whose end never came."""
+        return text == "\x03" or (text == "\x1b" and time.monotonic() - self._read_at > _LOST_S)
 
     def _gathered(self) -> str:
         """What there is to read; of a long text also what follows at once, so that it is looked at once."""

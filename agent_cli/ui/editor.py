@@ -1,0 +1,66 @@
+"""The user's own editor on a text, such as a draft or a command that asks. A text is never lost: what cannot be
+read back stays in its file, and the file is named."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+_USUAL = ("editor", "nano", "vi", "emacs")
+
+
+class Edited(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    text: str
+    problem: str = ""
+    """Why the text is as it was; empty when it was edited."""
+
+
+class Editor:
+    """One use of it, blocking; to be run in a thread."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._chosen = environ.get("VISUAL") or environ.get("EDITOR") or ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def edit(self, text: str, suffix: str) -> Edited:
+        """The text as the editor leaves it."""
+        try:
+            command = shlex.split(self._chosen) or [each for each in _USUAL if shutil.which(each)][:1]
+        except ValueError as error:
+            return Edited(text, f"VISUAL or EDITOR cannot be understood: {self._chosen} ({error}).")
+        if not command:
+            return Edited(text, "There is no editor here; set VISUAL or EDITOR.")
+        descriptor, name = tempfile.mkstemp(suffix, "agent-")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        return self._run(command, Path(name), text)
+
+    def _run(self, command: list[str], path: Path, text: str) -> Edited:
+        try:
+            self._process = subprocess.Popen([*command, str(path)])
+            code = self._process.wait()
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            return Edited(text, f"{command[0]}: {error.strerror}. Set VISUAL or EDITOR to an editor that is here.")
+        if code:
+            return Edited(text, f"{command[0]} ended with code {code}, so the text is as it was; see also {path}.")
+        try:
+            edited = path.read_bytes().decode("utf-8")
+        except FileNotFoundError:
+            return Edited(text, f"{command[0]} took the file away, so the text is as it was.")
+        except (OSError, UnicodeDecodeError):
+            return Edited(text, f"What {command[0]} left is no UTF-8 text, so the text is as it was; see {path}.")
+        path.unlink(missing_ok=True)
+        return Edited(edited.removesuffix("\n"))
+
+    def end(self) -> None:
+        """End it, since the program ends."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
