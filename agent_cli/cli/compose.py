@@ -143,7 +143,7 @@ class _Parts:
         identifier = session.header.session_id
         log = setup.state / "logs" / f"{identifier}.jsonl" if setup.chosen.flag("debug") else None
         redactor = environment_redactor(os.environ, self._env.held(), config)
-        bus = EventBus(_logger(log) if log else None, redactor)
+        bus = EventBus(_logger(log) if log else None, redactor, str(log or ""))
         _, mode, effort = session.view.settings
         permissions.mode = mode = config.mode if setup.chosen.text("mode") else mode
         permissions.keep_for_session(session.grants())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..protocol.events import TERMINAL, AnyEvent, SessionClosed
+from ..protocol.events import TERMINAL, AnyEvent, SessionClosed, TurnFailed
 
 if TYPE_CHECKING:
     from ..protocol.redact import Redactor
@@ -18,9 +18,16 @@ class EventBus:
     """Numbers events and queues them. Emitting never waits and never raises, so no consumer can hold or
     break a turn."""
 
-    def __init__(self, log: Callable[[AnyEvent], None] | None = None, redactor: "Redactor | None" = None) -> None:
-        """`redactor` masks what events show; without one they are told as they are."""
+    def __init__(
+        self,
+        log: Callable[[AnyEvent], None] | None = None,
+        redactor: "Redactor | None" = None,
+        log_place: str = "",
+    ) -> None:
+        """`redactor` masks what events show; without one they are told as they are. `log_place` is where `log`
+        writes, told with each failure."""
         self._log = log
+        self._log_place = log_place
         self._veil: Veil | None = None
         if redactor is not None:
             from . import secrecy
@@ -43,6 +50,9 @@ class EventBus:
             self._send(shown)
 
     def _send(self, event: AnyEvent) -> None:
+        if self._log_place and isinstance(event, TurnFailed):
+            hint = f"{event.error.hint}\nLog: {self._log_place}".strip()
+            event = msgspec.structs.replace(event, error=msgspec.structs.replace(event.error, hint=hint))
         self._seq += 1
         stamped = msgspec.structs.replace(event, seq=self._seq, time=time.time())
         self._queue.put_nowait(stamped)

@@ -7,7 +7,7 @@ from ..protocol.messages import FileChange
 from ..protocol.operations import ChangeSettings, Submission, UserInput
 from ..protocol.stop import StopReason
 from .bus import EventBus
-from .failures import explained
+from .failures import explained, with_way_on
 
 
 class Endings:
@@ -35,7 +35,12 @@ class Endings:
         reason, info = explained(error, wanted or self._model())
         if isinstance(submission.operation, UserInput):
             self._bus.emit(
-                TurnFailed(stop_reason=reason, error=info, changes=changes, submission_id=submission.id)
+                TurnFailed(
+                    stop_reason=reason,
+                    error=with_way_on(error, info),
+                    changes=changes,
+                    submission_id=submission.id,
+                )
             )
         else:
             self._not_done(submission, info)

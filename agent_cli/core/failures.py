@@ -1,7 +1,10 @@
 """What failed, in words for the user, and the reason a turn stops for it."""
 
+import msgspec
+
 from ..model.base import ModelError
 from ..model.errors import explain
+from ..model.unreachable import Unreachable
 from ..protocol.events import ErrorInfo
 from ..protocol.stop import StopReason
 from ..store.session_file import StoreError
@@ -28,6 +31,15 @@ def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
         message=f"{type(error).__name__}: {error}",
         hint="This is a fault of agent-cli. The session is saved; run again with --debug for a log.",
     )
+
+
+def with_way_on(error: BaseException, info: ErrorInfo) -> ErrorInfo:
+    """The words for a prompt that failed, with how it goes on once the hint is followed."""
+    if not isinstance(error, ModelError) or "/retry" in info.hint or error.kind == "content_filter":
+        return info
+    is_setting = error.kind == "auth" or (isinstance(error, Unreachable) and error.lasting)
+    on = "Then start again with `agent -c`." if is_setting else "Then /retry carries on."
+    return msgspec.structs.replace(info, hint=f"{info.hint} {on}".strip())
 
 
 def stop_reason_of(error: BaseException) -> StopReason:

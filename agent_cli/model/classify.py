@@ -13,7 +13,7 @@ import msgspec
 from ..protocol.learnt import MOST_TOKENS
 from .base import ErrorKind, ModelError
 from .dialect import tokens_in
-from .error_table import BY_CODE, BY_STATUS, LIMIT, PHRASES, REQUEST_ID_HEADERS, STATUS_OF_TYPE
+from .error_table import BY_CODE, BY_STATUS, HTML_PAGE, LIMIT, PHRASES, REQUEST_ID_HEADERS, STATUS_OF_TYPE
 from .surrogates import mended
 from .waiting import retry_after_s
 
@@ -235,7 +235,7 @@ def _plain(text: str) -> str:
         return text.strip()[:_MESSAGE_CHARS]
     title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
     words = title[1] if title else re.sub(r"<[^>]*>", " ", text)
-    return f"an HTML page instead of an answer: {' '.join(words.split())[:200]}"
+    return f"{HTML_PAGE}{' '.join(words.split())[:200]}"
 
 
 def _limit_tokens(body: _Body) -> int | None:

@@ -209,6 +209,8 @@ LIMIT = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """The real window, where an overflow names it: one group fits."""
+HTML_PAGE = "an HTML page instead of an answer: "
+"""How the message of an error begins whose body was a web page."""
 REQUEST_ID_HEADERS = (
     "x-request-id", "request-id", "x-oai-request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id",
     "x-generation-id", "mistral-correlation-id", "x-kong-request-id", "cf-ray",

@@ -4,19 +4,23 @@ import msgspec
 
 from ..protocol.events import ErrorInfo
 from .base import ErrorKind, ModelError, NotSent
+from .error_table import HTML_PAGE
 from .provider_table import ProviderSpec, provider_spec
 from .unreachable import Unreachable
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """`{provider}`, `{keys}`, `{wait}` and `{limit}` are filled in."""
+    """`{provider}`, `{keys}`, `{base}`, `{wait}` and `{limit}` are filled in."""
 
     what: str
     hint: str
 
 
 _WORDS: dict[ErrorKind, _Words] = {
-    "auth": _Words("{provider} refused the key", "Check that {keys} holds a valid key of this provider."),
+    "auth": _Words(
+        "{provider} refused the key",
+        "Check that {keys} holds a valid key of this provider.",
+    ),
     "permission": _Words(
         "{provider} does not allow this", "The key may lack access to this model; choose another with /model."
     ),
@@ -25,14 +29,15 @@ _WORDS: dict[ErrorKind, _Words] = {
     ),
     "not_found": _Words(
         "{provider} does not know this model or address",
-        "Check the model's name and the base URL; `agent models` lists known models.",
+        "Check the model's name (`agent models` lists known ones, /model chooses) and the base URL in {base}.",
     ),
     "bad_request": _Words(
-        "{provider} refused the request", "Run with --debug and report it, or try another model with /model."
+        "{provider} refused the request",
+        "Report it with /bug (--debug keeps a log for it), or try another model with /model.",
     ),
     "context_overflow": _Words(
         "the conversation is larger than the model's context{limit}",
-        "Use /compact, or a model with a larger window.",
+        "Use /compact, choose a model with a larger window with /model, or start with fewer tools (--tools core).",
     ),
     "too_large": _Words(
         "the request is too large for {provider}", "Leave out large files or images, or /compact."
@@ -65,6 +70,13 @@ _WORDS: dict[ErrorKind, _Words] = {
     ),
 }
 
+_WEB_PAGE = _Words(
+    "a web page answered, not {provider}",
+    "A wrong base URL ({base}), a proxy, a firewall or the network's login page may be in between.",
+)
+_BY_OTHERS = frozenset({401, 403, 404, 405, 407})
+"""Refusals that come as a web page from something in front of the provider, or from quite another server."""
+
 _NOT_SENT = "`agent doctor` checks this machine; `agent models` lists known models."
 _DAY_S = 86_400
 _LONG_S = 60 * _DAY_S
@@ -79,18 +91,20 @@ def explain(error: ModelError, model: str) -> ErrorInfo:
     """
     if isinstance(error, NotSent):
         return ErrorInfo(kind=error.kind, message=error.message, hint=_NOT_SENT)
-    words = _WORDS["connection" if isinstance(error, Unreachable) else error.kind]
+    is_page = error.message.startswith(HTML_PAGE) and (error.status or 200) in _BY_OTHERS | {200}
+    words = _WEB_PAGE if is_page else _WORDS["connection" if isinstance(error, Unreachable) else error.kind]
     provider = model.partition("/")[0]
     spec = provider_spec(provider)
     limit = f", {error.limit_tokens:,} tokens" if error.limit_tokens else ""
     fill = {
         "provider": provider,
         "keys": _keys(spec, provider),
+        "base": " or ".join((*(spec.base_url_vars[:1] if spec else ()), f"`providers.{provider}.base_url`")),
         "wait": _wait(error.retry_after_s),
         "limit": limit,
     }
     status = f" (HTTP {error.status})" if error.status else ""
-    said = error.message.strip() or "no reason was given"
+    said = error.message.removeprefix(HTML_PAGE if is_page else "").strip() or "no reason was given"
     return ErrorInfo(
         kind=error.kind,
         message=f"{words.what.format(**fill)}{status}: {said}",

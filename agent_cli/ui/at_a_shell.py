@@ -5,8 +5,10 @@ from ..protocol.stop import StopReason
 
 _INSTEAD = {
     "with /model": "with --model",
+    "/model chooses": "--model chooses",
     "Use /model": "Use --model",
     "(/model)": "(--model)",
+    "with /bug": "with `agent -c`, then /bug",
     "/retry": '`agent run -c "go on"`',
     "/compact": "`agent -c`, then /compact",
     "(/context drop N)": "(`agent -c`, then /context drop N)",

@@ -221,6 +221,35 @@ def test_without_a_key(world: World, changes: dict[str, str | None], message: st
     assert not world.state.exists()
 
 
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (
+            Reply(status=401, headers={"x-request-id": "req_7"}, body={"error": {"message": "Incorrect API key"}}),
+            ("refused the key (HTTP 401): Incorrect API key", "req_7", "OPENAI_API_KEY", "again with `agent -c`"),
+        ),
+        (
+            Reply(status=404, headers={"x-request-id": "req_8"}, body={"error": {"message": "No such model"}}),
+            ("(HTTP 404): No such model", "req_8", "--model chooses", 'Then `agent run -c "go on"` carries on'),
+        ),
+        (
+            Reply(status=404, body="<html><title>Hotel</title></html>"),
+            (
+                "a web page answered, not openai (HTTP 404): Hotel",
+                "base URL (OPENAI_BASE_URL or `providers.openai",
+            ),
+        ),
+    ],
+)
+def test_a_refusal_says_what_whose_words_and_what_to_do(world: World, reply: Reply, told: tuple[str, ...]) -> None:
+    world.may_refuse = True
+    world.script(reply, reply)
+    plain, logged = world.run("run", "ask"), world.run("run", "ask", "--debug")
+    assert all(words in done.err for words in told for done in (plain, logged)), plain.err
+    (log,) = (world.state / "logs").iterdir()
+    assert f"\n  Log: {log}\n" in logged.err and "Log:" not in plain.err
+
+
 def test_verify_decides(world: World) -> None:
     world.script(shell("touch proof"), Reply(text="done"))
     check = "test -e proof && echo seen"

@@ -3,6 +3,7 @@ from typing import get_args
 import pytest
 
 from agent_cli.model.base import ErrorKind, ModelError
+from agent_cli.model.classify import classify
 from agent_cli.model.errors import explain
 from agent_cli.model.providers import BadAddress, BadModelName, MissingKey
 from agent_cli.model.unreachable import (
@@ -129,3 +130,19 @@ def test_each_station_has_its_own_words_and_its_own_next_step(error: Unreachable
     told = explain(error, "openai/x")
     assert told.message.startswith("cannot talk to openai") and what in told.message
     assert step in told.hint
+
+
+@pytest.mark.parametrize(("status", "named"), [(None, ""), (404, " (HTTP 404)"), (403, " (HTTP 403)")])
+def test_a_web_page_is_no_word_of_the_provider(status: int | None, named: str) -> None:
+    told = explain(classify(status, "<html><title>Welcome</title></html>"), "openai/m")
+    assert told.message == f"a web page answered, not openai{named}: Welcome"
+    assert "OPENAI_BASE_URL or `providers.openai.base_url`" in told.hint and "login page" in told.hint
+
+
+def test_a_web_page_of_a_gateway_that_fails_is_a_failure_to_wait_for() -> None:
+    told = explain(classify(502, "<html><title>502 Bad Gateway</title></html>"), "openai/m")
+    assert told.message.startswith("openai failed (HTTP 502): an HTML page") and "Try again" in told.hint
+
+
+def test_a_wrong_model_or_address_names_where_the_address_is_set() -> None:
+    assert "in `providers.mine.base_url`" in explain(ModelError("not_found", "no"), "mine/m").hint
