@@ -41,8 +41,9 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
 async def _memory(base: Path) -> tuple[str, float, str, float]:
     """What the engine keeps of many long outputs: the bounded results, which the session holds."""
     base.mkdir()
-    flood = [call("shell", command=f"seq {n} 100000 | head -c 200000") for n in range(1, 201)]
-    async with engine(base, model=ScriptedModel(*[say(*flood)] * 5, say("done")), mode="yolo") as it:
+    flood = [call("shell", command=f"seq {n} 100000 | head -c 200000") for n in range(1, 1001)]
+    steps = [say(*flood[at : at + 10]) for at in range(0, len(flood), 10)]  # what a window has room for
+    async with engine(base, model=ScriptedModel(*steps, say("done")), mode="yolo") as it:
         before_mb = _own_mb(os.getpid())
         await it.submit(UserInput("go"))
         await it.until(lambda event: isinstance(event, TurnCompleted), timeout_s=300)
