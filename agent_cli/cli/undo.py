@@ -32,11 +32,19 @@ _ListOption = Annotated[
     bool, typer.Option("--list", help="Show the turns instead, numbered as by `agent sessions show`.")
 ]
 _DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change instead.")]
-_TurnsOption = Annotated[int, typer.Option("--turns", metavar="N", help="How many turns; default: 1.")]
+_TurnsOption = Annotated[int, typer.Option("--turns", metavar="N", help="How many turns.")]
 _ToOption = Annotated[
-    int, typer.Option("--to", metavar="N", help="Back to before prompt N, as `agent sessions show` numbers them.")
+    int,
+    typer.Option(
+        "--to",
+        metavar="N",
+        show_default=False,
+        help="Back to before prompt N, as `agent sessions show` numbers them.",
+    ),
 ]
-_RedoToOption = Annotated[int, typer.Option("--to", metavar="N", help="All down to number N of --list.")]
+_RedoToOption = Annotated[
+    int, typer.Option("--to", metavar="N", show_default=False, help="All down to number N of --list.")
+]
 _CodeOption = Annotated[bool, typer.Option("--code", help="Only files; the conversation stays.")]
 _TalkOption = Annotated[bool, typer.Option("--conversation", help="Only the conversation; files stay.")]
 _ConflictsOption = Annotated[

@@ -92,6 +92,9 @@ def load(
     layers += _from_environment(environment)
     named = explicit or (Path(environment["AGENT_CONFIG"]) if environment.get("AGENT_CONFIG") else None)
     if named is not None:
+        if not _is_there(named):
+            source = "--config" if explicit else "AGENT_CONFIG"
+            raise ConfigError(f"{named}: No such file or directory; check {source}, which names it")
         layers.append(read_file(named))
     for flag in flags:
         check(flag)

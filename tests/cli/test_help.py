@@ -103,7 +103,7 @@ WRONG = (
     (["--mode", "fast"], "--mode: 'fast' is not one of plan, ask, auto-edit, yolo"),
     (["run", "x", "-C", "nowhere"], "{here}/nowhere is not a directory"),
     (["run", "x", "--set", "modle=y"], "--set modle: unknown key `modle`; did you mean `model`?"),
-    (["run", "x", "--config", "gone.yaml"], "{here}/gone.yaml: No such file or directory"),
+    (["run", "x", "--config", "gone.yaml"], "{here}/gone.yaml: No such file or directory; check --config, which names it"),
     (["run", "x", "--resume", "zz"], NONE.format("zz")),
     (["run", "x", "--fork"], "--fork needs --continue or --resume"),
     (["sesions", "list"], "there is no command 'sesions'; did you mean `agent sessions list`?"),

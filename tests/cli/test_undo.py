@@ -289,4 +289,4 @@ def test_an_undo_on_a_full_disk_takes_nothing_back_and_can_be_done_again(world: 
 
 def test_the_usage_names_its_files_plainly(world: World) -> None:
     for done in said(world, ["undo", "--help"], ["redo", "--help"]):
-        assert "[OPTIONS] [FILE]...\n" in done.out
+        assert "[OPTIONS] [FILE]...\n" in done.out and "default: 0" not in done.out

@@ -103,7 +103,9 @@ def test_agent_config_names_a_file_and_the_flag_wins_over_it(tmp_path: Path) -> 
 @pytest.mark.parametrize("how", ["explicit", "environment"])
 def test_a_named_file_that_is_missing_is_an_error(tmp_path: Path, how: str) -> None:
     gone = tmp_path / "gone.yaml"
-    with pytest.raises(ConfigError, match=r"gone\.yaml: No such file or directory"):
+    with pytest.raises(
+        ConfigError, match=r"gone\.yaml: No such file or directory; check (--config|AGENT_CONFIG), which"
+    ):
         if how == "explicit":
             load(tmp_path / "none", environment={}, explicit=gone)
         else:
