@@ -8,7 +8,7 @@ import math
 import re
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 from ..protocol.client import Snapshot
@@ -391,10 +391,3 @@ def attached(event: Attached) -> str:
     note = one_line(event.note, 200)
     facts = note if note.startswith(size) else f"{size}; {note}" if note else size
     return f"· {event.kind} {one_line(event.name, 100)}: {facts}"
-
-
-def diff(rows: Iterable[str], theme: Theme) -> list[str]:
-    """The lines of a unified diff, safe already, as they are shown."""
-    from .diff import drawn
-
-    return drawn(rows, theme)
