@@ -15,6 +15,8 @@ def test_the_page_has_every_command_with_its_arguments_and_when_it_can_be_used()
 
 
 def test_the_page_has_every_other_name() -> None:
-    pairs = {tuple(re.findall(r"`/([\w?]+)`", part)) for part in PAGE.split("`/?` is")[1].split("\n")[0].split(",")}
+    pairs = {
+        tuple(re.findall(r"`/([\w?]+)`", part)) for part in PAGE.split("`/?` is")[1].split("\n")[0].split(",")
+    }
     words = " ".join(" ".join(pair) for pair in pairs)
     assert all(other in f"? {words}".split() and name in words.split() for other, name in ALIASES.items())
