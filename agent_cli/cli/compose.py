@@ -55,6 +55,8 @@ CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
 """How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
 
+_NOT_YOLO = "the session was in yolo, which is not kept: it goes on in {}; /mode yolo, or --mode, brings it back"
+
 
 class Opened(msgspec.Struct, frozen=True):
     """A built engine, and what the user should be told about its session."""
@@ -145,7 +147,9 @@ class _Parts:
         redactor = environment_redactor(os.environ, self._env.held(), config)
         bus = EventBus(_logger(log) if log else None, redactor, str(log or ""))
         _, mode, effort = session.view.settings
-        permissions.mode = mode = config.mode if setup.chosen.text("mode") else mode
+        kept = mode if mode != "yolo" else config.mode  # what asks nothing is chosen anew each time
+        softened = (_NOT_YOLO.format(config.mode),) if kept != mode and not setup.chosen.text("mode") else ()
+        permissions.mode = mode = config.mode if setup.chosen.text("mode") else kept
         permissions.keep_for_session(session.grants())
         _check_examples(setup, permissions)
         effort = setup.chosen.text("effort") or effort
@@ -181,7 +185,7 @@ class _Parts:
             f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
         ]
         logged = (f"log: {log}",) if log else ()
-        told = (*ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
+        told = (*softened, *ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
         agent, memory = Agent(handlers), self.briefing.memory
         return Opened(agent, permissions, self._processes, context.shell, memory, redactor, self._registry, told)
 

@@ -1,6 +1,7 @@
 """How commands are confined: the level that is wanted, what this machine was measured to enforce, and for each
 command what it may reach."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -114,7 +115,7 @@ class Confining:
         outside = self._closed_outside(policy)
         may_write = level == "workspace-write" and not policy.unwritable
         roots = policy.roots if may_write else ()
-        caches = (str(self.cache),) if self.cache and may_write else ()
+        caches = (_made(self.cache),) if self.cache and may_write else ()
         places = [git_places(root) for root in roots]
         guarded = [path for place in places for path in place.guarded]
         closed = self._closed_inside(policy, outside)
@@ -220,3 +221,10 @@ def _ourselves(roots: tuple[str, ...]) -> tuple[str, ...]:
 
 def _some(path: Path | None) -> tuple[str, ...]:
     return (str(path),) if path else ()
+
+
+def _made(folder: Path) -> str:
+    """A folder that a command is to find; what cannot be made is not there."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return str(folder)

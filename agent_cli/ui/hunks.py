@@ -8,7 +8,7 @@ from .live import tame
 from .theme import NONE, Theme
 
 _START = re.compile(r"(?m)^(?=@@ )")
-_KEYS = ["y take it over", "n leave it", "a this and the rest", "d none of the rest", "Esc back"]
+_KEYS = ["y take it", "n leave it", "a this and the rest", "d none of the rest", "Esc back"]
 
 
 class HunkChoice:

@@ -134,6 +134,8 @@ class ApprovalLines:
                     self._decide(all_ == "6")
             case choice if choice.isdecimal() and len(choice) == 1:
                 return f"[{choice}] cannot be chosen here."
+            case sign if not any(each.isalnum() for each in sign):  # such as `?`: nobody refuses with that
+                return "The facts are above; a number or a word, please."
             case _:
                 self._decide(False, feedback=line)
         return ""

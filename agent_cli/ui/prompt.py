@@ -264,7 +264,7 @@ class Screen:
         """Insert pasted text; a long one is shown as a chip and expanded when it is sent."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if self._entry is None and (text.count("\n") >= _CHIP_LINES or len(text) > _CHIP_CHARS):
-            chip = f"[paste {len(self._chips) + 1}: {text.count(chr(10)) + 1} lines]"
+            chip = f"[paste {len(self._chips) + 1}: {len(text.splitlines())} lines]"
             self._chips[chip] = text
             text = chip
         (self.draft if self._entry is None else self.line).insert_text(text)

@@ -323,6 +323,8 @@ class Repl:
             return self.asking.back()
         if not (self.busy() or self.asking.dialog):
             return False
+        while self.take_back():  # what waits does not begin because something was stopped
+            pass
         self._submit(Interrupt())
         return True
 

@@ -71,7 +71,7 @@ class Comparison:
         texts = []
         for prefix, left, right in self._trees():
             names = (f"--src-prefix=a/{prefix}", f"--dst-prefix=b/{prefix}")
-            texts.append(await self._git("diff-tree", "-r", "-p", "--no-renames", "--text", *names, left, right))
+            texts.append(await self._git("diff-tree", "-r", "-p", "--no-renames", *names, left, right))
         return b"".join(texts).decode("utf-8", "replace")
 
     @property

@@ -98,8 +98,14 @@ EXITS: list[tuple[str, Callable[[AtAShell], None], int]] = [
 ]
 
 
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "in a turn"])
-@pytest.mark.parametrize(("name", "leave", "code"), EXITS, ids=[each[0] for each in EXITS])
+_IN_A_TURN = ("quit", "terminated", "killed", "crashed", "hung up")
+
+
+@pytest.mark.parametrize(
+    ("name", "leave", "code", "busy"),
+    [(*each, False) for each in EXITS] + [(*each, True) for each in EXITS if each[0] in _IN_A_TURN],
+    ids=[each[0] for each in EXITS] + [f"{name} in a turn" for name in _IN_A_TURN],
+)
 def test_the_terminal_is_as_it_was(
     world: World, name: str, leave: Callable[[AtAShell], None], code: int, busy: bool
 ) -> None:
@@ -109,9 +115,6 @@ def test_the_terminal_is_as_it_was(
             world.script(shell("echo begun; sleep 60"))
             term.send("go\r")
             term.wait("begun")
-            if name in ("end of input", "Ctrl-C twice"):
-                term.send("\x1b")
-                term.wait("Stopped")
         leave(term)
         assert term.back() == code
         assert term.modes() == term.before

@@ -88,7 +88,7 @@ def _back(person: Person, said: str, before: int, pressed: float, draft: str) ->
     return time.monotonic() - pressed
 
 
-@pytest.mark.parametrize("runs", [2, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("runs", [1, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__.strip("_"))
 def test_stopping_in_every_state(world: World, state: Callable[[World, Person], str], runs: int) -> None:
     world.may_refuse = state is _retry
@@ -116,6 +116,41 @@ def test_stopping_in_every_state(world: World, state: Callable[[World, Person], 
             until(lambda: not person.pump(0.02) or not person.busy)
         person.leave()
     assert statistics.median(took) < STOPPED_S and max(took) < STOPPED_EACH_S, took
+
+
+def test_what_waits_does_not_begin_because_something_was_stopped(world: World) -> None:
+    with Person(world) as person:
+        world.script(shell("sleep 60"))
+        person.say("rest")
+        until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
+        person.say("and look left")
+        person.wait("steers: and look left")
+        person.type("then run the tests")
+        person.send("\t")
+        person.wait("queued: then run the tests")
+        person.send("\x1b")
+        person.wait("Stopped.")
+        person.wait(r"(?m)^> and look left\n\n  then run the tests$")
+        person.pump(0.3)
+        assert not person.busy and len(world.server.requests) == 1
+        world.script(Reply(text="Both."))
+        person.send("\r")
+        person.wait("(?m)^Both.")
+        assert world.messages()[-1].endswith("and look left\n\nthen run the tests")
+        person.leave()
+
+
+def test_going_on_with_a_session_does_not_bring_yolo_back(world: World) -> None:
+    world.script(Reply(text="Done."))
+    with Person(world, "--mode", "yolo") as person:
+        person.ask("begin")
+        person.leave()
+    with Person(world, "-c") as person:
+        assert "the session was in yolo" in person.text and "· ask ·" in person.text
+        person.leave()
+    with Person(world, "-c", "--mode", "yolo") as person:
+        assert "the session was in yolo" not in person.text and "· yolo ·" in person.text
+        person.leave()
 
 
 def test_ctrl_c_while_the_program_starts(world: World) -> None:

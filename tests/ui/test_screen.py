@@ -44,7 +44,7 @@ def test_the_cursor_stands_behind_what_was_typed(tmp_path: Path, streams: bool) 
             term.send("go\r")
             term.wait("tick 2")
         numbers = random.Random(7)
-        for _ in range(20 if streams else 80):
+        for _ in range(10 if streams else 40):
             text = "x" + "".join(numbers.choices(ODD_TEXTS, k=3)) + "y"
             term.send(text)
             end = time.monotonic() + 3
@@ -78,7 +78,7 @@ def test_a_megabyte_is_pasted_at_once_byte_for_byte(tmp_path: Path) -> None:
     assert len(text.encode()) > 1 << 20
     with Session(tmp_path) as term:
         term.paste(text)
-        term.wait(r"\[paste 1: 30001 lines\]")
+        term.wait(r"\[paste 1: 30000 lines\]")
         term.send("\r")
         term.wait("(?m)^— ", timeout=10)
         term.leave()
@@ -130,7 +130,7 @@ def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
         term.wait("(?m)^> left\n\n?  rightly$|(?m:^> left$)")
         term.send("\x03")
         term.leave()
-        assert [each["text"] for each in term.operations("TakeBack")] == ["right"]
+        assert [each["text"] for each in term.operations("TakeBack")] == ["right", "rightly", "left"]
         assert [each["text"] for each in term.operations("Steer")] == ["left", "right", "rightly"]
 
 
