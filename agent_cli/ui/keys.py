@@ -32,7 +32,7 @@ def bindings(screen: "Screen") -> KeyBindings:
 def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
     """Keys of the draft."""
     free = Condition(lambda: screen.controller.asking.dialog is None) & ~is_searching
-    working = Condition(lambda: screen.controller.busy() and screen.draft.complete_state is None)
+    working = Condition(lambda: screen.controller.busy() and not _has_completions(screen))
     drafted = Condition(lambda: bool(screen.draft.text.strip()) and not screen.draft.text.startswith("/"))
     empty = Condition(lambda: not screen.draft.text)
 
@@ -78,6 +78,12 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
     @keys.add("c-d", filter=free & empty)
     def _(event: KeyPressEvent) -> None:
         screen.controller.leave()
+
+
+def _has_completions(screen: "Screen") -> bool:
+    """Whether there is something to choose from; while that is being looked for, there is not."""
+    state = screen.draft.complete_state
+    return state is not None and bool(state.completions)
 
 
 def _bind_always(keys: KeyBindings, screen: "Screen") -> None:

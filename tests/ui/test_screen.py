@@ -134,6 +134,25 @@ def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
         assert [each["text"] for each in term.operations("Steer")] == ["left", "right", "rightly"]
 
 
+def test_tab_right_behind_a_letter_queues(tmp_path: Path) -> None:
+    """Completions of that letter are still being looked for."""
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 2")
+        for number in range(24):
+            term.send(f"later {number}")
+            term.pump(0.001 * (number % 12))
+            term.send("\t")
+            term.wait("(?m)^>$")
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.pump(0.5)
+        term.send("\x1b\x1b")
+        term.pump(0.5)
+        term.process.kill()
+        term.finish()
+
+
 def test_a_draft_outlives_the_programs_murder(tmp_path: Path) -> None:
     with Session(tmp_path, "hang") as term:
         term.send("go\r")
