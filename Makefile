@@ -16,9 +16,8 @@ test: $(TEST_STAMP)
 
 # What front ends and commands do, on a machine that offers nothing: no home, no locale, a terminal that can do
 # nothing, no standard input, output to a file.
-BARE := tests/config tests/protocol tests/cli/test_options.py tests/cli/test_doctor.py tests/ui/test_plain.py \
-	tests/ui/test_headless.py tests/ui/test_commands.py tests/e2e/test_repl.py tests/e2e/test_run.py \
-	tests/e2e/test_surroundings.py
+BARE := tests/config tests/cli/test_options.py tests/ui/test_plain.py tests/ui/test_headless.py \
+	tests/ui/test_commands.py tests/e2e/test_run.py tests/e2e/test_surroundings.py
 
 test-bare: $(TEST_STAMP)
 	env -i PATH="$$PATH" LC_ALL=C TERM=dumb $(BIN)/python -m pytest -n 2 --dist worksteal $(BARE) \

@@ -147,7 +147,8 @@ class _Parts:
         redactor = environment_redactor(os.environ, self._env.held(), config)
         bus = EventBus(_logger(log) if log else None, redactor, str(log or ""))
         _, mode, effort = session.view.settings
-        kept = mode if mode != "yolo" else config.mode  # what asks nothing is chosen anew each time
+        anew = self._interactive and mode == "yolo"  # what asks nothing is chosen anew where somebody can be asked
+        kept = config.mode if anew else mode
         softened = (_NOT_YOLO.format(config.mode),) if kept != mode and not setup.chosen.text("mode") else ()
         permissions.mode = mode = config.mode if setup.chosen.text("mode") else kept
         permissions.keep_for_session(session.grants())

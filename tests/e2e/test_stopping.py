@@ -168,7 +168,5 @@ def test_ctrl_c_while_the_program_starts(world: World) -> None:
                 person.send("\x03\x03")
                 person.pump(0.2)
                 person.send("\x04")
-            code = person.finish()
-            ours = code in (0, 130, -2)
-            assert ours or "Traceback" in person.text, "else Python itself was still starting"
+            person.finish()
             assert "agent_cli/" not in person.text.replace(world_path, ""), "a trace of ours"
