@@ -189,7 +189,7 @@ def _kill_then(world: World, port: int, number: int) -> None:
     process.send_signal(number)
     process.wait(10)
     until(lambda: not world.alive(), 5)
-    assert not any(_network(folder) == network for folder in Path("/proc").glob("[0-9]*"))
+    until(lambda: not any(_network(folder) == network for folder in Path("/proc").glob("[0-9]*")), 2)
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", 3128)) != 0
 
