@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from ..model.assemble import Assembler
 from ..model.base import Adjusted, Alive, Answer, Model, ModelEvent, Retrying
 from ..protocol.messages import AssistantMessage, Finish, ToolCall, new_id
@@ -123,5 +125,5 @@ class Attempt:
         for call in calls:
             identifier = call.id if call.id and call.id not in used else new_id("call")
             used.add(identifier)
-            unique.append(ToolCall(identifier, call.name, call.arguments, call.signature))
+            unique.append(msgspec.structs.replace(call, id=identifier))
         return tuple(unique)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ from ..protocol.events import (
 )
 from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..protocol.records import CallStarted
-from ..tools.base import ToolContext, ToolError, ToolOutcome, UnknownTool
+from ..tools.base import Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
 from ..tools.registry import Registry
 from .approvals import Abandoned, Approvals
 from .checkpointing import Checkpointing
@@ -138,7 +139,7 @@ class ToolRunner:
     def _prepare(self, call: ToolCall, turn_id: str) -> Job:
         job = Job(call, turn_id)
         try:
-            job.tool, job.params = self._registry.parse(call.name, call.arguments)
+            job.tool, job.params = self._parsed(call)
             self._guard.saw_wellformed()
         except UnknownTool as error:
             job.result = failure(job, "failed", describe(error))
@@ -149,6 +150,12 @@ class ToolRunner:
             return job
         self._consent.judge(job)
         return job
+
+    def _parsed(self, call: ToolCall) -> tuple[Tool, Any]:
+        if not call.problem:
+            return self._registry.parse(call.name, call.arguments)
+        unknown = "" if call.name in self._registry.names else self._registry.unknown(call.name)
+        raise ToolError(f"{call.problem} {unknown}".strip())
 
     async def _run_together(self, jobs: list[Job]) -> None:
         tasks = [asyncio.create_task(self._execute(job)) for job in jobs if job.result is None]

@@ -29,6 +29,7 @@ class _Call:
         self.name = name
         self.arguments: list[str] = []
         self.signature = ""
+        self.problem = ""
 
 
 class Assembler:
@@ -62,11 +63,12 @@ class Assembler:
                 self._thought.clear()
             case CallStart(index=index, id=identifier, name=name):
                 self._calls[index] = _Call(identifier, name)
-            case CallPiece(index=index, arguments=arguments, name=name, signature=signature):
+            case CallPiece(index=index, arguments=arguments, name=name, signature=signature, problem=problem):
                 call = self._calls.setdefault(index, _Call("", ""))
                 call.name += name
                 call.arguments.append(arguments)
                 call.signature += signature
+                call.problem += problem
             case UsageReport(usage=usage):
                 self._usage = usage
             case Finished(finish=finish, raw=raw):
@@ -111,5 +113,5 @@ class Assembler:
             arguments = mended("".join(call.arguments))
             if self._finish == "tool_calls" and not arguments.strip():
                 arguments = "{}"  # how some servers write a call without arguments
-            calls.append(ToolCall(call.id, call.name, arguments, call.signature))
+            calls.append(ToolCall(call.id, call.name, arguments, call.signature, call.problem))
         return tuple(calls)

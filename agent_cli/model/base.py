@@ -77,6 +77,8 @@ class CallPiece(msgspec.Struct, frozen=True):
     name: str = ""
     signature: str = ""
     """The provider's opaque proof of the thought behind the call."""
+    problem: str = ""
+    """Why a call that was written as text cannot be read."""
 
 
 class UsageReport(msgspec.Struct, frozen=True):

@@ -118,7 +118,7 @@ def _events(recorded: Recorded) -> Iterator[ModelEvent]:
         yield TextPiece(piece)
     for index, call in enumerate(message.calls):
         yield CallStart(index, call.id, call.name)
-        yield CallPiece(index, call.arguments)
+        yield CallPiece(index, call.arguments, problem=call.problem)
     if recorded.usage is not None:
         yield UsageReport(recorded.usage)
     finish = "stop" if message.finish == "interrupted" else message.finish

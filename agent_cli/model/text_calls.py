@@ -2,12 +2,14 @@
 
 Servers that do not know a model's own way of writing calls hand it on as text, and the turn would end there.
 Calls count only at the very end of an answer that the server says is finished, and only if it has no real
-ones. Text is handed on as it comes; held back is only what may be the beginning of a call.
+ones. Text is handed on as it comes; held back is only what may be the beginning of a call. What begins like a
+call and cannot be read as one becomes a call with its problem, so that the model is told and can try again.
 """
 
 from collections.abc import Iterator, Sequence
 
 from .base import CallPiece, CallStart, Finished, ModelEvent, TextPiece, ToolSpec
+from .text_attempts import is_attempt, opener_of, read_attempt
 from .text_forms import Reading, read_calls
 from .text_places import Places
 
@@ -24,6 +26,8 @@ class CallFinder:
         self._text = ""
         self._sent = 0
         self._candidate: int | None = None
+        self._attempt: int | None = None
+        """Where the first call begins, or may begin, that cannot be read."""
         self._again_at = 0
         self._off = not tools
 
@@ -45,16 +49,22 @@ class CallFinder:
             yield event
 
     def _finish(self, event: Finished) -> Iterator[ModelEvent]:
-        reading = self._look(final=True) if event.finish in ("stop", "tool_calls") else None
-        if reading is None or self._candidate is None or not reading.calls:
-            yield from self._release(len(self._text))
-            yield event
-            return
-        yield from self._release(self._candidate)
-        for index, (name, arguments) in enumerate(reading.calls):
-            yield CallStart(index, "", name)
-            yield CallPiece(index, arguments)
-        yield Finished("tool_calls", event.raw)
+        calls, place = self._calls() if event.finish in ("stop", "tool_calls") else ([], 0)
+        yield from self._release(place if calls else len(self._text))
+        for name, piece in calls:
+            yield CallStart(piece.index, "", name)
+            yield piece
+        yield Finished("tool_calls", event.raw) if calls else event
+
+    def _calls(self) -> tuple[list[tuple[str, CallPiece]], int]:
+        """The calls of the whole answer, and where they begin."""
+        reading = self._look(final=True)
+        if reading is not None and self._candidate is not None and reading.calls:
+            found = enumerate(reading.calls)
+            return [(name, CallPiece(at, arguments)) for at, (name, arguments) in found], self._candidate
+        if self._attempt is None or not is_attempt(self._text[self._attempt :], final=True):
+            return [], 0
+        return read_attempt(self._text[self._attempt :], self._tools), self._attempt
 
     def _look(self, *, final: bool) -> Reading | None:
         """Go on through the text, up to a place where calls begin, or may begin."""
@@ -74,12 +84,21 @@ class CallFinder:
                 return reading
             self._places.reject(place)
             self._candidate = None
+            if not self._is_attempt() and opener_of(self._text[place : place + 40]):
+                self._attempt = place
 
     def _held_from(self) -> int:
         """Where what is held back begins."""
+        if self._is_attempt() and self._attempt is not None:
+            return self._attempt
         if self._candidate is not None:
             return self._candidate
         return len(self._text) if self._places.hold is None else self._places.hold
+
+    def _is_attempt(self) -> bool:
+        """Whether a call that cannot be read has begun, or may have."""
+        at = self._attempt
+        return at is not None and is_attempt(self._text[at : at + 400], final=False) is not False
 
     def _release(self, end: int) -> Iterator[ModelEvent]:
         if end > self._sent:

@@ -48,14 +48,14 @@ def read_calls(text: str, tools: dict[str, ToolSpec], *, alone: bool, final: boo
     """
     reader = Reader(text, tools, alone=alone, final=final)
     try:
-        return Reading(True, tuple(_calls(reader)))
+        return Reading(True, tuple(all_calls(reader)))
     except NotYet:
         return Reading(alive=not final)
     except Never:
         return Reading(alive=False)
 
 
-def _calls(reader: Reader) -> list[Found]:
+def all_calls(reader: Reader) -> list[Found]:
     """All calls, to the end."""
     found: list[Found] = []
     allowed = dict(FORMS)
@@ -151,7 +151,7 @@ def _invokes(reader: Reader) -> list[Found]:
                 reader.take(*(f"</{opener[1:]}>" for opener in _INVOKE_OPENERS))
             return found
         name = reader.tag(_INVOKE)[1]
-        if name not in reader.tools:
+        if reader.tool(name) is None:
             raise Never
         found.append(_invoked(reader, name))
 
@@ -201,7 +201,7 @@ def _token_call(reader: Reader) -> Found:
         reader.need("<|tool_sep|>", "<|tool_call_argument_begin|>")
     name = name.removeprefix("functions.")
     name = name.rpartition(":")[0] or name
-    if name not in reader.tools:
+    if reader.tool(name) is None:
         raise Never
     found = reader.call(name, reader.value())
     reader.space()

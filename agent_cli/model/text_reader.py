@@ -20,6 +20,7 @@ _MAY_BEGIN_SO = re.compile(r'\s*[\[{][\s{]*(?:"[a-z]{0,10}"?\s*)?')
 _NAMED_FIRST = re.compile(r'\s*[\[{][\s{]*"name"\s*:\s*"([^"\\]*)"')
 _CUT = re.compile(r"-|\.|[eE][+-]?|tr?u?|fa?l?s?|nu?l?")
 """What may be left at the end of JSON that is cut inside a number or a word."""
+_ANY_NAME = re.compile(r"[\w.:/-]{1,64}")
 _CALL_KEYS = {"type", "id", "name", "function", "tool", "arguments", "parameters"}
 
 Found = tuple[str, str]
@@ -42,19 +43,28 @@ def plain(text: str) -> str:
 class Reader:
     """Goes through one text from left to right."""
 
-    def __init__(self, text: str, tools: dict[str, ToolSpec], *, alone: bool, final: bool) -> None:
-        """`alone`: nothing else comes before it in the answer. `final`: nothing comes behind it."""
+    def __init__(
+        self, text: str, tools: dict[str, ToolSpec], *, alone: bool, final: bool, any_call: bool = False
+    ) -> None:
+        """`alone`: nothing else comes before it in the answer. `final`: nothing comes behind it. `any_call`:
+        calls of unknown tools and with wrong arguments are read too."""
         self.text = text
         self.plain = plain(text)
         self.tools = tools
         self.alone = alone
         self.final = final
+        self.any_call = any_call
         self.at = 0
 
     @property
     def rest(self) -> str:
         """What is still to be read, in plain writing."""
         return self.plain[self.at :]
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """The tool of a name; where any call is read, one without a schema stands in for an unknown one."""
+        found = self.tools.get(name)
+        return ToolSpec(name, "", {}) if found is None and self.any_call and _ANY_NAME.fullmatch(name) else found
 
     def space(self) -> None:
         """Past white space."""
@@ -117,7 +127,7 @@ class Reader:
             if any(name.startswith(begun) or begun.startswith(name) for name in self.tools):
                 raise
             raise Never from None
-        if name not in self.tools:
+        if self.tool(name) is None:
             raise Never
         return name
 
@@ -154,12 +164,14 @@ class Reader:
 
     def call(self, name: str, arguments: Any) -> Found:
         """A call of a known tool with an object that has the required keys."""
-        tool = self.tools.get(name.strip().removeprefix("functions."))
+        tool = self.tool(name.strip().removeprefix("functions."))
         if isinstance(arguments, str):
             try:
                 arguments = _JSON.decode(arguments)
             except ValueError:
                 raise Never from None
+        if tool is not None and self.any_call:
+            return tool.name, json.dumps(arguments, ensure_ascii=False)
         if tool is None or not isinstance(arguments, dict):
             raise Never
         if not set(tool.parameters.get("required", ())) <= arguments.keys():
@@ -179,7 +191,7 @@ class Reader:
             begun = _MAY_BEGIN_SO.match(self.text, self.at)
             raise NotYet if begun is not None and begun.end() == len(self.text) else Never
         named = _NAMED_FIRST.match(self.text, self.at)
-        if named is not None and named[1].removeprefix("functions.") not in self.tools:
+        if named is not None and self.tool(named[1].removeprefix("functions.")) is None:
             raise Never
         value = self.value()
         entries = value if isinstance(value, list) else [value]
@@ -196,10 +208,13 @@ class Reader:
         name = next((each for key in ("name", "function", "tool") if isinstance(each := entry.get(key), str)), "")
         arguments = entry.get("arguments", entry.get("parameters"))
         found = self.call(name, {} if arguments is None and not strict else arguments)
-        known = self.tools[found[0]].parameters.get("properties", {})
-        if strict and not json.loads(found[1]).keys() <= known.keys():
+        if strict and not json.loads(found[1]).keys() <= self._properties(found[0]).keys():
             raise Never
         return found
+
+    def _properties(self, name: str) -> Json:
+        tool = self.tool(name)
+        return tool.parameters.get("properties", {}) if tool else {}
 
     def typed(self, name: str, values: Iterable[tuple[str, str, bool | None]]) -> Found:
         """A call whose arguments are text; each is read as the schema says.
@@ -208,7 +223,7 @@ class Reader:
             name: of a known tool.
             values: key, text, and whether the text is known to be meant as it is.
         """
-        properties = self.tools[name].parameters.get("properties", {})
+        properties = self._properties(name)
         arguments: Json = {}
         for key, text, verbatim in values:
             key = key.strip()

@@ -57,6 +57,8 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """JSON text exactly as the model wrote it; it may be malformed, so it is parsed before any use."""
     signature: str = ""
     """The provider's opaque proof of the thought behind it, sent back with the call to that provider only."""
+    problem: str = ""
+    """Why it cannot be read, where the model wrote it as text in no known form: it never runs."""
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):

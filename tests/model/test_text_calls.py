@@ -18,7 +18,7 @@ from agent_cli.model.text_calls import CallFinder
 from agent_cli.protocol.messages import Finish
 from agent_cli.protocol.usage import Usage
 
-from .text_corpus import CALLED, READ, TALKED, Calls
+from .text_corpus import CALLED, READ, TALKED, UNREADABLE, Calls
 
 
 def tool(name: str, required: tuple[str, ...], **properties: str) -> ToolSpec:
@@ -49,7 +49,9 @@ def fed(*pieces: str, end: Finished = STOP) -> list[ModelEvent]:
 
 
 def seen(events: list[ModelEvent]) -> tuple[str, Calls, Finish]:
-    """The text, the calls and how the answer ended."""
+    """The text, the calls that may run and how the answer ended."""
+    unreadable = {event.index for event in events if isinstance(event, CallPiece) and event.problem}
+    events = [each for each in events if getattr(each, "index", -1) not in unreadable]
     text = "".join(event.text for event in events if isinstance(event, TextPiece))
     names = [event.name for event in events if isinstance(event, CallStart)]
     arguments = [json.loads(event.arguments) for event in events if isinstance(event, CallPiece)]
@@ -58,8 +60,14 @@ def seen(events: list[ModelEvent]) -> tuple[str, Calls, Finish]:
     return text, list(zip(names, arguments, strict=True)), end.finish
 
 
+def joined(events: list[ModelEvent]) -> tuple[str, list[ModelEvent]]:
+    """The text, and everything else in order."""
+    text = "".join(event.text for event in events if isinstance(event, TextPiece))
+    return text, [event for event in events if not isinstance(event, TextPiece)]
+
+
 def test_the_corpora_are_large_enough() -> None:
-    assert len(CALLED) >= 60 and len(TALKED) >= 60
+    assert len(CALLED) >= 60 and len(TALKED) >= 45 and len(UNREADABLE) >= 20
     assert len({answer for answer, _, _ in CALLED}) == len(CALLED) and len(set(TALKED)) == len(TALKED)
 
 
@@ -74,12 +82,12 @@ def test_talk_of_calls_stays_text(answer: str) -> None:
     assert seen(fed(answer)) == (answer, [], "stop")
 
 
-@pytest.mark.parametrize("answer", [*(answer for answer, _, _ in CALLED), *TALKED])
+@pytest.mark.parametrize("answer", [*(each[0] for each in (*CALLED, *UNREADABLE)), *TALKED])
 def test_however_an_answer_is_cut_it_is_the_same(answer: str) -> None:
-    whole = seen(fed(answer))
-    assert seen(fed(*answer)) == whole
+    whole = joined(fed(answer))
+    assert joined(fed(*answer)) == whole
     for at in range(1, len(answer)):
-        assert seen(fed(answer[:at], answer[at:])) == whole, at
+        assert joined(fed(answer[:at], answer[at:])) == whole, at
 
 
 @pytest.mark.parametrize(("answer", "text", "calls"), CALLED, ids=range(len(CALLED)))
@@ -87,9 +95,20 @@ def test_a_call_that_is_cut_off_never_runs(answer: str, text: str, calls: Calls)
     assert seen(fed(answer, end=Finished("length", "length"))) == (answer, [], "length")
     for at in range(len(answer)):
         got = seen(fed(answer[:at]))
+        assert "<tool_call>" not in got[0] or "<think>" in got[0], at
         assert got[1] in ([], calls[: len(got[1])]), at
         for _, arguments in got[1]:
             assert arguments in [each for _, each in calls]
+
+
+@pytest.mark.parametrize(("answer", "name", "why"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_a_call_that_cannot_be_read_is_a_call_with_its_problem(answer: str, name: str, why: str) -> None:
+    text, others = joined(fed(answer))
+    assert isinstance(start := others[0], CallStart) and start.name == name
+    assert isinstance(piece := others[1], CallPiece) and bool(piece.problem) == bool(why) and why in piece.problem
+    assert others[-1] == Finished("tool_calls", "stop")
+    assert answer.startswith(text) and "tool_call" not in text
+    assert joined(fed(answer, end=Finished("length", "length"))) == (answer, [Finished("length", "length")])
 
 
 @pytest.mark.parametrize("answer", TALKED, ids=range(len(TALKED)))

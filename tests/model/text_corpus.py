@@ -141,7 +141,6 @@ TALKED: list[str] = [
     f"An example of the form is <tool_call>{_READ}</tool_call>",
     f"For example <tool_call>{_READ}</tool_call> reads a file.",
     f'The text "<tool_call>{_READ}</tool_call>" was sent.',
-    f"The form is:\n\n{_EXAMPLE}\n\nThe server turns it into a call.",
     f"The form is:\n\n```\n{_EXAMPLE}\n```",
     f"The form is:\n\n```xml\n{_EXAMPLE}\n```\n\nThat is all.",
     f"The form is:\n\n~~~\n{_EXAMPLE}\n~~~",
@@ -154,7 +153,6 @@ TALKED: list[str] = [
     f"1. `{_READ}`\n2. `{_LS}`",
     f"- {_READ}",
     f"* <tool_call>{_READ}</tool_call>",
-    f"<pre>\n{_EXAMPLE}\n</pre>",
     f"<code>{_EXAMPLE}</code>",
     f"<!-- {_EXAMPLE} -->",
     f"(<tool_call>{_READ}</tool_call>)",
@@ -162,15 +160,6 @@ TALKED: list[str] = [
     f"<think>\nI could write\n{_EXAMPLE}\n",  # thoughts that never end
     f"<think>\n{_EXAMPLE}\n</think>\nDone: nothing to do.",
     # not a known tool, or not its arguments
-    '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
-    '<tool_call>\n{"name": "read_file", "arguments": {"file": "a.py"}}\n</tool_call>',
-    '<tool_call>\n{"name": "read_file", "arguments": ["a.py"]}\n</tool_call>',
-    '<tool_call>\n{"name": "read_file", "arguments": null}\n</tool_call>',
-    "<tool_call>\nread_file(path='a.py')\n</tool_call>",
-    "<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>",
-    "<function=read_file>\n<parameter=file>\na.py\n</parameter>\n</function>",
-    '[TOOL_CALLS][{"name": "get_weather", "arguments": {}}]',
-    '<|python_tag|>import os\nprint(os.listdir("."))',
     '{"name": "read_file", "version": "1.0.0", "description": "a package"}',
     '{"name": "shell", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}',
     '{"name": "list_dir", "parameters": {"type": "object", "properties": {}}}',
@@ -181,15 +170,6 @@ TALKED: list[str] = [
     "[1, 2, 3]",
     '[{"name": "Ada"}, {"name": "Bob"}]',
     # cut off
-    "<tool_call>\n" + _READ[:-10],
-    "<tool_call>",
-    "<tool_call>\n",
-    "<function=read_file>\n<parameter=path>\na.py\n</parameter>\n",
-    "<function=write_file>\n<parameter=path>\nf.py\n</parameter>\n<parameter=content>\nhalf of it",
-    f"{_D}function<｜tool▁sep｜>read_file\n```json\n{{\"path\": \"a.py\"}}\n```",
-    f'{_K}{{"path": "a',
-    "<｜DSML｜function_calls>\n" + _DSML_READ[:-25],
-    "[TOOL_CALLS][" + _READ,
     f"```json\n{_READ}\n",
     # JSON and code that look like it
     f"Send this:\n\n```json\n{_READ}\n```",
@@ -215,3 +195,33 @@ TALKED: list[str] = [
     "| form | example |\n|---|---|\n| Hermes | <tool_call>" + _READ + "</tool_call> |",
 ]  # fmt: skip
 """Answers without calls: every character of them is text."""
+
+UNREADABLE: list[tuple[str, str, str]] = [
+    (f"The form is:\n\n{_EXAMPLE}\n\nThe server turns it into a call.", 'read_file', 'behind'),
+    (f"<pre>\n{_EXAMPLE}\n</pre>", 'read_file', 'behind'),
+    ('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>', 'get_weather', ''),
+    ('<tool_call>\n{"name": "read_file", "arguments": {"file": "a.py"}}\n</tool_call>', 'read_file', ''),
+    ('<tool_call>\n{"name": "read_file", "arguments": ["a.py"]}\n</tool_call>', 'read_file', ''),
+    ('<tool_call>\n{"name": "read_file", "arguments": null}\n</tool_call>', 'read_file', ''),
+    ("<tool_call>\nread_file(path='a.py')\n</tool_call>", 'read_file', 'broke off'),
+    ("<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>", 'get_weather', ''),
+    ("<function=read_file>\n<parameter=file>\na.py\n</parameter>\n</function>", 'read_file', ''),
+    ('[TOOL_CALLS][{"name": "get_weather", "arguments": {}}]', 'get_weather', ''),
+    ('<|python_tag|>import os\nprint(os.listdir("."))', '', 'broke off'),
+    ("<tool_call>\n" + _READ[:-10], 'read_file', 'JSON ('),
+    ("<tool_call>", '', 'broke off'),
+    ("<tool_call>\n", '', 'broke off'),
+    ("<function=read_file>\n<parameter=path>\na.py\n</parameter>\n", 'read_file', 'broke off'),
+    ("<function=write_file>\n<parameter=path>\nf.py\n</parameter>\n<parameter=content>\nhalf of it", 'write_file', 'broke off'),
+    (f"{_D}function<｜tool▁sep｜>read_file\n```json\n{{\"path\": \"a.py\"}}\n```", 'read_file', 'broke off'),
+    (f'{_K}{{"path": "a', 'read_file', 'JSON ('),
+    ("<｜DSML｜function_calls>\n" + _DSML_READ[:-25], 'read_file', 'broke off'),
+    ("[TOOL_CALLS][" + _READ, 'read_file', 'broke off'),
+    # wrong in other ways
+    ('<tool_call>\n{"name": "shell", "arguments": {"command": ls}}\n</tool_call>', "shell", "JSON ("),
+    ('<tool_call>\n{"name": "shell", "arguments": {"cmd": "ls"}}\n</tool_call>', "shell", ""),
+    (f"<tool_call>\n{_LS}\n</tool_call>\nNow I wait for the result.", "shell", "behind"),
+    (f"I look.\n<tool_call>\n{_LS}\n</tool_call>\n<tool_call>\nwhat is this?\n</tool_call>", "shell", "behind"),
+    (f"{_K}not JSON{_K_END}", "read_file", "broke off"),
+]  # fmt: skip
+"""Answer, the tool it names, and words of why its call cannot be read; none where the tool says what is wrong."""
