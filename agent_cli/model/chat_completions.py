@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from .base import Learnt, ModelRequest
-from .chat_request import chat_body
+from .chat_request import chat_body, roles_repeat
 from .chat_stream import ChatStream
 from .dialect import OUTPUT_LIMIT, Json, Repair, Written
 from .provider_table import Route
@@ -17,6 +17,8 @@ _REASONING_BACK = "This server wants earlier reasoning sent back; it is from now
 _SHORTER = "The output limit is lowered to what this model takes."
 _MUST = r"reasoning_content.{0,60}(?:must|required|missing)|missing.{0,20}reasoning_content"
 _REASONING = frozenset({"reasoning_content", "reasoning"})
+_BY_TEMPLATE = (400, 422, 500)
+"""How a server answers when its chat template raises."""
 _FIELDS: dict[str, tuple[str, ...]] = {
     "effort": ("reasoning_effort", "reasoning"),
     "stream_options": ("stream_options",),
@@ -52,6 +54,24 @@ class ChatDialect:
         Repair("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
         Repair("tool_choice", re.compile("tool_choice"), "This server does not know `tool_choice`; left out."),
         *picture_repairs(400, 404, 415, 422),
+        Repair(
+            "system_role",
+            re.compile(
+                r"system role (?:is )?not supported|only user(?:,| and) (?:\w+,? )*assistant roles are", re.I
+            ),
+            "This model takes no system prompt; it is sent at the beginning of the first message from now on.",
+            (400, 422, 500),
+            sure=True,
+        ),
+        Repair(
+            "repeated_roles",
+            re.compile(
+                r"roles? (?:must|should) (?:strictly )?alternate|unexpected role 'user' after role", re.IGNORECASE
+            ),
+            "This model wants user and assistant to alternate; short messages are put between from now on.",
+            _BY_TEMPLATE,
+            sure=True,
+        ),
         Repair(OUTPUT_LIMIT, re.compile(r"max_(completion_)?tokens"), _SHORTER),
         Repair(
             "max_tokens",
@@ -76,6 +96,10 @@ class ChatDialect:
         match repair.name:
             case "images" | "pictures":
                 return any(_has_image(each.get("content")) for each in body["messages"])
+            case "repeated_roles":
+                return roles_repeat(body["messages"])
+            case "system_role":
+                return any(each["role"] == "system" for each in body["messages"])
             case "reasoning":
                 return any(_REASONING & each.keys() for each in body["messages"])
             case "no_reasoning":

@@ -6,7 +6,8 @@ schema are left out, unless the provider's quirks ask for them.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -20,6 +21,9 @@ from .provider_table import Quirks, Route
 _NO_REASONING = " "
 """Stands for reasoning that is not known. Providers that want the field refuse an empty one."""
 _SWAPS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_ANSWERING = {("tool", "user"): "I have the results."}
+_ALTERNATING = {**_ANSWERING, ("user", "user"): "[no answer]", ("assistant", "assistant"): "Continue."}
+"""What stands between two messages of these roles."""
 _CACHE_MARK = {"type": "ephemeral"}
 _NO_SIGNATURE = "skip_thought_signature_validator"
 """What Gemini takes in place of a signature it never gave, as for a call another model made."""
@@ -40,8 +44,10 @@ def chat_body(route: Route, request: ModelRequest, learnt: Learnt) -> Written:
         if not request.may_call and "tool_choice" not in learnt.refused:
             body["tool_choice"] = "none"
     pairs = list(chat_messages(request, quirks, route, pictures=takes_pictures(learnt)))
-    if quirks.answers_results:
-        pairs = list(_answered(pairs))
+    if "system_role" in learnt.refused:
+        pairs = _without_system(pairs)
+    if quirks.answers_results or quirks.alternates:
+        pairs = list(_separated(pairs, quirks))
     messages = [message for _, message in pairs]
     if quirks.cache_marks and "claude" in route.model:
         mark_cached(messages)
@@ -57,6 +63,8 @@ def fitting(quirks: Quirks, learnt: Learnt) -> Quirks:
         quirks = msgspec.structs.replace(quirks, reasoning_field="reasoning_content")
     if "reasoning" in learnt.refused:
         quirks = msgspec.structs.replace(quirks, reasoning_field="")
+    if "repeated_roles" in learnt.refused:
+        quirks = msgspec.structs.replace(quirks, alternates=True)
     return quirks
 
 
@@ -96,14 +104,36 @@ def chat_messages(
         yield source, _user("[pictures of the results above]", tuple(shown), quirks, pictures)
 
 
-def _answered(pairs: Iterable[tuple[str, Json]]) -> Iterator[tuple[str, Json]]:
-    """The messages, with a short answer wherever a user's message stands right behind a result."""
+def _without_system(pairs: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
+    """The messages with the system prompt at the beginning of the first one of the user."""
+    if len(pairs) < 2 or pairs[0][1]["role"] != "system" or pairs[1][1]["role"] != "user":
+        return pairs
+    (_, system), (source, first), *rest = pairs
+    content = first["content"]
+    whole = (
+        f"{system['content']}\n\n{content}"
+        if isinstance(content, str)
+        else [{"type": "text", "text": system["content"]}, *content]
+    )
+    return [(source, {"role": "user", "content": whole}), *rest]
+
+
+def _separated(pairs: Iterable[tuple[str, Json]], quirks: Quirks) -> Iterator[tuple[str, Json]]:
+    """The messages, with a short one wherever two stand side by side that the server wants kept apart. What is
+    put in depends on what is before it only, so that each request stays a prefix of the next."""
+    between = _ALTERNATING if quirks.alternates else _ANSWERING
     before = ""
     for source, message in pairs:
-        if before == "tool" and message["role"] == "user":
-            yield source, {"role": "assistant", "content": "I have the results."}
+        if (text := between.get((before, message["role"]))) is not None:
+            yield source, {"role": "user" if before == "assistant" else "assistant", "content": text}
         before = message["role"]
         yield source, message
+
+
+def roles_repeat(messages: Sequence[Json]) -> bool:
+    """Whether messages stand side by side that some servers want kept apart."""
+    roles = [message["role"] for message in messages]
+    return any(pair in _ALTERNATING for pair in pairwise(roles))
 
 
 def _message(message: Message, quirks: Quirks, route: Route, pictures: bool) -> Json:

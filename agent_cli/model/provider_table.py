@@ -41,6 +41,8 @@ class Quirks(msgspec.Struct, frozen=True):
     """Characters of a call id it takes; longer ones are replaced."""
     answers_results: bool = False
     """Refuses a user's message right behind results: a short answer is put between them."""
+    alternates: bool = False
+    """Wants the messages of user and model to alternate: a short one is put between two of one role."""
     cache_marks: bool = False
     """Passes `cache_control` marks on to Claude."""
     thought_signatures: bool = False

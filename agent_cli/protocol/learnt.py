@@ -8,6 +8,7 @@ REFUSABLE = frozenset(
     {
         "tools", "strict", "effort", "tool_choice", "images", "cache_marks", "stream_options", "max_tokens",
         "reasoning", "no_reasoning", "include", "summary", "prompt_cache_key", "phase",
+        "repeated_roles", "system_role",
     }
 )  # fmt: skip
 """Parts of a request that may be remembered as refused: the names of every lasting `dialect.Repair`."""

@@ -11,7 +11,7 @@ import pytest
 
 from agent_cli.config.schema import Config, Provider, Wire
 from agent_cli.model.providers import open_model
-from agent_cli.protocol.events import TurnCompleted
+from agent_cli.protocol.events import TurnCompleted, TurnFailed
 from agent_cli.protocol.operations import Shutdown
 from tests.model.server import Call, Reply, Server
 
@@ -67,3 +67,18 @@ async def test_fifty_turns_with_resumes_share_their_beginning(tmp_path: Path, wi
     assert len(bodies) == sum(len(reply(turn)) for turn in range(TURNS))
     for earlier, later in itertools.pairwise(bodies):
         assert earlier.endswith(b"]}") and later.startswith(earlier[:-2])
+
+
+async def test_a_server_that_wants_alternating_roles_is_understood_once_and_for_all(tmp_path: Path) -> None:
+    """After a failed input two messages of the user stand side by side."""
+    (tmp_path / "work").mkdir()
+    lost = Reply(status=404, body={"error": {"message": "the model is being loaded"}})
+    async with Server(lost, *[Reply(text=f"answer {turn}") for turn in range(3)], flavour="alternating") as server:
+        async with opened(tmp_path, server, "chat_completions") as it:
+            assert isinstance(await it.prompt("the first"), TurnFailed)
+            for turn in range(3):
+                ended = await it.prompt(f"question {turn}")
+                assert isinstance(ended, TurnCompleted) and ended.text == f"answer {turn}"
+        asked = [received for received in server.requests if received.method == "POST"]
+    assert [bool(received.complaint) for received in asked] == [False, True, False, False, False]
+    assert all(later.raw.startswith(earlier.raw[:-2]) for earlier, later in itertools.pairwise(asked[2:]))

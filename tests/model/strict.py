@@ -15,6 +15,8 @@ _MESSAGE_FIELDS = {
     "tool": {"role", "content", "tool_call_id"},
 }
 
+_TURNS = ("user", "assistant")
+
 
 class Flavour(NamedTuple):
     """What one provider wants beyond that."""
@@ -27,6 +29,9 @@ class Flavour(NamedTuple):
     """Calls carry Gemini's thought signature, the first of each answer at least."""
     answered: bool = False
     """Between a result and the user's next message stands an answer."""
+    alternating: bool = False
+    """User and assistant take turns, answers with calls and results left out of account, as the templates of
+    Mistral, Gemma and Llama 2 want it."""
 
 
 FLAVOURS = {
@@ -34,6 +39,7 @@ FLAVOURS = {
     "plain": Flavour(ids=r".{1,40}", reasoning="never"),
     "deepseek": Flavour(reasoning="must"),
     "mistral": Flavour(ids=r"[a-zA-Z0-9]{9}", reasoning="never", answered=True),
+    "alternating": Flavour(alternating=True),
     "gemini": Flavour(reasoning="never", signatures=True),
 }
 
@@ -53,6 +59,9 @@ def complaint(body: Any, extra_fields: frozenset[str] = frozenset(), flavour: st
 
 
 def _flavour_complaint(messages: list[dict[str, Any]], flavour: Flavour) -> str:
+    turns = [each["role"] for each in messages if each["role"] in _TURNS and not each.get("tool_calls")]
+    if flavour.alternating and turns != [_TURNS[place % 2] for place in range(len(turns))]:
+        return "Conversation roles must alternate user/assistant/user/assistant/..."
     for place, message in enumerate(messages):
         calls = message.get("tool_calls", ())
         if flavour.answered and message["role"] == "user" and place and messages[place - 1]["role"] == "tool":

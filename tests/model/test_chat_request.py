@@ -137,6 +137,45 @@ def test_each_body_is_a_byte_prefix_of_the_next(provider: str) -> None:
         assert earlier.endswith(b"]}") and later.startswith(earlier[:-2])
 
 
+def exchange(number: int, calls: int) -> list[Message]:
+    """An answer, and the results of its calls; a result may bring a picture."""
+    made = tuple(ToolCall(f"c{number}_{at}", "read", "{}") for at in range(calls))
+    results = [
+        ToolResult(
+            id=f"r{each.id}", call_id=each.id, tool="read", status="ok", text="x", images=(PICTURE,) * (calls > 1)
+        )
+        for each in made
+    ]
+    return [AssistantMessage(id=f"a{number}", text=f"answer {number}", calls=made), *results]
+
+
+STEPS = st.lists(st.sampled_from(["user", "answer", "one call", "two calls"]), max_size=12)
+
+
+@given(STEPS)
+def test_roles_alternate_where_they_must_and_each_body_is_a_prefix_of_the_next(steps: list[str]) -> None:
+    learnt = Learnt(refused=("repeated_roles",))
+    messages: list[Message] = [UserMessage(id="first", text="go")]
+    bodies = []
+    for number, step in enumerate(["user", *steps]):
+        calls = {"one call": 1, "two calls": 2}.get(step, 0)
+        messages += [UserMessage(id=f"u{number}", text="hm")] if step == "user" else exchange(number, calls)
+        if step != "answer":
+            bodies.append(encode(body_of(request(*messages), Quirks(), "mine", learnt)))
+    for body in bodies:
+        assert complaint(json.loads(body), flavour="alternating") == ""
+    for earlier, later in itertools.pairwise(bodies):
+        assert later.startswith(earlier[:-2])
+
+
+@pytest.mark.parametrize(
+    "first", [UserMessage(id="u", text="hi"), UserMessage(id="u", text="hi", images=(PICTURE,))]
+)
+def test_a_system_prompt_that_is_refused_leads_the_first_message(first: UserMessage) -> None:
+    (sent,) = body_of(request(first), Quirks(), "mine", Learnt(refused=("system_role",)))["messages"]
+    assert sent["role"] == "user" and "be good" in str(sent["content"]) and "hi" in str(sent["content"])
+
+
 @given(st.text(st.characters(), max_size=20))
 def test_any_text_can_be_sent(text: str) -> None:
     body = body_of(request(UserMessage(id="u", text=text + "x")), Quirks(), "p")

@@ -31,6 +31,7 @@ REQUEST = ModelRequest(
             model="p/m",
         ),
         ToolResult(id="r", call_id="c", tool="think_tool", status="ok", text="x"),
+        UserMessage(id="u2", text="go on"),
     ),
     tools=TOOLS,
     may_call=False,
@@ -125,6 +126,12 @@ CASES = [
     Case("anthropic", "'claude-2.1' does not support image input.", "images"),
     Case("responses", "Invalid content type: image_url is not supported by this model", "images"),
     Case("ollama", "Failed to create new sequence: this model is missing data required for image input", "images", 500),
+    # a chat template that is strict about roles
+    Case("chat", "Conversation roles must alternate user/assistant/user/assistant/...", "repeated_roles"),
+    Case("chat", "After the optional system message, conversation roles must alternate user/assistant/user/assistant/... at row 14, column 27:", "repeated_roles", 500),
+    Case("chat", "Expected: 'Unexpected role 'user' after role 'tool'", "repeated_roles"),
+    Case("chat", "System role not supported", "system_role"),
+    Case("chat", "Only user and assistant roles are supported!", "system_role", 500),
     # a bad picture: which one it is was not said
     Case("chat", "Invalid image data: the picture could not be decoded", "pictures"),
     Case("chat", "You uploaded an unsupported image. Please make sure your image is valid.", "pictures"),
