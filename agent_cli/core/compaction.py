@@ -1,7 +1,8 @@
 """Keeping the conversation inside the model's window.
 
 One meter, one threshold, and a ladder: old tool results shortened → the older part replaced by a summary that
-the model writes → the middle left out, with no model's help. Each rung is verified to be smaller, the ladder ends
+the model writes → the middle left out, with no model's help → where the next request would not fit even so, the
+newest results shortened too. Each rung is verified to be smaller, the ladder ends
 where a good part of the window is free again, nothing is ever removed from the session, and a cut never parts a
 call from its result.
 """
@@ -38,6 +39,8 @@ _SUMMARISED_SHARE = 0.8
 """Share of the budget that one summary may have to read."""
 _SHORTEN_STEPS = ((6, 2000), (3, 800), (1, 400))
 """Newest results left whole, characters kept of each older one; tried in order."""
+_SHORTEN_NEWEST = ((0, 8000), (0, 2000), (0, 800))
+"""The same for results the model has not answered yet, where the next request would not fit otherwise."""
 _SUMMARIES = 2
 """Summaries asked for in one reduction, and failures in a row after which none is asked for any more."""
 _GROWTH = 1.1
@@ -119,7 +122,9 @@ class Compactor:
             done = await self._descend(turn_id, submission_id)
             left = self._meter.tokens()
             self._not_below = int(left * _GROWTH) if left >= self.threshold else 0
-        if (window := self._meter.window()) is not None and left >= window <= self._meter.at_least():
+        if self._is_over(left) and self._shorten_newest(turn_id, submission_id):
+            done, left = True, self._meter.tokens()
+        if self._is_over(left) and (window := self._meter.window()) is not None:
             raise ContextFull(self._what_fills(window))
         return done
 
@@ -134,7 +139,9 @@ class Compactor:
     async def reduce_refused(self, *, turn_id: str, submission_id: str) -> bool:
         """Reduce a request that the provider found too large; True when it became smaller."""
         self._meter.was_refused()
-        return await self._descend(turn_id, submission_id)
+        done = await self._descend(turn_id, submission_id)
+        newest = not self._is_enough() and self._shorten_newest(turn_id, submission_id)
+        return done or newest
 
     async def preview(self, focus: str, *, submission_id: str) -> bool:
         """Have a summary written and show it; nothing changes. False when there is nothing to fold."""
@@ -198,6 +205,16 @@ class Compactor:
             if not self._is_enough():
                 self._leave_out(turn_id, submission_id)
         return estimate(self._session.visible()) < before
+
+    def _is_over(self, size: int) -> bool:
+        """Whether a request of a measured size would not fit, by all that is known."""
+        window = self._meter.window()
+        return window is not None and size >= window <= self._meter.at_least()
+
+    def _shorten_newest(self, turn_id: str, submission_id: str) -> bool:
+        """Shorten the newest results too, no more than it takes; True when they became smaller."""
+        enough = self._shorten(_SHORTEN_NEWEST, turn_id, submission_id, only_if_enough=True)
+        return enough or self._shorten(_SHORTEN_NEWEST[-1:], turn_id, submission_id)
 
     def _is_enough(self) -> bool:
         return self._meter.tokens() <= self.threshold * _TARGET
@@ -306,14 +323,9 @@ class Compactor:
         return first.id if isinstance(first, UserMessage) and first.origin == "summary" else ""
 
     def _shorten(
-        self,
-        steps: Sequence[tuple[int, int]],
-        turn_id: str,
-        submission_id: str,
-        *,
-        only_if_enough: bool = False,
+        self, steps: Sequence[tuple[int, int]], turn_id: str, submission_id: str, *, only_if_enough: bool = False
     ) -> bool:
-        """Shorten old tool results, no more than it takes; True when they became smaller. With `only_if_enough`
+        """Shorten tool results, no more than it takes; True when they became smaller. With `only_if_enough`
         nothing is done unless it reaches the target by itself."""
         before = estimate(self._session.visible())
         for step in steps:

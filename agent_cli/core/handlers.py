@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..model.base import ModelError, ModelRequest, ToolSpec
+from ..model.base import ModelError, ModelRequest
 from ..model.retry import RetryPolicy
 from ..protocol.events import (
     Notice,
@@ -40,6 +41,7 @@ from .models import Models
 from .overview import Overview
 from .permissions import Permissions
 from .person import Person
+from .recovery import OfferedTools, Recovery
 from .reminders import Reminders
 from .session import Session
 from .spending import DayLedger, OverBudget, Spending
@@ -99,8 +101,8 @@ class Handlers:
         self._rules = rules
         self._moment = moment
         self._masked = masked
-        self._specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
-        self._meter = Meter(session, lambda: models.model.info, lambda: self._specs)
+        self._offered = OfferedTools(session, registry)
+        self._meter = Meter(session, lambda: models.model.info, lambda: self._offered.specs)
         self._spending = Spending(session, settings.bounds, day, self._meter.tokens)
         self._caller = ModelCaller(session, bus, models, retry, self._spending)
         self._compactor = Compactor(
@@ -210,18 +212,14 @@ class Handlers:
         turn_id = new_id("turn")
         guard = RepetitionGuard()
         tools = ToolRunner(
-            self.session,
-            self._registry,
-            self._permissions,
-            self.approvals,
-            self.checkpointing,
-            self._context,
-            guard,
-            TurnRules(self._rules, str(self._context.workspace.root)),
-            self.bus.emit,
-            turn_id=turn_id,
-            submission_id=submission_id,
-        )
+            self.session, self._registry, self._permissions, self.approvals, self.checkpointing, self._context,
+            guard, TurnRules(self._rules, str(self._context.workspace.root)), self.bus.emit,
+            turn_id=turn_id, submission_id=submission_id,
+        )  # fmt: skip
+        recovery = Recovery(
+            self.session, self._compactor, self._meter, self._offered,
+            partial(self._warn, submission_id=submission_id), turn_id=turn_id, submission_id=submission_id,
+        )  # fmt: skip
         return Turn(
             self.session,
             self._caller,
@@ -236,7 +234,7 @@ class Handlers:
             moment=lambda: self._moment(self.session.visible()),
             attach=self._attach,
             inbox=self.inbox,
-            learn_window=self._meter.learn_window,
+            recovery=recovery,
             spending=self._spending,
             person=Person(self.approvals, self.bus.emit, submission_id),
             reminders=self._reminders,
@@ -369,7 +367,7 @@ class Handlers:
         return ModelRequest(
             system=self.session.header.system,
             messages=history.repair(self._masked(messages)),
-            tools=self._specs,
+            tools=self._offered.specs,
             effort=self._models.effort,
             session_id=self.session.header.session_id,
         )

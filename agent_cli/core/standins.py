@@ -37,7 +37,7 @@ def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
     head = result.text[: keep_chars // 4]
     tail = result.text[-(keep_chars - keep_chars // 4) :]
     left_out = len(result.text) - keep_chars
-    gap = f"[… {left_out} characters of this old result left out; recall {result.call_id} shows them …]"
+    gap = f"[… {left_out} characters of this result left out; recall {result.call_id} shows them …]"
     return msgspec.structs.replace(result, text=f"{head}\n{gap}\n{tail}", display="", images=())
 
 

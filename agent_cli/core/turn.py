@@ -16,7 +16,7 @@ from ..model.base import Answer, ModelError, ModelRequest
 from ..protocol.events import AnyEvent, Attached, Notice, Steered
 from ..protocol.messages import AssistantMessage, Attachment, Image, Message, Origin, UserMessage, new_id
 from ..protocol.operations import UserInput
-from ..protocol.records import InputTaken, Marked, Quarantined
+from ..protocol.records import InputTaken, Marked
 from ..protocol.stop import StopReason
 from ..protocol.usage import CallKind
 from .approvals import Abandoned
@@ -27,10 +27,10 @@ from .limits import Limits
 from .model_call import ModelCaller
 from .person import Person
 from .prompt import NOTHING_NEW, Moment
+from .recovery import Recovery
 from .reminders import Reminders
 from .session import Session
 from .spending import OverBudget, Spending
-from .standins import named
 from .steers import Steers
 from .tool_runner import ToolRunner
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from .mentions import Brought
 
 MAX_CONTINUATIONS = 4
-MAX_OVERFLOWS = 2
 CLOSING_TIMEOUT_S = 90.0
 
 
@@ -69,7 +68,7 @@ class Turn:
         moment: Callable[[], Moment],
         attach: "Callable[[str], Awaitable[Brought]]",
         inbox: Inbox,
-        learn_window: Callable[[int], None],
+        recovery: Recovery,
         spending: Spending,
         person: Person,
         reminders: Reminders,
@@ -85,7 +84,7 @@ class Turn:
         self._moment = moment
         self._attach = attach
         self._inbox = inbox
-        self._learn_window = learn_window
+        self._recovery = recovery
         self._spending = spending
         self._person = person
         self._reminders = reminders
@@ -97,7 +96,6 @@ class Turn:
         self._pieces: list[str] = []
         self._truncated = 0
         self._empty = 0
-        self._overflows = 0
 
     @property
     def steps(self) -> int:
@@ -176,11 +174,16 @@ class Turn:
             try:
                 answer, message = await self._ask("main")
             except ModelError as error:
-                return await self._recover(error)
+                self._limits.steps -= 1
+                if not await self._recovery.helps(error):
+                    raise
+                return None
         except OverBudget as error:
             self._notice(f"Stopped at the limit of {error}.")
             return "cost_limit"
         except ContextFull as error:
+            if self._recovery.offer_fewer_tools():
+                return None
             chosen = await self._person.drops(str(error), self._compactor.largest(3))
             if chosen is None:
                 raise
@@ -278,39 +281,6 @@ class Turn:
         if said.guidance:
             self.steers.append(said.guidance)
         return said.go_on
-
-    async def _recover(self, error: ModelError) -> StopReason | None:
-        """What another request can mend: one message that is refused is left out, once each; a request too
-        large for the model is reduced, twice at most, and the real window learnt."""
-        if error.message_id and self._quarantine(error):
-            return None
-        if error.kind != "context_overflow":
-            raise error
-        self._overflows += 1
-        if error.limit_tokens:
-            self._learn_window(error.limit_tokens)
-        self._limits.steps -= 1
-        if self._overflows <= MAX_OVERFLOWS and await self._compactor.reduce_refused(
-            turn_id=self.turn_id, submission_id=self.submission_id
-        ):
-            return None
-        raise error
-
-    def _quarantine(self, error: ModelError) -> bool:
-        """Send a placeholder for a message from now on; False when that has been done already."""
-        records = self._session.records
-        if any(isinstance(each, Quarantined) and each.message_id == error.message_id for each in records):
-            return False
-        message = next((each for each in self._session.visible() if each.id == error.message_id), None)
-        if message is None:
-            return False
-        reason = error.message[:300]
-        self._session.append(
-            Quarantined(id=new_id("held"), turn_id=self.turn_id, message_id=message.id, reason=reason)
-        )
-        self._notice(f"The provider refuses {named(message)} ({reason}). A placeholder is sent instead.")
-        self._limits.steps -= 1
-        return True
 
     async def _close(self, reason: StopReason) -> None:
         """After a limit: one last call that may not use tools, for a summary of done and open work."""

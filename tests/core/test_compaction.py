@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from agent_cli.core import history
 from agent_cli.core.keeping import choose_cut
+from agent_cli.model.base import ModelRequest
 from agent_cli.protocol.events import (
     Compacted,
+    Notice,
     OperationCompleted,
     OperationFailed,
     TurnCompleted,
@@ -13,7 +17,7 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.operations import Compact
-from tests.model.scripted import ScriptedModel, call, fail, say
+from tests.model.scripted import Entry, ScriptedModel, call, fail, say
 
 from .harness import Engine, engine
 
@@ -95,6 +99,39 @@ async def test_an_overflow_teaches_the_real_window(tmp_path: Path) -> None:
         assert isinstance(end, TurnCompleted) and end.text == "three"
         assert it.agent.snapshot().context_window == 6000
         it.model.check()
+
+
+@pytest.mark.parametrize("named", [6000, None], ids=["limit named", "limit not named"])
+async def test_a_first_result_larger_than_the_real_window_is_shortened(tmp_path: Path, named: int | None) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("data " * 20 + "\n") * 900, encoding="utf-8")
+
+    def reply(request: ModelRequest) -> Entry:
+        if sum(len(message.text) for message in request.messages) > 16_000:
+            return fail("context_overflow", "too long", limit_tokens=named)
+        return (
+            say("seen", usage=None)
+            if len(request.messages) > 1
+            else say(call("read_file", path="big"), usage=None)
+        )
+
+    async with engine(tmp_path, model=ScriptedModel(then=reply, context_window=200_000)) as it:
+        end = await it.prompt("look at it")
+        assert isinstance(end, TurnCompleted) and end.text == "seen"
+        assert [event.how for event in it.of(Compacted)] == ["shortened"]
+        assert texts(it)[0].endswith("look at it") and "characters of this result left out" in texts(it)[-1]
+        assert len(it.model.requests) == 3
+
+
+async def test_tools_that_were_not_used_are_dropped_before_a_turn_is_given_up(tmp_path: Path) -> None:
+    def reply(request: ModelRequest) -> Entry:
+        return fail("context_overflow", "too long") if len(request.tools) > 12 else say("fits", usage=None)
+
+    async with engine(tmp_path, model=ScriptedModel(then=reply)) as it:
+        end = await it.prompt("short")
+        assert isinstance(end, TurnCompleted) and end.text == "fits"
+        assert any("no longer offered: repo_map" in notice.text for notice in it.of(Notice))
+        assert "read_file" in {tool.name for tool in it.model.requests[-1].tools}
 
 
 async def test_endless_overflow_costs_at_most_three_requests(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def test_a_shortened_result_keeps_its_head_and_tail() -> None:
     short = visible_messages(
         [user("u"), answer("a", "c1"), long, Shortened(id="s", call_ids=("c1",), keep_chars=400)]
     )
-    note = "\n[… 1600 characters of this old result left out; recall c1 shows them …]\n"
+    note = "\n[… 1600 characters of this result left out; recall c1 shows them …]\n"
     assert short[2] == msgspec.structs.replace(long, text="a" * 100 + note + "b" * 300, images=())
 
 

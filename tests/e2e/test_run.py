@@ -119,7 +119,7 @@ CASES: dict[str, tuple[int, str, list[Reply], list[str]]] = {
     "time of a turn": (5, "time_limit", [Reply(hang="after_headers"), Reply(text="c")], ["--set", "limits.time_s=1.5"]),
     "time of a run": (5, "time_limit", [Reply(hang="after_headers")], ["--timeout", "0.7"]),
     "time in a tool": (5, "time_limit", [shell("sleep 60")], ["--timeout", "0.7"]),
-    "context": (5, "context_limit", [OVERFLOW], []),
+    "context": (5, "context_limit", [OVERFLOW] * 2, []),
     "output limit": (5, "length_limit", [Reply(text="a", finish="length")] * 5, []),
     "denied": (6, "end_turn", [shell("touch x"), Reply(text="not allowed")], []),
     "repetition": (7, "stuck", [shell("echo a")] * 5, []),
