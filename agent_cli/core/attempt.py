@@ -12,6 +12,8 @@ from ..protocol.records import ModelCalled
 from ..protocol.usage import CallKind, Usage
 from .session import Session
 
+_FASTEST_TOKENS_S = 3_000
+"""No provider writes faster than that, thoughts that are not shown included."""
 _WHOLE: frozenset[Finish] = frozenset({"stop", "tool_calls"})
 """Only calls of an answer that ended as answers do may run."""
 
@@ -37,6 +39,8 @@ class Attempt:
         self.model = model
         self.name = model.info.name
         self.first_token_s: float | None = None
+        self.input_tokens = self.longest = 0
+        """Estimated tokens of the prompt, and the longest answer it allows."""
         self.shown = 0
         """Characters of text that were shown and would be void after a failure."""
 
@@ -115,8 +119,16 @@ class Attempt:
             outcome=outcome,
             usage=usage,
             cost_usd=cost,
+            at_most_usd=self._at_most_usd() if cost is None else None,
             duration_s=round(max(0.0, self.elapsed_s()), 3),
         )
+
+    def _at_most_usd(self) -> float | None:
+        """The most this attempt can have cost: an answer as long as the time allowed, or as what arrived."""
+        partial = self._assembler.answer()
+        texts = (partial.text, *(each.text for each in partial.reasoning), *(it.arguments for it in partial.calls))
+        possible = max(sum(map(len, texts)), int(self.elapsed_s() * _FASTEST_TOKENS_S))
+        return self.model.info.worst_case_usd(self.input_tokens, min(self.longest, possible))
 
     def _unique(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
         """Ids that no call of this session has had before; providers repeat or omit them."""

@@ -35,10 +35,10 @@ class Costs:
 
     def add(self, call: ModelCalled) -> None:
         """Count a call. One that ended in an error is a failed attempt."""
-        self.totals = self.totals.plus(call.usage, call.cost_usd)
+        self.totals = self.totals.plus(call.usage, call.cost_usd, call.at_most_usd)
         failed = call.outcome not in _FINISHES
         key = ("failed attempts" if failed else _CAUSES[call.kind], call.model)
-        self._sums[key] = self._sums.get(key, Totals()).plus(call.usage, call.cost_usd)
+        self._sums[key] = self._sums.get(key, Totals()).plus(call.usage, call.cost_usd, call.at_most_usd)
 
     def lines(self) -> tuple[CostLine, ...]:
         """Totals by cause and model, dearest first."""

@@ -81,7 +81,7 @@ class ModelCaller:
             attempt = Attempt(self._session, self._models.model, kind, turn_id, book)
             info = attempt.model.info
             self._bus.emit(StepStarted(step=step, model=attempt.name, kind=kind, submission_id=submission_id))
-            admit = partial(self._spending.admit, info, request)
+            admit = partial(self._admit, attempt, request)
             admitted = admit()
             if self._spending.unbounded(info):
                 self._say_unbounded(f"{attempt.name} has no known prices", turn_id, submission_id)
@@ -122,6 +122,12 @@ class ModelCaller:
             attempt.close("interrupted")
             raise
 
+    def _admit(self, attempt: Attempt, request: ModelRequest) -> ModelRequest:
+        info = attempt.model.info
+        admitted = self._spending.admit(info, request)
+        attempt.input_tokens, attempt.longest = self._spending.size(info, admitted)
+        return admitted
+
     def _policy(self) -> RetryPolicy:
         if not self._models.may_fall_back:
             return self._retry
@@ -134,8 +140,8 @@ class ModelCaller:
         )
 
     def _book(self, turn_id: str, submission_id: str, entry: ModelCalled) -> None:
-        self._spending.book(entry.cost_usd)
-        if entry.cost_usd is None:
+        self._spending.book(entry)
+        if entry.cost_usd is None and entry.at_most_usd is None:
             self._say_unbounded("The cost of a call is unknown", turn_id, submission_id)
 
     def _say_unbounded(self, why: str, turn_id: str, submission_id: str) -> None:

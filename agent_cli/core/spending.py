@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from ..model.base import ModelInfo, ModelRequest
+from ..protocol.records import ModelCalled
 from .limits import Bounds
 from .session import Session
 
@@ -45,15 +46,16 @@ class Spending:
         self._tokens = tokens
         self._before_input = self._spent()
         self._warn_at = bounds.warn_cost_usd
-        while self._warn_at is not None and self._warn_at <= self._spent():
+        while self._warn_at is not None and self._warn_at <= self._known():
             self._warn_at *= 2  # what an earlier sitting spent was known then
 
     def begin_input(self) -> None:
         """A new input has its whole allowance."""
         self._before_input = self._spent()
 
-    def book(self, cost_usd: float | None) -> None:
-        """Note the cost of a call in the day's ledger."""
+    def book(self, call: ModelCalled) -> None:
+        """Note in the day's ledger what a call cost, or may have cost at most."""
+        cost_usd = call.at_most_usd if call.cost_usd is None else call.cost_usd
         if self._day is not None and cost_usd:
             self._day.add(cost_usd)
 
@@ -84,8 +86,7 @@ class Spending:
             return request
         if left.usd <= 0:
             raise OverBudget(left.bound)
-        tokens = int(self._tokens() * _INPUT_MARGIN)
-        longest = request.max_output_tokens or info.max_output_tokens or _UNKNOWN_OUTPUT
+        tokens, longest = self.size(info, request)
         worst = info.worst_case_usd(tokens, longest)
         if worst is None or worst <= left.usd:
             return request
@@ -94,11 +95,18 @@ class Spending:
             worst = info.worst_case_usd(tokens, longest)
             if worst is None or worst <= left.usd:
                 return msgspec.structs.replace(request, max_output_tokens=longest)
-        raise OverBudget(f"{left.bound}: the next request might cost {_usd(worst)}")
+        unknown = self._session.totals.at_most_usd
+        counted = f", of which up to {_usd(unknown)} is for answers whose cost is unknown" if unknown else ""
+        raise OverBudget(f"{left.bound}{counted}: the next request might cost {_usd(worst)}")
+
+    def size(self, info: ModelInfo, request: ModelRequest) -> tuple[int, int]:
+        """The most tokens that a request may have, and its answer."""
+        longest = request.max_output_tokens or info.max_output_tokens or _UNKNOWN_OUTPUT
+        return int(self._tokens() * _INPUT_MARGIN), longest
 
     def warning(self) -> str:
         """A question for the person when the session has become dear, once for each doubling; else empty."""
-        spent = self._spent()
+        spent = self._known()
         if self._warn_at is None or spent < self._warn_at:
             return ""
         while self._warn_at <= spent:
@@ -119,6 +127,10 @@ class Spending:
         return min(each, key=lambda left: left.usd, default=None)
 
     def _spent(self) -> float:
+        """What counts towards the bounds: a call of unknown cost as the most it can have cost."""
+        return self._known() + self._session.totals.at_most_usd
+
+    def _known(self) -> float:
         return self._session.totals.cost_usd or 0.0
 
 

@@ -41,6 +41,8 @@ class ModelCalled(Record, frozen=True, kw_only=True, omit_defaults=True, tag="mo
     """A finish, or the kind of the error that ended it."""
     usage: Usage | None = None
     cost_usd: float | None = None
+    at_most_usd: float | None = None
+    """The most it can have cost, where the cost is unknown and the prices are not."""
     duration_s: float = 0.0
 
 

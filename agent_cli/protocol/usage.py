@@ -46,9 +46,14 @@ class Totals(msgspec.Struct, frozen=True):
     cost_usd: float | None = None
     unpriced: int = 0
     """Calls whose cost is unknown; when it is not 0, `cost_usd` is a lower bound."""
+    at_most_usd: float = 0.0
+    """The most that calls of unknown cost can have cost beside `cost_usd`, as far as prices are known."""
+    unmetered: int = 0
+    """Calls of unknown cost that reported no tokens; when it is not 0, the counts are lower bounds."""
 
-    def plus(self, usage: Usage | None, cost_usd: float | None) -> "Totals":
+    def plus(self, usage: Usage | None, cost_usd: float | None, at_most_usd: float | None = None) -> "Totals":
         """These totals and one more call. A call without usage still counts as a request."""
+        unmetered = usage is None and cost_usd is None
         usage = usage or Usage()
         return Totals(
             input=_add(self.input, usage.input),
@@ -59,6 +64,8 @@ class Totals(msgspec.Struct, frozen=True):
             requests=self.requests + 1,
             cost_usd=self.cost_usd if cost_usd is None else (self.cost_usd or 0.0) + cost_usd,
             unpriced=self.unpriced + (cost_usd is None),
+            at_most_usd=self.at_most_usd + (at_most_usd or 0.0),
+            unmetered=self.unmetered + unmetered,
         )
 
 

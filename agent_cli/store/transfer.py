@@ -148,6 +148,8 @@ def _believable(call: ModelCalled) -> ModelCalled:
     counts = msgspec.structs.astuple(call.usage) if call.usage is not None else ()
     if any(count is not None and not 0 <= count <= _MOST_TOKENS for count in counts):
         call = msgspec.structs.replace(call, usage=None)
+    if not 0 <= (call.at_most_usd or 0) <= _DEAREST_USD:
+        call = msgspec.structs.replace(call, at_most_usd=None)
     return call if cost is None or 0 <= cost <= _DEAREST_USD else msgspec.structs.replace(call, cost_usd=None)
 
 

@@ -84,6 +84,10 @@ class RunResult(ev.Event, frozen=True, kw_only=True, tag="result"):
     verified: bool | None
     denied: tuple[Denied, ...]
     error: ev.ErrorInfo | None
+    usage_is_partial: bool = False
+    """Some requests reported no tokens, such as answers that were cut off: `usage` is a lower bound."""
+    cost_is_partial: bool = False
+    """The cost of some requests is unknown: `cost_usd` is a lower bound."""
 
 
 class Stopper:
@@ -345,6 +349,8 @@ class _Run:
                 totals.requests,
             ),
             cost_usd=totals.cost_usd if totals.cost_usd or not totals.unpriced else None,
+            usage_is_partial=totals.unmetered > 0 and totals.input is not None,
+            cost_is_partial=totals.unpriced > 0 and bool(totals.cost_usd),
             turns=self._turns,
             duration_s=round(time.monotonic() - self._start, 3),
             changed_files=tuple(

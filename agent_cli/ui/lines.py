@@ -323,6 +323,8 @@ def since(before: Totals, after: Totals) -> Totals:
         requests=requests,
         cost_usd=None if requests and unpriced == requests else cost,
         unpriced=unpriced,
+        at_most_usd=after.at_most_usd - before.at_most_usd,
+        unmetered=after.unmetered - before.unmetered,
     )
 
 

@@ -1,5 +1,6 @@
 """Money: worst cases before each request, soft warnings, the ledger by cause, the day's spending."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +11,11 @@ from agent_cli.core.spending import OverBudget, Spending
 from agent_cli.model.base import ModelInfo, ModelRequest, Prices
 from agent_cli.protocol.events import Notice, OperationFailed, QuestionAsked, TurnCompleted
 from agent_cli.protocol.messages import UserMessage
-from agent_cli.protocol.operations import Compact, Operation, QuestionAnswer
+from agent_cli.protocol.operations import Compact, Interrupt, Operation, QuestionAnswer, UserInput
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.protocol.usage import CostLine, Totals, Usage
 from agent_cli.store.spend import SpendLog
-from tests.model.scripted import ScriptedModel, Text, call, fail, say
+from tests.model.scripted import Hang, ScriptedModel, Text, call, fail, say
 
 from .harness import engine
 
@@ -119,6 +120,32 @@ async def test_a_retry_is_not_made_when_it_could_not_be_paid(tmp_path: Path) -> 
         assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
         assert len(model.requests) == 1
         assert len([r for r in it.session.records if isinstance(r, ModelCalled)]) == 1
+
+
+async def test_answers_that_are_cut_off_count_as_the_most_they_can_have_cost(tmp_path: Path) -> None:
+    """Five answers of 4,000 characters that broke off: what they cost is unknown, and the bound is kept."""
+    cut_off = fail("truncated", after=(Text("word " * 800),))
+    model = priced(cut_off, cut_off, cut_off, cut_off, cut_off, say("done"))
+    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.02), interactive=False) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
+        calls = [each for each in it.session.records if isinstance(each, ModelCalled)]
+        assert 1 <= len(calls) < 5 and all(each.cost_usd is None for each in calls)
+        assert 0.0 < sum(each.at_most_usd or 0.0 for each in calls) <= 0.02
+        totals = it.session.totals
+        assert (totals.cost_usd, totals.unpriced, totals.unmetered) == (None, len(calls), len(calls))
+        assert any("whose cost is unknown" in notice.text for notice in it.of(Notice))
+
+
+async def test_an_answer_that_a_person_stops_costs_no_more_than_its_time_allowed(tmp_path: Path) -> None:
+    async with engine(tmp_path, model=priced(say(Text("half of it"), Hang())), bounds=Bounds(cost_usd=5.0)) as it:
+        submission = await it.submit(UserInput("go"))
+        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await it.submit(Interrupt())
+        await it.until_ended(submission)
+        (call_,) = [each for each in it.session.records if isinstance(each, ModelCalled)]
+        assert call_.cost_usd is None and call_.at_most_usd is not None
+        assert call_.at_most_usd < priced().info.worst_case_usd(20_000, 8_192)
 
 
 async def test_the_ledger_by_cause_and_model(tmp_path: Path) -> None:

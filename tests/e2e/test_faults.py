@@ -202,6 +202,20 @@ def test_another_provider_takes_over_and_the_next_input_begins_with_the_first(wo
     assert world.run("run", "-c", "go on", *options).out == "first again\n"
 
 
+def test_what_answers_that_broke_off_cost_is_unknown_and_said_to_be(world: World) -> None:
+    prices = "providers.openai.models.mock-model.prices={input: 1, output: 1, cache_read: 1}"
+    broken = Reply(text="word " * 50, piece=20, drop="rst", after=5)
+    world.script(broken, Reply(text="whole", usage={"prompt_tokens": 100, "completion_tokens": 20}))
+    options = ("--set", prices, "--set", "limits.retry_s=20", "--output-format", "json")
+    result = world.run("run", "a", *options).result
+    assert (result["text"], result["usage"]["requests"], result["usage"]["input"]) == ("whole", 2, 100)
+    assert (result["cost_usd"], result["cost_is_partial"], result["usage_is_partial"]) == (0.00012, True, True)
+    costs = [
+        (each.get("cost_usd"), "at_most_usd" in each) for each in world.records() if each["type"] == "model_call"
+    ]
+    assert costs == [(None, True), (0.00012, False)]
+
+
 def test_the_day_s_bound_is_kept_across_programs(world: World) -> None:
     prices = "providers.openai.models.mock-model.prices={input: 1000, output: 1000, cache_read: 1000}"
     options = ("--set", prices, "--set", "limits.day_cost_usd=6", "--output-format", "json")

@@ -92,6 +92,8 @@ def test_json_is_one_object(world: World) -> None:
         "verified": None,
         "denied": [],
         "error": None,
+        "usage_is_partial": False,
+        "cost_is_partial": False,
     }
 
 
