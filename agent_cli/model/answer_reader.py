@@ -1,13 +1,19 @@
 """One answer read as it comes, whether it is a stream or one JSON object. What a reader cannot cope with is the
 server's fault, and said to be: servers send every shape that JSON has."""
 
+import re
 from collections.abc import Iterator
 
 from .base import ModelError, ModelEvent
+from .classify import no_answer
 from .dialect import Reader
 
 _ODD = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """What reading odd shapes raises; wrong characters are a `ValueError`."""
+
+_STREAM = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
+"""How an event stream begins."""
+_HEAD_BYTES = 400
 
 
 class AnswerReader:
@@ -19,6 +25,9 @@ class AnswerReader:
         self._lines = "ndjson" in content_type
         self._begun = False
         self._whole: list[bytes] | None = None
+        self._head = b""
+        """The beginning of what came, as long as it has said nothing."""
+        self._heard = False
 
     @property
     def done(self) -> bool:
@@ -43,7 +52,11 @@ class AnswerReader:
         if self._whole is not None:
             self._whole.append(data)
         elif self._begun:
-            yield from _understood(self._reader.feed(data))
+            if not self._heard:
+                self._head += data[: _HEAD_BYTES - len(self._head)]
+            for event in _understood(self._reader.feed(data)):
+                self._heard = True
+                yield event
 
     def end(self) -> Iterator[ModelEvent]:
         """The last events, when no more bytes come.
@@ -53,7 +66,12 @@ class AnswerReader:
         """
         if self._whole is not None:
             yield from _understood(self._reader.whole(b"".join(self._whole)))
-        yield from _understood(self._reader.end())
+        try:
+            yield from _understood(self._reader.end())
+        except ModelError as error:
+            if error.kind == "truncated" and self._head and not self._heard and not _STREAM.match(self._head):
+                raise no_answer(self._head.decode("utf-8", "replace")) from error
+            raise
 
 
 def _understood(events: Iterator[ModelEvent]) -> Iterator[ModelEvent]:

@@ -18,7 +18,7 @@ from .base import (
     TextPiece,
     UsageReport,
 )
-from .classify import classify
+from .classify import no_answer
 from .dialect import Json
 from .stream_json import EventStream, Mender, Pieces, count_of, object_of, text_of, word_of
 
@@ -60,7 +60,7 @@ class MessagesStream(EventStream):
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("content"), list):
-            raise classify(200, answer)
+            raise no_answer(answer)
         for index, block in enumerate(answer["content"]):
             yield from self._start({"index": index, "content_block": block})
         yield from self._ended({"delta": answer, "usage": answer.get("usage")})

@@ -142,11 +142,11 @@ class Answer(msgspec.Struct, frozen=True):
 ErrorKind = Literal[
     "auth", "permission", "quota", "not_found", "bad_request", "context_overflow", "too_large",
     "rate_limit", "overloaded", "server", "timeout", "stalled", "connection", "truncated", "malformed",
-    "content_filter", "unsupported",
+    "content_filter", "unsupported", "not_api",
 ]  # fmt: skip
 
 RETRYABLE: frozenset[ErrorKind] = frozenset(
-    {"rate_limit", "overloaded", "server", "timeout", "stalled", "connection", "truncated", "malformed"}
+    {"rate_limit", "overloaded", "server", "timeout", "stalled", "connection", "truncated", "malformed", "not_api"}
 )
 
 

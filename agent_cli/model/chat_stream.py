@@ -18,7 +18,7 @@ from .base import (
     TextPiece,
     UsageReport,
 )
-from .classify import classify
+from .classify import no_answer
 from .dialect import Json
 from .stream_json import EventStream, Mender, Pieces, count_of, object_of, text_of
 from .tool_calls import CallSorter
@@ -72,7 +72,7 @@ class ChatStream(EventStream):
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
-            raise classify(200, answer)
+            raise no_answer(answer)
         choices = [choice | {"delta": choice.get("message")} for choice in answer["choices"] if choice]
         yield from self.chunk(answer | {"choices": choices})
 

@@ -20,6 +20,9 @@ from .waiting import retry_after_s
 _MESSAGE_CHARS = 2000
 _READ_CHARS = 20_000
 """How much of a text that is no JSON is looked at."""
+_SHOWN_CHARS = 200
+_TELLING = frozenset({"error", "errors", "message", "detail", "code", "response"})
+"""Keys of a body that tells of an error."""
 _LONGEST_NUMBER = 1 << 64
 _REQUEST_ID = re.compile(r"request ID (req_\w+)", re.IGNORECASE)
 _PER_DAY = re.compile(r"per_?day", re.IGNORECASE)
@@ -68,6 +71,17 @@ def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = 
     )
     error.sorted_as = shown
     return error
+
+
+def no_answer(body: Any) -> ModelError:
+    """The error for a success that holds no answer: the one it tells of, or `not_api` where it is a page or
+    another program's words. Never raises."""
+    first = _first(body)
+    if isinstance(first, dict) and first.keys() & _TELLING:
+        return classify(200, body)
+    said = _plain(body) if isinstance(body, str) else _as_json(body)[:_SHOWN_CHARS]
+    is_page = said.startswith(HTML_PAGE)
+    return ModelError("not_api", said if is_page else f"no answer came, but: {said[:_SHOWN_CHARS]}")
 
 
 def request_id(headers: Mapping[str, str], body: Any = None) -> str | None:

@@ -64,6 +64,10 @@ _WORDS: dict[ErrorKind, _Words] = {
     "malformed": _Words(
         "{provider} sent something unreadable", "Use /retry; check that the base URL speaks this model's protocol."
     ),
+    "not_api": _Words(
+        "what answered is not {provider}",
+        "Check the base URL ({base}), any proxy, and whether the network wants a login: open a page in a browser.",
+    ),
     "content_filter": _Words("{provider} withheld the answer", "Rephrase the request, or choose another model."),
     "unsupported": _Words(
         "this cannot be done with {provider} here", "Change what the message names, or choose another model."

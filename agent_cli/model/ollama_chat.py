@@ -27,7 +27,7 @@ from .base import (
     UsageReport,
 )
 from .chat_request import chat_messages, fitting, tool_json
-from .classify import classify
+from .classify import classify, no_answer
 from .dialect import Json, Repair, Written, known_effort, takes_pictures
 from .info import ModelInfo
 from .inquiry import Inquiry
@@ -160,7 +160,7 @@ class OllamaReader:
             one = decoded(data)
         except ModelError:
             if data.lstrip()[:1] == b"<":
-                raise classify(200, data.decode("utf-8", "replace")) from None
+                raise no_answer(data.decode("utf-8", "replace")) from None
             yield from self.feed(data)
             return
         yield from self._object(one)

@@ -19,7 +19,7 @@ from .base import (
     TextPiece,
     UsageReport,
 )
-from .classify import classify
+from .classify import no_answer
 from .dialect import Json
 from .stream_json import EventStream, Pieces, count_of, object_of, text_of, word_of
 
@@ -64,7 +64,7 @@ class ResponsesStream(EventStream):
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("output"), list):
-            raise classify(200, answer)
+            raise no_answer(answer)
         yield from self.chunk({"type": f"response.{answer.get('status') or 'completed'}", "response": answer})
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:

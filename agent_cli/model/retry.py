@@ -8,10 +8,12 @@ from contextlib import aclosing
 
 import msgspec
 
-from .base import Model, ModelError, ModelEvent, ModelRequest, Retrying
+from .base import ErrorKind, Model, ModelError, ModelEvent, ModelRequest, Retrying
 from .errors import explain
 
 _BUSY = frozenset({"rate_limit", "overloaded", "server"})
+_FEW: dict[ErrorKind, int] = {"not_api": 3}
+"""Attempts at what seldom changes by itself, such as a login page in the way."""
 _NAP_S = 0.5
 """Longest single sleep: a computer that was suspended meanwhile goes on soon after it wakes."""
 
@@ -137,7 +139,8 @@ def _wait(error: ModelError, attempt: int, policy: RetryPolicy, left: _Left, ran
     asked_s = error.retry_after_s
     if asked_s is not None and left.horizon_s < asked_s <= left.park_s:
         return _Wait(asked_s * (1 + 0.01 * random()) + random(), parked=True)
-    if attempt > (policy.patient_attempts if error.kind in _BUSY else policy.attempts):
+    most = policy.patient_attempts if error.kind in _BUSY else policy.attempts
+    if attempt > min(most, _FEW.get(error.kind, most)):
         raise error
     longest_s = min(policy.longest_s, policy.base_s * 2.0 ** (attempt - 2))
     if asked_s:

@@ -202,6 +202,17 @@ def test_another_provider_takes_over_and_the_next_input_begins_with_the_first(wo
     assert world.run("run", "-c", "go on", *options).out == "first again\n"
 
 
+@pytest.mark.parametrize(
+    "body", ["<html><title>Sign in</title></html>", "Welcome to nginx!"], ids=["page", "text"]
+)
+def test_something_else_that_answers_is_asked_three_times(world: World, body: str) -> None:
+    world.may_refuse = True  # a fourth request would be
+    world.script(*[Reply(body=body, headers={"content-type": "text/html"})] * 3)
+    done = world.run("run", "a", "--output-format", "json")
+    assert (done.code, done.result["stop_reason"], len(world.server.requests)) == (4, "provider_error", 3)
+    assert all(word in done.err for word in ("OPENAI_BASE_URL", "proxy", "login"))
+
+
 def test_what_answers_that_broke_off_cost_is_unknown_and_said_to_be(world: World) -> None:
     prices = "providers.openai.models.mock-model.prices={input: 1, output: 1, cache_read: 1}"
     broken = Reply(text="word " * 50, piece=20, drop="rst", after=5)

@@ -85,7 +85,7 @@ SCENARIOS: dict[str, tuple[Reply, Heard]] = {
     ),
     "broken_server": (Reply(status=500, body={"error": {"message": "boom"}}), failed("server")),
     "error_in_a_success": (Reply(body={"error": {"message": "model not loaded", "code": 500}}), failed("server")),
-    "web_page": (Reply(body="<html><title>Sign in</title></html>"), failed("server")),
+    "web_page": (Reply(body="<html><title>Sign in</title></html>"), failed("not_api")),
 }
 
 NATIVE = {

@@ -174,10 +174,11 @@ async def test_settings_that_cannot_work(fields: dict[str, object], kind: str) -
         (Reply(body={"error": {"message": "model not loaded", "code": 500}}), "server", "model not loaded"),
         (
             Reply(body="<html><title>Sign in</title></html>", headers={"content-type": "text/html"}),
-            "server",
+            "not_api",
             "Sign in",
         ),
-        (Reply(body={"hello": 1}), "server", "hello"),
+        (Reply(body={"hello": 1}), "not_api", "hello"),
+        (Reply(body="Welcome to nginx!", headers={"content-type": "text/plain"}), "not_api", "Welcome to nginx!"),
         (Reply(raw=""), "truncated", ""),
         (Reply(status=308, headers={"location": "https://other/"}, body={}), "not_found", "https://other/"),
         (Reply(status=401, body={"error": {"message": "bad key"}}), "auth", "bad key"),

@@ -128,8 +128,8 @@ def test_an_answer_that_is_no_stream(wire: str) -> None:
     [
         (b'{"error": {"message": "model not loaded", "code": 500}}', "server"),
         (b'{"type": "error", "error": {"type": "overloaded_error", "message": "no"}}', "overloaded"),
-        (b"<html><title>Sign in</title></html>", "server"),
-        (b"[]", "server"),
+        (b"<html><title>Sign in</title></html>", "not_api"),
+        (b"[]", "not_api"),
     ],
 )
 def test_a_whole_answer_that_is_an_error(wire: str, body: bytes, kind: str) -> None:
