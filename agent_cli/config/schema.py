@@ -54,7 +54,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     warn_cost_usd: Amount | None = 5.0
     """A session that has cost this much asks whether to go on, and again at each doubling; a run says it."""
     time_s: Amount | None = None
-    """For one input."""
+    """For one input, the closing summary included: a fifth of it, at most 90 s, is kept for that."""
     retry_s: Amount = 600.0
     """How long a failing model is tried again."""
     park_s: Annotated[float, msgspec.Meta(ge=0)] | None = None

@@ -66,6 +66,5 @@ _BY_KIND: dict[str, StopReason] = {
     "context_overflow": "context_limit",
     "too_large": "context_limit",
     "content_filter": "content_filter",
-    "bad_request": "internal_error",
     "unsupported": "bad_model",
 }

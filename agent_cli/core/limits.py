@@ -6,6 +6,11 @@ import msgspec
 
 from ..protocol.stop import StopReason
 
+CLOSING_S = 90.0
+"""Longest time for the closing summary at a limit."""
+_CLOSING_SHARE = 0.2
+"""Of the time for one input."""
+
 
 class Bounds(msgspec.Struct, frozen=True):
     """None means no bound."""
@@ -15,6 +20,7 @@ class Bounds(msgspec.Struct, frozen=True):
     cost_usd: float | None = None
     """One input; kept, as the next two, by `spending`."""
     time_s: float | None = None
+    """One input, its closing summary included."""
     session_cost_usd: float | None = None
     day_cost_usd: float | None = None
     """All sessions together, since midnight."""
@@ -40,8 +46,16 @@ class Limits:
         return time.monotonic() - self._started
 
     def deadline(self) -> float | None:
-        """Seconds left; None without a bound."""
-        return None if self.bounds.time_s is None else self.bounds.time_s - self.elapsed_s()
+        """Seconds left for work; None without a bound. A part of the time is kept for the closing summary."""
+        if self.bounds.time_s is None:
+            return None
+        return self.bounds.time_s - min(CLOSING_S, self.bounds.time_s * _CLOSING_SHARE) - self.elapsed_s()
+
+    def closing_s(self) -> float:
+        """Seconds left for the closing summary."""
+        if self.bounds.time_s is None:
+            return CLOSING_S
+        return max(0.0, min(CLOSING_S, self.bounds.time_s - self.elapsed_s()))
 
     def reached(self) -> tuple[StopReason, str] | None:
         """The limit that forbids another model call, with a sentence that says so."""

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from .mentions import Brought
 
 MAX_CONTINUATIONS = 4
-CLOSING_TIMEOUT_S = 90.0
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -286,12 +285,12 @@ class Turn:
         """After a limit: one last call that may not use tools, for a summary of done and open work."""
         self._say("hint", _CLOSING)
         try:
-            async with asyncio.timeout(CLOSING_TIMEOUT_S):
+            async with asyncio.timeout(self._limits.closing_s()):
                 answer, _ = await self._ask("limit")
         except OverBudget:
             return  # the bound was named when it was reached
         except (ModelError, TimeoutError) as error:
-            self._notice(f"No closing summary: {error or 'it took too long'}.")
+            self._notice(f"No closing summary: {str(error) or 'it took too long'}.")
             return
         self._pieces[:] = [answer.text]
 

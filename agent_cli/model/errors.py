@@ -33,7 +33,7 @@ _WORDS: dict[ErrorKind, _Words] = {
     ),
     "bad_request": _Words(
         "{provider} refused the request",
-        "Report it with /bug (--debug keeps a log for it), or try another model with /model.",
+        "Its own words say why; change what they name, or choose another model with /model.",
     ),
     "context_overflow": _Words(
         "the conversation is larger than the model's context{limit}",
@@ -133,7 +133,12 @@ def _hint(error: ModelError, spec: ProviderSpec | None, usual: str) -> str:
 def _keys(spec: ProviderSpec | None, provider: str) -> str:
     if spec is not None and spec.key_vars:
         return " or ".join(spec.key_vars)
-    return f"the variable named in `providers.{provider}.api_key_env`"
+    from .litellm_names import litellm_providers
+
+    configured = f"the variable named in `providers.{provider}.api_key_env`"
+    if provider not in litellm_providers():
+        return configured
+    return f"{provider.upper().replace('-', '_')}_API_KEY, which LiteLLM reads, or {configured},"
 
 
 def _wait(seconds: float | None) -> str:

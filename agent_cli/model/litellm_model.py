@@ -46,6 +46,9 @@ _BY_CLASS: dict[str, ErrorKind] = {
     "UnsupportedParamsError": "unsupported",
 }
 _MALFORMED = re.compile(r"Unterminated string|Expecting (value|property|',')|JSONDecodeError")
+_NO_KEY = "none"
+"""Sent to a server of one's own that wants no key: else LiteLLM would send it the user's key for OpenAI."""
+_TRACEBACK = "Traceback (most recent call last)"
 _WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+Error: )+(?:\w+Exception(?: -|:) ?)?")
 
 _Put = Callable[[ModelEvent | ModelError | None], None]
@@ -54,8 +57,12 @@ _Put = Callable[[ModelEvent | ModelError | None], None]
 class LiteLLMModel:
     """A `Model` behind LiteLLM."""
 
-    def __init__(self, route: Route, info: ModelInfo) -> None:
+    def __init__(self, route: Route, info: ModelInfo, provider: str = "") -> None:
+        """`provider` is LiteLLM's name for it, where that is not the first part of the model's name."""
         self._route = route
+        self._provider = provider or route.name.partition("/")[0]
+        own = self._provider == route.name.partition("/")[0]
+        self._key = route.api_key or (None if own else _NO_KEY)
         self._info = info
         self._told = False
         self._masks = Masks(route)
@@ -138,8 +145,8 @@ class LiteLLMModel:
             body.setdefault("max_tokens", self._info.max_output_tokens)
         responses = "responses/" if route.wire == "openai_responses" else ""
         return body | {
-            "model": f"{route.name.partition('/')[0]}/{responses}{route.model}",
-            "api_key": route.api_key or None,
+            "model": f"{self._provider}/{responses}{route.model}",
+            "api_key": self._key,
             "api_base": route.base_url or None,
             "extra_headers": route.headers or None,
             "timeout": timeout_s,
@@ -236,7 +243,8 @@ def _raw_finish(chunks: Any) -> str:
 def _model_error(error: BaseException) -> ModelError:
     """LiteLLM's exception as ours: its class where that is telling, else as the provider's own answer."""
     error = getattr(error, "original_exception", None) or error
-    message = _WRAPPING.sub("", str(getattr(error, "message", None) or error)).strip()
+    said = str(getattr(error, "message", None) or error).partition(_TRACEBACK)[0]
+    message = _WRAPPING.sub("", said.strip()).strip() or type(error).__name__
     headers = _headers(error)
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) else None

@@ -4,6 +4,7 @@ an unknown name comes only after that."""
 import functools
 import importlib.util
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 _LIST = re.compile(r"^class LlmProviders\(.*?(?=^\S)", re.MULTILINE | re.DOTALL)
@@ -22,3 +23,11 @@ def litellm_providers() -> frozenset[str]:
         return frozenset()
     listed = _LIST.search(source)
     return frozenset(_NAME.findall(listed.group())) if listed else frozenset()
+
+
+def nearest(provider: str, known: Collection[str]) -> str:
+    """A sentence with the names that were probably meant; empty when none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(provider, known, 3)
+    return f"Did you mean {' or '.join(near)}? " if near else ""

@@ -110,13 +110,13 @@ async def open_model(name: str, config: Config, env: Mapping[str, str], memory: 
 
         inquiry = inquiry_of(route, config)
         return NativeModel(route, inquiry.info, _dialect(route, inquiry), memory, inquiry)
-    _check_litellm_knows(route)
+    provider = _litellm_name(route)
     from .litellm_model import LiteLLMModel
 
     spec = provider_spec(route.provider)
     if spec is not None and route.base_url == spec.base_url:
         route = msgspec.structs.replace(route, base_url="")  # LiteLLM's own is the same, path included
-    return LiteLLMModel(route, model_info(route.name, _facts(route, config), deep=True))
+    return LiteLLMModel(route, model_info(route.name, _facts(route, config), deep=True), provider)
 
 
 def inquiry_of(route: Route, config: Config) -> "Inquiry":
@@ -150,23 +150,23 @@ def _dialect(route: Route, inquiry: "Inquiry") -> Dialect:
     return ChatDialect(route)
 
 
-def _check_litellm_knows(route: Route) -> None:
-    """Raises:
-    BadModelName: neither this program nor LiteLLM has heard of the provider.
+def _litellm_name(route: Route) -> str:
+    """LiteLLM's name for a provider: its own, or that of any server which speaks as OpenAI does.
+
+    Raises:
+        BadModelName: neither this program nor LiteLLM has heard of the provider, and it has no address.
     """
-    from .litellm_names import litellm_providers
+    from .litellm_names import litellm_providers, nearest
 
     provider = route.name.partition("/")[0]
-    known = litellm_providers()
-    if known and provider not in known and provider not in PROVIDERS and provider not in ALIASES:
-        import difflib
-
-        near = difflib.get_close_matches(provider, {*PROVIDERS, *known}, 3)
-        meant = f"Did you mean {' or '.join(near)}? " if near else ""
-        raise BadModelName(
-            f"nobody knows the provider “{provider}” of “{route.name}”. {meant}A server of your own needs "
-            f"`providers.{provider}.base_url` in the configuration."
-        )
+    if provider in (known := litellm_providers()) or not known or provider_spec(provider) is not None:
+        return provider
+    if route.base_url:
+        return "openai"
+    raise BadModelName(
+        f"nobody knows the provider “{provider}” of “{route.name}”. {nearest(provider, {*PROVIDERS, *known})}A "
+        f"server of your own needs `providers.{provider}.base_url` in the configuration."
+    )
 
 
 def preload(name: str, config: Config, env: Mapping[str, str]) -> None:

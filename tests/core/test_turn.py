@@ -16,7 +16,7 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import Steer, UserInput
-from tests.model.scripted import Call, Gate, ScriptedModel, Text, call, fail, say
+from tests.model.scripted import Call, Gate, Hang, ScriptedModel, Text, call, fail, say
 
 from .harness import engine
 
@@ -124,6 +124,14 @@ async def test_time_stops_a_running_command_and_is_summed_up(tmp_path: Path) -> 
         assert it.of(ToolCallFinished)[0].status == "cancelled"
 
 
+async def test_the_closing_summary_has_no_more_time_than_the_limit_leaves(tmp_path: Path) -> None:
+    script = [say(call("shell", command="sleep 30")), say(Hang())]
+    async with engine(tmp_path, *script, bounds=Bounds(time_s=0.5), mode="yolo") as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "time_limit"
+        assert any(notice.text == "No closing summary: it took too long." for notice in it.of(Notice))
+
+
 async def test_calls_in_the_closing_summary_are_not_run(tmp_path: Path) -> None:
     script = [say("a", call("list_dir", path=".")), say("sum", call("shell", command="touch x"))]
     async with engine(tmp_path, *script, bounds=Bounds(turns=1), mode="yolo") as it:
@@ -150,7 +158,7 @@ async def test_a_failing_model_is_retried_and_told(tmp_path: Path) -> None:
     [
         ("auth", "auth_error"),
         ("not_found", "bad_model"),
-        ("bad_request", "internal_error"),
+        ("bad_request", "provider_error"),
         ("quota", "provider_error"),
     ],
 )

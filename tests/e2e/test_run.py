@@ -110,7 +110,7 @@ def test_stream_json_is_one_event_a_line(world: World) -> None:
 DEAR = msgspec.structs.replace(shell("echo a"), usage={"prompt_tokens": 100, "completion_tokens": 3_000})
 CASES: dict[str, tuple[int, str, list[Reply], list[str]]] = {
     "ends": (0, "end_turn", [Reply(text="ok")], []),
-    "bad request": (1, "internal_error", [Reply(status=400, body={"error": {"message": "odd"}})], []),
+    "bad request": (4, "provider_error", [Reply(status=400, body={"error": {"message": "odd"}})], []),
     "unknown model": (2, "bad_model", [Reply(status=404, body={"error": {"code": "model_not_found"}})], []),
     "refused key": (3, "auth_error", [Reply(status=401, body={"error": {"message": "bad key"}})], []),
     "overloaded": (4, "provider_error", [OVERLOADED], []),
@@ -148,9 +148,7 @@ def test_exit_codes(world: World, case: str) -> None:
     stream_of(done)
     assert (done.code, done.result["stop_reason"]) == (code, reason), done.err
     assert "Traceback" not in done.err
-    assert (done.result["error"] is not None) == (
-        case in ("bad request", "unknown model", "context") or code in (3, 4)
-    )
+    assert (done.result["error"] is not None) == (case in ("unknown model", "context") or code in (3, 4))
     if code in (3, 4):
         assert done.result["error"]["hint"] and done.result["error"]["message"] in done.err
     if case in GO_ON:

@@ -39,6 +39,7 @@ def test_a_refused_key_names_its_variable() -> None:
         request_id="r1",
     )
     assert "providers.mine.api_key_env" in explain(error, "mine").hint
+    assert explain(error, "azure/gpt").hint.startswith("Check that AZURE_API_KEY, which LiteLLM reads, or ")
 
 
 def test_a_local_server_that_is_down_is_to_be_started() -> None:

@@ -18,7 +18,7 @@ import pytest
 from agent_cli.config.schema import Config, Provider, Timeouts
 from agent_cli.model.assemble import Assembler
 from agent_cli.model.base import Answer, ModelError, ModelInfo, ModelRequest, TextPiece, ToolSpec
-from agent_cli.model.litellm_model import LiteLLMModel, load_litellm
+from agent_cli.model.litellm_model import LiteLLMModel, _model_error, load_litellm
 from agent_cli.model.litellm_names import litellm_providers
 from agent_cli.model.provider_table import Route
 from agent_cli.model.providers import BadModelName, open_model
@@ -87,6 +87,22 @@ async def test_tools_over_http() -> None:
         assert (await answer(model, ModelRequest(system="s", messages=messages, tools=(TOOL,)))).text == "Done."
     assert [received.complaint for received in server.requests] == ["", ""]
     assert server.requests[0].body["tools"][0]["function"]["name"] == "read"
+
+
+async def test_a_server_of_one_s_own_is_spoken_to_as_openai_s() -> None:
+    async with Server(Reply(text="hello")) as server:
+        provider = Provider(wire="litellm", base_url=server.url)
+        model = await open_model("mine/mock", Config(providers={"mine": provider}), {})
+        assert isinstance(model, LiteLLMModel) and (await answer(model)).text == "hello"
+    assert server.requests[0].body["model"] == "mock"
+    assert server.requests[0].headers["authorization"] == "Bearer none", "nor any key for another provider"
+    with pytest.raises(BadModelName):
+        await open_model("mine/mock", Config(providers={"mine": Provider(wire="litellm")}), {})
+
+
+def test_a_traceback_is_no_word_of_the_provider() -> None:
+    error = RuntimeError('APIConnectionError: no route\nTraceback (most recent call last):\n  File "x.py", line 1')
+    assert _model_error(error).message == "no route"
 
 
 def litellm_for(format: str, server: Server) -> LiteLLMModel:
