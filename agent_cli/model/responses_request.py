@@ -89,7 +89,8 @@ def _content(text: str, images: tuple[Image, ...], limits: ImageLimits | None) -
     kept, text = sendable_images(images, text, limits)
     parts: list[Json] = [{"type": "input_text", "text": text}] if text.strip() else []
     for image in kept:
-        parts.append({"type": "input_image", "image_url": f"data:{image.media_type};base64,{image.data}"})
+        url = f"data:{image.media_type};base64,{image.data}"
+        parts.append({"type": "input_image", "detail": "auto", "image_url": url})
     return parts
 
 
@@ -99,7 +100,7 @@ def _part(part: str | Reasoning | ToolCall, phase: str) -> Json:
             message: Json = {"type": "message", "role": "assistant"}
             if phase:
                 message["phase"] = phase
-            message["content"] = [{"type": "output_text", "text": part}]
+            message["content"] = part  # parts of type `output_text` want the id of a stored message with them
             return message
         case Reasoning():
             summary = [{"type": "summary_text", "text": part.text}] if part.text else []

@@ -14,7 +14,7 @@ from agent_cli.protocol.messages import AssistantMessage, Message, Reasoning, Us
 from .strict_responses import complaint
 from .test_anthropic_request import CONVERSATION, PICTURE, TOOL
 
-SHOWN = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
+SHOWN = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,aGk="}
 
 
 def request(*messages: Message, **fields: Any) -> ModelRequest:
@@ -33,8 +33,8 @@ def body_of(asked: ModelRequest, provider: str = "openai", **learnt: Any) -> Jso
 
 
 def said(text: str, role: str = "user", *more: Json, **fields: Any) -> Json:
-    kind = "output_text" if role == "assistant" else "input_text"
-    return {"type": "message", "role": role, **fields, "content": [{"type": kind, "text": text}, *more]}
+    content = text if role == "assistant" else [{"type": "input_text", "text": text}, *more]
+    return {"type": "message", "role": role, **fields, "content": content}
 
 
 def test_the_whole_conversation() -> None:
