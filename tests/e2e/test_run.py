@@ -266,6 +266,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
         (['{"n": 1}'], 0, {"n": 1}),
         (['{"n": "x"}', '{"n": "y"}'], 8, None),
         (["no JSON", '{"n": 3}'], 0, {"n": 3}),
+        (['Here it is:\n```json\n{"n": 4,}\n```\nDone.'], 0, {"n": 4}),
         pytest.param(['```json\n{"n": 2}\n```'], 0, {"n": 2}, marks=pytest.mark.long),
     ],
 )
