@@ -166,6 +166,7 @@ class _Parts:
                 lambda name: open_model(name, config, self._env, setup.memory),
                 effort,
                 config.fallback_models,
+                config.small_model or "",
             ),
             self._registry,
             permissions,

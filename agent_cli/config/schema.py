@@ -192,7 +192,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """PROVIDER/MODEL, such as anthropic/claude-sonnet-4-5; null: the first provider with a key, else a local
     server that answers."""
     small_model: str | None = None
-    """For chores; reserved."""
+    """Writes the summaries when the conversation is compacted; null: the model in use."""
     fallback_models: tuple[str, ...] = ()
     """Tried in order when the model fails or its account is empty; each input begins with `model` again."""
     effort: Effort | None = None

@@ -121,6 +121,7 @@ class Attempt:
             cost_usd=cost,
             at_most_usd=self._at_most_usd() if cost is None else None,
             duration_s=round(max(0.0, self.elapsed_s()), 3),
+            first_token_s=None if self.first_token_s is None else round(self.first_token_s, 3),
         )
 
     def _at_most_usd(self) -> float | None:

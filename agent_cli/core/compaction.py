@@ -41,6 +41,8 @@ _SHORTEN_STEPS = ((6, 2000), (3, 800), (1, 400))
 """Newest results left whole, characters kept of each older one; tried in order."""
 _SHORTEN_NEWEST = ((0, 8000), (0, 2000), (0, 800))
 """The same for results the model has not answered yet, where the next request would not fit otherwise."""
+_LONGEST_SUMMARY = 50_000
+"""Characters of a summary; a model that rambles on does not fill the window anew."""
 _SUMMARIES = 2
 """Summaries asked for in one reduction, and failures in a row after which none is asked for any more."""
 _GROWTH = 1.1
@@ -252,7 +254,7 @@ class Compactor:
         if not answer.text.strip() or answer.finish not in ("stop", "unknown"):
             self._warn("The conversation could not be summarised (no usable answer).", submission_id)
             return ""
-        return answer.text.strip()
+        return answer.text.strip()[:_LONGEST_SUMMARY]
 
     def _leave_out(self, turn_id: str, submission_id: str) -> bool:
         """Replace the older part by the facts about it, without a model."""

@@ -329,11 +329,13 @@ class Handlers:
             if outgrown := self._compactor.outgrown():
                 self._warn(outgrown, submission_id)
         mode = change.mode or mode
-        effort = effort if change.effort is None else change.effort
+        if change.effort is not None:
+            effort = change.effort
+            self._models.chosen.forget_effort()
         try:
             self.session.append(SettingsSet(id=new_id("set"), model=model, mode=mode, effort=effort))
         except StoreError:
-            await self._models.switch(self.session.view.settings[0])
+            await self._models.switch(self.session.view.settings[0], check=False)
             raise
         self._permissions.mode = mode
         self._models.effort = effort

@@ -12,6 +12,7 @@ import msgspec
 from ..model.base import (
     Adjusted,
     Answer,
+    Model,
     ModelError,
     ModelEvent,
     ModelRequest,
@@ -46,6 +47,9 @@ SILENT_S = 10.0
 _ATTEMPTS_BEFORE_ANOTHER = 3
 _HORIZON_BEFORE_ANOTHER_S = 30.0
 """With another model left to stand in, a failing one is not tried for long."""
+_SUMMARY_TOKENS = 4_000
+"""Room for a summary in the window of the model that writes it."""
+_SMALL_FAILED = "small_model {0} did not write the summary ({1}); the model in use writes it."
 _ANOTHER_MAY_HELP = frozenset({"quota", "unsupported"})
 
 
@@ -76,9 +80,10 @@ class ModelCaller:
         """
         for problem in await self._models.ready():
             self._notice("warning", problem, submission_id)
+        small = await self._small(request, submission_id) if kind == "summary" else None
         while True:
             book = partial(self._book, turn_id, submission_id)
-            attempt = Attempt(self._session, self._models.model, kind, turn_id, book)
+            attempt = Attempt(self._session, small or self._models.model, kind, turn_id, book)
             info = attempt.model.info
             self._bus.emit(StepStarted(step=step, model=attempt.name, kind=kind, submission_id=submission_id))
             admit = partial(self._admit, attempt, request)
@@ -89,6 +94,11 @@ class ModelCaller:
                 await self._stream(attempt, admitted, admit, submission_id)
                 return self._finish(attempt, submission_id)
             except ModelError as error:
+                if small is not None:
+                    self._notice("warning", _SMALL_FAILED.format(small.info.name, error), submission_id)
+                    attempt.close(error.kind, usage=error.usage, keep_text=False)
+                    small = None
+                    continue
                 another = self._models.model is not attempt.model  # the user chose it meanwhile
                 if not another and (error.retryable or error.kind in _ANOTHER_MAY_HELP):
                     another = self._fall_back(error, attempt, submission_id)
@@ -99,12 +109,13 @@ class ModelCaller:
     async def _stream(
         self, attempt: Attempt, request: ModelRequest, again: Callable[[], ModelRequest], submission_id: str
     ) -> None:
+        model = self._models.model
         stream = stream_with_retries(
             attempt.model,
             request,
-            self._policy(),
+            self._policy(attempt.model),
             again=again,
-            given_up=lambda: self._models.model is not attempt.model,
+            given_up=lambda: attempt.model is model and self._models.model is not model,
         )
         try:
             async with self._silence_told(attempt, submission_id), aclosing(stream):
@@ -128,8 +139,21 @@ class ModelCaller:
         attempt.input_tokens, attempt.longest = self._spending.size(info, admitted)
         return admitted
 
-    def _policy(self) -> RetryPolicy:
-        if not self._models.may_fall_back:
+    async def _small(self, request: ModelRequest, submission_id: str) -> Model | None:
+        """The model for summaries, if there is one whose window takes the request."""
+        try:
+            small = await self._models.small()
+        except Exception as error:  # no key, unknown name: the one in use writes them
+            self._notice("warning", f"small_model cannot be used: {error}", submission_id)
+            return None
+        window = small.info.context_window if small else None
+        if small is None or window is None:
+            return small
+        tokens, _ = self._spending.size(small.info, request)
+        return small if tokens + _SUMMARY_TOKENS <= window else None
+
+    def _policy(self, model: Model) -> RetryPolicy:
+        if model is self._models.model and not self._models.may_fall_back:
             return self._retry
         return msgspec.structs.replace(
             self._retry,

@@ -14,7 +14,9 @@ class Models:
         open_model: Callable[[str], Awaitable[Model]],
         effort: str,
         fallbacks: tuple[str, ...] = (),
+        small: str = "",
     ) -> None:
+        """`small` names the model that writes summaries; empty: the one in use."""
         self.effort = effort
         self._chosen = model
         self._stand_in: Model | None = None
@@ -23,6 +25,8 @@ class Models:
         self._spare: list[Model] = []
         self._tried = 0
         self._retired: list[Model] = []
+        self._small_name = small
+        self._small: Model | None = None
 
     @property
     def model(self) -> Model:
@@ -61,18 +65,35 @@ class Models:
                 return spare
         return None
 
+    async def small(self) -> Model | None:
+        """The model for summaries; None where there is none of its own.
+
+        Raises:
+            Exception: it cannot be used; it is not tried again.
+        """
+        name, self._small_name = self._small_name, ""
+        if name and name != self._chosen.info.name:
+            self._small = await self._open(name)
+        return self._small
+
     def back_to_first(self) -> None:
         """The chosen model answers again, as each input begins with it."""
         self._stand_in = None
         self._tried = 0
 
-    async def switch(self, name: str) -> None:
+    async def switch(self, name: str, *, check: bool = True) -> None:
         """Use another model from the next call on.
 
         Raises:
-            Exception: it cannot be used; the present one stays.
+            Exception: it cannot be used, or with `check` its local server does not answer; the present one stays.
         """
         fresh = await self._open(name)
+        if check:
+            try:
+                await fresh.reach()
+            except BaseException:
+                await fresh.aclose()
+                raise
         self.back_to_first()
         self._retired.append(self._chosen)  # a running call may still use it
         self._chosen = fresh
@@ -86,5 +107,5 @@ class Models:
         """Close all connections."""
         self.back_to_first()
         await self.close_retired()
-        for model in (self._chosen, *self._spare):
+        for model in (self._chosen, *self._spare, *((self._small,) if self._small else ())):
             await model.aclose()

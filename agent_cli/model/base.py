@@ -209,6 +209,10 @@ class Memory(Protocol):
         """Keep it. Never raises: what cannot be kept is learnt again."""
         ...
 
+    def replace(self, key: str, learnt: Learnt) -> None:
+        """Keep it in place of what is known. Never raises."""
+        ...
+
 
 class Model(Protocol):
     """A language model. `stream` may be cancelled at any await and leaves no connection behind."""
@@ -222,6 +226,18 @@ class Model(Protocol):
         Raises:
             ModelError: the call failed; nothing received before it may be acted upon.
         """
+        ...
+
+    async def reach(self) -> None:
+        """Ask whether a server on this machine or network is there; others are taken to be.
+
+        Raises:
+            ModelError: it is not.
+        """
+        ...
+
+    def forget_effort(self) -> None:
+        """Forget which efforts were refused: another one was chosen, and is to be tried."""
         ...
 
     async def aclose(self) -> None:

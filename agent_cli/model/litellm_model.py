@@ -72,6 +72,12 @@ class LiteLLMModel:
         """What is known of the model."""
         return self._info
 
+    async def reach(self) -> None:
+        """Whether the provider is there is seen when it is asked."""
+
+    def forget_effort(self) -> None:
+        """Nothing is learnt here."""
+
     async def aclose(self) -> None:
         """Connections are LiteLLM's, which closes them itself."""
 

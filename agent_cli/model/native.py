@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -33,6 +34,8 @@ _TAIL_S = 5.0
 """How long to wait for the usage once the answer is over."""
 _CLOSE_S = 0.2
 """How long to wait for the end of the body once the server said that nothing follows."""
+_CHECK_S = 5.0
+"""How long a server may take to show that it is there."""
 _MOST_REPAIRS = 6
 _REFUSAL_BYTES = 1_000_000
 """What is read of a refusal."""
@@ -77,6 +80,27 @@ class NativeModel:
         if self._connection is not None:
             await self._connection.aclose()
             self._connection = None
+
+    async def reach(self) -> None:
+        """Ask whether a server on this machine or network is there.
+
+        Raises:
+            ModelError: it is not.
+        """
+        from .http import is_local
+
+        if is_local(urlsplit(self._route.base_url).hostname or ""):
+            await (await self._connect()).get("/models", _CHECK_S)
+
+    def forget_effort(self) -> None:
+        """Forget which efforts were refused."""
+        known = self._recall()
+        refused = tuple(name for name in known.refused if name != "effort")
+        learnt = msgspec.structs.replace(known, refused=refused, efforts=None)
+        if learnt != known:
+            self._learnt = learnt
+            if self._memory:
+                self._memory.replace(self._route.key, learnt)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """One call. A part of the request that this model turns out not to take is left out at once, told

@@ -58,6 +58,12 @@ class ReplayModel:
         """Its name only: a recording has no window and no price."""
         return self._info
 
+    async def reach(self) -> None:
+        """A recording is always there."""
+
+    def forget_effort(self) -> None:
+        """Nothing is learnt here."""
+
     async def aclose(self) -> None:
         """Nothing to close."""
 

@@ -44,6 +44,8 @@ class ModelCalled(Record, frozen=True, kw_only=True, omit_defaults=True, tag="mo
     at_most_usd: float | None = None
     """The most it can have cost, where the cost is unknown and the prices are not."""
     duration_s: float = 0.0
+    first_token_s: float | None = None
+    """From the request to the first piece of the answer."""
 
 
 class CallStarted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="call_started"):

@@ -49,11 +49,17 @@ class LearntFile:
 
     def learn(self, key: str, learnt: Learnt) -> None:
         """Keep it, beside what is known already."""
+        self._keep(key, lambda before: before.merged(learnt))
+
+    def replace(self, key: str, learnt: Learnt) -> None:
+        """Keep it in place of what is known."""
+        self._keep(key, lambda _: learnt)
+
+    def _keep(self, key: str, changed: Callable[[Learnt], Learnt]) -> None:
         with contextlib.suppress(OSError, UnicodeError), self._alone():
             entries = self._read()
             before = entries.pop(key, None)
-            merged = before.learnt.merged(learnt) if before else learnt
-            entries[key] = _Entry(self._now(), merged)
+            entries[key] = _Entry(self._now(), changed(before.learnt if before else Learnt()))
             newest = sorted(entries.items(), key=lambda item: item[1].at)[-_MOST:]
             lines = ",\n".join(f"{_text(key)}:{_text(entry)}" for key, entry in newest)
             self._replace(f"{{\n{lines}\n}}\n".encode())

@@ -161,6 +161,7 @@ def build(
     retry: RetryPolicy | None = None,
     day: DayLedger | None = None,
     finish_plan: bool = False,
+    small: str = "",
     tool_rules: Sequence[Mapping[str, Any]] = (),
     confining: Confining | None = None,
     processes: ProcessRunner | None = None,
@@ -208,7 +209,7 @@ def build(
     )
     handlers = Handlers(
         session,
-        Models(model, open_other, "", tuple(fallbacks)),
+        Models(model, open_other, "", tuple(fallbacks), small),
         registry or default_registry(interactive=interactive),
         permissions,
         Approvals(bus, interactive=interactive),

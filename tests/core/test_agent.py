@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.core.session import Session
+from agent_cli.model.base import ModelError
 from agent_cli.protocol.events import (
     OperationCompleted,
     OperationFailed,
@@ -128,6 +129,24 @@ async def test_a_model_that_cannot_be_used_changes_nothing(tmp_path: Path) -> No
         assert isinstance(end, OperationFailed) and "no model no/such" in end.error.message
         assert isinstance(await it.prompt("hi"), TurnCompleted)
         assert it.session.view.settings[0] == "scripted/model"
+
+
+async def test_a_local_model_whose_server_is_down_is_not_switched_to(tmp_path: Path) -> None:
+    other = ScriptedModel(name="scripted/other")
+    other.down = ModelError("connection", "refused")
+    async with engine(tmp_path, say("still here"), other_model=other) as it:
+        end = await it.do(ChangeSettings(model="scripted/other"))
+        assert isinstance(end, OperationFailed) and "cannot talk to scripted" in end.error.message
+        assert isinstance(await it.prompt("hi"), TurnCompleted)
+        assert it.session.view.settings[0] == "scripted/model"
+
+
+async def test_another_effort_is_tried_though_one_was_refused(tmp_path: Path) -> None:
+    async with engine(tmp_path) as it:
+        await it.do(ChangeSettings(mode="plan"))
+        assert it.model.efforts_forgotten == 0
+        await it.do(ChangeSettings(effort="low"))
+        assert it.model.efforts_forgotten == 1
 
 
 async def test_a_question_of_the_model_reaches_the_user_and_back(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from agent_cli.protocol.operations import (
     Undo,
     UserInput,
 )
-from agent_cli.protocol.records import Folded, Shortened
+from agent_cli.protocol.records import Folded, ModelCalled, Shortened
 from tests.model.scripted import Entry, Gate, ScriptedModel, call, fail, hang, say
 
 from .harness import Engine, engine
@@ -62,6 +62,55 @@ async def test_without_a_summary_the_older_part_is_left_out_and_said(tmp_path: P
         assert "left out here" in first and "search_history" in first
         asked = [request for request in model.requests if is_summary(request)]
         assert len(asked) <= 2, "a model that cannot summarise is not asked again and again"
+
+
+async def test_the_small_model_writes_summaries_and_the_one_in_use_where_it_cannot(tmp_path: Path) -> None:
+    small = ScriptedModel(say("S: by the small one"), fail("auth", "no key"), name="scripted/small")
+    script = [say(LONG), say(LONG), say(LONG), say(LONG), say("S: by the usual one")]
+    async with engine(tmp_path, *script, other_model=small, small="scripted/small") as it:
+        for done in ("by the small one", "by the usual one"):
+            await it.prompt("one")
+            await it.prompt("two")
+            assert isinstance(await it.do(Compact()), OperationCompleted)
+            assert done in folds(it)[-1].summary
+        assert any("scripted/small did not write the summary" in notice.text for notice in it.of(Notice))
+        kinds = [(each.model, each.kind) for each in it.session.records if isinstance(each, ModelCalled)]
+        assert kinds[2] == ("scripted/small", "summary") and kinds[-1] == ("scripted/model", "summary")
+        it.model.check()
+        small.check()
+
+
+async def test_a_small_model_that_does_not_exist_or_whose_window_is_too_small_is_not_asked(tmp_path: Path) -> None:
+    tiny = ScriptedModel(name="scripted/small", context_window=2_000)
+    for number, other in enumerate((tiny, None)):
+        script = [say(LONG), say(LONG), say("S: by the usual one")]
+        base = tmp_path / str(number)
+        base.mkdir()
+        async with engine(base, *script, other_model=other, small="scripted/small") as it:
+            await it.prompt("one")
+            await it.prompt("two")
+            assert isinstance(await it.do(Compact()), OperationCompleted)
+            assert any("small_model cannot be used" in notice.text for notice in it.of(Notice)) == (other is None)
+    assert tiny.requests == []
+
+
+async def test_a_summary_that_is_no_smaller_is_refused(tmp_path: Path) -> None:
+    async with engine(tmp_path, say("short"), say("short"), say("S: " + "much more than was there " * 400)) as it:
+        await it.prompt("one")
+        await it.prompt("two")
+        before = it.session.visible()
+        assert isinstance(await it.do(Compact()), OperationFailed)
+        assert it.session.visible() == before and not folds(it)
+        assert any("no smaller than what it would replace" in notice.text for notice in it.of(Notice))
+
+
+async def test_a_summary_that_rambles_on_is_cut(tmp_path: Path) -> None:
+    model = ScriptedModel(say(LONG * 20), say(LONG * 20), say("S: " + "word " * 20_000), context_window=400_000)
+    async with engine(tmp_path, model=model) as it:
+        await it.prompt("one")
+        await it.prompt("two")
+        assert isinstance(await it.do(Compact()), OperationCompleted)
+        assert 50_000 <= len(folds(it)[0].summary) < 51_000
 
 
 async def test_a_reduction_frees_enough_that_the_next_one_is_far_off(tmp_path: Path) -> None:

@@ -108,6 +108,15 @@ async def test_silence_is_told_and_its_end_too(tmp_path: Path) -> None:
         assert len(told) == 2 and 10 <= told[0] < 11.5 and told[1] == 0
 
 
+async def test_the_time_to_the_first_token_is_saved(tmp_path: Path) -> None:
+    async with engine(tmp_path, fail("auth", "no"), say("hi")) as it:
+        await it.prompt("a")
+        await it.prompt("b")
+        failed, answered = (each for each in it.session.records if isinstance(each, ModelCalled))
+        assert failed.first_token_s is None
+        assert answered.first_token_s is not None and 0 <= answered.first_token_s <= answered.duration_s
+
+
 async def test_a_loop_asks_the_person_who_may_go_on_or_guide(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     model = ScriptedModel(then=lambda request: say(LOOK))

@@ -171,6 +171,8 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
         self.violations: list[str] = []
         self.hanging = asyncio.Event()
+        self.down: ModelError | None = None
+        self.efforts_forgotten = 0
         self.active = 0
         self.cancelled = 0
         self.closed = False
@@ -197,6 +199,15 @@ class ScriptedModel:
         """Each request only added to the one before (compaction apart, which no such test may contain)."""
         for earlier, later in zip(self.requests, self.requests[1:], strict=False):
             check_prefix(earlier, later)
+
+    async def reach(self) -> None:
+        """Whether its server is there."""
+        if self.down is not None:
+            raise self.down
+
+    def forget_effort(self) -> None:
+        """Count it."""
+        self.efforts_forgotten += 1
 
     async def aclose(self) -> None:
         self.closed = True

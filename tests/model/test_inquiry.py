@@ -170,6 +170,8 @@ async def test_a_server_that_was_started_anew_is_believed(learnt: int) -> None:
 
         def learn(self, key: str, learnt: Learnt) -> None: ...
 
+        def replace(self, key: str, learnt: Learnt) -> None: ...
+
     async with SideServer({"/props": {"n_ctx": 32_768}}, [[CHUNK]]) as server:
         config = Config(providers={"llamacpp": Provider(base_url=server.url)})
         model = await open_model("llamacpp/q", config, {}, Remembers())

@@ -231,6 +231,37 @@ async def test_only_a_model_without_eyes_is_remembered_and_the_user_is_told_once
     assert any("images" in learnt.refused for learnt in memory.all().values()) == lasts
 
 
+async def test_a_forgotten_effort_is_asked_for_again_in_later_sessions_too(tmp_path: Path) -> None:
+    memory = LearntFile(tmp_path / "learnt.json")
+    text = "Unsupported parameter: 'reasoning.effort' is not supported with this model."
+    refusal = Reply(status=400, body={"error": {"message": text, "type": "invalid_request_error"}})
+    async with Server(refusal, then=Reply(text="a")) as server:
+        config = Config(providers={"openai": Provider(wire="openai_responses", base_url=server.url)})
+        first = await open_model(GPT[0], config, {"OPENAI_API_KEY": "k"}, memory)
+        await answer(first, REQUEST)
+        first.forget_effort()
+        await answer(first, REQUEST)
+        await first.aclose()
+        second = await open_model(GPT[0], config, {"OPENAI_API_KEY": "k"}, memory)
+        await answer(second, REQUEST)
+        await second.aclose()
+    assert [has(each.body, "reasoning.effort") for each in server.requests] == [True, False, True, True]
+
+
+@pytest.mark.parametrize("name", ["mine/m", "ollama/m"])
+async def test_a_server_nearby_is_checked(name: str) -> None:
+    async with Server() as server:
+        config = Config(providers={name.partition("/")[0]: Provider(base_url=server.url)})
+        there = await open_model(name, config, {})
+        await there.reach()
+        await there.aclose()
+    gone = await open_model(name, config, {})
+    with pytest.raises(ModelError):
+        await gone.reach()
+    await gone.aclose()
+    await (await open_model("openai/gpt-4.1", Config(), {"OPENAI_API_KEY": "k"})).reach()
+
+
 async def test_a_message_with_a_bad_picture_is_named_instead() -> None:
     text = "messages.0.content.1.image.source: Could not process image"
     refusal = Reply(status=400, body={"error": {"message": text, "type": "invalid_request_error"}})
