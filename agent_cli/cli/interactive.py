@@ -17,7 +17,8 @@ from ..protocol.sanitize import clean
 from ..protocol.stop import EXIT_CODES
 from ..store.session_file import StoreError, read_session
 from ..store.sessions import NoSession, SessionInfo
-from ..ui.desk import Choice, Leaving
+from ..ui import commands
+from ..ui.desk import NOTHING, Choice, FirstInput, Leaving
 from ..ui.lines import ago
 from ..ui.repl import run_repl
 from ..ui.theme import choose as choose_theme
@@ -26,6 +27,7 @@ from .compose import Opened, open_session
 from .first_steps import cannot_start
 from .host import RECENT, SessionHost
 from .options import Chosen, UsageError
+from .piped import beside, read_piped, take_terminal
 from .setup import Setup, with_values
 from .trusting import ask_for_trust
 
@@ -42,9 +44,9 @@ def interactive_command(chosen: Chosen) -> int:
     Raises:
         UsageError, ConfigError, StoreError: nothing was started.
     """
-    first_input = chosen.positional or ""
+    first_input = _first_input(chosen)
     if chosen.command == "resume":
-        chosen, first_input = _named(chosen), ""
+        chosen = _named(chosen)
     setup = _setup(chosen)
     ask_for_trust(setup)
     give_back = _guarded(setup)
@@ -59,6 +61,30 @@ def interactive_command(chosen: Chosen) -> int:
         give_back()
 
 
+def _first_input(chosen: Chosen) -> FirstInput:
+    """What the conversation begins with. Standard input that is no terminal is data: context beside the prompt,
+    the prompt itself where there is none. After it the keys come from the terminal, if there is one. Only
+    `--plain` on the command line has lines read from a pipe.
+
+    Raises:
+        UsageError: there is nothing to begin with, or a pipe beside a command.
+    """
+    prompt = (chosen.positional or "") if chosen.command == "agent" else ""
+    if sys.stdin.isatty() or chosen.flag("plain"):
+        return FirstInput(prompt)
+    piped = read_piped(patient=not prompt or sys.stdout.isatty())
+    if piped is None:
+        return FirstInput(prompt)
+    if not piped.strip():
+        if not prompt and chosen.command == "agent" and not (chosen.flag("continue") or chosen.text("resume")):
+            raise UsageError('nothing to do: standard input is empty; write `agent "PROMPT"`, or pipe one in')
+        return FirstInput(prompt)
+    if prompt.startswith("!") or commands.parse(prompt):
+        raise UsageError(f"{prompt.split()[0]} takes no piped text; write a prompt beside the pipe")
+    take_terminal()
+    return FirstInput(beside(prompt, piped) if prompt else piped, is_data=True)
+
+
 def _guarded(setup: Setup) -> Callable[[], None]:
     """Have the terminal given back even if the program is killed; call the result when it ends by itself."""
     if is_plain(setup.config.ui, sys.stdin, sys.stdout):
@@ -69,7 +95,7 @@ def _guarded(setup: Setup) -> Callable[[], None]:
     return guard_terminal(sys.stdout.fileno(), RESET.encode())
 
 
-async def _sessions(setup: Setup, first_input: str) -> int:
+async def _sessions(setup: Setup, first_input: FirstInput) -> int:
     """One session after another, until the user quits. When one cannot be opened, the one before it is
     opened again."""
     ready: Setup | None = setup
@@ -89,7 +115,7 @@ async def _sessions(setup: Setup, first_input: str) -> int:
             return 0
         if leaving.kind == "terminated":
             return EXIT_CODES["terminated"]
-        ready, first_input = None, ""
+        ready, first_input = None, NOTHING
         back = _naming(setup.chosen, _saved_id(opened))
         chosen = _naming(setup.chosen, leaving.session_id)
         if leaving.kind == "fork":
@@ -106,7 +132,7 @@ def _saved_id(opened: Opened) -> str:
     return now.session_id if now.session_path and now.turns else ""
 
 
-async def _one_session(setup: Setup, opened: Opened, first_input: str) -> Leaving:
+async def _one_session(setup: Setup, opened: Opened, first_input: FirstInput) -> Leaving:
     for note in (*opened.notes, *_due(setup)):
         print(f"agent: {note}", file=sys.stderr)
     engine = asyncio.create_task(opened.agent.run())

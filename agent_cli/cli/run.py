@@ -3,9 +3,7 @@
 import asyncio
 import gc
 import os
-import select
 import signal
-import stat
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,6 +19,7 @@ from ..ui.headless import RunResult, Stopper, run_task
 from .compose import Opened, open_session
 from .first_steps import cannot_start
 from .options import Chosen, UsageError
+from .piped import beside, read_all, read_piped
 from .setup import Setup, with_values
 from .trusting import offers
 
@@ -125,41 +124,13 @@ def _task(chosen: Chosen) -> str:
     if given is None or given == "-":
         if sys.stdin is None or (given is None and sys.stdin.isatty()):
             raise UsageError('no task; write `agent run "…"`, or pipe one in')
-        given = sys.stdin.read()
+        given = read_all()
         if not given.strip():
             raise UsageError("the task on standard input is empty")
         return given
     if not given.strip():
         raise UsageError("the task is empty")
-    piped = _piped()
-    return f"{given}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else given
-
-
-def _piped() -> str:
-    """Text piped in beside the task. A pipe that stays silent is taken for one inherited by accident, and
-    that is said, so that no run waits for ever."""
-    if sys.stdin is None or sys.stdin.closed:
-        return ""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError):
-        return ""
-    if stat.S_ISREG(mode):
-        return sys.stdin.read()
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        return ""
-    ready, _, _ = select.select([sys.stdin], [], [], PIPE_PATIENCE_S)
-    if ready:
-        return sys.stdin.read()
-    print(
-        f"agent: nothing came from standard input within {PIPE_PATIENCE_S:.0f} s; going on without it. "
-        "Write - as the task to wait for it, or redirect </dev/null.",
-        file=sys.stderr,
-    )
-    return ""
-
-
-PIPE_PATIENCE_S = 5.0
+    return beside(given, read_piped(patient=False) or "")
 
 
 def _image(path: Path) -> Image:

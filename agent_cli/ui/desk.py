@@ -20,6 +20,17 @@ class Leaving(msgspec.Struct, frozen=True):
     """The copy ends before this turn; empty for all of it."""
 
 
+class FirstInput(msgspec.Struct, frozen=True):
+    """What the REPL begins with: the prompt of the command line, and text that was piped in."""
+
+    text: str = ""
+    is_data: bool = False
+    """Whether piped text is in it: it is sent as a prompt, and never read as a command."""
+
+
+NOTHING = FirstInput()
+
+
 class Choice(msgspec.Struct, frozen=True):
     """One row to pick from."""
 

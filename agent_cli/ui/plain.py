@@ -28,7 +28,7 @@ from ..protocol.operations import (
 )
 from ..protocol.sanitize import clean
 from . import coming_back, commands, lines
-from .desk import Choice, Leaving
+from .desk import NOTHING, Choice, FirstInput, Leaving
 from .dialog import ANSWER_FIRST, GUARD_S
 from .host import SHUTDOWN_S, Host
 from .plain_approval import ApprovalLines
@@ -49,7 +49,7 @@ KEYS = (
 
 
 async def run_plain(
-    client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO, *, first_input: str = ""
+    client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO, *, first_input: FirstInput = NOTHING
 ) -> Leaving:
     """Talk to the user line by line until they leave."""
     repl = PlainRepl(client, host, settings, stdin, stdout)
@@ -60,7 +60,7 @@ class PlainRepl:
     """Events to lines, lines to operations."""
 
     def __init__(self, client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO) -> None:
-        self._tracked = TrackedClient(client, self._submitted)
+        self._tracked = TrackedClient(client, self._submitted, may_loosen=stdin.isatty())
         self.client: Client = self._tracked
         self.host = host
         self.theme: Theme = NONE
@@ -93,7 +93,7 @@ class PlainRepl:
         self._command: asyncio.Future[None] | None = None
         """The user's own, while it runs."""
 
-    async def run(self, first_input: str) -> Leaving:
+    async def run(self, first_input: FirstInput) -> Leaving:
         """Run until the user leaves or the input ends."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
@@ -136,18 +136,20 @@ class PlainRepl:
         self._prompted = self._prompted and not self._terminal
         return line
 
-    async def _serve(self, first_input: str) -> None:
+    async def _serve(self, first_input: FirstInput) -> None:
         if self.client.snapshot().open_calls:
             self.say("The last turn did not finish: carrying on with its open calls.")
             await self.client.submit(UserInput(""))
         for text in self.client.snapshot().unsent:
             self.say(f"Queued when the program ended, and not sent: {clean(text)}")
-        if first_input.strip():
-            await self._line(first_input)
+        if first_input.is_data:
+            await self.client.submit(UserInput(first_input.text))
+        elif first_input.text.strip():
+            await self._line(first_input.text)
         while not self._left.is_set() and (line := await self._next_line()) is not None:
             if not self._terminal:  # a script's next line is meant for what comes after its last one
                 await self._until(lambda: not self._open or self._question is not None)
-            await self._line(line.rstrip("\r\n"))
+            await self._line(line.rstrip("\r\n"), piped=not self._terminal)
         self._at_end = True
         if self._question is not None:
             await self._refuse(self._question)
@@ -158,7 +160,7 @@ class PlainRepl:
             self._changed.clear()
             await self._changed.wait()
 
-    async def _line(self, line: str) -> None:
+    async def _line(self, line: str, *, piped: bool = False) -> None:
         while line.endswith("\\") and (more := await self._next_line()) is not None:
             line = line[:-1] + "\n" + more.rstrip("\r\n")
         if self._question is not None:
@@ -166,7 +168,10 @@ class PlainRepl:
         elif command := commands.parse(line):
             await self._run_slash(*command)
         elif line.startswith("!") and line[1:].strip():
-            await self._run_command(line[1:].strip())
+            if piped:
+                self.say("Not run: `!` needs a terminal. What is piped in is data.")
+            else:
+                await self._run_command(line[1:].strip())
         elif line.strip():
             busy = self.client.snapshot().busy and self._terminal
             await self.client.submit(Steer(line) if busy else UserInput(line))

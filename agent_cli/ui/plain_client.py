@@ -1,23 +1,37 @@
 """A client that remembers what was handed in, for a front end that has no region of its own to show it in."""
 
 from collections.abc import AsyncIterator, Callable
+from typing import get_args
 
 import msgspec
 
+from ..protocol.actions import Mode
 from ..protocol.client import Client, ContextPicture, RewindPoint, Snapshot
 from ..protocol.events import AnyEvent
-from ..protocol.operations import Operation, Steer, TakeBack
+from ..protocol.operations import ChangeSettings, Operation, Steer, TakeBack
+
+
+class LooserModeError(Exception):
+    """Somebody who may only tighten the mode asked for a looser one."""
 
 
 class TrackedClient:
     """Tells which submissions were made, and counts guidance that was not delivered yet as waiting."""
 
-    def __init__(self, client: Client, made: Callable[[str, Operation], None]) -> None:
-        self._client, self._made = client, made
+    def __init__(self, client: Client, made: Callable[[str, Operation], None], *, may_loosen: bool = True) -> None:
+        self._client, self._made, self._may_loosen = client, made, may_loosen
         self._steers: list[str] = []
 
     async def submit(self, operation: Operation) -> str:
-        """As the client's, which is told of it."""
+        """Pass an operation on, and report it.
+
+        Raises:
+            LooserModeError: it would loosen the mode, which this front end may not.
+        """
+        if not self._may_loosen and isinstance(operation, ChangeSettings) and operation.mode:
+            order = get_args(Mode)
+            if order.index(operation.mode) > order.index(self.snapshot().mode):
+                raise LooserModeError("a looser mode is not taken from a pipe; start with --mode")
         submission = await self._client.submit(operation)
         match operation:
             case Steer(text=text):

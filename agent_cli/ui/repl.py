@@ -23,7 +23,7 @@ from .asking import Asking
 from .attention import Attention
 from .clips import Clips
 from .completion import InputCompleter
-from .desk import Choice, Leaving
+from .desk import NOTHING, Choice, FirstInput, Leaving
 from .drafts import DraftFile
 from .host import SHUTDOWN_S, Host
 from .picker import Picker
@@ -43,7 +43,7 @@ _BREATHE_EVERY = 20
 
 
 async def run_repl(
-    client: Client, host: Host, settings: Ui, *, history_file: Path, first_input: str = ""
+    client: Client, host: Host, settings: Ui, *, history_file: Path, first_input: FirstInput = NOTHING
 ) -> Leaving:
     """Talk to the user until they leave, and say why they left. The engine is shut down by then."""
     if is_plain(settings, sys.stdin, sys.stdout):
@@ -82,7 +82,7 @@ class Repl:
         self._draft = DraftFile(history_file.with_name("drafts"), self._now.cwd)
         self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
 
-    async def run(self, first_input: str) -> Leaving:
+    async def run(self, first_input: FirstInput) -> Leaving:
         """Run until the user leaves."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
@@ -134,7 +134,7 @@ class Repl:
         await self.client.submit(Shutdown())
         await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
 
-    async def _begin(self, first_input: str) -> None:
+    async def _begin(self, first_input: FirstInput) -> None:
         """What happens once the prompt stands."""
         while not self._screen.app.render_counter:
             await asyncio.sleep(0.005)
@@ -150,8 +150,8 @@ class Repl:
 
             said, text = never_sent(self._now, drafts)
             self.propose(text, said)
-        if first_input.strip():
-            self.send(first_input)
+        if first_input.text.strip():
+            (self.queue if first_input.is_data else self.send)(first_input.text)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import time
 
 from tests.ui.terminal import FORBIDDEN, Terminal
@@ -18,10 +19,21 @@ class Person(Terminal):
     """Starts `agent …` in the world's workspace and waits for the prompt."""
 
     def __init__(
-        self, world: World, *arguments: str, columns: int = 100, rows: int = 40, is_awaited: bool = True
+        self,
+        world: World,
+        *arguments: str,
+        columns: int = 100,
+        rows: int = 40,
+        is_awaited: bool = True,
+        piped: str = "",
     ) -> None:
+        """`piped` is a shell command whose output is the program's standard input; its keys come from the
+        controlling terminal."""
         argv, env = [AGENT, *arguments], world.environment()
-        program = f"import os\nos.chdir({str(world.work)!r})\nos.execve({AGENT!r}, {argv!r}, {env!r})"
+        if piped:
+            argv = ["/bin/sh", "-c", f"{piped} | {shlex.join(argv)}"]
+        control = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n" if piped else ""
+        program = f"{control}import os\nos.chdir({str(world.work)!r})\nos.execve({argv[0]!r}, {argv!r}, {env!r})"
         super().__init__(program, columns=columns, rows=rows)
         self._turns = 0
         if is_awaited:

@@ -90,7 +90,7 @@ def test_a_terminal_as_standard_input_is_never_read(world: World) -> None:
 
 def test_a_directory_that_is_gone(world: World) -> None:
     gone = "mkdir gone; cd gone; rmdir ../gone; "
-    for arguments in (["run", "ask"], []):
+    for arguments in (["run", "ask"], ["ask"]):
         done = world.run(*arguments, before=in_bash(f'{gone}exec "$@"'))
         assert (done.code, done.out) == (2, "") and "directory does not exist" in done.err
 
@@ -252,12 +252,12 @@ def test_a_file_for_the_answer_that_cannot_be_written(world: World) -> None:
 
 
 def test_lines_piped_into_the_conversation(world: World) -> None:
-    """Without a terminal the REPL reads lines, and `/new` does not swallow those behind it."""
+    """With `--plain` the REPL reads lines from a pipe, and `/new` does not swallow those behind it."""
     world.script(Reply(text="eins ✓"), Reply(text="zwei"))
-    done = world.run("first größer", text="/status\n/nonsense\n")
+    done = world.run("first größer", "--plain", text="/status\n/nonsense\n")
     assert done.code == 0 and "eins ✓" in done.out and "There is no command /nonsense" in done.out
     assert "\x1b" not in done.out and prompt_of(world) == "first größer"
-    done = world.run(text="/new\nsecond\\\nline\\")
+    done = world.run("--plain", text="/new\nsecond\\\nline\\")
     assert done.code == 0 and "zwei" in done.out and "Resume with: agent resume" in done.out
     saved = (json.loads(path.read_text(encoding="utf-8")) for path in world.sessions())
     first, second = sorted(saved, key=lambda records: records[0]["time"])  # names within a second have no order

@@ -13,6 +13,7 @@ from pathlib import Path
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import PlanItem
+from agent_cli.ui.desk import FirstInput
 from agent_cli.ui.repl import run_repl
 from tests.ui.fake_client import FakeClient, FakeHost
 from tests.ui.scenarios import SCENARIOS, long_session
@@ -122,7 +123,7 @@ async def main():
     client.last_words = ("job 1 was ended: make watch",)
     client.emit(ev.Notice(level="info", text="ready"))
     host = Host()
-    leaving = await run_repl(client, host, Ui(**SETTINGS), history_file=Path(HISTORY), first_input=FIRST)
+    leaving = await run_repl(client, host, Ui(**SETTINGS), history_file=Path(HISTORY), first_input=FirstInput(FIRST))
     with open(LOG, "w", encoding="utf-8") as file:
         rows = [[at, type(op).__name__, msgspec.to_builtins(op)] for at, op in client.submitted]
         json.dump({"submitted": rows, "leaving": leaving.kind, "commands": host.commands_run}, file)

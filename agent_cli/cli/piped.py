@@ -1,0 +1,90 @@
+"""Read what was piped into the program: standard input that is no terminal is data, never keys.
+
+`agent run` and the REPL share it. The REPL reads all of it first and then takes its keys from the controlling
+terminal, where there is one.
+"""
+
+import os
+import select
+import stat
+import sys
+
+from .options import UsageError
+
+MAX_BYTES = 16 * 1024 * 1024
+"""More than any window holds; a larger input would only fill the memory."""
+PATIENCE_S = 5.0
+"""How long an input that is not needed may stay silent where nobody could end the wait."""
+
+
+def read_piped(*, patient: bool) -> str | None:
+    """Read standard input to its end; None where it is no pipe, file or socket, as with `/dev/null`.
+
+    A pipe that stays silent may have been inherited by accident. Unless `patient`, it is given up after
+    `PATIENCE_S`, with a line on standard error, so that no run waits for ever.
+
+    Raises:
+        UsageError: there is more than `MAX_BYTES`.
+    """
+    if not _has_data_kind():
+        return None
+    if select.select([sys.stdin], [], [], PATIENCE_S)[0] or patient:
+        return read_all()
+    print(
+        f"agent: nothing came from standard input within {PATIENCE_S:.0f} s; going on without it. "
+        "Write - as the task to wait for it, or redirect </dev/null.",
+        file=sys.stderr,
+    )
+    return None
+
+
+def read_all() -> str:
+    """Read standard input to its end, whatever it is.
+
+    Raises:
+        UsageError: there is more than `MAX_BYTES`.
+    """
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UsageError(
+            f"standard input is larger than {MAX_BYTES >> 20} MiB; write it to a file and name that in the prompt"
+        )
+    return data.decode("utf-8", "replace")
+
+
+def beside(prompt: str, piped: str) -> str:
+    """Add piped text to a prompt as context, in a block of its own."""
+    return f"{prompt}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else prompt
+
+
+def take_terminal() -> bool:
+    """Put the controlling terminal in place of standard input; False where no person can type there: no
+    terminal, output that goes elsewhere, or a job in the background."""
+    if not sys.stdout.isatty():
+        return False
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Reading as a background job would stop the program (SIGTTIN).
+        if os.tcgetpgrp(terminal) != os.getpgrp():
+            return False
+        os.dup2(terminal, 0)
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+    sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+    return True
+
+
+def _has_data_kind() -> bool:
+    """Whether standard input is of a kind that data comes by; `/dev/null` and terminals are not."""
+    if sys.stdin is None or sys.stdin.closed:
+        return False
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
