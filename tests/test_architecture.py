@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agent_cli"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "demo_project" not in path.parts)
 
-LONGEST_FILE = 400
+LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
 
 MAY_IMPORT: dict[str, set[str]] = {

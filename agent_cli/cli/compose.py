@@ -50,6 +50,7 @@ from .setup import Setup
 if TYPE_CHECKING:
     from ..core.search import EarlierSessions
     from ..protocol.redact import Redactor
+    from ..workspace.multi_root import FolderCheckpoints
 
 CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
@@ -318,16 +319,27 @@ def _logger(path: Path) -> Callable[[AnyEvent], None]:
 def snapshots(
     root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = ()
 ) -> Snapshots:
-    """Where a workspace's checkpoints are kept: a private git store, or copies where git is missing. A git that
-    lies in the workspace or in `roots` is none of ours."""
-    if program("git", os.environ.get("PATH", os.defpath), (root, *roots)):
-        from ..workspace.checkpoints import Checkpoints
+    """Where a workspace's checkpoints are kept, one store a folder: a private git repository, or copies where git
+    is missing. A git that lies in the workspace or in `roots` is none of ours."""
+    from ..workspace.multi_root import MultiRootCheckpoints
+    from ..workspace.store_care import COPIES, STORE, store_name
 
-        store = project_state / "checkpoints"
-        return Checkpoints(root, store, session_id, processes.run, timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots)
-    from ..workspace.copies import Copies
+    has_git = program("git", os.environ.get("PATH", os.defpath), (root, *roots))
 
-    return Copies(root, project_state / "copies", session_id)
+    def of_folder(folder: Path) -> "FolderCheckpoints":
+        further = "" if folder == root else str(folder)
+        if has_git:
+            from ..workspace.checkpoints import Checkpoints
+
+            return Checkpoints(
+                folder, project_state / store_name(STORE, further), session_id, processes.run,
+                timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots, without=(root,) if further else (),
+            )  # fmt: skip
+        from ..workspace.copies import Copies
+
+        return Copies(folder, project_state / store_name(COPIES, further), session_id)
+
+    return MultiRootCheckpoints(root, roots, of_folder)
 
 
 def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:

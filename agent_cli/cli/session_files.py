@@ -198,7 +198,7 @@ def forgetting(quiet: bool = False) -> OnDelete:
     """Lets go of the checkpoints of a session. What fails is said unless `quiet`, and goes with the next."""
 
     def forget(project_state: Path, session_id: str) -> None:
-        if not (project_state / "checkpoints").is_dir() and not (project_state / "copies").is_dir():
+        if not any(any(project_state.glob(kind)) for kind in ("checkpoints*", "copies*")):
             return
         from ..sandbox.process import ProcessRunner
         from ..workspace.moves import CheckpointError

@@ -35,6 +35,7 @@ from .turn_files import (
     points_of,
     prompt_of,
     saved,
+    uncovered_in,
     way_forth,
 )
 
@@ -78,6 +79,8 @@ class Checkpointing:
         self._emit = emit
         self._before: dict[str, str] = {}
         """Turn id → checkpoint before its first side effect; empty text when none could be taken."""
+        self._uncovered: dict[str, dict[str, None]] = {}
+        """Turn id → files it was about to write that no checkpoint holds, in order."""
         self._told: set[str] = set()
         """Files that are known to be left out."""
         self._left_alone: frozenset[str] | None = None
@@ -102,14 +105,18 @@ class Checkpointing:
             self._warn(f"This turn cannot be undone: {error}.", submission_id)
             return
         self._tell_left_out(submission_id)
+        beyond = self._uncovered.setdefault(turn_id, {})
+        known = len(beyond)
         for path in paths:
             try:
                 checkpoint = await self._snapshots.cover(path, checkpoint)
             except CheckpointError as error:
-                self._warn(f"Undo will not bring this file back: {error}.", submission_id)
-        if self._before.get(turn_id) != checkpoint:
+                if path not in beyond:
+                    self._warn(f"Undo will not bring this file back: {error}.", submission_id)
+                beyond[path] = None
+        if self._before.get(turn_id) != checkpoint or len(beyond) > known:
             self._before[turn_id] = checkpoint
-            self._save(turn_id, "before", checkpoint)
+            self._save(turn_id, "before", checkpoint, uncovered=tuple(beyond))
 
     async def after_turn(self, turn_id: str, *, late: bool = False) -> tuple[FileChange, ...]:
         """Save the state a turn left behind; returns what it changed."""
@@ -117,7 +124,7 @@ class Checkpointing:
         if not before:
             return ()
         try:
-            after = await self._snapshots.take()
+            after = await self._snapshots.take([Move(before, before)])
             if late:
                 after = await self._snapshots.claim(before, after, known_until(self._session.records, turn_id))
             self._tell_left_out("")
@@ -165,9 +172,11 @@ class Checkpointing:
         records = self._session.records
         moves = moves_of(records, files, undo=True)
         around = await self._before_undo(moves)
-        report = await self._carry_out(moves, memory_of(records, files, undo=True))
+        report = _naming(
+            uncovered_in(records, files), await self._carry_out(moves, memory_of(records, files, undo=True))
+        )
         self._session.append(
-            *await self._after_undo(around), TurnsUndone(id=new_id("undo"), turn_ids=chosen, what=what)
+            *await self._after_undo(around, moves), TurnsUndone(id=new_id("undo"), turn_ids=chosen, what=what)
         )
         return count, prompt_of(self._session.records, turn_id), report
 
@@ -207,11 +216,11 @@ class Checkpointing:
             return RestoreReport()
         turn_id = new_id(RESOLVED)
         try:
-            saved = await self._snapshots.take()
+            saved = await self._snapshots.take(moves)
             report = await self._snapshots.resolve(moves, choice, chosen, saved)
             if report.restored:
                 self._save(turn_id, "before", saved)
-                self._save(turn_id, "after", await self._snapshots.take())
+                self._save(turn_id, "after", await self._snapshots.take(moves))
         except CheckpointError as error:
             raise NothingToRestore(f"nothing was decided: {error}") from error
         self._left_alone = left_alone - {change.path for change in report.restored}
@@ -241,7 +250,8 @@ class Checkpointing:
             await self.close_crashed_turns()
         records = self._session.records
         _, files = self._way_back(turn_id, what)
-        return prompt_of(records, turn_id), await self._rehearsed(moves_of(records, files, undo=True))
+        report = await self._rehearsed(moves_of(records, files, undo=True))
+        return prompt_of(records, turn_id), _naming(uncovered_in(records, files), report)
 
     async def would_redo(self) -> tuple[str, RestoreReport]:
         """The same of the next redo.
@@ -292,12 +302,12 @@ class Checkpointing:
             return ""
         return turn_id
 
-    async def _after_undo(self, turn_id: str) -> list[CheckpointTaken]:
+    async def _after_undo(self, turn_id: str, moves: Sequence[Move]) -> list[CheckpointTaken]:
         """The record of what the undo has made; it is saved together with that of the undo."""
         if not turn_id:
             return []
         try:
-            checkpoint = await self._snapshots.take()
+            checkpoint = await self._snapshots.take(moves)
         except CheckpointError:
             return []
         return [CheckpointTaken(id=new_id("cp"), turn_id=turn_id, when="after", checkpoint=checkpoint)]
@@ -349,10 +359,18 @@ class Checkpointing:
         return {message.turn_id for message in self._session.prompts()}.intersection(turn_ids)
 
     def _save(
-        self, turn_id: str, when: Literal["before", "after"], checkpoint: str, *, late: bool = False
+        self,
+        turn_id: str,
+        when: Literal["before", "after"],
+        checkpoint: str,
+        *,
+        late: bool = False,
+        uncovered: tuple[str, ...] = (),
     ) -> None:
         self._session.append(
-            CheckpointTaken(id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late)
+            CheckpointTaken(
+                id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late, uncovered=uncovered
+            )
         )
 
     def _tell_left_out(self, submission_id: str) -> None:
@@ -385,6 +403,12 @@ class Checkpointing:
         for message in self._session.prompts():
             prompts.setdefault(message.turn_id, message.text)
         return prompts
+
+
+def _naming(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:
+    """A report on an undo with the files that the turns wrote and no checkpoint holds."""
+    more = tuple(Conflict(path, "undo does not cover it", decidable=False) for path in uncovered)
+    return msgspec.structs.replace(report, conflicts=report.conflicts + more)
 
 
 def _decidable(report: RestoreReport) -> frozenset[str]:

@@ -100,6 +100,16 @@ class Permissions:
         except OSError as error:
             return _unsettled(error)
 
+    def beyond_undo(self, actions: Iterable[Action]) -> tuple[str, ...]:
+        """Find what commands are known to write outside the workspace, which undo does not cover."""
+        lines = [(action.command, action.cwd) for action in actions if isinstance(action, RunCommand)]
+        if not lines:
+            return ()
+        from ..policy.written import written_outside
+
+        policy = self.policy()
+        return tuple(path for line, cwd in lines for path in written_outside(line, cwd, policy))
+
     def policy(self) -> Policy:
         """The policy as a value, with what the sandbox does for commands."""
         policy = self._unconfined()

@@ -199,7 +199,7 @@ class ToolRunner:
             if not job.reads_only and not await self._consent.is_as_approved(job):
                 raise ToolError("What it concerns has changed since it was allowed; nothing was done. Look again.")
             if not job.reads_only:
-                await self._checkpointing.before_effect(self._turn_id, job.writes, self._submission_id)
+                await self._cover(job, job.reach)
                 self._session.append(CallStarted(id=new_id("start"), call_id=job.call.id, turn_id=self._turn_id))
             self._emit(
                 ToolCallStarted(
@@ -242,8 +242,15 @@ class ToolRunner:
         job.waited_s += time.monotonic() - asked_at
         if reach is None:
             return self._consent.kept_in(job, outcome)
+        await self._cover(job, reach)
         again = await job.tool.run(job.params, self._view(job, reach).within(job.places))
         return msgspec.structs.replace(again, untrusted=again.untrusted or outcome.untrusted)
+
+    async def _cover(self, job: Job, reach: Reach) -> None:
+        """Make sure that what a call is known to write can be undone; what cannot be is noted."""
+        is_free = reach == "outside" or not self._permissions.is_confining
+        beyond = self._permissions.beyond_undo(job.actions) if is_free else ()
+        await self._checkpointing.before_effect(self._turn_id, (*job.writes, *beyond), self._submission_id)
 
     def _view(self, job: Job, reach: Reach) -> ToolContext:
         """The context for one run of a call, with so much of the machine."""

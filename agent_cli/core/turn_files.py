@@ -1,7 +1,7 @@
 """What the records of a session say of the files of its turns: their checkpoints, what their tools wrote, and the
 moves that take a turn back or bring it again. Apart, since all of it is computed from records alone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from ..protocol.client import RewindPoint
@@ -23,6 +23,17 @@ def checkpoint_pairs(records: Iterable[AnyRecord]) -> dict[str, tuple[str, str]]
             pair = (record.checkpoint, after) if record.when == "before" else (before, record.checkpoint)
             pairs[record.turn_id] = pair
     return pairs
+
+
+def uncovered_in(records: Iterable[AnyRecord], turn_ids: Collection[str]) -> tuple[str, ...]:
+    """Find the files that turns were about to write and that their checkpoints do not hold, in order."""
+    found = (
+        path
+        for record in records
+        if isinstance(record, CheckpointTaken) and record.turn_id in turn_ids
+        for path in record.uncovered
+    )
+    return tuple(dict.fromkeys(found))
 
 
 Saved = Literal["whole", "begun", "lost", "none"]

@@ -33,16 +33,16 @@ def parts_of(line: str, cwd: str, policy: Policy) -> list[tuple[str, Verdict]]:
     """Each simple command of a line with what the policy says to it alone; the line itself when it cannot be
     read."""
     try:
-        steps = _steps(line, cwd, policy)
+        found = steps(line, cwd, policy)
     except Unsure:
         return [(line, run_verdict(line, cwd, policy))]
-    return [(each.shown, each.verdict) for each in _each(steps, policy, 0)]
+    return [(each.shown, each.verdict) for each in _each(found, policy, 0)]
 
 
 def is_read(line: str, cwd: str, policy: Policy) -> bool:
     """Whether a line can be read with certainty."""
     try:
-        return bool(_steps(line, cwd, policy)) or not line.strip()
+        return bool(steps(line, cwd, policy)) or not line.strip()
     except Unsure:
         return False
 
@@ -52,7 +52,7 @@ def outside_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
     that for one of its commands, at once where rules allow it for all of them, else a person decides."""
     try:
         rulings = [
-            on_leaving(command, policy) for step in _steps(line, cwd, policy) for command in step.inside.commands
+            on_leaving(command, policy) for step in steps(line, cwd, policy) for command in step.inside.commands
         ]
     except Unsure as doubt:
         denied = rule_on(lines_of(line), policy, "deny", "outside")
@@ -73,23 +73,23 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> Judged:
     try:
         if depth > _MAX_DEPTH:
             raise Unsure("shells inside shells")
-        steps = _steps(line, cwd, policy)
-        judged = _each(steps, policy, depth)
+        found = steps(line, cwd, policy)
+        judged = _each(found, policy, depth)
     except Unsure as doubt:
         unread = _kept_inside(_unread(line, str(doubt), policy), line, policy)
         return Judged(unread, line, "inside" if policy.sandboxed else "outside")
-    if not steps:
+    if not found:
         return Judged(Allow("an empty command"), line)
     whole = strictest(each.verdict for each in judged)
-    last = [msgspec.structs.replace(step.inside.commands[-1], then=step.part.then) for step in steps]
+    last = [msgspec.structs.replace(step.inside.commands[-1], then=step.part.then) for step in found]
     if not isinstance(whole, Deny) and (why := danger.runs_a_pipe(last)):
         return Judged(Ask("destruction", why, "", whole.reach), line)
     return _folded(whole, judged, line, policy)
 
 
-def _each(steps: list[Step], policy: Policy, depth: int) -> list[Judged]:
+def _each(line: list[Step], policy: Policy, depth: int) -> list[Judged]:
     found = []
-    for step in steps:
+    for step in line:
         scripts = [_judge(script, step.cwd, policy, depth + 1) for script in step.inside.scripts]
         found.append(judge_step(step, policy, scripts))
     return found
@@ -137,7 +137,7 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
     return Ask(f"mode {policy.mode}", reason)
 
 
-def _steps(line: str, cwd: str, policy: Policy) -> list[Step]:
+def steps(line: str, cwd: str, policy: Policy) -> list[Step]:
     """Each simple command with its directory. `cd` is followed only where it cannot fail unnoticed."""
     parts = parse(line)
     found = []

@@ -70,6 +70,8 @@ class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag
     checkpoint: str
     late: bool = False
     """Taken after a crash: what changed meanwhile may be somebody else's work."""
+    uncovered: tuple[str, ...] = ()
+    """Files the turn was about to write that the checkpoint does not hold, each by its real path."""
 
 
 class Folded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"):

@@ -182,7 +182,10 @@ def _shares(state: Path, infos: Sequence[SessionInfo]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for info in infos:
         counts[_project(info)] = counts.get(_project(info), 0) + 1
-    stores = {name: [state / "projects" / name / part for part in ("checkpoints", "copies")] for name in counts}
+    stores = {
+        name: [*(state / "projects" / name).glob("checkpoints*"), *(state / "projects" / name).glob("copies*")]
+        for name in counts
+    }
     return {name: sum(map(folder_bytes, stores[name])) // count for name, count in counts.items()}
 
 

@@ -50,8 +50,10 @@ class Checkpoints:
         *,
         timeout_s: float,
         roots: Iterable[Path] = (),
+        without: Iterable[Path] = (),
     ) -> None:
-        """`roots` are further folders that commands write to: no git that lies in one is run."""
+        """`roots` are further folders that commands write to: no git that lies in one is run. `without` are
+        folders below `root` that have checkpoints of their own."""
         self._git = PrivateGit(store, run, (root, *roots), timeout_s=timeout_s)
         self._run = run
         self._roots = (root, *roots)
@@ -60,6 +62,7 @@ class Checkpoints:
         self._users_git = UsersGit(self._top)
         self._scope = os.path.relpath(root, self._top)
         self._store = store
+        self._without = tuple(without)
         self._session_id = session_id
         self._timeout_s = timeout_s
         self._lock = asyncio.Lock()
@@ -370,9 +373,9 @@ class Checkpoints:
         return printable(path if self._scope == "." else os.path.relpath(path, self._scope))
 
     def _own_folders(self) -> frozenset[str]:
-        """The store, should it lie in the workspace."""
-        inside = self._store.is_relative_to(self._top)
-        return frozenset({self._store.relative_to(self._top).as_posix()} if inside else ())
+        """What is not to be saved although it lies here: the store itself, and what others save."""
+        inside = (each for each in (self._store, *self._without) if each.is_relative_to(self._top))
+        return frozenset(each.relative_to(self._top).as_posix() for each in inside)
 
     def _exclusions(self) -> bytes:
         """The user's own excludes of this clone, and the store itself."""

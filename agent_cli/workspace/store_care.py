@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
+from hashlib import sha256
 from pathlib import Path
 
 from .moves import CheckpointError
@@ -21,6 +22,20 @@ _CARE_S = 120.0
 _STALE_S = 3_600.0
 _GRACE = "2.hours.ago"
 """Objects that nothing names are kept as long as this: they may belong to a checkpoint that is being taken."""
+
+
+STORE, COPIES = "checkpoints", "copies"
+"""What the stores of the workspace root are called, in the state folder of its project."""
+
+
+def store_name(kind: str, folder: str) -> str:
+    """Name the store of a folder added to the workspace; an empty `folder` is the root."""
+    return f"{kind}-{sha256(os.fsencode(folder)).hexdigest()[:16]}" if folder else kind
+
+
+def stores_of(project_state: Path, kind: str) -> list[Path]:
+    """Find all stores of one kind that a project has."""
+    return [each for each in sorted(project_state.glob(f"{kind}*")) if each.is_dir()]
 
 
 def mark(store: Path, session_id: str) -> None:
@@ -55,10 +70,10 @@ def share_session(project_state: Path, session_id: str, copy_id: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    store = project_state / "checkpoints"
-    with contextlib.suppress(FileNotFoundError):
-        name_newest(store, copy_id, first_line(ref_of(store, session_id)))
-        mark(store, copy_id)
+    for store in stores_of(project_state, STORE):
+        with contextlib.suppress(FileNotFoundError):
+            name_newest(store, copy_id, first_line(ref_of(store, session_id)))
+            mark(store, copy_id)
 
 
 def newest_index(store: Path) -> Path | None:
@@ -97,14 +112,18 @@ async def forget_session(project_state: Path, session_id: str, run: RunProgram) 
     Raises:
         CheckpointError: git failed or took too long; the rest goes the next time.
     """
-    import shutil
-
     from .copies import forget_copies
 
-    await asyncio.to_thread(forget_copies, project_state / "copies", session_id)
-    store = project_state / "checkpoints"
-    if not store.is_dir():
-        return
+    for copies in stores_of(project_state, COPIES):
+        await asyncio.to_thread(forget_copies, copies, session_id)
+    for store in stores_of(project_state, STORE):
+        await _forget_in(store, session_id, run)
+
+
+async def _forget_in(store: Path, session_id: str, run: RunProgram) -> None:
+    """Let go of a session's checkpoints in one store."""
+    import shutil
+
     name, own = name_of(session_id), index_of(store, session_id)
     for file in (ref_of(store, session_id), store / "sessions" / name, store / f"index-{name}"):
         file.unlink(missing_ok=True)
