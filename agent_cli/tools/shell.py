@@ -13,6 +13,7 @@ from ..protocol.actions import Action, RunCommand
 from ..sandbox.base import Confinement
 from ..sandbox.process import ProcessError, Running, shell_program
 from .base import Preview, ToolContext, ToolError, ToolOutcome
+from .full_screen import GRACE_S, full_screen_program
 from .job_table import MAX_RUNNING, Job
 from .output import OutputLog, file_stem
 from .shell_session import Given
@@ -65,15 +66,24 @@ class Shell:
             start = await _started(params, context, log)
             running = start.running
             ended = await _watched(running, params, log, context)
-            goes_on = not ended or running.background
+            full_screen = None if params.background else full_screen_program(params.command)
+            if full_screen and not ended:
+                await running.stop()
+            goes_on = running.background if full_screen else not ended or running.background
             job = await _job(params.command, running, log, begun, context) if goes_on else None
         except (ProcessError, OSError) as error:
             raise ToolError(f"The command could not be run: {error}") from error
         finally:
             log.close()
         lost = context.shell.adopt(start.given) if ended and start.given is not None else ""
-        person = [*moved, *_end(running, job, ended, time.monotonic() - begun), *_news(job, ended, context)]
+        person = [
+            *moved,
+            *_end(running, job, ended, time.monotonic() - begun, context),
+            *_news(job, ended, context),
+        ]
         person += _tampered(start, context)
+        if full_screen and not (ended and running.exit_code == 0):
+            person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
         model = [*person, *_place(context, lost, ended)]
@@ -234,7 +244,10 @@ async def _watched(running: Running, params: ShellParams, log: OutputLog, contex
     """Wait for the end as long as the call may; tell of silence after 15 s, 30 s, 60 s and so on."""
     if params.background:
         return await running.ended_within(_SETTLE_S)
-    end = time.monotonic() + _timeout(params, context)
+    timeout_s = _timeout(params, context)
+    if full_screen_program(params.command):
+        timeout_s = min(timeout_s, GRACE_S)
+    end = time.monotonic() + timeout_s
     told_s = 0.0
     while (left := end - time.monotonic()) > 0:
         silent_s = time.monotonic() - log.last_at
@@ -255,14 +268,16 @@ async def _job(command: str, running: Running, log: OutputLog, begun: float, con
     return None
 
 
-def _end(running: Running, job: Job | None, ended: bool, took_s: float) -> Iterator[str]:
+def _end(running: Running, job: Job | None, ended: bool, took_s: float, context: ToolContext) -> Iterator[str]:
     """How it ended."""
     if running.lost:
         yield "it was killed together with what watches over commands: its exit code is unknown"
     elif ended:
         yield f"exit code {running.exit_code}, {took_s:.1f} s"
-    elif job is None:
+    elif job is None and context.jobs.are_too_many:
         yield f"stopped after {took_s:.1f} s: {MAX_RUNNING} jobs are running already"
+    elif job is None:
+        yield f"stopped after {took_s:.1f} s"
     else:
         yield f"still running after {took_s:.1f} s"
 
