@@ -38,6 +38,8 @@ class Wording(msgspec.Struct, frozen=True):
     """The file."""
     what: str = "`old`"
     hint: str = "Add surrounding lines to make it unique, or set replace_all."
+    everywhere: bool = False
+    """Whether all places are meant."""
 
 
 Seek = Callable[[str, str, str], Found]
@@ -78,6 +80,8 @@ def _edited(view: LineView, found: Match, words: Wording) -> Edited:
     if found.layer:
         line = view.line_of(found.spans[0][0])
         note = f" {label[0].upper()}{label[1:]} matched {found.layer} (line {line}).{note}"
+    if found.inside_words and words.everywhere:
+        note += f" Left as they are inside longer words: {_lines(view, found.inside_words)}."
     after = view.replaced(found.pieces)
     if after == view.original:
         raise ToolError(
@@ -121,13 +125,28 @@ def _already(label: str, line: int) -> str:
 
 
 def _ambiguous(view: LineView, starts: tuple[int, ...], layer: str, words: Wording) -> str:
-    lines = ", ".join(str(view.line_of(start)) for start in starts[:MAX_PLACES])
-    more = " and more" if len(starts) > MAX_PLACES else ""
     forgiven = f" ({layer})" if layer else ""
     return (
-        f"{words.label}: {words.what} occurs several times in {words.shown}{forgiven}, at lines {lines}{more}."
+        f"{words.label}: {words.what} occurs several times in {words.shown}{forgiven}, at {_lines(view, starts)}."
         f" Nothing was changed. {words.hint}"
     )
+
+
+def _lines(view: LineView, starts: tuple[int, ...]) -> str:
+    """The lines at some offsets, for a sentence."""
+    numbers = list(dict.fromkeys(str(view.line_of(start)) for start in starts[:MAX_PLACES]))
+    more = " and more" if len(starts) > MAX_PLACES else ""
+    return f"{'line' if len(numbers) == 1 and not more else 'lines'} {', '.join(numbers)}{more}"
+
+
+def _first_lines(view: LineView, starts: tuple[int, ...]) -> str:
+    """What stands there, numbered as reading shows it."""
+    found = dict.fromkeys((view.line_of(start), _line_at(view.text, start)) for start in starts[:3])
+    return "".join(f"\n{number}\t{line[:200]}" for number, line in found)
+
+
+def _line_at(text: str, offset: int) -> str:
+    return text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]
 
 
 def _not_found(view: LineView, old: str, new: str, missing: Missing, words: Wording) -> str:
@@ -135,6 +154,12 @@ def _not_found(view: LineView, old: str, new: str, missing: Missing, words: Word
     if missing.at is not None:
         line = view.line_of(missing.at)
         said = f"{what} stands at line {line} of {shown} only roughly, and {missing.doubt}."
+    elif missing.inside_words:
+        return (
+            f"{what} stands in {shown} only inside longer words, {_lines(view, missing.inside_words)}. Nothing was"
+            f" changed. If one of these is meant, write the whole word; better, the whole line:"
+            f" {_first_lines(view, missing.inside_words)}"
+        )
     elif line := _only_line(view, new):
         said = f"{what} does not occur in {shown}; `new` stands at line {line}: if that is it, all is done."
     else:
@@ -178,7 +203,7 @@ def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> Edited:
     now, notes, near = text, [], False
     for number, edit in enumerate(edits, 1):
         label = edit_label(number, len(edits))
-        words = Wording(label, shown)
+        words = Wording(label, shown, everywhere=edit.replace_all)
         try:
             made = with_edit(now, edit, words)
         except ToolError as error:

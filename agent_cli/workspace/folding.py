@@ -57,6 +57,8 @@ Fold = Callable[[str], Folded]
 
 _LINE_END_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)")
 
+_WIDE_BLANKS = re.compile(r"(?<=\S)(?: [ \t]+|\t[ \t]*)(?=\S)")
+
 _TWINS = {
     **dict.fromkeys("‘’‚‛′´", "'"),
     **dict.fromkeys("“”„‟″", '"'),
@@ -82,6 +84,11 @@ _ESCAPED = re.compile(r"""\\[nt"'`\\]|(?<![ \t])[ \t]++(?=\n|\Z)""")
 def line_end_blanks(text: str) -> Folded:
     """Without blanks before line ends and at the end."""
     return _folded(text, _LINE_END_BLANKS, lambda found: "")
+
+
+def wide_blanks(text: str) -> Folded:
+    """Fold the blanks within a line that align it with others to one each."""
+    return _folded(text, _WIDE_BLANKS, lambda found: " ")
 
 
 def typography(text: str) -> Folded:

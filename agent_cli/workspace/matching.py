@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 
 from . import linewise
-from .folding import Fold, Folded, escapes, line_end_blanks, typography
+from .folding import Fold, Folded, escapes, line_end_blanks, typography, wide_blanks
 from .indents import indent_of
 from .linewise import Lines, Passage, Place, passage
 from .splice import Piece
@@ -35,6 +35,8 @@ class Match(msgspec.Struct, frozen=True):
     spans: tuple[tuple[int, int], ...]
     pieces: tuple[Piece, ...]
     """In order and apart."""
+    inside_words: tuple[int, ...] = ()
+    """Where it stands in longer words as well, which is no match."""
 
     @property
     def near(self) -> bool:
@@ -57,6 +59,8 @@ class Missing(msgspec.Struct, frozen=True):
     """Why the change would be a guess."""
     at: int | None = None
     """The place of the doubt."""
+    inside_words: tuple[int, ...] = ()
+    """Where it stands exactly, but begins or ends inside a longer word; at most one more than `MAX_PLACES`."""
     skipped: bool = False
     """Whether the laxer layers were left out because of the text's length."""
 
@@ -78,6 +82,8 @@ class Search:
         self.old = old
         self.new = new
         self.whole_lines = whole_lines
+        self.inside_words: list[int] = []
+        """Where the exact layer found it inside longer words."""
 
     @cached_property
     def there(self) -> Lines:
@@ -137,11 +143,11 @@ def find(
                 return Several(name, tuple(starts[: MAX_PLACES + 1]))
             places = [places[chosen]]
         if places:
-            return _match(name, places)
-    return Missing(skipped=skipped)
+            return _match(name, places, tuple(search.inside_words))
+    return Missing(inside_words=tuple(search.inside_words[: MAX_PLACES + 1]), skipped=skipped)
 
 
-def _match(name: str, places: list[Place]) -> Match | Missing:
+def _match(name: str, places: list[Place], inside_words: tuple[int, ...]) -> Match | Missing:
     pieces: list[Piece] = []
     for place in places:
         if place.pieces is None:
@@ -149,7 +155,8 @@ def _match(name: str, places: list[Place]) -> Match | Missing:
         pieces += place.pieces
     if any(place.deeper for place in places):
         name = name or INDENTED
-    return Match(name, tuple((place.start, place.end) for place in places), tuple(pieces))
+    spans = tuple((place.start, place.end) for place in places)
+    return Match(name, spans, tuple(pieces), inside_words)
 
 
 def _apart(places: list[Place]) -> list[Place]:
@@ -161,11 +168,15 @@ def _apart(places: list[Place]) -> list[Place]:
 
 
 def _exact(search: Search) -> list[Place]:
+    """Where it stands to the letter. Inside a longer word another thing is meant: `retries = 3` is no part of
+    `max_retries = 3`."""
     pieces: list[Piece] | None = None
     places = []
     for start in _all_starts(search.text, search.old, search.most):
         end = start + len(search.old)
-        if not search.whole_lines or _is_whole(search.text, start, end):
+        if cuts_a_word(search.text, start, end):
+            search.inside_words.append(start)
+        elif not search.whole_lines or _is_whole(search.text, start, end):
             if pieces is None:
                 pieces = changes(search.old, search.new, fine=False)
             places.append(_exact_place(search, start, pieces))
@@ -331,13 +342,22 @@ def cuts_a_word(text: str, start: int, end: int) -> bool:
     """Whether a span begins or ends within a word."""
 
     def inside(at: int) -> bool:
-        return 0 < at < len(text) and _is_word(text[at - 1]) and _is_word(text[at])
+        if not (0 < at < len(text) and _is_word(text[at - 1]) and _is_word(text[at])):
+            return False
+        return not (text[at - 1] in "nrtbf0" and text[at - 2 : at - 1] == "\\")  # the letter of an escape
 
     return inside(start) or inside(end)
 
 
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Scripts that write no blanks between words, so that a word's end cannot be told: Thai, Lao, Burmese, Khmer,
+Chinese, Japanese; and Korean, where particles are written onto words."""
+
+
 def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
+    return (char.isalnum() or char == "_") and not _UNSPACED.match(char)
 
 
 NEAR = "nearly"
@@ -350,6 +370,7 @@ LAYERS: tuple[tuple[str, Layer], ...] = (
     (INDENTED, _by_lines(linewise.by_stripped)),
     ("but for quotes, dashes, special spaces or accents", _typographic),
     ("but for indentation and typography", _by_lines(linewise.by_folded)),
+    ("but for the width of blanks", _folding(wide_blanks)),
     ("but for escapes written twice", _escaped_twice),
     ("but for escapes", _escaped_less),
     (NEAR, _by_lines(_near)),

@@ -60,8 +60,8 @@ async def test_several_matches_are_refused_with_their_lines_or_all_replaced(
 
 
 async def test_overlapping_matches_are_ambiguous(context: ToolContext, root: Path) -> None:
-    (root / "f").write_bytes(b"aaa")
-    assert "several times" in await refused(context, edit("aa", "b"))
+    (root / "f").write_bytes(b"---")
+    assert "several times" in await refused(context, edit("--", "b"))
 
 
 async def test_a_failed_match_shows_the_nearest_region_with_its_white_space(
@@ -365,9 +365,9 @@ async def test_no_byte_outside_the_span_changes(
     context = ToolContext(Workspace(tmp_path), ProcessRunner(), tmp_path)
     head, tail = ("".join(text + end for text, end in lines) for lines in (before, after))
     path = tmp_path / "f"
-    path.write_bytes(codec.encode(f"{head}MARK one{tail}"))
+    path.write_bytes(codec.encode(f"{head}<MARK one>{tail}"))
     await call(context, "edit_file", path="f", edits=[edit("MARK one", "MARK two")])
-    assert path.read_bytes() == codec.encode(f"{head}MARK two{tail}")
+    assert path.read_bytes() == codec.encode(f"{head}<MARK two>{tail}")
 
 
 async def test_the_preview_is_the_diff(context: ToolContext, root: Path) -> None:

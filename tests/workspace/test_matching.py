@@ -68,7 +68,7 @@ def test_forgiving_layers_do_not_cut_words() -> None:
 
 def test_all_places_are_taken_if_asked_for() -> None:
     assert made("“a” “a”", '"a"', '"b"', everywhere=True)[0] == "“b” “b”"
-    assert made("aaa", "aa", "b", everywhere=True)[0] == "ba"
+    assert made("---", "--", "b", everywhere=True)[0] == "b-"
 
 
 def test_unclear_indentation_is_refused() -> None:
