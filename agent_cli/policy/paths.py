@@ -248,7 +248,7 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
         return Ask(str(rule), f"changing {shown} needs approval", reach="outside")
     if rule := _path_rule(policy, "allow", "write", path, shown):
         return Allow(str(rule), reach)
-    if policy.mode == "yolo":
+    if policy.mode == "yolo" and (is_inside or not policy.sandboxed):
         return Allow("mode yolo", reach)
     if is_inside and policy.mode == "auto-edit":
         return Allow("mode auto-edit")

@@ -176,15 +176,15 @@ def _own(part: SimpleCommand, shown: str, read: Reading | None, need: Need, cwd:
             "inside" if read.by_git and not policy.plain_git(cwd) else "network" if closed else "outside"
         )
         return Judged(Allow("known to only read"), shown, trusted)
-    if policy.mode == "yolo":
-        return Judged(Allow("mode yolo", need.reach), shown)
     return _by_mode(part, shown, closed, need, policy)
 
 
 def _by_mode(part: SimpleCommand, shown: str, closed: str | None, need: Need, policy: Policy) -> Judged:
     name = f"mode {policy.mode}"
+    if policy.mode == "yolo" and not policy.sandboxed:
+        return Judged(Allow(name, need.reach), shown)
     is_enough = need.reach == "inside" or (need.by_http and policy.has_hosts)
-    if policy.mode == "auto-edit" and policy.sandboxed and is_enough:
+    if policy.mode in ("auto-edit", "yolo") and policy.sandboxed and is_enough:
         return Judged(Allow(f"{name}, in the sandbox"), shown, "inside")
     if closed is not None and policy.mode == "plan":
         return Judged(Deny(name, f"`{shown}` may open files that {closed} closes"), shown)

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from tests.model.server import Call, Reply
 
+from .mechanisms import LANDLOCK_ONLY, on_x86_64
 from .world import Done, World, shell, until
 
 SWAP = """
@@ -25,22 +25,6 @@ while True:
     ctypes.CDLL(None).syscall(316, -100, b"d", -100, b"other", 2)  # renameat2, RENAME_EXCHANGE
     time.sleep(random.random() * 0.008)
 """
-WITHOUT_NAMESPACES = """
-import ctypes, os, struct, sys
-step = lambda *parts: struct.pack("HBBI", *parts)
-code = [step(0x20, 0, 0, 0)]
-for call in (272, 165):  # unshare, mount
-    code += [step(0x15, 0, 1, call), step(6, 0, 0, 0x00050001)]
-code += [step(0x15, 0, 3, 56), step(0x20, 0, 0, 16), step(0x45, 0, 1, 0x7E020000), step(6, 0, 0, 0x00050001)]
-code += [step(6, 0, 0, 0x7FFF0000)]
-kept = ctypes.create_string_buffer(b"".join(code))
-program = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(kept))
-libc = ctypes.CDLL(None)
-libc.prctl(38, 1, 0, 0, 0)
-assert libc.prctl(22, 2, program) == 0
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls")
 
 
 def call(name: str, **arguments: object) -> Reply:
@@ -172,11 +156,10 @@ def _runs(pid: str) -> bool:
 @on_x86_64
 def test_without_user_namespaces_the_level_that_is_shown_is_held(world: World) -> None:
     subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
-    before = (sys.executable, "-c", WITHOUT_NAMESPACES)
     (world.work / "try.py").write_text(
         f"open({str(world.work / 'in')!r}, 'w')\nopen({str(world.home / 'out')!r}, 'w')\n", encoding="utf-8"
     )
-    done = obeyed(world, "python3 try.py", "echo evil > .git/hooks/pre-commit; true", before=before)
+    done = obeyed(world, "python3 try.py", "echo evil > .git/hooks/pre-commit; true", before=LANDLOCK_ONLY)
     shown = done.lines[0]["sandbox"]
     assert (world.work / "in").exists()
     assert (world.home / "out").exists() == shown.startswith(("none", "off")), shown

@@ -8,6 +8,7 @@ import pytest
 
 from tests.model.server import Reply
 
+from .mechanisms import EACH_SANDBOX, on_x86_64
 from .test_surroundings import launcher
 from .world import World, shell
 
@@ -112,6 +113,36 @@ def test_the_level_is_shown_and_held(world: World, level: str) -> None:
     done = world.run("run", "go", "--mode", "yolo", "--sandbox", level, "--output-format", "stream-json")
     assert done.lines[0]["sandbox"].partition(" ")[0] == level
     assert (world.work / "here").exists() == (level != "read-only")
+
+
+@pytest.mark.parametrize("level", ["read-only", "workspace-write"])
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_in_yolo_no_word_of_a_line_leaves_a_sandbox_that_was_asked_for(
+    world: World, level: str, before: tuple[str, ...]
+) -> None:
+    """Each line has a part that needs more; the program beside it must not get that."""
+    outside = world.home / "outside"
+    outside.mkdir()
+    (world.home / ".ssh").mkdir()
+    (world.home / ".ssh" / "id_rsa").write_text("KEY-terces", encoding="utf-8")
+    (world.work / "r.py").write_text(
+        f"import os\nprint(open({str(world.home / '.ssh' / 'id_rsa')!r}).read()[::-1])\n"
+        f"open({str(outside / 'z')!r}, 'w')\n", encoding="utf-8"
+    )  # fmt: skip
+    beyond = (
+        f"touch {outside}/t",
+        f"echo x > {outside}/e",
+        f"cd {outside} && true",
+        "docker ps",
+        "curl -s 127.0.0.1",
+    )
+    world.script(*(shell(f"{part}; python3 r.py") for part in beyond), shell("python3 r.py"), Reply(text="done"))
+    done = world.run(
+        "run", "go", "--mode", "yolo", "--sandbox", level, "--output-format", "stream-json", before=before
+    )
+    assert done.code == 6 and "docker ps" in done.result["denied"][0]["reason"], done.result
+    assert not list(outside.iterdir()) and "secret-YEK" not in str(world.bodies())
 
 
 def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World) -> None:

@@ -20,7 +20,7 @@ def classed(command: str) -> str:
     auto = run(command, ruled())
     if isinstance(plan, Allow) or isinstance(ask, Allow):
         return "read" if isinstance(plan, Allow) and isinstance(ask, Allow) else "modes disagree"
-    if isinstance(free, Ask) or isinstance(confined, Ask):
+    if any(isinstance(each, Ask) and not each.rule.startswith("mode ") for each in (free, confined)):
         return "destruction"
     return "network" if isinstance(auto, Ask) and auto.reach != "inside" else "ask"
 

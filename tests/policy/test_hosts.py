@@ -6,7 +6,7 @@ import pytest
 from agent_cli.policy.authorize import Policy
 from agent_cli.protocol.actions import Allow, Ask, Mode
 
-from .support import MODES, ruled
+from .support import ruled
 from .test_authorize import kind, run
 
 LOADS = [
@@ -46,9 +46,15 @@ def test_what_goes_another_way_or_sends_in_ones_name_asks_as_ever(command: str) 
 
 
 @pytest.mark.parametrize("command", [*LOADS, *OTHERS])
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "auto-edit"])
+@pytest.mark.parametrize("mode", ["plan", "ask"])
 def test_other_modes_say_what_they_said(command: str, mode: Mode) -> None:
     assert run(command, with_hosts(mode)) == run(command, ruled(mode=mode))
+
+
+@pytest.mark.parametrize("command", [*LOADS, *OTHERS])
+def test_yolo_in_a_sandbox_that_was_asked_for_stays_in_it_as_auto_edit_does(command: str) -> None:
+    confined, auto = run(command, with_hosts("yolo")), run(command, with_hosts())
+    assert (kind(confined), confined.reach) == (kind(auto), auto.reach)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("command", LOADS)
