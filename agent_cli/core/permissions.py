@@ -13,7 +13,7 @@ import msgspec
 
 from ..policy.authorize import Policy, authorize, may_leave, together
 from ..policy.modes import BUILT_IN
-from ..policy.paths import watched
+from ..policy.paths import inside, watched
 from ..policy.rules import Rule, RuleError, parse_rule
 from ..protocol.actions import Action, Ask, Deny, Fetch, Mode, Reach, RunCommand, SendInput, Verdict
 from ..protocol.operations import GrantScope
@@ -137,7 +137,25 @@ class Permissions:
             untrusted=self._untrusted(),
             unwritable=self._unwritable(),
         )
-        return msgspec.structs.replace(policy, twins=partial(self._twins, policy))
+        return msgspec.structs.replace(
+            policy, twins=partial(self._twins, policy), closed_below=partial(self._closed_below, policy)
+        )
+
+    def _closed_below(self, policy: Policy, folder: str) -> tuple[str, ...] | None:
+        """The closed files of the workspace below a folder; None for one outside, or too large to be known."""
+        if not self._workspace.contains(folder):
+            return None
+        found = self._closed_files_of(policy)
+        if not self._closed_files.is_complete:
+            return None
+        return tuple(path for path in found if inside(path, [folder]) or inside(folder, [path]))
+
+    def _closed_files_of(self, policy: Policy) -> tuple[str, ...]:
+        """The files of the workspace that a policy closes, as they are at this moment."""
+        if self._judging is None or self._judging.rules != policy.rules:
+            self._closed_files.forget()
+        self._judging = policy
+        return self._closed_files.paths()
 
     def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
         """The closed files of the workspace that are the same file as the one at a path: its hard links."""
@@ -147,10 +165,7 @@ class Permissions:
             return ()
         if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
             return ()
-        if self._judging is None or self._judging.rules != policy.rules:
-            self._closed_files.forget()
-        self._judging = policy
-        return tuple(file for file in _files(self._closed_files.paths()) if _is_same(file, status))
+        return tuple(file for file in _files(self._closed_files_of(policy)) if _is_same(file, status))
 
     def beyond(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
         """What the policy says to running commands with more than the sandbox that has kept them from something:

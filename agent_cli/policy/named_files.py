@@ -21,7 +21,7 @@ from .paths import (
     write_verdict,
 )
 from .readers import Reading
-from .rules import BUILT_IN_PLACE, Rule
+from .rules import BUILT_IN_PLACE, Rule, matches_path
 from .shell_syntax import SimpleCommand, Word
 from .unwrap import program
 
@@ -55,7 +55,7 @@ def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Pol
         found += _watched_word(word, cwd, policy, protected=read is None)
     if read is None and not policy.sandboxed:
         found += _named_in_code(part, cwd, policy)
-    if read and read.opens and (rule := _opened_by(read, policy)):
+    if read and read.opens and (rule := _opened_by(read, cwd, policy)):
         found.append(may_open(rule, f"`{part.argv[0]}`"))
     kept = [verdict for verdict in found if not _is_seen_to(verdict, policy)]
     return Named(strictest(kept), len(kept) < len(found))
@@ -136,10 +136,16 @@ def _parts(word: str) -> list[str]:
     return [part for part in parts if part]
 
 
-def _opened_by(read: Reading, policy: Policy) -> Rule | None:
-    """The first rule about files that a search may open without naming them."""
+def _opened_by(read: Reading, cwd: str, policy: Policy) -> Rule | None:
+    """The first rule about files that a search may open without naming them, and that are there."""
+    folders = [real_path(word.text, cwd, policy) for word in read.files] or [cwd]
+    closed = [policy.closed_below(folder) for folder in folders]
     for rule in policy.rules:
         is_open = read.opens == "all" or rule.place != BUILT_IN_PLACE
-        if is_open and rule.kind == "read" and rule.effect != "allow":
+        if is_open and rule.kind == "read" and rule.effect != "allow" and _covers_any(rule, closed, policy):
             return rule
     return None
+
+
+def _covers_any(rule: Rule, closed: list[tuple[str, ...] | None], policy: Policy) -> bool:
+    return any(paths is None or any(matches_path(rule, path, policy.root) for path in paths) for paths in closed)
