@@ -19,7 +19,6 @@ from ..ui.headless import RunResult, Stopper, run_task
 from .compose import Opened, open_session
 from .first_steps import cannot_start
 from .options import Chosen, UsageError
-from .piped import beside, read_all, read_piped
 from .setup import Setup, with_values
 from .trusting import offers
 
@@ -120,6 +119,8 @@ def _task(chosen: Chosen) -> str:
     Raises:
         UsageError: there is none.
     """
+    from .piped import beside, read_all, read_piped
+
     given = chosen.positional
     if given is None or given == "-":
         if sys.stdin is None or (given is None and sys.stdin.isatty()):
