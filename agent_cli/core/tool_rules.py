@@ -15,6 +15,7 @@ from ..policy.calls import CallPattern, may_be, parse_call, surely_is
 from ..policy.rules import Rule, matches_path, parse_rule
 from ..protocol.actions import Action, Deny, WritePath
 from ..protocol.messages import ToolResult
+from .calls_made import CallMade, was_made
 
 MOST_REMINDERS = 3
 """How often a model that wants to stop is sent back to what is missing."""
@@ -95,13 +96,31 @@ class TurnRules:
         """Of the last call."""
         self._reminders_left = MOST_REMINDERS
 
+    @property
+    def any(self) -> bool:
+        """Whether there are rules at all."""
+        return bool(self._rules)
+
     def begins(self, tool: str, actions: tuple[Action, ...]) -> None:
         """A call is made; others may be made while it runs."""
         self._begun.append((tool, actions))
 
+    def goes_on_after(self, calls: Iterable[CallMade]) -> None:
+        """Count the calls that were made for the same input before, in turns that did not come to their end."""
+        for call in calls:
+            self.begins(call.tool, call.actions)
+            if call.result is not None:
+                self.saw(call.tool, call.actions, call.result)
+
+    def forget(self) -> None:
+        """Begin anew: what comes now is done for another input."""
+        self._begun.clear()
+        self._done.clear()
+        self._output = ""
+
     def saw(self, tool: str, actions: tuple[Action, ...], result: ToolResult) -> None:
-        """A call has its result. What was refused was not made."""
-        if result.status not in ("denied", "cancelled"):
+        """A call has its result."""
+        if was_made(result):
             self._done.append(_Done(tool, actions, result.status == "ok"))
             self._output = result.text
 

@@ -30,6 +30,7 @@ from ..protocol.records import CallStarted
 from ..tools.base import Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
 from ..tools.registry import Registry
 from .approvals import Abandoned, Approvals
+from .calls_made import calls_made
 from .checkpointing import Checkpointing
 from .consent import Consent
 from .guards import RepetitionGuard
@@ -127,14 +128,20 @@ class ToolRunner:
         if any(job.command for job in jobs) and await self._permissions.measured():
             self._notice(f"The sandbox is not what it was at the last start; now: {self._permissions.level()}.")
 
-    async def finish_open(self, calls: Sequence[OpenCall]) -> None:
+    async def finish_open(self, calls: Sequence[OpenCall], *, same_input: bool) -> None:
         """After a crash: calls known to read run again, calls that had begun to act are reported as of
-        unknown outcome, the others go the whole road, approval included."""
+        unknown outcome, the others go the whole road, approval included, under the rules as they stood. With
+        `same_input` the turn goes on with what the one before it was asked."""
+        if self.rules.any and (calls or same_input):
+            earlier = [record for record in self._session.whole() if record.turn_id != self._turn_id]
+            self.rules.goes_on_after(calls_made(earlier, self._registry, self._context))
         jobs = [self._prepare(each.call, each.turn_id) for each in calls]
         for job, each in zip(jobs, calls, strict=True):
             if each.started and not job.reads_only:
                 job.result = failure(job, "unknown", UNKNOWN_OUTCOME)
         await self._run(jobs)
+        if not same_input:
+            self.rules.forget()
 
     def _prepare(self, call: ToolCall, turn_id: str) -> Job:
         job = Job(call, turn_id)
@@ -343,7 +350,8 @@ class ToolRunner:
         self._session.append(result)
         self._context.seen.update(result.seen)
         self._guard.saw(job.call, result)
-        self.rules.saw(job.call.name, job.actions, result)
+        if job.tool is not None:
+            self.rules.saw(job.call.name, job.actions, result)
         self._emit(
             ToolCallFinished(
                 call_id=result.call_id,

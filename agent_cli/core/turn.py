@@ -118,9 +118,11 @@ class Turn:
             ModelError: the model failed for good.
             CancelledError: the user stopped it; everything up to then is saved and valid.
         """
-        await self._begin(user_input)
+        is_new = await self._begin(user_input)
         try:
             async with asyncio.timeout(self._limits.deadline()):
+                open_calls = tuple(self._session.view.open_calls.values())
+                await self._tools.finish_open(open_calls, same_input=not is_new)
                 reason = await self._steps()
         except TimeoutError:
             reason = "time_limit"
@@ -130,16 +132,18 @@ class Turn:
             await self._close(reason)
         return Stop(reason, self.text)
 
-    async def _begin(self, user_input: UserInput) -> None:
+    async def _begin(self, user_input: UserInput) -> bool:
+        """Save what the turn begins with; False where it goes on with an earlier input."""
         if user_input.text.strip() or user_input.images:
             await self._prompt(user_input)
-        elif not self._session.view.open_calls:
+            return True
+        if not self._session.view.open_calls:
             visible = self._session.visible()
             if not visible or isinstance(visible[-1], AssistantMessage):
                 self._say("hint", "Continue.", moment=self._moment())
+        return False
 
     async def _steps(self) -> StopReason:
-        await self._tools.finish_open(tuple(self._session.view.open_calls.values()))
         while True:
             if (forbidden := await self._forbidden()) is not None:
                 return forbidden

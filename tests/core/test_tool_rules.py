@@ -1,14 +1,15 @@
 """Rules about calls, as they bind a model that breaks them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_cli.policy.rules import RuleError
-from agent_cli.protocol.events import Notice, ToolCallFinished, TurnCompleted
+from agent_cli.protocol.events import ApprovalRequested, Notice, ToolCallFinished, TurnCompleted
 from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.operations import Interrupt, UserInput
 from tests.model.scripted import Entry, call, say
 
 from .harness import Engine, approve_all, engine, header  # noqa: F401
@@ -183,6 +184,72 @@ async def test_what_runs_after_an_edit_is_judged_as_every_command_is(tmp_path: P
         (it.root / "a.py").write_text("a\n", encoding="utf-8")
         await it.prompt("go")
         assert "nobody is there to approve" in results(it)[1][1] and not (it.root / "made").exists()
+
+
+async def test_a_refused_call_does_not_lift_what_the_last_call_demands(tmp_path: Path) -> None:
+    rule = {"then_only": "list_dir", "call": "read_file"}
+    glob, unreadable = call("glob", pattern="*"), call("glob", no_such="x")
+    found = await outcome(tmp_path, [rule], say(READ), say(glob), say(glob), say(unreadable), say(glob), say("ok"))
+    assert [status for status, _ in found] == ["ok", *["failed"] * 4]
+    assert all("only list_dir may be called" in found[at][1] for at in (1, 2, 4))
+
+
+SET_UP = "shell(touch setup)"
+
+
+async def crash(base: Path, *script: Entry, rules: list[Mapping[str, Any]], ready: Callable[[Engine], bool]) -> None:
+    """Play until the moment, and keep the session file as it was then, as a kill -9 would leave it."""
+    async with engine(base, *script, tool_rules=rules) as it:
+        it.answer = lambda request: None if "pending" in request.items[0].title else approve_all(request)
+        submission = await it.submit(UserInput("go"))
+        await it.until(lambda _: ready(it))
+        data = it.path.read_bytes()
+        await it.submit(Interrupt())
+        await it.until_ended(submission)
+    it.path.write_bytes(data)
+
+
+def asked_for_pending(it: Engine) -> bool:
+    return any("pending" in event.items[0].title for event in it.of(ApprovalRequested))
+
+
+@pytest.mark.parametrize("text", ["", "and go on"])
+async def test_a_call_that_waited_when_the_program_was_killed_is_asked_as_it_would_have_been(
+    tmp_path: Path, text: str
+) -> None:
+    rules: list[Mapping[str, Any]] = [
+        {"run_first": SET_UP},
+        {"only_after": SET_UP, "call": "shell(touch pending)"},
+        {"then_only": "shell(touch pending)", "call": SET_UP},
+    ]
+    script = say(call("shell", command="touch setup")), say(call("shell", command="touch pending"))
+    await crash(tmp_path, *script, rules=rules, ready=asked_for_pending)
+    async with engine(tmp_path, say("done"), tool_rules=rules) as it:
+        it.answer = approve_all
+        await it.prompt(text)
+        assert asked_for_pending(it) and [status for status, _ in results(it)] == ["ok"]
+
+
+@pytest.mark.parametrize(("text", "status"), [("", "failed"), ("something new", "ok")])
+async def test_calls_made_before_a_crash_count_until_a_new_input(tmp_path: Path, text: str, status: str) -> None:
+    rules: list[Mapping[str, Any]] = [{"at_most": 2, "call": "shell(touch *)"}]
+    script = say(call("shell", command="touch one")), say(call("shell", command="touch pending"))
+    await crash(tmp_path, *script, rules=rules, ready=asked_for_pending)
+    more = say(call("shell", command="touch three"))
+    async with engine(tmp_path, more, say("done"), tool_rules=rules) as it:
+        it.answer = approve_all
+        await it.prompt(text)
+        assert [status for status, _ in results(it)] == ["ok", status]
+
+
+async def test_what_is_required_before_the_end_was_done_before_the_crash(tmp_path: Path) -> None:
+    rules: list[Mapping[str, Any]] = [{"required_before_end": SET_UP}]
+    script = say(call("shell", command="touch setup")), say(call("shell", command="touch pending"))
+    await crash(tmp_path, *script, rules=rules, ready=asked_for_pending)
+    async with engine(tmp_path, say("done"), tool_rules=rules) as it:
+        it.answer = approve_all
+        await it.prompt("")
+        assert len(it.model.requests) == 1 and not it.of(Notice)
 
 
 @pytest.mark.parametrize("text", ["shell(", "no such(x)", "", "write([x])"])

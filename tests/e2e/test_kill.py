@@ -194,6 +194,28 @@ def test_killed_in_an_undo(world: World, number: int) -> None:
     assert not any("the task ✓" in text for text in world.messages())
 
 
+def test_a_killed_turn_goes_on_under_its_rules(world: World) -> None:
+    """What a rule demands first was done before the kill, so the call that waited is asked, not refused."""
+    rules = {"rules": [{"run_first": "shell(touch setup)"}]}
+    (world.config / "config.yaml").write_text(json.dumps(rules), encoding="utf-8")
+    world.script(shell("touch setup"), shell("touch once1"))
+    with Person(world) as person:
+        person.say("the task")
+        person.decide("touch setup", "y")
+        person.wait("touch once1")
+        until(lambda: not person.pump(0.01) or len(world.records("assistant")) == 2)
+        person.process.kill()
+        person.finish()
+    assert (world.work / "setup").exists() and not (world.work / "once1").exists()
+    world.script(Reply(text="I am done."))
+    with Person(world, "-c") as person:
+        person.decide(r"touch once1[^$]*Allow shell", "y")
+        person.wait("I am done")
+        person.leave()
+    assert (world.work / "once1").exists()
+    assert "Not now" not in "".join(world.messages(role="tool"))
+
+
 @pytest.mark.parametrize("number", often(0, MORE // 4))
 def test_killed_while_a_prompt_waits(world: World, number: int) -> None:
     """What was typed behind a running turn is offered when the session is opened again."""
