@@ -171,11 +171,11 @@ def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A session file.")],
     cd: Annotated[str | None, typer.Option("--cd", "-C", metavar="DIR", help="Work in this directory.")] = None,
     mode: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="|".join(_MODES), help="What may happen without asking.", autocompletion=lambda: [*_MODES]
         ),
-    ] = "auto-edit",
+    ] = None,
 ) -> int:
     """Drive the engine with the recorded answers of a session, in this directory."""
     from .replay import run_replay

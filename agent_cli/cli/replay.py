@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..protocol.events import TERMINAL
+from ..protocol.events import TERMINAL, ToolCallFinished
 from ..protocol.messages import UserMessage
 from ..protocol.operations import Shutdown, UserInput
 from ..protocol.records import AnyRecord
-from ..protocol.stop import exit_code
+from ..protocol.stop import DENIED, exit_code
 from ..store.session_file import StoreError, read_session
 from ..ui.watch import Watcher
 from .compose import Opened, open_session
@@ -18,8 +18,9 @@ from .options import Chosen, UsageError
 from .setup import Setup
 
 
-def run_replay(file: Path, cd: str | None, mode: str) -> int:
-    """Replay a session; returns the exit code of its last turn.
+def run_replay(file: Path, cd: str | None, mode: str | None) -> int:
+    """Replay a session in the user's own mode, since anybody may have made the file; what would need an answer
+    is denied. Returns the exit code of its last turn.
 
     Raises:
         UsageError: the file is no session.
@@ -56,14 +57,16 @@ async def watch(setup: Setup, prompts: list[str]) -> int:
 async def _consume(opened: Opened, prompts: list[str], watcher: Watcher) -> int:
     waiting = list(prompts)
     code = 0
+    denied = False
     submission = ""
     async for event in opened.agent.events():
         watcher.show(event)
+        denied = denied or (isinstance(event, ToolCallFinished) and event.status == "denied")
         if isinstance(event, TERMINAL) and event.submission_id == submission:
-            code = exit_code(getattr(event, "stop_reason", "end_turn"))
+            code = exit_code(getattr(event, "stop_reason", "end_turn"), denied=denied)
             submission = ""
         if not submission:
-            if not waiting or code:
+            if not waiting or code not in (0, DENIED):
                 return code
             submission = await opened.agent.submit(UserInput(waiting.pop(0)))
     return code

@@ -1,5 +1,6 @@
 """The running attempt at a model call: what has arrived so far, what it cost, and what of it is saved."""
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -8,8 +9,10 @@ import msgspec
 from ..model.assemble import Assembler
 from ..model.base import Adjusted, Alive, Answer, Model, ModelEvent, Retrying
 from ..protocol.messages import AssistantMessage, Finish, ToolCall, new_id
-from ..protocol.records import ModelCalled
+from ..protocol.records import ModelCalled, PartialAnswer, RequestSent
 from ..protocol.usage import CallKind, Usage
+from ..store.session_file import StoreError
+from .history import cut_off_request
 from .session import Session
 
 _FASTEST_TOKENS_S = 3_000
@@ -41,8 +44,28 @@ class Attempt:
         self.first_token_s: float | None = None
         self.input_tokens = self.longest = 0
         """Estimated tokens of the prompt, and the longest answer it allows."""
+        self._saved = 0
+        """Characters of text that are on disk already."""
         self.shown = 0
         """Characters of text that were shown and would be void after a failure."""
+
+    def begin(self) -> None:
+        """Record that a request goes out, so that a crash does not hide what it may have cost."""
+        self._saved = 0
+        self._session.append(
+            RequestSent(id=new_id("request"), turn_id=self._turn_id, kind=self._kind, model=self.name)
+        )
+
+    def save_partial(self) -> None:
+        """Save the text that has come since the last time. Where that fails, the end of the answer says so."""
+        if not self.shows:
+            return
+        text = self._assembler.answer().text
+        if len(text) > self._saved:
+            piece = PartialAnswer(id=new_id("part"), turn_id=self._turn_id, text=text[self._saved :])
+            with contextlib.suppress(StoreError):
+                self._session.append(piece)
+                self._saved = len(text)
 
     @property
     def shows(self) -> bool:
@@ -140,3 +163,29 @@ class Attempt:
             used.add(identifier)
             unique.append(msgspec.structs.replace(call, id=identifier))
         return tuple(unique)
+
+
+def close_cut_off(session: Session) -> str:
+    """After a crash: book the request that was under way at an unknown cost, and keep the text that had come.
+    Returns what to tell the user; empty when there was none.
+
+    Raises:
+        StoreError: it could not be saved.
+    """
+    if (found := cut_off_request(session.records)) is None:
+        return ""
+    request, text = found
+    called = ModelCalled(
+        id=new_id("call"), turn_id=request.turn_id, kind=request.kind, model=request.model, outcome="crashed"
+    )
+    if not text.strip():
+        session.append(called)
+        return "The program ended while the model was asked; the cost of that request is unknown."
+    message = AssistantMessage(
+        id=new_id("msg"), turn_id=request.turn_id, text=text, finish="interrupted", model=request.model
+    )
+    session.append(called, message)
+    return (
+        "The program ended while the model answered; the text that had come is kept, and the cost of that request "
+        "is unknown."
+    )

@@ -11,6 +11,7 @@ from ..protocol.records import AnyRecord, CallStarted
 from ..tools.base import ToolContext
 from ..tools.registry import Registry
 from .history import undone_turns
+from .tool_rules import was_made
 
 
 class CallMade(msgspec.Struct, frozen=True):
@@ -20,11 +21,6 @@ class CallMade(msgspec.Struct, frozen=True):
     actions: tuple[Action, ...]
     result: ToolResult | None
     """None for one that was cut off."""
-
-
-def was_made(result: ToolResult) -> bool:
-    """Tell whether a call with this result ran: what a person or a rule refused did not."""
-    return result.status not in ("denied", "cancelled") and not result.rule
 
 
 def calls_made(records: Sequence[AnyRecord], registry: Registry, context: ToolContext) -> Iterator[CallMade]:

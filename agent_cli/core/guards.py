@@ -6,15 +6,18 @@ Hint first, stop later; detection never ends the session.
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from ..protocol.messages import ToolCall, ToolResult, new_id
 
-HINT_AT = 3
-STOP_AT = 5
-_LONGEST_CYCLE = 5
+HINT_AT = (3, 2, 2, 2, 2)
+"""Rounds after which the model is told, by the number of calls in the cycle; the first is for a single call."""
+STOP_AT = (5, 4, 3, 3, 3)
+"""Rounds after which the turn is stopped, likewise."""
+MALFORMED_STOP_AT = 5
 
 
 class Alarm(msgspec.Struct, frozen=True):
@@ -28,7 +31,9 @@ class Alarm(msgspec.Struct, frozen=True):
 class RepetitionGuard:
     """Watches the calls of one turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, hint_at: Sequence[int] = HINT_AT, stop_at: Sequence[int] = STOP_AT) -> None:
+        self._hint_at = hint_at
+        self._stop_at = stop_at
         self._signatures: list[str] = []
         self._tools: list[str] = []
         self._hinted = False
@@ -64,22 +69,25 @@ class RepetitionGuard:
         self._take_in()
         if len(self._malformed) >= 2 and self._malformed[-1] == self._malformed[-2]:
             tool = self._malformed[-1]
-            if len(self._malformed) >= STOP_AT:
-                return Alarm("stop", f"the arguments for {tool} could not be read {STOP_AT} times in a row")
+            if len(self._malformed) >= MALFORMED_STOP_AT:
+                return Alarm(
+                    "stop", f"the arguments for {tool} could not be read {MALFORMED_STOP_AT} times in a row"
+                )
             if len(self._malformed) == 2:
                 return Alarm("hint", _MALFORMED_HINT.format(tool=tool))
             return None
-        times, length = self._streak()
-        if times >= STOP_AT:
-            return Alarm("stop", f"the same {_steps(length)} {times} times with the same result")
-        if times < HINT_AT:
-            self._hinted = False
-            return None
-        if self._hinted:
+        if found := self._cycle(self._stop_at):
+            rounds, length = found
+            return Alarm("stop", f"the same {_steps(length)} {rounds} times with the same result")
+        found = self._cycle(self._hint_at)
+        if found is None or self._hinted:
+            self._hinted = found is not None
             return None
         self._hinted = True
+        rounds, length = found
         names = ", ".join(self._tools[-length:])
-        return Alarm("hint", _REPEATED_HINT.format(names=names, times=times))
+        what = f"call ({names})" if length == 1 else f"{length} calls ({names})"
+        return Alarm("hint", _REPEATED_HINT.format(what=what, times=rounds, s="s" * (length > 1)))
 
     def _take_in(self) -> None:
         for signature, tool in dict.fromkeys(self._now):
@@ -93,22 +101,28 @@ class RepetitionGuard:
         self._unreadable.clear()
         self._readable = False
 
-    def _streak(self) -> tuple[int, int]:
-        """How often the shortest cycle at the tail has been repeated, and its length in calls."""
-        best = (1, 1)
-        for length in range(1, _LONGEST_CYCLE + 1):
+    def _cycle(self, rounds: Sequence[int]) -> tuple[int, int] | None:
+        """Find the shortest cycle at the tail that has come round often enough: how often, and its length in
+        calls."""
+        for length, enough in enumerate(rounds, start=1):
             cycle = self._signatures[-length:]
             times = 1
-            while self._signatures[-length * (times + 1) : -length * times] == cycle and cycle:
+            while cycle and self._signatures[-length * (times + 1) : -length * times] == cycle:
                 times += 1
-            if times > best[0]:
-                best = (times, length)
-        return best
+            if times >= enough and not _is_shorter_cycle(cycle):
+                return times, length
+        return None
+
+
+def _is_shorter_cycle(cycle: list[str]) -> bool:
+    """Whether these calls are themselves rounds of a shorter cycle, which has its own bounds."""
+    sizes = (size for size in range(1, len(cycle)) if len(cycle) % size == 0)
+    return any(cycle[:size] * (len(cycle) // size) == cycle for size in sizes)
 
 
 _REPEATED_HINT = (
-    "You have made the same call ({names}) {times} times in a row with the same result. Doing it again will "
-    "not change anything. Look at the earlier result, try a different approach, or explain what is in the way."
+    "You have made the same {what} {times} times in a row with the same result{s}. Doing it again will not change "
+    "anything. Look at the earlier result{s}, try a different approach, or explain what is in the way."
 )
 _MALFORMED_HINT = (
     "The arguments of the last two calls of {tool} could not be read. Send one JSON object that fits the "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..model.base import ModelError, ModelRequest
+from ..model.base import ModelError, ModelRequest, ToolSpec
 from ..model.retry import RetryPolicy
 from ..protocol.events import (
     Notice,
@@ -26,6 +26,7 @@ from ..tools.base import ToolContext
 from ..tools.registry import Registry
 from . import history
 from .approvals import Approvals
+from .attempt import close_cut_off
 from .bus import EventBus
 from .checkpointing import Checkpointing
 from .compaction import Briefed, Compactor, ContextFull
@@ -34,7 +35,7 @@ from .failures import stop_reason_of
 from .guards import RepetitionGuard
 from .inbox import Inbox
 from .job_notes import JobNotes, control
-from .limits import Bounds, Limits
+from .limits import Limits
 from .meter import Meter
 from .model_call import ModelCaller
 from .models import Models
@@ -44,6 +45,7 @@ from .person import Person
 from .recovery import OfferedTools, Recovery
 from .reminders import Reminders
 from .session import Session
+from .settings import Settings
 from .spending import DayLedger, OverBudget, Spending
 from .tool_rules import BoundRule, TurnRules
 from .tool_runner import ToolRunner
@@ -52,18 +54,6 @@ from .turn import Stop, Turn
 if TYPE_CHECKING:
     from .mentions import Brought
     from .search import EarlierSessions, SessionHistory
-
-
-class Settings(msgspec.Struct, frozen=True):
-    """What the composition root decides once."""
-
-    bounds: Bounds
-    compact_at: float
-    version: str
-    session_path: str
-    resumed: bool
-    finish_plan: bool = False
-    private_hosts: tuple[str, ...] = ()
 
 
 class Handlers:
@@ -152,6 +142,11 @@ class Handlers:
                 resumed=self._settings.resumed,
             )
         )
+        try:
+            if crashed := close_cut_off(self.session):
+                self._warn(crashed, "")
+        except StoreError as error:
+            self._warn(str(error), "")
 
     async def handle(self, submission: Submission) -> None:
         """Carry out one task of the turn queue."""
@@ -197,6 +192,7 @@ class Handlers:
                     steps=turn.steps,
                     duration_s=round(turn.elapsed_s, 3),
                     changes=changes,
+                    unmet_rules=stop.unmet_rules,
                     submission_id=submission.id,
                 )
             )

@@ -27,7 +27,10 @@ from ..protocol.records import (
     InputTaken,
     JobNoted,
     Marked,
+    ModelCalled,
+    PartialAnswer,
     Quarantined,
+    RequestSent,
     Shortened,
     Unfolded,
 )
@@ -106,6 +109,22 @@ def _as_sent(
     if isinstance(message, ToolResult) and message.call_id in limits and mark != "pinned":
         return shorten(message, limits[message.call_id])
     return message
+
+
+def cut_off_request(records: Sequence[AnyRecord]) -> tuple[RequestSent, str] | None:
+    """The newest request, if a crash has cut it off, and the text that had come by then."""
+    pieces: list[str] = []
+    for record in reversed(records):
+        match record:
+            case ModelCalled():
+                return None
+            case PartialAnswer(text=text):
+                pieces.append(text)
+            case RequestSent():
+                return record, "".join(reversed(pieces))
+            case _:
+                pass
+    return None
 
 
 def marks(records: Iterable[AnyRecord]) -> dict[str, Mark]:

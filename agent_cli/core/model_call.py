@@ -50,6 +50,8 @@ _HORIZON_BEFORE_ANOTHER_S = 30.0
 _SUMMARY_TOKENS = 4_000
 """Room for a summary in the window of the model that writes it."""
 _SMALL_FAILED = "small_model {0} did not write the summary ({1}); the model in use writes it."
+_SAVE_EVERY_S = 1.0
+"""How much of an answer a crash may cost."""
 _ANOTHER_MAY_HELP = frozenset({"quota", "unsupported"})
 
 
@@ -90,8 +92,15 @@ class ModelCaller:
             admitted = admit()
             if self._spending.unbounded(info):
                 self._say_unbounded(f"{attempt.name} has no known prices", turn_id, submission_id)
+            attempt.begin()
+
+            def again(admit: Callable[[], ModelRequest] = admit, attempt: Attempt = attempt) -> ModelRequest:
+                request = admit()
+                attempt.begin()
+                return request
+
             try:
-                await self._stream(attempt, admitted, admit, submission_id)
+                await self._stream(attempt, admitted, again, submission_id)
                 return self._finish(attempt, submission_id)
             except ModelError as error:
                 if small is not None:
@@ -118,12 +127,13 @@ class ModelCaller:
             given_up=lambda: attempt.model is model and self._models.model is not model,
         )
         try:
-            async with self._silence_told(attempt, submission_id), aclosing(stream):
+            async with self._watched(attempt, submission_id), aclosing(stream):
                 async for event in stream:
                     if isinstance(event, Retrying):
                         attempt.failed(event.error.kind, pause_s=event.delay_s, usage=event.usage)
                     elif isinstance(event, Adjusted) and event.error is not None:
                         attempt.failed(event.error.kind)
+                        attempt.begin()
                     attempt.feed(event)
                     if attempt.shows or isinstance(event, Retrying | Adjusted):
                         self._forward(event, attempt, submission_id)
@@ -189,21 +199,26 @@ class ModelCaller:
         return True
 
     @asynccontextmanager
-    async def _silence_told(self, attempt: Attempt, submission_id: str) -> AsyncGenerator[None, None]:
-        """While inside, tell when no data has come for a while, each time it has lasted twice as long, and
-        when data comes again."""
+    async def _watched(self, attempt: Attempt, submission_id: str) -> AsyncGenerator[None, None]:
+        """While inside, save the text that comes every second, and tell when no data has come for a while, each
+        time it has lasted twice as long, and when data comes again."""
 
         async def watch() -> None:
             tell_at = SILENT_S
+            save_at = time.monotonic() + _SAVE_EVERY_S
             while True:
-                silent_s = time.monotonic() - attempt.heard
+                now = time.monotonic()
+                if now >= save_at:
+                    attempt.save_partial()
+                    save_at = now + _SAVE_EVERY_S
+                silent_s = now - attempt.heard
                 if silent_s >= tell_at:
                     tell_at *= 2
                     self._bus.emit(StreamSilent(silent_s=round(silent_s, 1), submission_id=submission_id))
                 elif silent_s < SILENT_S < tell_at:
                     tell_at = SILENT_S
                     self._bus.emit(StreamSilent(silent_s=0.0, submission_id=submission_id))
-                await asyncio.sleep(min(1.0, max(0.05, tell_at - silent_s)))
+                await asyncio.sleep(min(_SAVE_EVERY_S, max(0.05, tell_at - silent_s)))
 
         watcher = asyncio.create_task(watch())
         try:

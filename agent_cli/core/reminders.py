@@ -1,5 +1,5 @@
 """What the model is reminded of between two steps: a plan it has stopped keeping, a plan it leaves open, and
-background commands that have ended meanwhile."""
+background commands that have ended meanwhile; and after an answer that was cut off, or at a limit."""
 
 from ..protocol.messages import AssistantMessage, ToolResult, UserMessage
 from ..tools.job_table import Jobs
@@ -61,4 +61,13 @@ _STALE = (
 )
 _UNFINISHED = (
     "Your plan still has open items: {items}. Go on with them, or update the plan and say why they are dropped."
+)
+LOST_CALLS = (
+    "Your last answer was cut off ({why}), so its calls ({lost}) were not run. Send them again in "
+    "smaller pieces: fewer calls at once, large files in several edits."
+)
+CONTINUE = "Your last answer was cut off at the output limit. Go on exactly where it stopped, without repeating."
+CLOSING = (
+    "A limit of this turn has been reached, so this is your last message and you cannot call tools. Say what is "
+    "done and checked, what is still open, and what the next step would be."
 )

@@ -7,6 +7,7 @@ rule; the rest, which depends on what happened before, lives here.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,7 +16,9 @@ from ..policy.calls import CallPattern, may_be, parse_call, surely_is
 from ..policy.rules import Rule, matches_path, parse_rule
 from ..protocol.actions import Action, Deny, WritePath
 from ..protocol.messages import ToolResult
-from .calls_made import CallMade, was_made
+
+if TYPE_CHECKING:
+    from .calls_made import CallMade
 
 MOST_REMINDERS = 3
 """How often a model that wants to stop is sent back to what is missing."""
@@ -46,6 +49,11 @@ class _Done(msgspec.Struct, frozen=True):
     tool: str
     actions: tuple[Action, ...]
     ok: bool
+
+
+def was_made(result: ToolResult) -> bool:
+    """Tell whether a call with this result ran: what a person or a rule refused did not."""
+    return result.status not in ("denied", "cancelled") and not result.rule
 
 
 def bind(rules: Iterable[tuple[ToolRule, str]]) -> tuple[BoundRule, ...]:
@@ -105,7 +113,7 @@ class TurnRules:
         """A call is made; others may be made while it runs."""
         self._begun.append((tool, actions))
 
-    def goes_on_after(self, calls: Iterable[CallMade]) -> None:
+    def goes_on_after(self, calls: "Iterable[CallMade]") -> None:
         """Count the calls that were made for the same input before, in turns that did not come to their end."""
         for call in calls:
             self.begins(call.tool, call.actions)

@@ -30,7 +30,6 @@ from ..protocol.records import CallStarted
 from ..tools.base import Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
 from ..tools.registry import Registry
 from .approvals import Abandoned, Approvals
-from .calls_made import calls_made
 from .checkpointing import Checkpointing
 from .consent import Consent
 from .guards import RepetitionGuard
@@ -133,6 +132,8 @@ class ToolRunner:
         unknown outcome, the others go the whole road, approval included, under the rules as they stood. With
         `same_input` the turn goes on with what the one before it was asked."""
         if self.rules.any and (calls or same_input):
+            from .calls_made import calls_made
+
             earlier = [record for record in self._session.whole() if record.turn_id != self._turn_id]
             self.rules.goes_on_after(calls_made(earlier, self._registry, self._context))
         jobs = [self._prepare(each.call, each.turn_id) for each in calls]

@@ -28,7 +28,7 @@ from .model_call import ModelCaller
 from .person import Person
 from .prompt import NOTHING_NEW, Moment
 from .recovery import Recovery
-from .reminders import Reminders
+from .reminders import CLOSING, CONTINUE, LOST_CALLS, Reminders
 from .session import Session
 from .spending import OverBudget, Spending
 from .steers import Steers
@@ -46,6 +46,7 @@ class Stop(msgspec.Struct, frozen=True):
     reason: StopReason
     text: str = ""
     """The answer, pieces joined."""
+    unmet_rules: tuple[str, ...] = ()
 
 
 class Turn:
@@ -93,6 +94,7 @@ class Turn:
         self.steers = Steers()
         """Guidance that waits for the next step."""
         self._pieces: list[str] = []
+        self._unmet: tuple[str, ...] = ()
         self._truncated = 0
         self._empty = 0
 
@@ -130,7 +132,7 @@ class Turn:
             return Stop("abandoned", self.text)
         if reason in ("turn_limit", "cost_limit", "time_limit"):
             await self._close(reason)
-        return Stop(reason, self.text)
+        return Stop(reason, self.text, self._unmet)
 
     async def _begin(self, user_input: UserInput) -> bool:
         """Save what the turn begins with; False where it goes on with an earlier input."""
@@ -218,9 +220,8 @@ class Turn:
             case "stop" | "tool_calls" | "interrupted":
                 pass
             case "unknown":
-                self._notice(
-                    f"The model ended with an unknown reason, {answer.raw_finish!r}; its calls do not run."
-                )
+                lost = "; its calls do not run" if answer.calls else ""
+                self._notice(f"The model ended with an unknown reason, {answer.raw_finish!r}{lost}.")
                 if answer.calls:
                     return self._cut_off(answer)
         if message is None:
@@ -238,10 +239,11 @@ class Turn:
         if reminder := self._reminders.unfinished() or self._tools.rules.missing():
             self._say("hint", reminder)
             return None
-        for rule in self._tools.rules.unmet():
-            self._notice(f"The turn ends although a rule is not met: {rule}.")
         self._pieces.append(text)
-        return "end_turn"
+        self._unmet = self._tools.rules.unmet()
+        for rule in self._unmet:
+            self._notice(f"The turn ends although a rule is not met: {rule}.")
+        return "rules_unmet" if self._unmet else "end_turn"
 
     def _cut_off(self, answer: Answer) -> StopReason | None:
         """The answer was cut off: calls are lost and named, text is continued, both a bounded number of
@@ -249,10 +251,10 @@ class Turn:
         self._truncated += 1
         if answer.calls:
             lost = ", ".join(call.name or "unnamed" for call in answer.calls)
-            self._say("hint", _LOST_CALLS.format(lost=lost, why=answer.raw_finish))
+            self._say("hint", LOST_CALLS.format(lost=lost, why=answer.raw_finish))
         else:
             self._pieces.append(answer.text)
-            self._say("hint", _CONTINUE)
+            self._say("hint", CONTINUE)
         if self._truncated > MAX_CONTINUATIONS:
             self._notice("The answer was cut off again and again.")
             return "length_limit"
@@ -287,7 +289,7 @@ class Turn:
 
     async def _close(self, reason: StopReason) -> None:
         """After a limit: one last call that may not use tools, for a summary of done and open work."""
-        self._say("hint", _CLOSING)
+        self._say("hint", CLOSING)
         try:
             async with asyncio.timeout(self._limits.closing_s()):
                 answer, _ = await self._ask("limit")
@@ -361,12 +363,3 @@ class Turn:
 
 _FINAL: frozenset[StopReason] = frozenset({"cost_limit", "stuck"})
 """Guidance that still waits does not revive the turn after these; it becomes an input of its own."""
-_LOST_CALLS = (
-    "Your last answer was cut off ({why}), so its calls ({lost}) were not run. Send them again in "
-    "smaller pieces: fewer calls at once, large files in several edits."
-)
-_CONTINUE = "Your last answer was cut off at the output limit. Go on exactly where it stopped, without repeating."
-_CLOSING = (
-    "A limit of this turn has been reached, so this is your last message and you cannot call tools. Say what is "
-    "done and checked, what is still open, and what the next step would be."
-)

@@ -309,6 +309,8 @@ class TurnCompleted(Event, frozen=True, kw_only=True, tag="turn_completed"):
     duration_s: float
     changes: tuple[FileChange, ...] = ()
     """Every file the turn changed, by whatever tool."""
+    unmet_rules: tuple[str, ...] = ()
+    """Rules about what must be done before the end, where it was not done."""
 
 
 class TurnAborted(Event, frozen=True, kw_only=True, tag="turn_aborted"):

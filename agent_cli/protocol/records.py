@@ -48,6 +48,21 @@ class ModelCalled(Record, frozen=True, kw_only=True, omit_defaults=True, tag="mo
     """From the request to the first piece of the answer."""
 
 
+class RequestSent(Record, frozen=True, kw_only=True, omit_defaults=True, tag="request"):
+    """Written before each request to a model. One without a `ModelCalled` behind it was cut off by a crash and has
+    cost an unknown sum."""
+
+    kind: CallKind
+    model: str
+
+
+class PartialAnswer(Record, frozen=True, kw_only=True, omit_defaults=True, tag="partial_answer"):
+    """Text of an answer that is still arriving: what has come since the last such record. It is void once the
+    `ModelCalled` is there."""
+
+    text: str
+
+
 class CallStarted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="call_started"):
     """Written before a call that is not known to read begins to act."""
 
@@ -180,9 +195,9 @@ class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
 
 
 AnyRecord = (
-    Header | UserMessage | AssistantMessage | ToolResult | ModelCalled | CallStarted | TurnEnded
-    | CheckpointTaken | Folded | Shortened | Unfolded | Marked | TurnsUndone | TurnsRedone | SettingsSet | Granted
-    | Named | Quarantined | InputQueued | InputTaken | JobNoted
+    Header | UserMessage | AssistantMessage | ToolResult | RequestSent | PartialAnswer | ModelCalled | CallStarted
+    | TurnEnded | CheckpointTaken | Folded | Shortened | Unfolded | Marked | TurnsUndone | TurnsRedone
+    | SettingsSet | Granted | Named | Quarantined | InputQueued | InputTaken | JobNoted
 )  # fmt: skip
 
 _encoder = msgspec.json.Encoder()

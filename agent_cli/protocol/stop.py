@@ -13,6 +13,7 @@ StopReason = Literal[
     "stuck",
     "no_answer",
     "content_filter",
+    "rules_unmet",
     "declined",
     "auth_error",
     "provider_error",
@@ -33,6 +34,7 @@ EXIT_CODES: dict[StopReason, int] = {
     "stuck": 7,
     "no_answer": 7,
     "content_filter": 7,
+    "rules_unmet": 8,  # a rule says what must be done before the end, and it was not
     "declined": 130,  # the user was asked whether to go on, and said no
     "auth_error": 3,
     "provider_error": 4,
@@ -45,7 +47,7 @@ EXIT_CODES: dict[StopReason, int] = {
 DENIED = 6
 """A run that ended normally, but with at least one action denied for lack of approval."""
 UNVERIFIED = 8
-"""`--verify` failed, or the answer does not fit `--output-schema`."""
+"""`--verify` failed, a rule about the end was not met, or the answer does not fit `--output-schema`."""
 USAGE = 2
 """Wrong usage or configuration; nothing was started."""
 

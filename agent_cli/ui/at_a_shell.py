@@ -26,6 +26,7 @@ _STOPPED: dict[StopReason, tuple[str, str]] = {
     "stuck": ("The model repeated itself", "`agent run -c` with what it should do differently."),
     "no_answer": ("The model gave no usable answer", f"{_ON}, perhaps with another --model."),
     "content_filter": ("The provider withheld the answer", "other words, or another --model."),
+    "rules_unmet": ("Ended without what a rule requires", f"{_ON}."),
     "interrupted": ("What was done so far is saved", f"{_ON}."),
     "terminated": ("What was done so far is saved", f"{_ON}."),
 }

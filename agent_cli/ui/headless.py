@@ -83,6 +83,8 @@ class RunResult(ev.Event, frozen=True, kw_only=True, tag="result"):
     commands: tuple[CommandRun, ...]
     verified: bool | None
     denied: tuple[Denied, ...]
+    unmet_rules: tuple[str, ...] = ()
+    """Rules about what must be done before the end, where it was not done."""
     error: ev.ErrorInfo | None
     usage_is_partial: bool = False
     """Some requests reported no tokens, such as answers that were cut off: `usage` is a lower bound."""
@@ -164,6 +166,7 @@ class _Run:
         self._changes: dict[str, FileChange] = {}
         self._commands: list[CommandRun] = []
         self._denied: list[Denied] = []
+        self._unmet_rules: tuple[str, ...] = ()
         self._structured: object = None
         self._verified: bool | None = None
         self._unfit = ""
@@ -250,6 +253,7 @@ class _Run:
             case ev.Attached():
                 self._progress(lines.attached(event).removeprefix("· "))
             case ev.TurnCompleted() if event.submission_id == self._id:
+                self._unmet_rules = event.unmet_rules
                 self._ended(event.stop_reason, event.text, event.changes)
             case ev.TurnAborted() if event.submission_id == self._id:
                 self._ended(event.stop_reason, event.text, event.changes)
@@ -360,6 +364,7 @@ class _Run:
             commands=tuple(self._commands),
             verified=self._verified,
             denied=tuple(self._denied),
+            unmet_rules=self._unmet_rules,
             error=self._error,
         )
 

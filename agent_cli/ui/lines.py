@@ -39,6 +39,7 @@ REASONS: dict[StopReason, str] = {
     "stuck": "Stopped: the model repeated itself. Tell it what to do differently.",
     "no_answer": "The model gave no usable answer. /retry asks again.",
     "content_filter": "The provider's content filter stopped the answer.",
+    "rules_unmet": "Ended without what a rule requires. /retry asks again.",
     "auth_error": "The provider refused the credentials.",
     "provider_error": "The provider failed. /retry tries again.",
     "bad_model": "The provider does not know this model. Choose another with /model.",

@@ -57,6 +57,21 @@ def test_a_session_is_replayed_with_real_tools_on_a_fresh_copy(world: World) -> 
     assert world.bodies() == [] and world.sessions() == []
 
 
+def test_a_replay_does_nothing_that_the_user_has_not_allowed(world: World) -> None:
+    """Anybody may have made the file: without a mode of the user's own it asks, and nobody is there."""
+    copy = world.work / "basket"
+    shutil.copytree(PROJECT, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    before = (copy / "basket.py").read_bytes()
+    done = world.run("replay", str(EXAMPLE), "--cd", str(copy))
+    assert done.code == 6 and "--mode" in done.out, done.out
+    assert (copy / "basket.py").read_bytes() == before
+    (world.config / "config.yaml").write_text("mode: yolo\n", encoding="utf-8")
+    assert world.run("replay", str(EXAMPLE), "--cd", str(copy), "--mode", "plan").code == 6
+    assert (copy / "basket.py").read_bytes() == before
+    done = world.run("replay", str(EXAMPLE), "--cd", str(copy))
+    assert done.code == 0 and (copy / "basket.py").read_bytes() != before, done.out
+
+
 def test_what_was_typed_into_a_turn_is_not_asked_again_on_replay(world: World, tmp_path: Path) -> None:
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     turn = lines[2].partition('"turn_id":"')[2].partition('"')[0]

@@ -5,16 +5,16 @@ import random
 
 import pytest
 
-from agent_cli.core.guards import RepetitionGuard
+from agent_cli.core.guards import HINT_AT, RepetitionGuard
 from agent_cli.protocol.messages import ToolCall, ToolResult
 
 Step = tuple[str, str, str]
 """Tool, its one argument, result."""
 
 
-def first_alarms(steps: list[Step]) -> tuple[int | None, int | None]:
+def first_alarms(steps: list[Step], guard: RepetitionGuard | None = None) -> tuple[int | None, int | None]:
     """After how many calls the first hint and the stop came."""
-    guard, hint = RepetitionGuard(), None
+    guard, hint = guard or RepetitionGuard(), None
     for count, (tool, argument, text) in enumerate(steps, start=1):
         call = ToolCall(f"c{count}", tool, json.dumps({"a": argument}))
         command = argument if tool == "shell" else ""
@@ -32,11 +32,33 @@ def test_the_same_call_is_hinted_at_the_third_time_and_stopped_at_the_fifth(text
     assert first_alarms([("read", "x", text)] * 9) == (3, 5)
 
 
-def test_a_cycle_is_found_whatever_came_before() -> None:
+@pytest.mark.parametrize(("length", "stops_at"), [(2, 8), (3, 9), (4, 12), (5, 15)])
+def test_a_cycle_is_hinted_at_when_it_comes_round_and_stopped_soon(length: int, stops_at: int) -> None:
     before = [("grep", str(n), "x") for n in range(7)]
-    cycle = [("read", "a", "1"), ("read", "b", "2")]
+    cycle = [("read", f"file {n}", str(n)) for n in range(length)]
     hint, stop = first_alarms(before + cycle * 8)
-    assert hint == len(before) + 6 and stop == len(before) + 10
+    assert hint == len(before) + 2 * length and stop == len(before) + stops_at
+
+
+@pytest.mark.parametrize("length", range(1, 6))
+def test_a_cycle_whose_results_change_is_none(length: int) -> None:
+    polls = [("shell", f"curl localhost/{n}", f"{round_} %") for round_ in range(20) for n in range(length)]
+    assert first_alarms(polls) == (None, None)
+
+
+def test_the_hint_names_the_calls_of_the_cycle() -> None:
+    def hint(steps: list[Step]) -> str:
+        guard = RepetitionGuard()
+        for count, (tool, argument, text) in enumerate(steps):
+            call = ToolCall(f"c{count}", tool, json.dumps({"a": argument}))
+            guard.saw(call, ToolResult(id="r", call_id=call.id, tool=tool, status="ok", text=text))
+            if alarm := guard.check():
+                return alarm.text
+        raise AssertionError("no hint")
+
+    assert "the same call (read) 3 times in a row with the same result." in hint([("read", "a", "1")] * 3)
+    cycle = [("read", "a", "1"), ("shell", "make", "2")]
+    assert "the same 2 calls (read, shell) 2 times in a row with the same results." in hint(cycle * 2)
 
 
 def test_run_times_in_the_result_do_not_hide_a_loop() -> None:
@@ -55,7 +77,7 @@ def test_waiting_for_something_is_no_loop(command: str) -> None:
 
 def trace(seed: int) -> list[Step]:
     """What a working agent does on one task: looks around, edits, runs the tests, reads what fails, waits for
-    a job, looks again; with the repetitions that come with it."""
+    a job, looks again; with the repetitions that come with it, up to the last one that means nothing."""
     dice = random.Random(seed)
     files = [f"src/m{n}.py" for n in range(dice.randint(1, 6))]
     version = dict.fromkeys(files, 0)
@@ -68,16 +90,56 @@ def trace(seed: int) -> list[Step]:
             version[name] += 1
             steps.append(("edit_file", f"{name} {round_number} {version[name]}", "ok"))
         failing = dice.random() < 0.7
-        again = 2 if dice.random() < 0.2 else 1  # a flaky test is run twice
-        steps += [("shell", "pytest -q", "1 failed" if failing else "12 passed")] * again
+        tests: Step = ("shell", "pytest -q", "1 failed" if failing else "12 passed")
+        steps.append(tests)
+        if dice.random() < 0.3:  # a flaky test is run twice, or again after a look at what it is about
+            looks: list[Step] = [
+                ("read_file", name, f"{name} v{version[name]}")
+                for name in dice.sample(files, min(len(files), dice.randint(0, 4)))
+            ]
+            steps += [*looks, tests, *looks[:-1], ("edit_file", f"fix in round {round_number}", "ok")]
         if dice.random() < 0.2:
             steps += [("shell", "sleep 2; cat job.log", "building")] * dice.randint(1, 6)
+        if dice.random() < 0.2:
+            steps += [("shell", "tail -n 1 build.log", f"{done} %") for done in range(dice.randint(3, 9))]
         if dice.random() < 0.3:
             steps += [("shell", "git status --short", f" M {len(steps)}"), ("shell", "git diff", str(len(steps)))]
     return steps
 
 
+TRACES = [trace(seed) for seed in range(500)]
+
+
 def test_no_normal_trace_is_stopped_or_even_hinted_at() -> None:
-    alarms = [first_alarms(trace(seed)) for seed in range(500)]
-    assert [stop for _, stop in alarms if stop is not None] == []
-    assert sum(hint is not None for hint, _ in alarms) == 0
+    assert [steps for steps in TRACES if first_alarms(steps) != (None, None)] == []
+
+
+def test_the_normal_traces_would_show_a_guard_that_hints_at_the_second_call() -> None:
+    assert any(first_alarms(steps, RepetitionGuard(hint_at=(2, *HINT_AT[1:])))[0] for steps in TRACES)
+
+
+@pytest.mark.parametrize("length", range(2, 6))
+def test_the_normal_traces_come_within_one_call_of_a_cycle(length: int) -> None:
+    """A guard that does not wait for the end of the second round takes work for a loop."""
+
+    def nearly(steps: list[Step]) -> bool:
+        windows = (steps[at : at + 2 * length - 1] for at in range(len(steps) - 2 * length + 2))
+        return any(each[:-length] == each[length:] and len(set(each)) == length for each in windows)
+
+    assert any(nearly(steps) for steps in TRACES)
+
+
+@pytest.mark.parametrize("ignored", ["tool", "argument", "result"])
+def test_the_normal_traces_would_show_a_guard_that_looks_at_less(ignored: str) -> None:
+    def less(step: Step) -> Step:
+        tool, argument, result = step
+        kept = (tool, argument, result) if argument.startswith("sleep") else None
+        match ignored:
+            case "tool":
+                return kept or ("read", "", result)
+            case "argument":
+                return kept or (tool, "", result)
+            case _:
+                return tool, argument, ""
+
+    assert any(first_alarms([less(step) for step in steps]) != (None, None) for steps in TRACES)

@@ -39,7 +39,7 @@ RESUMED_EVERY = 8
 CLOSE = b"\n]\n"
 PAGE = 4096
 KINDS = {
-    "session", "user", "assistant", "tool_result", "model_call", "call_started", "turn_end", "checkpoint", "folded",
+    "session", "user", "assistant", "tool_result", "request", "model_call", "call_started", "turn_end", "checkpoint", "folded",
     "unfolded", "marked", "shortened", "undone", "redone", "settings", "named", "input_queued", "input_taken", "job",
 }  # fmt: skip
 """Records that the session must have, for the test to be about all of them."""

@@ -152,8 +152,11 @@ async def test_a_model_that_never_does_what_is_required_is_let_go_and_the_user_t
     async with engine(
         tmp_path, *[say("done")] * 4, mode="yolo", tool_rules=[{"required_before_end": "shell(make check)"}]
     ) as it:
-        assert isinstance(await it.prompt("go"), TurnCompleted)
-        assert any("a rule is not met: required_before_end" in notice.text for notice in it.of(Notice))
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "rules_unmet"
+        (unmet,) = end.unmet_rules
+        assert unmet.startswith("required_before_end shell(make check)")
+        assert any(f"a rule is not met: {unmet}" in notice.text for notice in it.of(Notice))
 
 
 async def test_a_call_that_ends_the_turn_does(tmp_path: Path) -> None:
@@ -197,7 +200,9 @@ async def test_a_refused_call_does_not_lift_what_the_last_call_demands(tmp_path:
 SET_UP = "shell(touch setup)"
 
 
-async def crash(base: Path, *script: Entry, rules: list[Mapping[str, Any]], ready: Callable[[Engine], bool]) -> None:
+async def crash(
+    base: Path, *script: Entry, rules: list[Mapping[str, Any]], ready: Callable[[Engine], bool]
+) -> None:
     """Play until the moment, and keep the session file as it was then, as a kill -9 would leave it."""
     async with engine(base, *script, tool_rules=rules) as it:
         it.answer = lambda request: None if "pending" in request.items[0].title else approve_all(request)

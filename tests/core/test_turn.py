@@ -88,7 +88,7 @@ async def test_an_unknown_finish_is_a_stop_and_logged(tmp_path: Path) -> None:
     async with engine(tmp_path, say("fine", finish="unknown")) as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.stop_reason == "end_turn"
-        assert any("unknown reason" in notice.text for notice in it.of(Notice))
+        assert [notice.text for notice in it.of(Notice)] == ["The model ended with an unknown reason, 'unknown'."]
 
 
 @pytest.mark.parametrize(

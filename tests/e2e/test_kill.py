@@ -152,6 +152,25 @@ def test_killed_in_a_command_and_its_undo(world: World) -> None:
     assert restored == (undone.code == 0) == ("left alone a.txt" not in undone.out)
 
 
+def test_killed_while_text_was_streaming(world: World) -> None:
+    """What had been shown is kept, and the request is known to have cost an unknown sum."""
+    world.script(Reply(text="I begin with the first part.", piece=4, hang="mid_stream", after=5))
+    process = world.start("run", "the task", "--output-format", "stream-json")
+    until(lambda: world.sessions() and b'"type":"partial' in world.sessions()[0].read_bytes())
+    process.kill()
+    finish(process)
+    assert not world.records("model_call")
+    world.script(Reply(text="done"))
+    done = world.run("run", "-c", "go on")
+    assert done.out == "done\n" and "the cost of that request is unknown" in done.err
+    crashed, answered = world.records("model_call")
+    assert crashed["outcome"] == "crashed" and "cost_usd" not in crashed and "usage" not in crashed
+    assert answered["outcome"] == "stop"
+    (partial,) = world.messages(role="assistant")
+    kept = partial.removesuffix("\n\n[interrupted]")
+    assert kept.startswith("I begin") and "I begin with the first part.".startswith(kept)
+
+
 def test_killed_while_a_tool_call_was_streaming(world: World) -> None:
     """Nothing of a call that had not come to its end is left."""
     calls = (Call("shell", {"command": "echo 1 >> marker"}),)

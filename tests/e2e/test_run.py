@@ -130,12 +130,13 @@ CASES: dict[str, tuple[int, str, list[Reply], list[str]]] = {
     "not verified": (8, "end_turn", [Reply(text="ok")], ["--verify", "test -e proof"]),
     "denied and not verified": (8, "end_turn", [shell("touch x"), Reply(text="no")], ["--verify", "false"]),
     "stuck and denied": (7, "stuck", [shell("touch x")] * 5, []),
+    "a rule not met": (8, "rules_unmet", [Reply(text="ok")] * 4, ["--set", "rules=[required_before_end: shell(true)]"]),
 }  # fmt: skip
 
 
 GO_ON = {"refused key", "time in a tool", "context", "turns", "repetition"}
 """Cases behind which the session is gone on with: one of each way to end in the middle."""
-RARE = {"cost before the first", "time of a turn", "denied and not verified", "stuck and denied"}
+RARE = {"cost before the first", "time of a turn"}
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,7 @@ def test_exit_codes(world: World, case: str) -> None:
     stream_of(done)
     assert (done.code, done.result["stop_reason"]) == (code, reason), done.err
     assert "Traceback" not in done.err
+    assert bool(done.result["unmet_rules"]) == (reason == "rules_unmet")
     assert (done.result["error"] is not None) == (case in ("unknown model", "context") or code in (3, 4))
     if code in (3, 4):
         assert done.result["error"]["hint"] and done.result["error"]["message"] in done.err
