@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from .fork_server import ForkServer
 from .world import World
 
 
@@ -12,3 +13,9 @@ from .world import World
 def world(tmp_path: Path) -> Iterator[World]:
     with World(tmp_path) as machine:
         yield machine
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[ForkServer]:
+    with ForkServer() as server:
+        yield server

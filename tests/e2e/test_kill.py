@@ -1,5 +1,5 @@
-"""kill -9 at moments all over a run: the session opens and goes on, the provider takes every request, and no
-call runs twice. The same while the conversation is being reduced, an undo is at work, or a prompt waits."""
+"""kill -9 in a command, in a stream, in an undo, while a call waits for approval, while a prompt waits: the session
+opens and goes on, and no call runs twice. `test_kill_points` does it at every step of a run."""
 
 import contextlib
 import json
@@ -7,28 +7,18 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.model.replies import USAGE
 from tests.model.server import Call, Reply
 
+from .fork_server import ForkServer, Step
 from .person import Person
 from .world import World, finish, shell, until
 
-RUNS = 6
 MORE = max(60, int(os.environ.get("AGENT_FUZZ", "0")) // 4)
 """Runs that only the long suite makes."""
-STEPS = 4
-WINDOW = 30_000
-FULL = (100, 18_000, 21_000, 25_000)
-"""What the answers report as sent, for a reduction before each of the last steps."""
-RUN_S = 1.1
-"""About how long the whole run takes."""
-START_S = 0.12
-"""Earlier than this nothing of ours has begun."""
 
 
 def often(least: int, most: int) -> list[object]:
@@ -36,72 +26,12 @@ def often(least: int, most: int) -> list[object]:
     return [*range(least), *(pytest.param(number, marks=pytest.mark.long) for number in range(least, most))]
 
 
-def small_window(world: World) -> None:
-    """A model whose window is soon full, and its summaries."""
-    facts = {"providers": {"openai": {"models": {"mock-model": {"context_window": WINDOW}}}}}
-    (world.config / "config.yaml").write_text(json.dumps(facts), encoding="utf-8")
-    world.server.summary = Reply(text="S: notes.", piece=4, event_delay_s=0.005)
-
-
-def script(world: World, sizes: Sequence[int]) -> None:
-    """Streams, commands, an edit and readers; each command leaves a line of its own, some of them late."""
-    for step, size in enumerate(sizes):
-        late = "sleep 0.05; " if step % 2 else ""
-        world.script(
-            Reply(
-                text=f"step {step} ✓",
-                calls=(
-                    Call("read_file", {"path": "notes.txt"}),
-                    Call("shell", {"command": f"{late}echo {step} >> marker"}),
-                    Call(
-                        "edit_file",
-                        {"path": "notes.txt", "edits": [{"old": f"<{step}>", "new": f"<{step}{step}>"}]},
-                    ),
-                ),
-                usage=USAGE | {"prompt_tokens": size},
-                piece=8,
-                event_delay_s=0.005,
-            )
-        )
-
-
-def kill_after(world: World, delay_s: float, *arguments: str) -> None:
-    """Start a run and take its power away."""
-    process = world.start("run", *arguments)
-    time.sleep(delay_s)
-    process.kill()
-    finish(process)
-
-
 def lines_of(world: World) -> list[str]:
     marker = world.work / "marker"
     return marker.read_text(encoding="utf-8").split() if marker.exists() else []
 
 
-@pytest.mark.parametrize("number", often(RUNS, MORE))
-def test_kill_9_at_any_moment(world: World, number: int) -> None:
-    """Killed once in the run, a second time in the run that goes on; the third goes through."""
-    chance = random.Random(number)
-    (world.work / "notes.txt").write_text(" ".join(f"<{step}>" for step in range(STEPS)), encoding="utf-8")
-    if reduces := number % 2 == 1:
-        small_window(world)
-    script(world, FULL if reduces else (100,) * STEPS)
-    world.server.add(*(Reply(text="done") for _ in range(3)))
-    share = (number % RUNS + chance.random()) / RUNS
-    kill_after(world, START_S + share * RUN_S, "the task ✓", "--mode", "yolo")
-    begun = bool(world.sessions())
-    if begun:
-        kill_after(world, START_S + chance.random() * 0.4, "-c", "and again")
-    arguments = ["-c"] if begun else ["--mode", "yolo"]
-    done = world.run("run", "go on", *arguments, "--output-format", "stream-json")
-    until(lambda: not world.alive())  # a late command of a killed run
-    assert done.code == 0 and done.result["text"] == "done", done.err
-    assert not begun or any("the task ✓" in text for text in world.messages(role="user"))
-    assert world.messages(role="user")[-1].endswith("go on")
-    _check_once(world)
-
-
-def _check_once(world: World) -> None:
+def check_once(world: World) -> None:
     """Every call has one result, every effect was made once, and what is said of it is true."""
     records = world.records()
     calls = {
@@ -132,10 +62,17 @@ def _stop_all(world: World) -> None:
 
 
 def test_killed_in_a_command_and_its_undo(world: World) -> None:
-    """What the killed turn did is of unknown outcome and is not done again; undo restores it or, since nobody
-    knows what happened around the crash, says that it leaves it alone."""
+    """What the killed command did is of unknown outcome and is not done again. Undo takes back what the calls
+    before it did, and says that it leaves alone what nobody knows the author of."""
     (world.work / "a.txt").write_text("before", encoding="utf-8")
-    world.script(shell("echo after > a.txt; sleep 60"))
+    world.script(
+        Reply(
+            calls=(
+                Call("write_file", {"path": "new.txt", "content": "new"}),
+                Call("shell", {"command": "echo after > a.txt; sleep 60"}),
+            )
+        )
+    )
     process = world.start("run", "the task", "--mode", "yolo")
     until(lambda: (world.work / "a.txt").read_text(encoding="utf-8") == "after\n")
     process.kill()
@@ -143,13 +80,15 @@ def test_killed_in_a_command_and_its_undo(world: World) -> None:
     _stop_all(world)
     world.script(Reply(text="I see."))
     assert world.run("run", "-c", "go on").code == 0
-    assert "outcome is unknown" in world.messages(role="tool")[0]
-    assert len(world.records("call_started")) == 1
+    written, unknown = world.messages(role="tool")
+    assert "new.txt" in written and "outcome is unknown" in unknown
+    assert len(world.records("call_started")) == 2
     assert world.run("undo").code == 0
     undone = world.run("undo")
-    assert undone.code in (0, 1) and "Undid: the task" in undone.out
-    restored = (world.work / "a.txt").read_text(encoding="utf-8") == "before"
-    assert restored == (undone.code == 0) == ("left alone a.txt" not in undone.out)
+    assert undone.code == 1 and "Undid: the task" in undone.out
+    assert "left alone a.txt: changed around a crash" in undone.out
+    assert (world.work / "a.txt").read_text(encoding="utf-8") == "after\n"
+    assert not (world.work / "new.txt").exists()
 
 
 def test_killed_while_text_was_streaming(world: World) -> None:
@@ -186,20 +125,26 @@ def test_killed_while_a_tool_call_was_streaming(world: World) -> None:
     assert not Path(world.work / "marker").exists()
 
 
-@pytest.mark.parametrize("number", often(1, MORE // 4))
-def test_killed_in_an_undo(world: World, number: int) -> None:
+@pytest.mark.parametrize(
+    ("step", "count"),
+    [
+        ("record", 1), ("record", 2), ("rename", 1), ("rename", 2), ("rename", 4),
+        *(pytest.param("open", count, marks=pytest.mark.long) for count in range(1, 12)),
+    ],
+)  # fmt: skip
+def test_killed_in_an_undo(world: World, forks: ForkServer, step: Step, count: int) -> None:
     """Each file is as it was before the turn or after it; the undo counts or can be made again, and the model is
     told of the turn only while it counts."""
-    chance = random.Random(number)
     files = {world.work / f"{name}.txt": f"{name}\n" * 2000 for name in "abc"}
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
     world.script(shell("for f in *.txt; do echo after > $f; done; touch new"), Reply(text="done"))
     assert world.run("run", "the task ✓", "--mode", "yolo").code == 0
-    process = world.start("undo")
-    time.sleep(START_S + chance.random() * 0.4)
-    process.kill()
-    finish(process)
+    _, out = forks.start(
+        ["undo"], env=world.environment(), cwd=world.work, errors=world.home / "errors", kill=(step, count)
+    )
+    os.close(out)
+    assert forks.wait() == -signal.SIGKILL
     for path, before in files.items():
         assert path.read_text(encoding="utf-8") in (before, "after\n")
     counts = bool(world.records("undone"))

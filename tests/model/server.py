@@ -94,6 +94,7 @@ class Server:
         lost: times a client went away in the middle of a reply.
         ledger: the sum of the usage that was really sent, by wire format.
         summary: answers each request for a summary, when set, whatever the script has next.
+        answer: answers every other request, when set, in place of the script.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Server:
         self.lost = 0
         self.ledger: dict[str, Usage] = {}
         self.summary: Reply | None = None
+        self.answer: Callable[[Received], Reply] | None = None
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
@@ -203,6 +205,8 @@ class Server:
             return _refusal(wire, 400, problem), msgspec.structs.replace(request, complaint=problem), wire
         if self.summary and b"about to be replaced" in request.raw[-20_000:]:
             return self.summary, request, wire
+        if self.answer:
+            return self.answer(request), request, wire
         if self._replies:
             return self._replies.pop(0), request, wire
         return self._then or _refusal(wire, 400, "the server's script is at its end"), request, wire
