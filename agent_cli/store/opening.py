@@ -23,6 +23,39 @@ class Stored(NamedTuple):
     mtime_ns: int
 
 
+class Disk:
+    """The operations that bring a session to the disk, one each, so that a test can cut the power between them."""
+
+    def write(self, descriptor: int, data: bytes | memoryview, at: int) -> int:
+        """Write some of the data from byte `at` on; returns how much."""
+        return os.pwrite(descriptor, data, at)
+
+    def cut(self, descriptor: int, size: int) -> None:
+        """Let a file end behind so many bytes."""
+        os.ftruncate(descriptor, size)
+
+    def sync(self, descriptor: int) -> None:
+        """Wait until the disk has what was written to a file, or the names in a folder."""
+        os.fsync(descriptor)
+
+
+DISK = Disk()
+
+
+def put(disk: Disk, descriptor: int, data: bytes, at: int) -> None:
+    """Write all the data as the end of a file, and wait until the disk has it.
+
+    Raises:
+        OSError: it does not fit, or the disk is gone.
+    """
+    view = memoryview(data)
+    written = 0
+    while written < len(data):
+        written += disk.write(descriptor, view[written:], at + written)
+    disk.cut(descriptor, at + len(data))
+    disk.sync(descriptor)
+
+
 def seconds(nanoseconds: int) -> float:
     """A file's time as `os.stat` gives it in seconds, to the last bit."""
     return nanoseconds // 10**9 + 1e-9 * (nanoseconds % 10**9)
@@ -72,7 +105,7 @@ def draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
-def write_draft(path: Path, data: bytes) -> int:
+def write_draft(path: Path, data: bytes, disk: Disk = DISK) -> int:
     """A file beside `path` that the disk has whole, to be linked or moved there; open for writing.
 
     Raises:
@@ -81,9 +114,7 @@ def write_draft(path: Path, data: bytes) -> int:
     draft = draft_of(path)
     descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(data)
-        os.fsync(descriptor)
+        put(disk, descriptor, data, 0)
     except OSError:
         os.close(descriptor)
         draft.unlink()
@@ -102,7 +133,7 @@ def content_of(descriptor: int) -> bytes:
         return file.read()
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path, disk: Disk = DISK) -> None:
     """Wait until the disk knows the names in a folder.
 
     Raises:
@@ -110,6 +141,6 @@ def sync_folder(folder: Path) -> None:
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        disk.sync(descriptor)
     finally:
         os.close(descriptor)

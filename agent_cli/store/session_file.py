@@ -19,10 +19,13 @@ import msgspec
 from .. import __version__
 from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
 from .opening import (
+    DISK,
+    Disk,
     content_of,
     draft_of,
     make_private,
     open_regular,
+    put,
     read_regular,
     sync_folder,
     write_draft,
@@ -193,9 +196,10 @@ def _salvaged(line: bytes) -> list[AnyRecord]:
 class SessionFile:
     """A session file open for writing. Made by `create` or `open`; `append` is the only change."""
 
-    def __init__(self, path: Path, descriptor: int, end: int) -> None:
+    def __init__(self, path: Path, descriptor: int, end: int, disk: Disk = DISK) -> None:
         self.path = path
         self._end = end
+        self._disk = disk
         self._hold(descriptor)
 
     def _hold(self, descriptor: int) -> None:
@@ -204,7 +208,7 @@ class SessionFile:
         self._inode = (status.st_dev, status.st_ino)
 
     @classmethod
-    def create(cls, path: Path) -> "SessionFile":
+    def create(cls, path: Path, disk: Disk = DISK) -> "SessionFile":
         """A new, empty session file, readable by its owner only.
 
         Raises:
@@ -216,7 +220,7 @@ class SessionFile:
         except OSError as error:
             raise StoreError(f"cannot create session {path}: {error.strerror}") from error
         _lock(descriptor, path)
-        file = cls(path, descriptor, 0)
+        file = cls(path, descriptor, 0, disk)
         try:
             file._write(_OPEN.rstrip(b"\n") + _CLOSE, 0)
         except StoreError:
@@ -224,11 +228,11 @@ class SessionFile:
             path.unlink()
             raise
         file._end = len(_OPEN) - 1
-        sync_folder(path.parent)
+        sync_folder(path.parent, disk)
         return file
 
     @classmethod
-    def open(cls, path: Path, *, to_append: bool = True) -> "tuple[SessionFile, Loaded]":
+    def open(cls, path: Path, *, to_append: bool = True, disk: Disk = DISK) -> "tuple[SessionFile, Loaded]":
         """An existing session, locked for writing, and what it holds.
 
         Raises:
@@ -251,7 +255,7 @@ class SessionFile:
         except StoreError:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, loaded.end), loaded
+        return cls(path, descriptor, loaded.end, disk), loaded
 
     def append(self, records: Sequence[AnyRecord]) -> None:
         """Write records behind the last one and wait until the disk has them. A file that was removed meanwhile is
@@ -291,7 +295,7 @@ class SessionFile:
         try:
             data = content_of(self._fd)
             make_private(self.path.parent)
-            descriptor = write_draft(self.path, data)
+            descriptor = write_draft(self.path, data, self._disk)
         except OSError as error:
             told = f"cannot write session {self.path}, which was removed, anew: {error.strerror}."
             raise StoreError(f"{told} Nothing said so far is lost; mend that and try again.") from error
@@ -299,7 +303,7 @@ class SessionFile:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.link(draft, self.path)
-            sync_folder(self.path.parent)
+            sync_folder(self.path.parent, self._disk)
         except OSError as error:
             os.close(descriptor)
             raise self._replaced() from error
@@ -317,12 +321,7 @@ class SessionFile:
 
     def _write(self, data: bytes, at: int) -> None:
         try:
-            view = memoryview(data)
-            written = 0
-            while written < len(data):
-                written += os.pwrite(self._fd, view[written:], at + written)
-            os.ftruncate(self._fd, at + len(data))
-            os.fsync(self._fd)
+            put(self._disk, self._fd, data, at)
         except OSError as error:
             self._restore(at)
             raise StoreError(
@@ -339,7 +338,7 @@ class SessionFile:
             pass  # the reader recovers from a missing bracket
 
 
-def write_session(path: Path, records: Sequence[AnyRecord], *, instead: bool = False) -> None:
+def write_session(path: Path, records: Sequence[AnyRecord], disk: Disk = DISK, *, instead: bool = False) -> None:
     """A whole session file that is there at once or not at all. `instead` takes the place of the one there.
 
     Raises:
@@ -349,13 +348,13 @@ def write_session(path: Path, records: Sequence[AnyRecord], *, instead: bool = F
     lines = _SEPARATOR.join(encode(record) for record in records)
     try:
         make_private(path.parent)
-        os.close(write_draft(path, _OPEN + lines + _CLOSE))
+        os.close(write_draft(path, _OPEN + lines + _CLOSE, disk))
         if instead:
             draft.replace(path)
         else:
             os.link(draft, path)
             draft.unlink()
-        sync_folder(path.parent)
+        sync_folder(path.parent, disk)
     except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink()
@@ -369,8 +368,9 @@ class NewSessionFile:
     """A session file that comes to be with its first append, so that a session in which nothing was said
     leaves nothing behind."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self.path = path
+        self._disk = disk
         self._file: SessionFile | None = None
 
     def append(self, records: Sequence[AnyRecord]) -> None:
@@ -380,7 +380,7 @@ class NewSessionFile:
             StoreError: as `SessionFile.create` and `append`.
         """
         if self._file is None:
-            self._file = SessionFile.create(self.path)
+            self._file = SessionFile.create(self.path, self._disk)
         self._file.append(records)
 
     def close(self) -> None:

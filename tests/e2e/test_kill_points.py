@@ -28,9 +28,9 @@ KILLS = 50
 CHAINS = range(4)
 MANY = range(4, 4 + max(16, int(os.environ.get("AGENT_FUZZ", "0")) // 8))
 LONGEST_CHAIN = 10
-STEPS = 4
+STEPS = 3
 WINDOW = 30_000
-FULL = (100, 18_000, 21_000, 25_000)
+FULL = (100, 21_000, 25_000)
 """What the answers report as sent, for a reduction before each of the last steps."""
 Kind = Literal["record", "rename", "open", "request", "event"]
 PLACES: tuple[tuple[Kind, int], ...] = (("record", 24), ("event", 24), ("request", 3), ("open", 8), ("rename", 3))
