@@ -42,9 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _fast(first: str, arguments: Sequence[str]) -> int:
     if first == "run":
-        from .run import run_command
-
-        return run_command(parse("run", arguments[1:]))
+        return _run(arguments[1:])
     from .interactive import interactive_command
 
     if first == "resume":
@@ -53,6 +51,19 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
     if chosen.positional in COMMANDS and "--" not in arguments:
         raise UsageError(f"`{chosen.positional}` comes first: agent {chosen.positional} …; its options follow it")
     return interactive_command(chosen)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from .run import run_command
+
+    try:
+        return run_command(parse("run", arguments))
+    except (Exception, KeyboardInterrupt) as error:
+        from .early_end import end_early
+
+        if (code := end_early(arguments, error)) is None:
+            raise
+        return code
 
 
 def _fail(message: str, code: int) -> int:

@@ -9,15 +9,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.base import ModelError
-from ..model.providers import MissingKey, NoModel
 from ..protocol.messages import Image
 from ..protocol.operations import Shutdown
 from ..protocol.sanitize import clean
 from ..protocol.stop import EXIT_CODES
 from ..ui.headless import RunResult, Stopper, run_task
 from .compose import Opened, open_session
-from .first_steps import cannot_start
 from .options import Chosen, UsageError
 from .setup import Setup, with_values
 from .trusting import offers
@@ -30,7 +27,7 @@ def run_command(chosen: Chosen) -> int:
     """Run one task; returns the exit code.
 
     Raises:
-        UsageError, ConfigError, StoreError: nothing was started.
+        UsageError, ConfigError, StoreError, NoModel, ModelError: nothing was started.
     """
     gc.freeze()  # what is loaded now stays: no collection needs to look at it again
     schema = _answer_schema(chosen)
@@ -43,13 +40,7 @@ def run_command(chosen: Chosen) -> int:
     if not chosen.flag("quiet"):
         for offer in offers(setup):
             print(f"{offer.place} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
-    try:
-        return asyncio.run(_run(setup, task, images, schema.read if schema else None))
-    except (NoModel, MissingKey) as error:
-        return cannot_start(error)
-    except ModelError as error:
-        print(f"agent: {error}", file=sys.stderr)
-        return EXIT_CODES["bad_model"]
+    return asyncio.run(_run(setup, task, images, schema.read if schema else None))
 
 
 async def _run(

@@ -18,6 +18,7 @@ StopReason = Literal[
     "auth_error",
     "provider_error",
     "bad_model",
+    "usage_error",
     "interrupted",
     "terminated",
     "internal_error",
@@ -39,6 +40,7 @@ EXIT_CODES: dict[StopReason, int] = {
     "auth_error": 3,
     "provider_error": 4,
     "bad_model": 2,  # the provider does not know the model: nothing was started
+    "usage_error": 2,  # wrong usage or configuration: nothing was started
     "interrupted": 130,
     "terminated": 143,
     "internal_error": 1,

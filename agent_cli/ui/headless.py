@@ -212,7 +212,7 @@ class _Run:
         async for event in self._client.events():
             self._seq = event.seq
             if self._format == "stream-json":
-                self._out.write(_encode(event))
+                self._out.write(encode(event))
             await self._note(event)
             if isinstance(event, ev.TERMINAL) and event.submission_id == self._id:
                 return isinstance(event, ev.TurnCompleted)
@@ -302,7 +302,7 @@ class _Run:
             text = clean(result.text) if self._out.is_terminal else result.text
             self._out.write(text if not text or text.endswith("\n") else text + "\n")
         else:
-            self._out.write(_encode(result))
+            self._out.write(encode(result))
         if not self._out.failure:
             return result
         self._err.write(f"error: the result could not be written: {self._out.failure}\n")
@@ -394,7 +394,8 @@ def _sum(before: FileChange | None, after: FileChange) -> FileChange:
     return FileChange(after.path, kind, before.added + after.added, before.removed + after.removed)
 
 
-def _encode(event: ev.Event) -> str:
+def encode(event: ev.Event) -> str:
+    """One line of JSON."""
     try:
         return msgspec.json.encode(event).decode("utf-8") + "\n"
     except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot hold

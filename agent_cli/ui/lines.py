@@ -43,6 +43,7 @@ REASONS: dict[StopReason, str] = {
     "auth_error": "The provider refused the credentials.",
     "provider_error": "The provider failed. /retry tries again.",
     "bad_model": "The provider does not know this model. Choose another with /model.",
+    "usage_error": "Wrong usage or configuration.",
     "interrupted": "Stopped. Your message and all that arrived are kept; /retry carries on.",
     "terminated": "Terminated.",
     "internal_error": "Something broke inside the program.",

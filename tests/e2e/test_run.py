@@ -91,6 +91,7 @@ def test_json_is_one_object(world: World) -> None:
         ],
         "verified": None,
         "denied": [],
+        "unmet_rules": [],
         "error": None,
         "usage_is_partial": False,
         "cost_is_partial": False,
@@ -433,3 +434,38 @@ def test_two_calls_with_one_id_both_run(world: World) -> None:
     world.script(Reply(calls=calls), Reply(text="done"))
     assert world.run("run", "ask", "--mode", "yolo").code == 0
     assert (world.work / "marker").read_text(encoding="utf-8") == "a\nb\n"
+
+
+NOTHING_STARTED: dict[str, tuple[int, str, list[str], dict[str, str | None]]] = {
+    "unknown option": (2, "usage_error", ["task", "--no-such"], {}),
+    "value missing": (2, "usage_error", ["task", "--model"], {}),
+    "no task": (2, "usage_error", [], {}),
+    "no directory": (2, "usage_error", ["task", "-C", "nowhere"], {}),
+    "no schema": (2, "usage_error", ["task", "--output-schema", "nowhere"], {}),
+    "no session": (2, "usage_error", ["task", "-r", "nowhere"], {}),
+    "bad configuration": (2, "usage_error", ["task", "--set", "limits.turns=many"], {}),
+    "bad rule": (2, "usage_error", ["task", "--set", "permissions.deny=[shell(]"], {}),
+    "unknown provider": (2, "bad_model", ["task", "-m", "nowhere/model"], {}),
+    "no key": (3, "auth_error", ["task"], {"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None}),
+}
+
+
+@pytest.mark.parametrize("option", [["--output-format", "json"], ["--output-format=stream-json"]])
+def test_a_run_that_never_began_prints_its_result_too(world: World, option: list[str]) -> None:
+    for case, (code, reason, arguments, env) in NOTHING_STARTED.items():
+        done = world.run("run", *option, *arguments, env=env)
+        (result,) = done.lines
+        assert (done.code, result["stop_reason"], result["exit_code"]) == (code, reason, code), (case, done)
+        assert result["type"] == "result" and result["session_id"] == "" and result["error"]["message"]
+        assert done.err.startswith("agent: ") and "Traceback" not in done.err, (case, done.err)
+    assert not world.bodies() and not world.sessions()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--output-format", "xml"], ["--no-such"], ["--no-such", "--output-format", "json", "--output-format=text"],
+     ["--no-such", "--", "--output-format=json"], ["--output-format"]],
+)  # fmt: skip
+def test_a_run_that_never_began_prints_nothing_where_no_json_is_wanted(world: World, arguments: list[str]) -> None:
+    done = world.run("run", *arguments)
+    assert (done.code, done.out) == (2, "") and done.err
