@@ -43,7 +43,12 @@ SHARED: tuple[Option, ...] = (
     Option(("--cd", "-C"), "text", "Work in this directory.", value="DIR"),
     Option(("--add-dir",), "list", "A further folder the agent may work in (repeatable).", value="DIR"),
     Option(("--continue", "-c"), "flag", "Go on with the last session of this directory."),
-    Option(("--resume", "-r"), "text", "Go on with this session; the beginning of its id is enough.", value="ID"),
+    Option(
+        ("--resume", "-r"),
+        "text",
+        "Go on with this session: the beginning of its id, name or file.",
+        value="ID",
+    ),
     Option(("--fork",), "flag", "With --continue or --resume: work on a copy of the session."),
     Option(("--effort",), "text", "How hard the model should think.", get_args(Effort)),
     Option(("--max-turns",), "whole", "Model calls allowed for one input.", value="N"),

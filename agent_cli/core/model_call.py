@@ -68,6 +68,16 @@ class ModelCaller:
         self._spending = spending
         self._unbounded_in = ""
         """The turn in which it was said that a bound on cost cannot be kept."""
+        self._doubted: set[str] = set()
+        """Models of which the person was asked whether to go on without known prices."""
+
+    def unpriced(self) -> str:
+        """A doubt for the person to settle, once a model: a bound on cost that unknown prices make void."""
+        info = self._models.model.info
+        if info.name in self._doubted or not self._spending.unbounded(info):
+            return ""
+        self._doubted.add(info.name)
+        return f"{info.name} has no known prices, so the limit on cost cannot be kept."
 
     async def call(
         self, request: ModelRequest, *, kind: CallKind, step: int, turn_id: str, submission_id: str

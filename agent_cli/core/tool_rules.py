@@ -103,6 +103,7 @@ class TurnRules:
         self._output = ""
         """Of the last call."""
         self._reminders_left = MOST_REMINDERS
+        self._was_tried = False
 
     @property
     def any(self) -> bool:
@@ -125,9 +126,11 @@ class TurnRules:
         self._begun.clear()
         self._done.clear()
         self._output = ""
+        self._was_tried = False
 
     def saw(self, tool: str, actions: tuple[Action, ...], result: ToolResult) -> None:
         """A call has its result."""
+        self._was_tried = True
         if was_made(result):
             self._done.append(_Done(tool, actions, result.status == "ok"))
             self._output = result.text
@@ -207,6 +210,15 @@ class TurnRules:
             elif files:
                 yield bound, command
 
+    def must_call(self) -> str:
+        """Name the one tool with which the turn has to begin; empty where there are several, or once a call was
+        tried: whatever became of it, the model may then answer in words."""
+        first = [bound for bound in self._rules if bound.rule.kind == "run_first"]
+        if self._was_tried or any(self._succeeded(bound.calls, self._done) for bound in first):
+            return ""
+        names = {_tool_of(call) for bound in first for call in bound.calls}
+        return names.pop() if len(names) == 1 else ""
+
     def ended_by(self, tool: str, actions: tuple[Action, ...]) -> str:
         """The rule that ends the turn when this call has succeeded; empty when none does."""
         for bound in self._rules:
@@ -238,6 +250,11 @@ class TurnRules:
         if bound.paths is not None and not any(self._edited(done, bound.paths) for done in self._done):
             return False
         return not self._succeeded(bound.calls, self._since_edit(bound.paths))
+
+
+def _tool_of(call: CallPattern) -> str:
+    """The tool that a pattern names; empty where several may do what it says."""
+    return call.tool or ("shell" if call.rule is not None and call.rule.kind == "shell" else "")
 
 
 def told(rules: Iterable[ToolRule]) -> tuple[str, ...]:

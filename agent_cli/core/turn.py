@@ -163,7 +163,7 @@ class Turn:
         if limit is not None:
             self._notice(f"Stopped at the limit of {limit[1]}.")
             return limit[0]
-        dear = self._spending.warning()
+        dear = self._spending.warning() or (self._caller.unpriced() if self._person.is_there else "")
         return "declined" if dear and not await self._goes_on(dear, otherwise=True) else None
 
     def _say_dear(self) -> None:
@@ -201,6 +201,8 @@ class Turn:
         request = self._request(self._session.visible())
         if kind == "limit":
             request = msgspec.structs.replace(request, may_call=False)
+        elif (must := self._tools.rules.must_call()) in {tool.name for tool in request.tools}:
+            request = msgspec.structs.replace(request, must_call=must)
         return await self._caller.call(
             request,
             kind=kind,

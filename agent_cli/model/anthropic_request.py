@@ -51,11 +51,14 @@ def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: 
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
             for tool in request.tools
         ]
-        if not request.may_call and "tool_choice" not in learnt.refused:
-            body["tool_choice"] = {"type": "none"}
     if request.system.strip():
         body["system"] = [{"type": "text", "text": request.system}]
     body["messages"] = [{"role": entry.role, "content": entry.blocks} for entry in entries]
+    if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
+        if not request.may_call:
+            body["tool_choice"] = {"type": "none"}
+        elif request.must_call and body.get("thinking", {"type": "disabled"})["type"] == "disabled":
+            body["tool_choice"] = {"type": "tool", "name": request.must_call}  # refused beside thinking
     if "cache_marks" not in learnt.refused:
         _mark(body)
     return Written(

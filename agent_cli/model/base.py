@@ -36,6 +36,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     may_call: bool = True
     """False: the answer must be text. The tools are still sent, so that the request keeps its prefix."""
+    must_call: str = ""
+    """The tool that the answer has to call; empty where that is up to the model."""
     effort: str = ""
     """none, minimal, low, medium, high, xhigh, max; empty leaves it to the provider."""
     max_output_tokens: int | None = None

@@ -41,8 +41,6 @@ def chat_body(route: Route, request: ModelRequest, learnt: Learnt) -> Written:
     body.update(_effort(request.effort, quirks, learnt))
     if request.tools:
         body["tools"] = [tool_json(tool) for tool in request.tools]
-        if not request.may_call and "tool_choice" not in learnt.refused:
-            body["tool_choice"] = "none"
     pairs = list(chat_messages(request, quirks, route, pictures=takes_pictures(learnt)))
     if "system_role" in learnt.refused:
         pairs = _without_system(pairs)
@@ -52,6 +50,11 @@ def chat_body(route: Route, request: ModelRequest, learnt: Learnt) -> Written:
     if quirks.cache_marks and "claude" in route.model:
         mark_cached(messages)
     body["messages"] = messages
+    if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
+        if not request.may_call:
+            body["tool_choice"] = "none"
+        elif request.must_call:
+            body["tool_choice"] = {"type": "function", "function": {"name": request.must_call}}
     return Written(body, tuple(source for source, _ in pairs))
 
 

@@ -36,12 +36,15 @@ def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt:
         body["reasoning"] = reasoning
     if request.tools:
         body["tools"] = [_tool(tool, "strict" not in learnt.refused) for tool in request.tools]
-        if not request.may_call and "tool_choice" not in learnt.refused:
-            body["tool_choice"] = "none"
     if request.system.strip():
         body["instructions"] = request.system
     pairs = [(message.id, item) for message in request.messages for item in _items(message, route, learnt)]
     body["input"] = [item for _, item in pairs]
+    if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
+        if not request.may_call:
+            body["tool_choice"] = "none"
+        elif request.must_call:
+            body["tool_choice"] = {"type": "function", "name": request.must_call}
     return Written(body, tuple(source for source, _ in pairs))
 
 

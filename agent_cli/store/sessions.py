@@ -121,13 +121,13 @@ class Sessions:
         return [self.folder / each.file for each in stored]
 
     def find(self, name: str) -> Path:
-        """The session whose id begins with `name` or that is called so. A whole id is that session's, whatever
-        others are called.
+        """The session whose id begins with `name`, that is called so, or whose file `name` is: the file's name or
+        its path. A whole id is that session's, whatever others are called.
 
         Raises:
             NoSession: none, or several; the text lists them.
         """
-        found = [file for file in self.paths() if name and _id(file).startswith(name)]
+        found = [file for file in self.paths() if name and (_id(file).startswith(name) or _is_at(file, name))]
         if len(found) > 1:
             found = [file for file in found if describe(file) is not None]
         if name.strip() and not (found and NAME.fullmatch(f"20260101T000000Z-{name}.json")):
@@ -141,8 +141,7 @@ class Sessions:
                 f"no session begins with {name!r} or is called so; `agent sessions list --all` shows them all, "
                 "and `agent sessions search WORD` finds one by what was said"
             )
-        ids = ", ".join(sorted(map(_id, found))[:8])
-        raise NoSession(f"{name!r} is not unique: {ids}; give more of the id")
+        raise NoSession(f"{name!r} is not unique: {', '.join(sorted(map(_id, found))[:8])}; give more of the id")
 
     def last(self, cwd: Path) -> Path | None:
         """The session of a directory that was written last. Files that are no sessions do not count."""
@@ -389,11 +388,12 @@ def _size_and_time(path: Path) -> tuple[int, float]:
 
 def _is_text(name: str) -> bool:
     """Whether a file's name is one that we would have given."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return name.encode("utf-8", "ignore").decode() == name
+
+
+def _is_at(file: Path, name: str) -> bool:
+    """Whether a session's file is called so, or lies at that path."""
+    return name == file.name or (name.endswith(".json") and os.path.realpath(name) == os.path.realpath(file))
 
 
 def _id(path: Path) -> str:

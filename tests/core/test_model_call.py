@@ -261,7 +261,7 @@ async def test_an_unknown_tool_is_not_called_unreadable(tmp_path: Path) -> None:
 
 async def test_unknown_prices_are_told_before_the_first_request(tmp_path: Path) -> None:
     model = ScriptedModel(say("ok"), prices=Prices())
-    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=1.0)) as it:
+    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=1.0), interactive=False) as it:
         await it.prompt("go")
         told = [
             n for n, event in enumerate(it.events) if isinstance(event, Notice) and "no known prices" in event.text

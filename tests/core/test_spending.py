@@ -45,6 +45,32 @@ async def test_a_bound_on_cost_is_never_passed(tmp_path: Path) -> None:
         assert spent is not None and spent <= 0.1
 
 
+@pytest.mark.parametrize(
+    ("interactive", "bounds", "answer", "reason", "asked"),
+    [
+        (True, Bounds(cost_usd=1.0), "Go on", "end_turn", 1),
+        (True, Bounds(cost_usd=1.0), "Stop", "declined", 1),
+        (False, Bounds(cost_usd=1.0), "", "end_turn", 0),
+        (True, Bounds(), "", "end_turn", 0),
+    ],
+)
+async def test_a_person_decides_whether_a_model_without_prices_is_asked_under_a_bound(
+    tmp_path: Path, interactive: bool, bounds: Bounds, answer: str, reason: str, asked: int
+) -> None:
+    model = ScriptedModel(then=say("ok"), prices=Prices())
+    async with engine(tmp_path, model=model, bounds=bounds, interactive=interactive) as it:
+        it.reply = replies(answer)
+        for _ in range(2):
+            end = await it.prompt("go")
+            assert isinstance(end, TurnCompleted)
+        questions = it.of(QuestionAsked)
+        assert len(questions) == asked and all(
+            "scripted/model has no known prices" in q.question for q in questions
+        )
+        first = it.of(TurnCompleted)[0]
+        assert first.stop_reason == reason and len(model.requests) == (1 if reason == "declined" else 2)
+
+
 async def test_near_the_bound_the_answer_is_kept_short_enough_to_pay(tmp_path: Path) -> None:
     model = priced(say(LOOK, usage=Usage(input=10, output=10)), say("done", usage=Usage(input=10, output=10)))
     async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.012)) as it:

@@ -82,6 +82,29 @@ async def test_nothing_is_called_before_what_comes_first(tmp_path: Path) -> None
     assert "shell(true) must be called, and succeed, before anything else (set up)" in found[0][1]
 
 
+@pytest.mark.parametrize(
+    ("rules", "forced"),
+    [
+        ([{"run_first": "list_dir"}], "list_dir"),
+        ([{"run_first": "shell(true)"}], "shell"),
+        ([{"run_first": ["list_dir", "glob"]}], ""),
+        ([{"run_first": "list_dir"}, {"run_first": "glob"}], ""),
+        ([{"run_first": "write(a.py)"}], ""),
+        ([{"run_first": "no_such_tool"}], ""),
+        ([{"then_only": "list_dir", "call": "glob"}], ""),
+        ([], ""),
+    ],
+)
+async def test_the_one_tool_that_comes_first_is_demanded_of_the_model_until_a_call_was_tried(
+    tmp_path: Path, rules: list[Mapping[str, Any]], forced: str
+) -> None:
+    script = say(call("shell", command="false")), say("ok"), say("ok")
+    async with engine(tmp_path, *script, mode="yolo", tool_rules=rules) as it:
+        await it.prompt("go")
+        await it.prompt("again")
+        assert [request.must_call for request in it.model.requests] == [forced, "", forced]
+
+
 async def test_a_commit_only_follows_tests_that_passed_after_the_last_edit(tmp_path: Path) -> None:
     rule = {"only_after": "shell(sh test.sh)", "call": "shell(git commit *)"}
     test, commit = call("shell", command="sh test.sh"), call("shell", command="git commit -m x || true")

@@ -98,6 +98,14 @@ def _tools_complaint(body: Json) -> str:
     choice = body.get("tool_choice")
     if choice is not None and (not tools or choice.get("type") not in ("auto", "any", "tool", "none")):
         return "tool_choice: may only be specified while providing tools"
+    if (
+        choice
+        and choice["type"] in ("any", "tool")
+        and body.get("thinking", {}).get("type") not in (None, "disabled")
+    ):
+        return "Thinking may not be enabled when tool_choice forces tool use."
+    if choice and choice["type"] == "tool" and choice.get("name") not in names:
+        return "tool_choice.name: there is no such tool"
     return ""
 
 

@@ -77,7 +77,8 @@ def _tools_complaint(body: Json) -> str:
         if tool.get("strict", True) and (why := _not_strict(tool["parameters"])):
             return f"Invalid schema for function '{tool['name']}': In context=(), {why}"
     choice = body.get("tool_choice")
-    if choice is not None and (not tools or choice not in ("none", "auto", "required")):
+    named = [{"type": "function", "name": tool["name"]} for tool in tools]
+    if choice is not None and (not tools or choice not in ("none", "auto", "required", *named)):
         return "Invalid value: 'tool_choice'."
     return ""
 

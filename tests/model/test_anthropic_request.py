@@ -129,6 +129,10 @@ def test_the_body() -> None:
         "system": [{**text("be good"), **MARK}],
     }
     assert body_of(request(may_call=False))["tool_choice"] == {"type": "none"}
+    assert "tool_choice" not in body_of(request(must_call="read", effort="high")), "refused beside thinking"
+    free, bound = (body_of(request(must_call=name), "claude-3-5-haiku-latest") for name in ("", "read"))
+    assert bound.pop("tool_choice") == {"type": "tool", "name": "read"}
+    assert list(bound.items()) == list(free.items())
     assert "system" not in body_of(msgspec.structs.replace(request(), system=" "))
 
 

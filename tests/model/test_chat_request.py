@@ -99,6 +99,14 @@ def test_an_answer_without_calls_is_asked_for_with_the_tools_in_place() -> None:
     assert body["tool_choice"] == "none" and body["tools"]
 
 
+def test_a_demanded_tool_stands_behind_the_messages() -> None:
+    free, bound = (body_of(request(must_call=name), Quirks(), "openai") for name in ("", "read"))
+    assert bound.pop("tool_choice") == {"type": "function", "function": {"name": "read"}}
+    assert list(bound.items()) == list(free.items())
+    refused = body_of(request(must_call="read"), Quirks(), "openai", Learnt(refused=("tool_choice",)))
+    assert list(refused.items()) == list(free.items())
+
+
 def test_quirks_are_data() -> None:
     body = body_of(request(effort="max", max_output_tokens=5), PROVIDERS["cerebras"].quirks, "cerebras")
     assert (body["max_completion_tokens"], body["reasoning_effort"]) == (5, "high")

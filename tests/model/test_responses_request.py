@@ -78,7 +78,7 @@ def test_the_phase_of_one_s_own_answers_is_told() -> None:
 
 def test_the_body() -> None:
     body = body_of(request(effort="max", max_output_tokens=3, may_call=False, session_id="s1"))
-    assert list(body)[-1] == "input"
+    assert list(body)[-2:] == ["input", "tool_choice"]
     body.pop("input")
     assert body == {
         "model": "gpt-5.6",
@@ -102,6 +102,12 @@ def test_the_body() -> None:
     }
     assert len(body_of(request(session_id="s" * 99))["prompt_cache_key"]) == 24
     assert not {"max_output_tokens", "prompt_cache_key", "tool_choice"} & body_of(request()).keys()
+
+
+def test_a_demanded_tool_stands_behind_the_input() -> None:
+    free, bound = (body_of(request(must_call=name)) for name in ("", "read"))
+    assert bound.pop("tool_choice") == {"type": "function", "name": "read"}
+    assert list(bound.items()) == list(free.items())
 
 
 def test_what_was_learnt_is_left_out() -> None:

@@ -44,6 +44,21 @@ def title(path: Path) -> str:
     return info.title
 
 
+def test_a_session_is_found_by_its_file(tmp_path: Path) -> None:
+    sessions = Sessions(tmp_path / "all")
+    one, _ = (saved(sessions, tmp_path, identifier) for identifier in ("aaaa1111", "bbbb2222"))
+    (tmp_path / "link.json").symlink_to(one)
+    copy = tmp_path / one.name
+    copy.write_bytes(one.read_bytes())
+    relative = os.path.relpath(one)
+    assert [sessions.find(name) for name in (one.name, str(one), relative, str(tmp_path / "link.json"))] == [
+        one
+    ] * 4
+    for name in (str(copy), "20260101T000000Z-.json", one.name[:-5], str(one.parent)):
+        with pytest.raises(NoSession):
+            sessions.find(name)
+
+
 def test_a_new_session_has_a_place_of_its_own_which_is_not_made_yet(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "all")
     places = {sessions.new_path(tmp_path) for _ in range(50)}
