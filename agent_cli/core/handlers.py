@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from ..model.base import ModelError, ModelRequest, ToolSpec
+from ..model.base import ModelError, ModelRequest
 from ..model.retry import RetryPolicy
 from ..protocol.events import (
     Notice,

@@ -316,7 +316,8 @@ async def test_each_request_is_a_prefix_of_the_next_unless_something_was_announc
             it.answer = approve_all
             await it.prompt("please")
             replaced = any(isinstance(record, Quarantined) for record in it.session.records)
-            announced = bool(it.of(Compacted) or it.of(SettingsChanged) or replaced)
+            fewer_tools = any("no longer offered" in notice.text for notice in it.of(Notice))
+            announced = bool(it.of(Compacted) or it.of(SettingsChanged) or replaced or fewer_tools)
         calm = model._script
         for request in model.requests:
             if "about to be replaced" in request.messages[-1].text:
