@@ -19,11 +19,10 @@ from ..core.checkpointing import Checkpointing, Snapshots
 from ..core.confining import Confining
 from ..core.handlers import Handlers
 from ..core.history import jobs, last_job, working_directory
-from ..core.limits import Bounds
+from ..core.limits import Bounds, Settings
 from ..core.models import Models
 from ..core.permissions import Permissions
 from ..core.session import Session
-from ..core.settings import Settings
 from ..model.base import Model
 from ..model.providers import choose_default, open_model
 from ..model.retry import RetryPolicy

@@ -33,7 +33,7 @@ from .failures import stop_reason_of
 from .guards import RepetitionGuard
 from .inbox import Inbox
 from .job_notes import JobNotes, control
-from .limits import Limits
+from .limits import Limits, Settings
 from .meter import Meter
 from .model_call import ModelCaller
 from .models import Models
@@ -43,7 +43,6 @@ from .person import Person
 from .recovery import OfferedTools, Recovery
 from .reminders import Reminders
 from .session import Session
-from .settings import Settings
 from .spending import DayLedger, OverBudget, Spending
 from .tool_rules import BoundRule, TurnRules
 from .tool_runner import ToolRunner

@@ -1,4 +1,4 @@
-"""Bounds on one input: model calls and time. Money is in `spending`."""
+"""Bounds on one input, model calls and time (money is in `spending`), and what else is decided once a session."""
 
 import time
 
@@ -31,6 +31,18 @@ class Bounds(msgspec.Struct, frozen=True):
     def on_cost(self) -> bool:
         """Whether there is a bound that unknown prices would undo."""
         return not (self.cost_usd is None and self.session_cost_usd is None and self.day_cost_usd is None)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the composition root decides once."""
+
+    bounds: Bounds
+    compact_at: float
+    version: str
+    session_path: str
+    resumed: bool
+    finish_plan: bool = False
+    private_hosts: tuple[str, ...] = ()
 
 
 class Limits:

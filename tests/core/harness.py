@@ -22,12 +22,11 @@ from agent_cli.core.bus import EventBus
 from agent_cli.core.checkpointing import Checkpointing
 from agent_cli.core.confining import Confining
 from agent_cli.core.handlers import Handlers
-from agent_cli.core.limits import Bounds
+from agent_cli.core.limits import Bounds, Settings
 from agent_cli.core.models import Models
 from agent_cli.core.permissions import Permissions
 from agent_cli.core.prompt import Moment
 from agent_cli.core.session import Session
-from agent_cli.core.settings import Settings
 from agent_cli.core.spending import DayLedger
 from agent_cli.core.tool_rules import as_permissions, bind
 from agent_cli.model.base import Model

@@ -248,7 +248,7 @@ async def test_a_limit_on_cost_that_cannot_be_kept_is_said_once(tmp_path: Path) 
 
     script = [say(call("list_dir", path=".")), say(call("glob", pattern="*")), say("done")]
     model = ScriptedModel(*script, prices=Prices(None, None, None, None))
-    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.01)) as it:
+    async with engine(tmp_path, model=model, bounds=Bounds(cost_usd=0.01), interactive=False) as it:
         await it.prompt("go")
         assert sum("cost" in notice.text for notice in it.of(Notice)) == 1
 
