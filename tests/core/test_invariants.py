@@ -16,7 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.model.base import ModelError, ModelRequest
-from agent_cli.protocol.events import ApprovalRequested, Compacted, QuestionAsked, Restored, SettingsChanged
+from agent_cli.protocol.events import (
+    ApprovalRequested,
+    Compacted,
+    Notice,
+    QuestionAsked,
+    Restored,
+    SettingsChanged,
+)
 from agent_cli.protocol.messages import AssistantMessage, ToolResult
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
