@@ -47,6 +47,21 @@ def clean(text: str, keep_sgr: bool = False) -> str:
     return Sanitizer(keep_sgr).feed(text, final=True)
 
 
+def escape_json(line: str) -> str:
+    """Escape what JSON leaves as it is and a terminal obeys or does not show: C1 controls, DEL, bidirectional and
+    zero-width characters. The line means the same to whoever decodes it."""
+    if line.isascii() and "\x7f" not in line:
+        return line
+    return _INVISIBLE.sub(_json_escape, _CONTROL.sub(_json_escape, line))
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    if found.group() == "\n":  # behind the line
+        return "\n"
+    units = found.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
+
+
 def visible(text: str) -> str:
     """`text` with every control character written out and nothing removed or folded.
 

@@ -16,7 +16,7 @@ from ..protocol import events as ev
 from ..protocol.client import Client
 from ..protocol.messages import FileChange, Image
 from ..protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
-from ..protocol.sanitize import clean
+from ..protocol.sanitize import clean, escape_json
 from ..protocol.stop import DENIED, EXIT_CODES, StopReason, exit_code
 from . import lines
 from .host import SHUTDOWN_S
@@ -299,7 +299,7 @@ class _Run:
         if result.exit_code == DENIED:
             self._progress(_refusal(result.denied))
         if self._format == "text":
-            text = clean(result.text) if self._out.is_terminal else result.text
+            text = clean(result.text)
             self._out.write(text if not text or text.endswith("\n") else text + "\n")
         else:
             self._out.write(encode(result))
@@ -395,9 +395,9 @@ def _sum(before: FileChange | None, after: FileChange) -> FileChange:
 
 
 def encode(event: ev.Event) -> str:
-    """One line of JSON."""
+    """Encode an event as one line of JSON, in which nothing can control a terminal."""
     try:
-        return msgspec.json.encode(event).decode("utf-8") + "\n"
+        return escape_json(msgspec.json.encode(event).decode("utf-8") + "\n")
     except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot hold
         import json
 

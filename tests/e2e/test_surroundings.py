@@ -294,3 +294,21 @@ def test_no_name_and_no_file_controls_the_terminal(world: World, command: tuple[
     done = world.run(*command, cwd=folder)
     shown = done.out + done.err
     assert not re.search("\x1b(?!\\[[0-9;]*m)|[\x07\x9b\x9d\u202e]", shown), repr(shown)
+
+
+CONTROLS = "\x1b]52;c;eA==\x07 \x9b5n \x9d0;t\x9c \x90x\x9c \u202eevil\u202c a\u200bb \x7f \U000e0041 \ufeff"
+"""What terminals obey or hide: OSC and CSI in both forms, bidirectional and zero-width characters, tags."""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_nothing_that_a_run_prints_controls_a_terminal_in_a_pipe_neither(world: World, form: str) -> None:
+    world.script(Reply(text=f"{CONTROLS} 你好 👩\u200d💻 done"))
+    done = world.run("run", CONTROLS, "--output-format", form)
+    assert done.code == 0
+    hidden = re.sub("(?<=👩)\u200d", "", done.out)  # what joins an emoji is a part of it
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\ufeff\U000e0000-\U000e007f]", hidden), (
+        repr(done.out)
+    )
+    assert "你好" in done.out and "done" in done.out
+    if form != "text":
+        assert done.result["text"] == f"{CONTROLS} 你好 👩\u200d💻 done"
