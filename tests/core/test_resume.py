@@ -3,10 +3,12 @@ and the next request is the one that would have been sent."""
 
 from pathlib import Path
 
+import pytest
+
 from agent_cli.core.session import Session
-from agent_cli.protocol.events import ApprovalRequested, ToolCallFinished, TurnCompleted
+from agent_cli.protocol.events import ApprovalRequested, SessionStarted, ToolCallFinished, TurnCompleted
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, UserMessage
-from agent_cli.protocol.records import CallStarted, ModelCalled
+from agent_cli.protocol.records import CallStarted, ModelCalled, PartialAnswer, RequestSent
 from agent_cli.store.session_file import SessionFile
 from tests.model.scripted import call, say
 
@@ -46,6 +48,36 @@ async def test_each_open_call_gets_its_due(tmp_path: Path) -> None:
         assert results["a"].status == "ok" and (it.root / "a").exists()
         assert len(it.of(ApprovalRequested)) == 1
         it.model.check()
+
+
+@pytest.mark.parametrize("pieces", [(), ("I begin ", "with")])
+async def test_a_request_that_a_crash_cut_off_is_booked_at_an_unknown_cost(
+    tmp_path: Path, pieces: tuple[str, ...]
+) -> None:
+    (tmp_path / "work").mkdir()
+    session = Session([header(tmp_path / "work")], SessionFile.create(tmp_path / "session.json"), saved=False)
+    session.append(UserMessage(id="m1", turn_id="t1", text="do it"))
+    session.append(RequestSent(id="r0", turn_id="t1", kind="main", model="scripted/model"))
+    session.append(PartialAnswer(id="p0", turn_id="t1", text="void"))
+    failed = ModelCalled(
+        id="c0", turn_id="t1", kind="main", model="scripted/model", outcome="server", cost_usd=0.0
+    )
+    session.append(failed)
+    session.append(RequestSent(id="r1", turn_id="t1", kind="main", model="scripted/model"))
+    for number, text in enumerate(pieces):
+        session.append(PartialAnswer(id=f"p{number + 1}", turn_id="t1", text=text))
+    session.close()
+    for _ in range(2):  # once, however often it is opened
+        async with engine(tmp_path) as it:
+            await it.until_type(SessionStarted)
+            totals = it.agent.snapshot().totals
+        assert (totals.requests, totals.unpriced) == (2, 1)
+    async with engine(tmp_path, say("ok")) as it:
+        await it.prompt("go on")
+        kept = [m.text for m in it.model.requests[0].messages if isinstance(m, AssistantMessage)]
+        assert kept == ([f"{''.join(pieces)}\n\n[interrupted]"] if pieces else [])
+        called = [each for each in it.session.records if isinstance(each, ModelCalled)]
+        assert [each.outcome for each in called] == ["server", "crashed", "stop"]
 
 
 async def test_new_text_comes_behind_the_results(tmp_path: Path) -> None:
