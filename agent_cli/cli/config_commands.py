@@ -11,7 +11,9 @@ import typer
 
 from ..config.example import example, words
 from ..config.schema import Config
+from .host_lists import flatten, shown_value
 from .options import Chosen, UsageError
+from .session_output import redactor_of
 from .setup import Setup
 
 config = typer.Typer(help="The configuration and where each value comes from.", no_args_is_help=True)
@@ -21,8 +23,9 @@ config = typer.Typer(help="The configuration and where each value comes from.", 
 def show() -> int:
     """Every key with its effective value and its place."""
     setup = Setup(Chosen("agent", {}))
+    redactor = redactor_of(setup)
     for key, value in flatten(msgspec.to_builtins(setup.config)):
-        print(f"{key}: {_json(value)}    # {setup.loaded.place(key)}")
+        print(f"{key}: {shown_value(key, value, redactor)}    # {setup.loaded.place(key)}")
     for key, place in setup.loaded.ignored:
         print(f"# ignored: {key}    # {place}: a project's file may not say so")
     return 0
@@ -49,8 +52,9 @@ def explain(
     known = _known(msgspec.inspect.type_info(Config), key.split("."))
     if known is None and not found:
         raise UsageError(_no_key(key, list(values)))
+    redactor = redactor_of(setup)
     for name, value in (found or {key: known and known.default}).items():
-        print(f"{name}: {_json(value)}    # {setup.loaded.place(name)}")
+        print(f"{name}: {shown_value(name, value, redactor)}    # {setup.loaded.place(name)}")
     if known is not None:
         print("\n".join(_described(key, known)))
     return 0
@@ -156,10 +160,3 @@ def schema() -> int:
     """The configuration's JSON Schema."""
     print(msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Config)), indent=2).decode())
     return 0
-
-
-def flatten(values: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    """Dotted key and value of every leaf."""
-    if not isinstance(values, dict) or not values:
-        return [(prefix.rstrip("."), values)]
-    return [pair for key, value in values.items() for pair in flatten(value, f"{prefix}{key}.")]

@@ -22,6 +22,8 @@ from ..tools.registry import Registry
 from ..ui.host import ConfigLine, ModelLine, ToolLine
 from .setup import Setup
 
+_USER_INFO = re.compile(r"^(\w+://)[^/@\s]+@")
+"""A user and password, or a token, in an address."""
 _SENTENCE = re.compile(r"(.+?[.:])(?:\s|$)", re.DOTALL)
 _UNSET = "built-in default"
 
@@ -102,27 +104,30 @@ def _source(tool: object) -> str:
 
 def config(setup: Setup, redactor: Redactor) -> tuple[ConfigLine, ...]:
     """Every key with its value and its place; values that are secrets, or may be, are masked."""
-    defaults = dict(_leaves(msgspec.to_builtins(Config())))
+    defaults = dict(flatten(msgspec.to_builtins(Config())))
     found = []
-    for key, value in _leaves(msgspec.to_builtins(setup.config)):
+    for key, value in flatten(msgspec.to_builtins(setup.config)):
         place = setup.loaded.place(key)
         is_default = place == _UNSET or (key in defaults and defaults[key] == value)
-        found.append(ConfigLine(key, _written(key, value, redactor), place, is_default))
+        found.append(ConfigLine(key, shown_value(key, value, redactor), place, is_default))
     return tuple(found)
 
 
-def _leaves(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key and value of every leaf; an empty mapping is one."""
+def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Give the dotted key and the value of every leaf; an empty mapping is one."""
     if isinstance(values, dict) and values:
         for key, value in values.items():
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
     else:
         yield prefix.rstrip("."), values
 
 
-def _written(key: str, value: Any, redactor: Redactor) -> str:
-    """A value as JSON. Headers are masked whatever they hold, variables by their names."""
+def shown_value(key: str, value: Any, redactor: Redactor) -> str:
+    """Write a value as JSON without credentials. Headers are masked whatever they hold, variables by their names,
+    passwords in addresses by their place."""
     *_, inner, name = ("", "", *key.split("."))
+    if isinstance(value, str):
+        value = _USER_INFO.sub(r"\1[masked]@", value)
     if isinstance(value, str) and (inner == "headers" or (inner == "env" and is_secret(name, value))):
         return '"[masked]"'
     return redactor.mask(msgspec.json.encode(value).decode(), assignments=True)

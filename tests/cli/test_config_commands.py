@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from agent_cli.cli.config_commands import flatten
+from agent_cli.cli.host_lists import flatten
 from agent_cli.config.example import example
 from agent_cli.config.schema import Config
 from agent_cli.protocol.learnt import Learnt
@@ -258,3 +258,22 @@ def trust(world: World, file: Path) -> None:
     from agent_cli.config.trust import Trust
 
     Trust(world.state / "trust.json").remember(str(file), file.read_bytes())
+
+
+CREDENTIALS = """providers:
+  mine:
+    base_url: http://user:hunter2-pw@gateway.example/v1
+    headers: {Authorization: Bearer abc-terces-1, X-Api-Key: k-terces-2, Cookie: "sid=terces-3"}
+  token: {base_url: "https://terces-4@gateway.example/v1"}
+tools: {shell: {env: {DEPLOY_TOKEN: terces-5, EDITOR: vi}}}
+"""
+
+
+def test_credentials_in_the_configuration_are_masked_wherever_it_is_shown(world: World) -> None:
+    (world.config / "config.yaml").write_text(CREDENTIALS, encoding="utf-8")
+    keys = ("providers", "providers.mine.headers", "providers.mine.base_url", "providers.token", "tools.shell.env")
+    ends = said(world, ["config", "show"], *(["config", "explain", key] for key in keys))
+    for done in ends:
+        assert done.code == 0 and "terces" not in done.out and "hunter2" not in done.out, done.out
+    assert 'providers.mine.base_url: "http://[masked]@gateway.example/v1"' in ends[0].out
+    assert 'tools.shell.env.EDITOR: "vi"' in ends[0].out and ends[0].out.count("[masked]") >= 6
