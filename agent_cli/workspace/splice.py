@@ -55,7 +55,8 @@ class LineView:
             if self._ends and "\n" in new:  # counted on from piece to piece, since there may be very many
                 line += self.text.count("\n", counted, start)
                 counted = start
-                new = self._with_ends(new, line, self.text.count("\n", start, end))
+                amid = start > 0 and self.text[start - 1] != "\n"
+                new = self._with_ends(new, line, self.text.count("\n", start, end), line if amid else line - 1)
             out += (self.original[done : self._place(start)], new)
             done = self._place(end)
         return "".join([*out, self.original[done:]])
@@ -63,10 +64,11 @@ class LineView:
     def _place(self, offset: int) -> int:
         return offset + bisect_left(self._pairs, offset)
 
-    def _with_ends(self, new: str, first: int, count: int) -> str:
-        """`new` in place of `count` line ends from the given one on."""
+    def _with_ends(self, new: str, first: int, count: int, beside: int) -> str:
+        """`new` in place of `count` line ends from the given one on; where there is none, its ends are like the
+        one `beside` it: of the line it is put into, else of the line before."""
         inside = self._ends[first : first + count]
-        default = inside[-1] if inside else self._ends[max(0, min(first, len(self._ends)) - 1)]
+        default = inside[-1] if inside else self._ends[max(0, min(beside, len(self._ends) - 1))]
         ends = iter(inside)
         return re.sub("\n", lambda _: next(ends, default), new)
 

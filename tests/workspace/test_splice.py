@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,3 +86,21 @@ def test_very_many_new_line_ends_are_put_in_quickly() -> None:
     began = time.perf_counter()
     assert view.replaced(pieces) == "value,\r\nx\r\n" * 30_000
     assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "wanted"),
+    [
+        ("one\ntwo\nthree\r\nfour\n", "three", "three\nnew", "one\ntwo\nthree\r\nnew\r\nfour\n"),
+        ("one\r\ntwo\nthree\r\n", "two", "two\nnew", "one\r\ntwo\nnew\nthree\r\n"),
+        ("one\r\ntwo\nthree\r\n", "three", "new\nthree", "one\r\ntwo\nnew\nthree\r\n"),
+        ("one\r\ntwo", "two", "two\nnew", "one\r\ntwo\r\nnew"),
+        ("one\ntwo\r\n", "one\n", "one\nnew\n", "one\nnew\ntwo\r\n"),
+    ],
+)
+def test_a_line_put_into_a_mixed_text_keeps_the_end_of_the_line_before_it(
+    text: str, old: str, new: str, wanted: str
+) -> None:
+    view = LineView(text)
+    at = view.text.index(old)
+    assert view.replaced([(at, at + len(old), new)]) == wanted
