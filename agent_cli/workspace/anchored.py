@@ -6,6 +6,7 @@ makes the call fail, and does not lead it elsewhere. Apart, since reading, writi
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ _SEARCHED = _FOLDER | getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)
 """A folder on the way may be one that can be passed and not be listed."""
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _SURELY_SHORT = 1000
+_DRAFT = re.compile(r"\.agent-(\d{1,9})-[0-9a-f]{12}\.tmp")
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -60,6 +62,30 @@ class Spot(msgspec.Struct, frozen=True):
             OSError: it is not permitted, or a folder is there.
         """
         os.rename(self.name, name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+
+
+def draft_name() -> str:
+    """Name a file that is about to take the place of another; it says which process is writing it."""
+    return f".agent-{os.getpid()}-{os.urandom(6).hex()}.tmp"
+
+
+def sweep_drafts(folder: str) -> None:
+    """Remove what killed processes have left of files that they were writing into a folder."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if (found := _DRAFT.fullmatch(name)) and not _is_running(int(found[1])):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 @contextlib.contextmanager

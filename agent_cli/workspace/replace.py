@@ -10,7 +10,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 
-from .anchored import Spot, spot
+from .anchored import Spot, draft_name, spot
 from .files import FileError, Stamp, chunks, open_at, stamp, why
 
 LOCK_TIMEOUT_S = 2.0
@@ -199,7 +199,7 @@ def _locked(fd: int) -> bool:
 def _draft(at: Spot, data: bytes, like: os.stat_result | None, mode: int = 0o666) -> Iterator[tuple[Spot, int]]:
     """A new file beside the place with this content, safe on the disk, and its descriptor; gone again when the
     work fails. It has mode and owner of `like` as far as that is permitted, else `mode`."""
-    draft = at.beside(f".agent-{os.urandom(6).hex()}.tmp")
+    draft = at.beside(draft_name())
     fd = draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if like else mode)
     try:
         _write_all(fd, data)

@@ -14,7 +14,7 @@ import msgspec
 
 from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
-from .anchored import Spot, spot
+from .anchored import Spot, draft_name, spot, sweep_drafts
 from .small_files import regular_bytes
 
 LINK = "120000"
@@ -167,6 +167,7 @@ class _Place:
         self._keep = {os.path.join(root, folder) for folder in keep}
         self._made = made
         self._dry_run = dry_run
+        self._swept: set[str] = set()
         self._emptied: set[str] = set()
         """Where a folder would be that a dry run leaves."""
 
@@ -175,6 +176,9 @@ class _Place:
         if NESTED in (old.kind, new.kind):
             return _NESTED
         real = os.path.join(self._root, path)
+        if not self._dry_run and (folder := os.path.dirname(real)) not in self._swept:
+            self._swept.add(folder)
+            sweep_drafts(folder)  # a restore that was killed is carried out again
         try:
             with spot(real) as at:
                 done = self._put(at, real, old, new)
@@ -227,7 +231,7 @@ def write_entry(at: Spot, entry: Entry, data: bytes) -> None:
     Raises:
         OSError: it cannot be written, or a folder is there.
     """
-    draft = at.beside(f".{os.urandom(6).hex()}.restore")
+    draft = at.beside(draft_name())
     try:
         if entry.kind == LINK:
             os.symlink(os.fsdecode(data), draft.name, dir_fd=draft.folder)

@@ -1,9 +1,13 @@
 """Files are brought back where they were, and nowhere else."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from agent_cli.workspace.anchored import draft_name
 from agent_cli.workspace.copies import Copies
 from agent_cli.workspace.moves import CheckpointError
 from agent_cli.workspace.restore import Entry, blob_hash, restore
@@ -63,3 +67,24 @@ async def test_copies_keep_nothing_from_behind_a_link(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError):
         await copies.cover(str(root / "d" / "f"), before)
     assert not (tmp_path / "store" / blob_hash(b"secret")).exists()
+
+
+def test_what_a_killed_restore_left_behind_is_removed_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    program = (
+        "import os, pathlib, sys\n"
+        "from agent_cli.workspace.anchored import draft_name, spot\n"
+        "with spot(os.path.join(sys.argv[1], 'd', 'f')) as at:\n"
+        "    os.close(at.beside(draft_name()).open(os.O_WRONLY | os.O_CREAT | os.O_EXCL))\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program, os.path.realpath(tmp_path)], check=False).returncode == -9
+    )
+    (left,) = (tmp_path / "d").iterdir()
+    own = tmp_path / "d" / draft_name()
+    own.write_bytes(b"being written")
+    other = tmp_path / "d" / ".agent-1-notes.tmp"
+    other.write_bytes(b"somebody's")
+    assert len(restore(tmp_path, {"d/f": (Entry(), FILE)}, lambda blob: b"kept").restored) == 1
+    assert not left.exists() and own.exists() and other.exists()
