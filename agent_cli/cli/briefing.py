@@ -2,6 +2,7 @@
 new since, out of the instructions files, the memory blocks and the facts of the moment."""
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from ..config.rules import ToolRule
 from ..core.prompt import REPLACED, Moment, SystemPrompt, moment, system_prompt
@@ -12,15 +13,20 @@ from ..workspace.instructions import Chain
 from ..workspace.memory import Memory
 from .setup import Setup
 
+if TYPE_CHECKING:
+    from ..protocol.redact import Redactor
+
 
 class Briefing:
     """The texts around one session."""
 
-    def __init__(self, setup: Setup, session_id: str, may_read: Callable[[str], bool]) -> None:
+    def __init__(
+        self, setup: Setup, session_id: str, may_read: Callable[[str], bool], redactor: "Redactor"
+    ) -> None:
         self._setup = setup
         context = setup.config.context
         self._chain = Chain(setup.root, context.instructions, setup.config_dir, may_read)
-        self.memory = Memory(setup.config_dir, setup.project_state(), setup.state / "notes" / session_id)
+        self.memory = Memory(setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, redactor)
 
     def system(self, tools: Collection[str]) -> SystemPrompt:
         """The system prompt of a new session."""

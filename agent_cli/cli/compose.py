@@ -108,6 +108,8 @@ class _Parts:
         interactive: bool,
         session_id: str,
     ) -> None:
+        from ..core.secrecy import environment_redactor
+
         self._setup = setup
         self._registry = registry
         self._processes = processes
@@ -117,7 +119,8 @@ class _Parts:
         self._session: Session | None = None
         self._spill = setup.state / "spill" / session_id
         self._permissions = _permissions(setup, confining, self._untrusted, self._spill)
-        self.briefing = Briefing(setup, session_id, self._may_instruct)
+        self._redactor = environment_redactor(os.environ, env.held(), setup.config)
+        self.briefing = Briefing(setup, session_id, self._may_instruct, self._redactor)
 
     def _untrusted(self) -> str:
         return self._session.untrusted() if self._session else ""
@@ -133,7 +136,7 @@ class _Parts:
 
     def assembled(self, model: Model, draft: Draft, notes: Sequence[str]) -> Opened:
         """The engine, ready to run."""
-        from ..core.secrecy import Outgoing, environment_redactor
+        from ..core.secrecy import Outgoing
 
         setup, config, permissions = self._setup, self._setup.config, self._permissions
         session = self._session = Session(
@@ -145,7 +148,7 @@ class _Parts:
         )
         identifier = session.header.session_id
         log = setup.state / "logs" / f"{identifier}.jsonl" if setup.chosen.flag("debug") else None
-        redactor = environment_redactor(os.environ, self._env.held(), config)
+        redactor = self._redactor
         bus = EventBus(_logger(log) if log else None, redactor, str(log or ""))
         _, mode, effort = session.view.settings
         anew = self._interactive and mode == "yolo"  # what asks nothing is chosen anew where somebody can be asked

@@ -79,11 +79,13 @@ def _decided(action: Action, policy: Policy) -> Verdict:
 
 
 def _memory_verdict(action: WriteMemory, policy: Policy) -> Verdict:
-    """Memory is no file of the workspace: a change of it is shown, and undone with its turn."""
+    """Memory is no file of the workspace: a change of it is shown, and undone with its turn. What later
+    conversations are given asks as an edit does."""
     if policy.mode == "plan":
         return Deny("mode plan", "plan mode changes nothing")
-    if action.scope == "user" and policy.mode == "ask":
-        return Ask("mode ask", f"it changes the memory block {action.block}, which every project is given")
+    if action.scope != "notes" and policy.mode == "ask":
+        who = "every project" if action.scope == "user" else "later conversations here"
+        return Ask("mode ask", f"it changes the memory block {action.block}, which is given to {who}")
     return Allow("memory is shown and can be undone")
 
 

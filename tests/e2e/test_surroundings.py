@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.server import Reply
+from tests.model.server import Call, Reply
 
 from .world import Done, World, finish, shell, until
 
@@ -312,3 +312,36 @@ def test_nothing_that_a_run_prints_controls_a_terminal_in_a_pipe_neither(world: 
     assert "你好" in done.out and "done" in done.out
     if form != "text":
         assert done.result["text"] == f"{CONTROLS} 你好 👩\u200d💻 done"
+
+
+def test_no_known_secret_is_written_into_memory(world: World) -> None:
+    """Values that only this machine knows to be secret: a variable's, the provider's key of no known shape."""
+    secrets = {
+        "MY_APP_SECRET": "q7WnTerces81kfLd",
+        "DATABASE_PASSWORD": "korrekt-horse-77",
+        "OPENAI_API_KEY": "gw0Terces42Gateway",
+    }
+    blocks = ("user", "project", "notes")
+    calls = [
+        Call("memory", {"action": "append", "block": block, "text": f"It is {value}."})
+        for value in secrets.values()
+        for block in blocks
+    ]
+    world.script(*(Reply(calls=(each,)) for each in calls), Reply(text="done"))
+    done = world.run("run", "remember", "--mode", "yolo", "--output-format", "json", env=secrets)
+    assert done.code == 0, done.err
+    results = world.messages(role="tool")
+    assert len(results) == len(calls) and all("holds a secret" in text for text in results), results
+    written = "".join(
+        path.read_text("utf-8") for place in (world.config, world.state) for path in place.rglob("*.md")
+    )
+    assert not any(value in written or value in str(world.bodies()[-1]) for value in secrets.values())
+
+
+def test_what_later_conversations_are_given_is_asked_about_in_ask_mode(world: World) -> None:
+    for block in ("user", "project", "notes"):
+        world.script(Reply(calls=(Call("memory", {"action": "append", "block": block, "text": "Likes tabs."}),)))
+    world.script(Reply(text="done"))
+    done = world.run("run", "remember", "--mode", "ask", "--output-format", "json")
+    assert done.code == 6 and len(done.result["denied"]) == 2
+    assert "changed" in world.messages(role="tool")[-1]

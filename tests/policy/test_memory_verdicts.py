@@ -20,7 +20,7 @@ USER, PROJECT, NOTES = (
     ("action", "plan", "ask", "auto", "yolo"),
     [
         (USER, "deny", "ask", "allow", "allow"),
-        (PROJECT, "deny", "allow", "allow", "allow"),
+        (PROJECT, "deny", "ask", "allow", "allow"),
         (NOTES, "deny", "allow", "allow", "allow"),
     ],
 )
