@@ -28,7 +28,6 @@ from ..model.providers import choose_default, open_model
 from ..model.retry import RetryPolicy
 from ..policy.rules import Effect
 from ..protocol.actions import Allow, Mode, ReadPath
-from ..protocol.events import AnyEvent
 from ..protocol.messages import new_id
 from ..protocol.records import SettingsSet
 from ..sandbox.process import ProcessRunner
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from ..core.search import EarlierSessions
     from ..protocol.redact import Redactor
     from ..workspace.multi_root import FolderCheckpoints
+    from .debug_log import DebugLog
 
 CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
@@ -84,15 +84,16 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
     draft = existing(setup)
     env = keyed(os.environ, setup.config_dir)
     name = model_name(setup, draft) or await choose_default(setup.config, env)
-    model = await open_model(name, setup.config, env, setup.memory)
+    identifier, path = (draft.session_id, Path(draft.path)) if draft else setup.sessions.new_path(setup.root)
+    log = _debug_log(setup, identifier, env)
+    model = await open_model(name, setup.config, env, setup.memory, log.request if log else None)
     setup.make_state()
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
-    identifier, path = (draft.session_id, Path(draft.path)) if draft else setup.sessions.new_path(setup.root)
     parts = _Parts(setup, registry, processes, confining, env, interactive, identifier)
     if draft is None:
         draft = fresh(setup, model, parts.briefing.system(registry.names), identifier, path)
-    return parts.assembled(model, draft, (*problems, *env.problems))
+    return parts.assembled(model, draft, (*problems, *env.problems), log)
 
 
 class _Parts:
@@ -134,7 +135,7 @@ class _Parts:
         verdict = self._permissions.authorize(ReadPath(path, path))
         return isinstance(verdict, Allow) or verdict.rule.startswith("mode ")
 
-    def assembled(self, model: Model, draft: Draft, notes: Sequence[str]) -> Opened:
+    def assembled(self, model: Model, draft: Draft, notes: Sequence[str], log: "DebugLog | None") -> Opened:
         """The engine, ready to run."""
         from ..core.secrecy import Outgoing
 
@@ -147,9 +148,8 @@ class _Parts:
             reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
         )
         identifier = session.header.session_id
-        log = setup.state / "logs" / f"{identifier}.jsonl" if setup.chosen.flag("debug") else None
         redactor = self._redactor
-        bus = EventBus(_logger(log) if log else None, redactor, str(log or ""))
+        bus = EventBus(log.event if log else None, redactor, str(log.path) if log else "")
         _, mode, effort = session.view.settings
         anew = self._interactive and mode == "yolo"  # what asks nothing is chosen anew where somebody can be asked
         kept = config.mode if anew else mode
@@ -167,7 +167,7 @@ class _Parts:
             session,
             Models(
                 model,
-                lambda name: open_model(name, config, self._env, setup.memory),
+                lambda name: open_model(name, config, self._env, setup.memory, log.request if log else None),
                 effort,
                 config.fallback_models,
                 config.small_model or "",
@@ -190,7 +190,7 @@ class _Parts:
         ignored = [
             f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
         ]
-        logged = (f"log: {log}",) if log else ()
+        logged = (f"log: {log.path}",) if log else ()
         told = (*softened, *ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
         agent, memory = Agent(handlers), self.briefing.memory
         return Opened(agent, permissions, self._processes, context.shell, memory, redactor, self._registry, told)
@@ -308,15 +308,15 @@ def _retry_policy(limits: Limits, interactive: bool) -> RetryPolicy:
     return RetryPolicy(horizon_s=limits.retry_s, park_s=park_s)
 
 
-def _logger(path: Path) -> Callable[[AnyEvent], None]:
-    """Writes each event as a line of JSON, for `--debug`."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLog | None":
+    """The log of `--debug`, where it is asked for."""
+    if not setup.chosen.flag("debug"):
+        return None
+    from ..core.secrecy import environment_redactor
+    from .debug_log import DebugLog
 
-    def write(event: AnyEvent) -> None:
-        os.write(descriptor, msgspec.json.encode(event) + b"\n")
-
-    return write
+    path = setup.state / "logs" / f"{identifier}.jsonl"
+    return DebugLog(path, lambda: environment_redactor(os.environ, env.held(), setup.config))
 
 
 def snapshots(

@@ -5,7 +5,7 @@ A client turns a provider-neutral `ModelRequest` into its wire format and the pr
 `ModelError("truncated")`. Nothing outside this package sees a provider's own shapes.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -214,6 +214,10 @@ class Memory(Protocol):
     def replace(self, key: str, learnt: Learnt) -> None:
         """Keep it in place of what is known. Never raises."""
         ...
+
+
+Trace = Callable[[str, dict[str, Any]], None]
+"""Is given the model's name and the body of each request before it is sent."""
 
 
 class Model(Protocol):

@@ -14,7 +14,7 @@ import msgspec
 
 from .. import __version__
 from .answer_reader import AnswerReader
-from .base import Adjusted, Alive, Learnt, Memory, ModelError, ModelEvent, ModelInfo, ModelRequest
+from .base import Adjusted, Alive, Learnt, Memory, ModelError, ModelEvent, ModelInfo, ModelRequest, Trace
 from .bounds import Patience
 from .classify import classify, request_id
 from .dialect import Dialect, Json, Written, culprit, lesson
@@ -54,8 +54,10 @@ class NativeModel:
         dialect: Dialect,
         memory: Memory | None = None,
         inquiry: Inquiry | None = None,
+        trace: Trace | None = None,
     ) -> None:
         """`inquiry` asks the server about the model; without it `info` is all that is known."""
+        self._trace = trace
         self._route = route
         self._inquiry = inquiry or Inquiry(info)
         self._dialect = dialect
@@ -145,6 +147,9 @@ class NativeModel:
 
     async def _attempt(self, connection: "Connection", written: Written) -> AsyncGenerator[ModelEvent, None]:
         body = encode(written.body)
+        if self._trace is not None:
+            with contextlib.suppress(Exception):  # a log that fails changes no request
+                self._trace(self._route.name, written.body)
         with self._masks.applied():
             async with connection.post(self._dialect.path, body) as response:
                 if response.status != 200:

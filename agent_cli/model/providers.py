@@ -12,7 +12,7 @@ import msgspec
 
 from ..config.keys import key_of, source_of
 from ..config.schema import Config, ModelOverride, Provider, Wire
-from .base import Memory, Model, ModelError, NotSent
+from .base import Memory, Model, ModelError, NotSent, Trace
 from .catalog import model_info
 from .dialect import Dialect
 from .provider_table import ALIASES, BARE_NAMES, PROVIDERS, ProviderSpec, Quirks, Route, provider_spec
@@ -93,11 +93,11 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
     )
 
 
-async def open_model(name: str, config: Config, env: Mapping[str, str], memory: Memory | None = None) -> Model:
-    """The client for a model. Loads no HTTP library and touches no network; see `preload`.
-
-    Args:
-        memory: keeps what servers teach by refusing something; None: for this client only.
+async def open_model(
+    name: str, config: Config, env: Mapping[str, str], memory: Memory | None = None, trace: Trace | None = None
+) -> Model:
+    """The client for a model. Loads no HTTP library and touches no network; see `preload`. `memory` keeps what
+    servers teach by refusing something, else it is for this client only; `trace` is given each request.
 
     Raises:
         BadModelName, BadAddress, MissingKey: no client can be made for this name.
@@ -109,7 +109,7 @@ async def open_model(name: str, config: Config, env: Mapping[str, str], memory: 
         from .native import NativeModel
 
         inquiry = inquiry_of(route, config)
-        return NativeModel(route, inquiry.info, _dialect(route, inquiry), memory, inquiry)
+        return NativeModel(route, inquiry.info, _dialect(route, inquiry), memory, inquiry, trace)
     provider = _litellm_name(route)
     from .litellm_model import LiteLLMModel
 

@@ -253,6 +253,18 @@ def test_a_refusal_says_what_whose_words_and_what_to_do(world: World, reply: Rep
     assert f"\n  Log: {log}\n" in logged.err and "Log:" not in plain.err
 
 
+def test_the_debug_log_holds_each_request_and_only_what_is_new_in_it(world: World) -> None:
+    world.script(shell("ls"), Reply(text="done"))
+    world.run("run", "look around", "--debug", "--mode", "yolo")
+    (log,) = (world.state / "logs").iterdir()
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    first, second = (line for line in lines if line["type"] == "model_request")
+    assert [each["role"] for each in first["body"]["messages"]] == ["system", "user"] and first["body"]["tools"]
+    assert [each["role"] for each in second["body"]["messages"]] == ["assistant", "tool"]
+    assert second["unchanged"] == 2 and "tools" not in second["body"]
+    assert first["model"] == "openai/mock-model" and log.stat().st_mode & 0o777 == 0o600
+
+
 def test_verify_decides(world: World) -> None:
     world.script(shell("touch proof"), Reply(text="done"))
     check = "test -e proof && echo seen"
