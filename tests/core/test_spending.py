@@ -163,6 +163,14 @@ async def test_answers_that_are_cut_off_count_as_the_most_they_can_have_cost(tmp
         assert any("whose cost is unknown" in notice.text for notice in it.of(Notice))
 
 
+async def test_the_day_s_bound_counts_what_is_unknown_as_well(tmp_path: Path) -> None:
+    day = SpendLog(tmp_path / "spend")
+    async with engine(tmp_path, model=priced(fail("auth", after=(Text("word " * 800),))), day=day) as it:
+        await it.prompt("go")
+        (call_,) = [each for each in it.session.records if isinstance(each, ModelCalled)]
+        assert call_.at_most_usd and day.today_usd() == pytest.approx(call_.at_most_usd)
+
+
 async def test_an_answer_that_a_person_stops_costs_no_more_than_its_time_allowed(tmp_path: Path) -> None:
     async with engine(tmp_path, model=priced(say(Text("half of it"), Hang())), bounds=Bounds(cost_usd=5.0)) as it:
         submission = await it.submit(UserInput("go"))

@@ -64,6 +64,17 @@ async def test_endless_cut_offs_end_the_turn(tmp_path: Path) -> None:
         assert end.text.startswith("more more ")
 
 
+async def test_cut_offs_are_counted_anew_behind_a_step_that_worked(tmp_path: Path) -> None:
+    cut = [say("a", finish="length")] * 4
+    async with engine(tmp_path, *cut, say(call("list_dir", path=".")), *cut, say("whole")) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "end_turn"
+    async with engine(tmp_path, *cut, say("a", finish="length"), say("never")) as it:
+        end = await it.prompt("go")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "length_limit"
+        assert len(it.model.requests) == 5
+
+
 async def test_an_empty_answer_is_asked_for_once_more(tmp_path: Path) -> None:
     async with engine(tmp_path, say(), say("Here.")) as it:
         end = await it.prompt("go")
@@ -133,11 +144,12 @@ async def test_the_closing_summary_has_no_more_time_than_the_limit_leaves(tmp_pa
 
 
 async def test_calls_in_the_closing_summary_are_not_run(tmp_path: Path) -> None:
-    script = [say("a", call("list_dir", path=".")), say("sum", call("shell", command="touch x"))]
+    script = [say("a", call("list_dir", path=".")), say("sum", call("shell", command="touch x")), say("next")]
     async with engine(tmp_path, *script, bounds=Bounds(turns=1), mode="yolo") as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.text == "sum"
-        assert not (it.root / "x").exists()
+        await it.prompt("go on")
+        assert not (it.root / "x").exists(), "nor by the next input, as calls that were left open are"
 
 
 async def test_a_failing_model_is_retried_and_told(tmp_path: Path) -> None:
