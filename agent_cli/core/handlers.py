@@ -34,13 +34,12 @@ from .guards import RepetitionGuard
 from .inbox import Inbox
 from .job_notes import JobNotes, control
 from .limits import Limits, Settings
-from .meter import Meter
+from .meter import Meter, OfferedTools
 from .model_call import ModelCaller
 from .models import Models
 from .overview import Overview
 from .permissions import Permissions
 from .person import Person
-from .recovery import OfferedTools, Recovery
 from .reminders import Reminders
 from .session import Session
 from .spending import DayLedger, OverBudget, Spending
@@ -202,8 +201,9 @@ class Handlers:
         self.inbox.drop(*texts)
 
     def _new_turn(self, submission_id: str) -> Turn:
-        turn_id = new_id("turn")
-        guard = RepetitionGuard()
+        from .recovery import Recovery
+
+        turn_id, guard = new_id("turn"), RepetitionGuard()
         tools = ToolRunner(
             self.session, self._registry, self._permissions, self.approvals, self.checkpointing, self._context,
             guard, TurnRules(self._rules, str(self._context.workspace.root)), self.bus.emit,

@@ -9,6 +9,7 @@ from ..model.base import ModelInfo, ToolSpec
 from ..protocol.client import ContextPart
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from ..tools.output import MAX_RESULT_TOKENS
+from ..tools.registry import PRESETS, Registry
 from .session import Session
 
 DEFAULT_WINDOW = 128_000
@@ -51,6 +52,24 @@ def message_tokens(message: Message) -> int:
 def estimate(messages: Iterable[Message]) -> int:
     """Estimated tokens of messages."""
     return sum(message_tokens(message) for message in messages)
+
+
+class OfferedTools:
+    """The tools that a session's requests offer: all of them, until the window turns out to be too small."""
+
+    def __init__(self, session: Session, registry: Registry) -> None:
+        self._session = session
+        self.specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
+
+    def drop_unused(self) -> tuple[str, ...]:
+        """Offer only the basic tools from now on, and those that were called; the names of the others. They still
+        run when they are called."""
+        messages = self._session.visible()
+        called = {call.name for each in messages if isinstance(each, AssistantMessage) for call in each.calls}
+        kept = called.union(PRESETS["core"])
+        gone = tuple(each.name for each in self.specs if each.name not in kept)
+        self.specs = tuple(each for each in self.specs if each.name in kept)
+        return gone
 
 
 class Meter:

@@ -4,34 +4,15 @@ longer offered."""
 
 from collections.abc import Callable
 
-from ..model.base import ModelError, ToolSpec
-from ..protocol.messages import AssistantMessage, new_id
+from ..model.base import ModelError
+from ..protocol.messages import new_id
 from ..protocol.records import Quarantined
-from ..tools.registry import PRESETS, Registry
 from .compaction import Compactor
-from .meter import Meter
+from .meter import Meter, OfferedTools
 from .session import Session
 from .standins import named
 
 MAX_OVERFLOWS = 2
-
-
-class OfferedTools:
-    """The tools that a session's requests offer: all of them, until the window turns out to be too small."""
-
-    def __init__(self, session: Session, registry: Registry) -> None:
-        self._session = session
-        self.specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
-
-    def drop_unused(self) -> tuple[str, ...]:
-        """Offer only the basic tools from now on, and those that were called; the names of the others. They still
-        run when they are called."""
-        messages = self._session.visible()
-        called = {call.name for each in messages if isinstance(each, AssistantMessage) for call in each.calls}
-        kept = called.union(PRESETS["core"])
-        gone = tuple(each.name for each in self.specs if each.name not in kept)
-        self.specs = tuple(each for each in self.specs if each.name in kept)
-        return gone
 
 
 class Recovery:

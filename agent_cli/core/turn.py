@@ -27,7 +27,6 @@ from .limits import Limits
 from .model_call import ModelCaller
 from .person import Person
 from .prompt import NOTHING_NEW, Moment
-from .recovery import Recovery
 from .reminders import CLOSING, CONTINUE, LOST_CALLS, Reminders
 from .session import Session
 from .spending import OverBudget, Spending
@@ -36,6 +35,7 @@ from .tool_runner import ToolRunner
 
 if TYPE_CHECKING:
     from .mentions import Brought
+    from .recovery import Recovery
 
 MAX_CONTINUATIONS = 4
 
@@ -68,7 +68,7 @@ class Turn:
         moment: Callable[[], Moment],
         attach: "Callable[[str], Awaitable[Brought]]",
         inbox: Inbox,
-        recovery: Recovery,
+        recovery: "Recovery",
         spending: Spending,
         person: Person,
         reminders: Reminders,

@@ -9,7 +9,6 @@ call and cannot be read as one becomes a call with its problem, so that the mode
 from collections.abc import Iterator, Sequence
 
 from .base import CallPiece, CallStart, Finished, ModelEvent, TextPiece, ToolSpec
-from .text_attempts import is_attempt, opener_of, read_attempt
 from .text_forms import Reading, read_calls
 from .text_places import Places
 
@@ -62,7 +61,11 @@ class CallFinder:
         if reading is not None and self._candidate is not None and reading.calls:
             found = enumerate(reading.calls)
             return [(name, CallPiece(at, arguments)) for at, (name, arguments) in found], self._candidate
-        if self._attempt is None or not is_attempt(self._text[self._attempt :], final=True):
+        if self._attempt is None:
+            return [], 0
+        from .text_attempts import is_attempt, read_attempt
+
+        if not is_attempt(self._text[self._attempt :], final=True):
             return [], 0
         return read_attempt(self._text[self._attempt :], self._tools), self._attempt
 
@@ -84,6 +87,8 @@ class CallFinder:
                 return reading
             self._places.reject(place)
             self._candidate = None
+            from .text_attempts import opener_of
+
             if not self._is_attempt() and opener_of(self._text[place : place + 40]):
                 self._attempt = place
 
@@ -97,8 +102,11 @@ class CallFinder:
 
     def _is_attempt(self) -> bool:
         """Whether a call that cannot be read has begun, or may have."""
-        at = self._attempt
-        return at is not None and is_attempt(self._text[at : at + 400], final=False) is not False
+        if (at := self._attempt) is None:
+            return False
+        from .text_attempts import is_attempt
+
+        return is_attempt(self._text[at : at + 400], final=False) is not False
 
     def _release(self, end: int) -> Iterator[ModelEvent]:
         if end > self._sent:
