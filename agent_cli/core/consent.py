@@ -9,7 +9,7 @@ import msgspec
 
 from ..policy.authorize import together
 from ..policy.rules import RuleError
-from ..protocol.actions import Allow, Ask, Deny, Reach, ReadPath, RunCommand, WritePath
+from ..protocol.actions import Allow, Ask, Deny, Reach, ReadPath, RunCommand, Verdict, WritePath
 from ..protocol.events import ApprovalItem
 from ..protocol.messages import ToolResult, new_id
 from ..protocol.operations import Decision
@@ -136,8 +136,11 @@ class Consent:
             said = f" They said: {decision.feedback}" if decision.feedback.strip() else ""
             job.result = failure(job, "denied", f"The user refused this call.{said}", "the user")
             return
-        if decision.arguments is not None and decision.arguments != job.call.arguments:
+        if decision.arguments is not None and decision.arguments != job.arguments:
+            seen = job.verdict
             self._replace(job, decision.arguments)
+            if _asks_for_more(job.verdict, seen):
+                return  # what was seen is not what this would do: it is asked again
         if decision.grant and job.result is None:
             if not self._keep(decision):
                 return  # a rule that cannot be kept is no yes: it is asked again
@@ -172,7 +175,7 @@ class Consent:
         except ToolError as error:
             job.result = failure(job, "failed", f"The user's edit could not be read: {error}")
             return
-        job.edited = True
+        job.arguments, job.edited = arguments, True
         self.judge(job)
 
     def _keep(self, decision: Decision) -> bool:
@@ -222,3 +225,10 @@ class Consent:
             who = "Nobody is there to let it; say in the end what the user should allow."
         note = f"[The sandbox kept it from {outcome.blocked}. {who} Do not try to get round it.]"
         return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
+
+
+def _asks_for_more(verdict: Verdict, seen: Verdict) -> bool:
+    """Whether an edited call needs a question of its own: another rule asks, or it would reach further."""
+    if not (isinstance(verdict, Ask) and isinstance(seen, Ask)):
+        return False
+    return (verdict.rule, verdict.reach) != (seen.rule, seen.reach)

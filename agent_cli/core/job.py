@@ -19,6 +19,8 @@ class Job:
 
     def __init__(self, call: ToolCall, turn_id: str) -> None:
         self.call = call
+        self.arguments = call.arguments
+        """Those of the call, or what the user has made of them."""
         self.turn_id = turn_id
         """The turn in which the model made it."""
         self.tool: Tool | None = None
@@ -109,7 +111,7 @@ def approval_item(job: Job, risk: str, is_confined: bool) -> ApprovalItem:
     return ApprovalItem(
         call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.preview.text,
         preview_kind=job.preview.kind, reason=reason, rule=job.verdict.rule,
-        grant=job.verdict.grant, arguments=job.call.arguments, editable=job.tool.editable,
+        grant=job.verdict.grant, arguments=job.arguments, editable=job.tool.editable,
         risk=risk, reach=job.reach if is_confined and job.command else "inside", hunks=_hunks(job.preview),
     )  # fmt: skip
 

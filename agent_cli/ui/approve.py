@@ -1,34 +1,37 @@
-"""The question whether calls may run, as a key-driven dialog.
+"""The question whether calls may run, as a dialog of the full screen.
 
 Pure state: keys and lines of text go in, lines to show and finally one operation come out; the screen is
-somebody else's. Three rules protect a person who is typing when a dialog appears: keys are ignored until it
-has stood for half a second (and while they keep coming); Enter alone never approves; and a key that decides
-counts only when no other follows it at once, for then it was the beginning of a word.
+somebody else's. Whatever can be printed goes into the answer line, and nothing in there decides before Enter,
+which decides only what the whole line says. What Enter will do is shown beside the line. Two chords, which begin
+no words, decide at once.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..protocol.events import ApprovalItem, ApprovalRequested
 from ..protocol.operations import ApprovalAnswer, Decision, GrantScope, Operation
 from ..protocol.sanitize import visible
-from . import commands, lines
-from .dialog import ANSWER_FIRST, Entry, Guard
+from . import answers, lines
+from .answers import Choice, Name, OwnNames
+from .dialog import ANSWER_FIRST, ANSWER_LABEL, Entry, Guard, moved
 from .theme import Theme
 
 if TYPE_CHECKING:
     from .hunks import HunkChoice
 
-HOLD_S = 0.25
-"""How long a key that decides waits for another one: who types ten keys a second has typed that by then."""
-
 REACH: dict[str, str] = {
     "network": "It would run in the sandbox, with the network.",
     "outside": "It would run outside the sandbox, with all your rights.",
 }
-YES, NO = frozenset({"y", "yes", "ok", "okay"}), frozenset({"n", "no"})
-"""Words that decide a call when they are all there is in its answer."""
-_DECIDING = ("y", "n", "A", "N")
-_SCOPES: dict[str, GrantScope] = {"s": "session", "p": "project", "u": "user"}
+JUDGED_ANEW = "The edited call is judged anew; where that changes what is asked, you are asked again."
+NO_RULE = "There is no rule to always allow this by; y allows it once."
+_NOTHING_CHOSEN = "nothing is chosen: a letter or ↑↓, then ⏎"
+_SCOPES: dict[Name, GrantScope] = {"session": "session", "project": "project", "user": "user"}
+Stage = Literal["call", "scope", "hunks", "edit", "rule"]
+"""What the answer line is for."""
+_CHOICES: dict[Stage, tuple[Choice, ...]] = {
+    "call": answers.CALL, "scope": answers.SCOPE, "hunks": answers.HUNK, "edit": (), "rule": (),
+}  # fmt: skip
 
 
 def _reason(item: ApprovalItem, width: int) -> list[str]:
@@ -42,21 +45,26 @@ def _reason(item: ApprovalItem, width: int) -> list[str]:
 class ApprovalDialog:
     """Decides the calls of one request, one after another."""
 
-    def __init__(self, request: ApprovalRequested, now: float) -> None:
+    def __init__(self, request: ApprovalRequested, now: float, own: OwnNames = tuple) -> None:
         self.request_id = request.request_id
-        self.entry: Entry | None = None
+        self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
         self.answer: Operation | None = None
         self._items = request.items
+        self._own = own
+        """Names of the user's own slash commands."""
         self._at = 0
         self._decisions: dict[int, Decision] = {}
         self._edited: dict[int, str] = {}
-        self._rule: str | None = None
+        self._stage: Stage = "call"
+        self._chosen = -1
+        """Which of the choices the arrows have reached; -1 for none."""
+        self._note = ""
+        """Said beside the empty line."""
+        self._rule = ""
         """The rule about to be saved, while its scope is asked for."""
         self._hunks: HunkChoice | None = None
-        self._held: tuple[str, float] | None = None
-        """A key that decides, and when it was pressed."""
         self._shows_risk = False
-        self._guard = Guard(now)
+        self._guard = self._chords = Guard(now)
         if not request.items:
             self.answer = ApprovalAnswer(self.request_id)
 
@@ -67,59 +75,81 @@ class ApprovalDialog:
 
     def appear(self, now: float) -> None:
         """The dialog is shown from now on, which is when its guard begins."""
-        self._guard = Guard(now)
+        self._guard = self._chords = Guard(now)
 
     def is_new(self, now: float) -> bool:
         """Whether it has not stood long enough for keys to be meant for it."""
         return self._guard.stands(now)
 
-    def tick(self, now: float) -> None:
-        """Time has passed: a key that decides and was the only one does so now."""
-        if self._held and now - self._held[1] >= HOLD_S:
-            (key, _), self._held = self._held, None
-            self._settle(key)
+    @property
+    def _item(self) -> ApprovalItem:
+        return self._items[self._at]
+
+    def _left(self) -> list[int]:
+        """The calls that are not decided."""
+        return [at for at in range(len(self._items)) if at not in self._decisions]
+
+    def _offered(self) -> tuple[Choice, ...]:
+        """What can be chosen now."""
+        known = _CHOICES[self._stage]
+        if self._stage != "call":
+            return known
+        is_edited, item = self._at in self._edited, self._item
+        names: set[Name] = {"yes", "no"}
+        names |= {"always"} if item.grant and not is_edited else set()
+        names |= {"edit"} if self._editable() is not None else set()
+        names |= {"by hunk"} if item.hunks > 1 and not is_edited else set()
+        names |= {"yes to all", "no to all"} if len(self._left()) > 1 else set()
+        names |= {"risk"} if item.risk and not self._shows_risk and not is_edited else set()
+        return tuple(choice for choice in known if choice.name in names)
+
+    # What is shown
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """The question, the reason, the rule that asks, and the keys, all within `width` columns; or the rule
+        """The question, the reason, the rule that asks, and the choices, all within `width` columns; or the rule
         about to be saved. Of a batch as many calls are listed as `rows` leave room for."""
-        item = self._items[self._at]
-        head, *rest = lines.boxed(self._question(item), width - 2, 2)
+        head, *rest = lines.boxed(self._question(), width - 2, 2)
         out = [f"{theme.paint('warning', '?')} {theme.paint('strong', head)}"]
         out += [theme.paint("strong", f"  {row}") for row in rest]
-        if self._rule is None:
-            out += [f"  {row}" for row in _reason(item, width - 2)]
-            mark = theme.paint("warning", "!")
-            out += [f"  {mark} {row}" for row in self._warnings(item, width - 4)]
-        if self._hunks is not None:
-            return out[:1] + [f"  {row}" for row in self._hunks.draw(theme, width - 2, rows - 1)]
-        out += [f"  {row}" for row in self._choice(item, width - 2)]
+        choices = [f"  {row}" for row in self._choices(theme, width - 2)]
+        if self._stage == "hunks" and self._hunks is not None:
+            shown = self._hunks.draw(theme, width - 2, rows - 1 - len(choices))
+            return out[:1] + [f"  {row}" for row in shown] + choices
+        if self._stage in ("scope", "rule"):
+            out += [f"  {row}" for row in lines.boxed(f"Always allow {self._rule}", width - 2, 8)]
+        else:
+            out += self._facts(theme, width)
+        out += choices
         if len(self._items) > 1:
             out = [self._row(at, theme, width) for at in self._window(rows - len(out))] + out
         return out
 
-    def _warnings(self, item: ApprovalItem, width: int) -> list[str]:
-        """How far it reaches and, once asked for, what it could do at worst."""
-        found = lines.boxed(REACH[item.reach], width, 1) if item.reach in REACH else []
-        return found + (lines.boxed(f"Risk: {item.risk}", width, 3) if self._shows_risk else [])
+    def _facts(self, theme: Theme, width: int) -> list[str]:
+        """Why it asks, how far the call reaches and, once asked for, what it could do at worst. None of that
+        is known of an edited call."""
+        item = self._item
+        if self._at in self._edited:
+            return [f"  {row}" for row in lines.boxed(JUDGED_ANEW, width - 2, 3)]
+        warnings = lines.boxed(REACH[item.reach], width - 4, 1) if item.reach in REACH else []
+        warnings += lines.boxed(f"Risk: {item.risk}", width - 4, 3) if self._shows_risk else []
+        mark = theme.paint("warning", "!")
+        return [f"  {row}" for row in _reason(item, width - 2)] + [f"  {mark} {row}" for row in warnings]
 
-    def _choice(self, item: ApprovalItem, width: int) -> list[str]:
-        """The keys that mean something now."""
-        if self._rule is not None:
-            keys = ["s this session", "p this project", "u everywhere", "e edit the rule", "Esc back"]
-            return [*lines.boxed(f"Always allow {self._rule}", width, 8), *lines.listed(keys, width)]
-        if self.entry is not None:
+    def _choices(self, theme: Theme, width: int) -> list[str]:
+        """What can be chosen, that which the arrows have reached marked."""
+        shown = [f"{choice.key} {choice.label}" for choice in self._offered()]
+        if not shown:
             return []
-        keys = ["y once"]
-        keys += ["a always"] if item.grant else []
-        keys += ["e edit"] if self._editable(item) is not None else []
-        keys += ["h by hunk"] if self._choosable(item) else []
-        keys += ["? risk"] if item.risk and not self._shows_risk else []
-        keys += ["n no", "or type what to do instead"]
-        keys += ["A/N all"] if len(self._items) > 1 else []
-        return lines.listed(keys, width)
+        marked = ""
+        if self._chosen >= 0:
+            marked = shown[self._chosen] = f"❯ {shown[self._chosen]}"
+        shown += ["or type what to do instead"] if self._stage == "call" else []
+        rows = lines.listed(shown, width)
+        return [row.replace(marked, theme.paint("strong", marked)) if marked else row for row in rows]
 
-    def _question(self, item: ApprovalItem) -> str:
+    def _question(self) -> str:
         """What is asked; a command stands in full above, and a call of a batch in its row."""
+        item = self._item
         edited = " (edited)" if self._at in self._edited else ""
         alone = len(self._items) == 1 and item.preview_kind != "command"
         title = lines.named(item.tool, item.title, 200) if alone else ""
@@ -137,135 +167,154 @@ class ApprovalDialog:
         call = f"{item.tool} {item.title}" if item.title != item.tool else item.tool
         return theme.paint("strong" if at == self._at else "muted", row) + lines.one_line(call, width - len(row))
 
-    def press(self, key: str, now: float) -> str:
-        """A key or a paste; returns text to print for good, if any."""
-        if self._guard.holds(now) or not key:
-            return ""
-        if self._held is not None:
-            if key == "enter":
-                return ""
-            (held, _), self._held = self._held, None
-            if key not in ("up", "down"):
-                self._rule = None
-                self.entry = Entry("feedback", "do instead: ", held + key)
-                return ""
-        if self._hunks is not None:
-            self._press_hunk(key)
-            return ""
-        if self._holds_for_a_moment(key):
-            self._held = (key, now)
-            return ""
-        return self._press_other(key)
-
-    def _holds_for_a_moment(self, key: str) -> bool:
-        """Whether a key decides something, or leads to where the next one does."""
-        if self._rule is not None:
-            return key in _SCOPES
-        item = self._items[self._at]
-        return key in _DECIDING or (key == "a" and bool(item.grant)) or (key == "h" and self._choosable(item))
-
-    def _settle(self, key: str) -> None:
-        """What a key that was held for a moment does."""
-        item = self._items[self._at]
-        if self._rule is not None:
-            rule, self._rule = self._rule, None
-            self._decide(True, grant=rule, scope=_SCOPES[key])
-        elif key == "a":
-            self._rule = item.grant
-        elif key == "h":
-            from .hunks import HunkChoice
-
-            self._hunks = HunkChoice(item.preview)
-        elif key in ("y", "n"):
-            self._decide(key == "y")
-        else:
-            self._decide_all(key == "A")
-
-    def _decide_all(self, allow: bool) -> None:
-        for at in range(len(self._items)):
-            self._at = at
-            if at not in self._decisions:
-                self._decide(allow, move=False)
-        self._finish()
-
-    def _press_other(self, key: str) -> str:
-        item = self._items[self._at]
-        if self._rule is not None:
-            if key == "e":
-                self.entry = Entry("rule", "rule: ", self._rule)
-            return ""
-        match key:
-            case "a":
-                return "This may not be allowed for good; y allows it once."
-            case "e":
-                return self._edit(item)
-            case "?" if item.risk:
-                self._shows_risk = True
-            case "up" | "down":
-                self._at = (self._at + (1 if key == "down" else -1)) % len(self._items)
-            case "enter":
-                pass
+    def hint(self, text: str) -> str:
+        """What Enter would do with this text in the line."""
+        if self._stage == "edit":
+            return "⏎ keeps the edit; nothing runs yet"
+        if self._stage == "rule":
+            return "⏎ asks where to save it"
+        found = answers.meaning(text, self._offered(), (*_CHOICES[self._stage], *answers.CALL), self._own)
+        choice = found.choice
+        if found.kind == "nothing" and self._chosen >= 0:
+            choice = self._offered()[self._chosen]
+        if choice is not None:
+            return f"⏎ {choice.effect.format(count=len(self._left()))}"
+        match found.kind:
+            case "nothing":
+                return self._note
+            case "command":
+                return "⏎ does nothing: commands wait for your answer"
+            case "not offered":
+                return "⏎ does nothing: not offered here"
+            case _ if self._stage == "call":
+                return "⏎ refuses; the model gets your words"
             case _:
-                self.entry = Entry("feedback", "do instead: ", key)
+                return "⏎ goes back, with your words"
+
+    # What is pressed and entered
+
+    def press(self, key: str, now: float) -> str:
+        """An arrow in the empty line, or a chord; returns text to print for good, if any."""
+        offered = self._offered()
+        match key:
+            case "up" | "down" if offered:
+                self._chosen = moved(self._chosen, key, len(offered))
+            case "left" | "right" if self._stage == "call":
+                self._at = (self._at + (1 if key == "right" else -1)) % len(self._items)
+                self._shows_risk = False
+                self._go("call")
+            case "yes" | "no" if self._stage == "call" and not self._chords.holds(now):
+                self._decide(key == "yes")
+                self._chords = Guard(now)
+            case _:
+                pass
         return ""
 
-    def _choosable(self, item: ApprovalItem) -> bool:
-        return item.hunks > 1 and self._at not in self._edited
+    def entered(self, text: str) -> str:
+        """The line with Enter behind it; returns text to print for good, if any."""
+        match self._stage:
+            case "edit":
+                return self._keep_edit(text)
+            case "rule":
+                self._rule = text.strip() or self._rule
+                self._go("scope")
+                return ""
+            case _:
+                return self._answered(text)
 
-    def _press_hunk(self, key: str) -> None:
+    def _answered(self, text: str) -> str:
+        found = answers.meaning(text, self._offered(), (*_CHOICES[self._stage], *answers.CALL), self._own)
+        match found.kind:
+            case "nothing" if self._chosen >= 0:
+                return self._take(self._offered()[self._chosen].name)
+            case "nothing":
+                self._note = _NOTHING_CHOSEN
+            case "command":
+                return ANSWER_FIRST
+            case "not offered":
+                return NO_RULE if text.strip().lower() in ("a", "3", "always") else "That is not offered here."
+            case "choice":
+                assert found.choice is not None
+                return self._take(found.choice.name)
+            case _ if self._stage == "call":
+                self._decide(False, feedback=text)
+            case _:
+                self._go("call", text)
+        return ""
+
+    def _take(self, name: Name) -> str:
+        """What was chosen."""
+        match name:
+            case "yes" | "no":
+                self._decide(name == "yes")
+            case "yes to all" | "no to all":
+                for at in self._left():
+                    self._at = at
+                    self._decide(name == "yes to all")
+            case "always":
+                self._rule = self._item.grant
+                self._go("scope")
+            case "edit":
+                self._stage, initial = "edit", self._edited.get(self._at, self._editable() or "")
+                self.entry = Entry("edit", f"{self._item.editable}: ", initial, editor=True)
+            case "by hunk":
+                from .hunks import HunkChoice
+
+                self._hunks = HunkChoice(self._item.preview)
+                self._go("hunks")
+            case "risk":
+                self._shows_risk = True
+                self._go("call")
+            case "session" | "project" | "user":
+                self._decide(True, grant=self._rule, scope=_SCOPES[name])
+            case "rule":
+                self._stage, self.entry = "rule", Entry("rule", "rule: ", self._rule)
+            case "back":
+                self._go("call")
+            case "take" | "leave" | "take the rest" | "leave the rest":
+                self._take_hunk(name)
+        return ""
+
+    def _take_hunk(self, name: Name) -> None:
         assert self._hunks is not None
-        self._hunks.press(key)
-        if (kept := self._hunks.kept) is not None:
-            self._hunks = None
-            whole = len(kept) == self._items[self._at].hunks
-            self._decide(bool(kept), hunks=None if whole or not kept else kept)
+        self._hunks.take(name)
+        if (kept := self._hunks.kept) is None:
+            self._go("hunks")
+            return
+        whole = len(kept) == self._item.hunks
+        self._decide(bool(kept), hunks=None if whole or not kept else kept)
 
-    def _editable(self, item: ApprovalItem) -> str | None:
+    def _go(self, stage: Stage, text: str = "") -> None:
+        """Ask something else, with an empty line or some text in it."""
+        self._stage, self._chosen, self._note = stage, -1, ""
+        self.entry = Entry("answer", ANSWER_LABEL, text)
+
+    def _editable(self) -> str | None:
         """The text a person may change, or None."""
-        if not item.editable:
+        if not self._item.editable:
             return None
         try:
             import json
 
-            value = json.loads(item.arguments).get(item.editable)
+            value = json.loads(self._item.arguments).get(self._item.editable)
         except (ValueError, AttributeError):
             return None
         return value if isinstance(value, str) else None
 
-    def _edit(self, item: ApprovalItem) -> str:
-        value = self._editable(item)
-        if value is None:
-            return "Nothing here can be edited."
-        self.entry = Entry("edit", f"{item.editable}: ", self._edited.get(self._at, value), editor=True)
-        return ""
-
-    def entered(self, text: str) -> str:
-        """The entered text; returns text to print for good, if any."""
-        entry, self.entry = self.entry, None
-        if entry is None:
+    def _keep_edit(self, text: str) -> str:
+        initial = self.entry.initial if self.entry else ""
+        self._go("call")
+        if text == initial or not text.strip():
             return ""
-        if entry.purpose == "feedback":
-            if commands.is_command(text):
-                return ANSWER_FIRST
-            word = text.strip().lower()
-            if word:
-                self._decide(word in YES, feedback="" if word in YES | NO else text)
-        elif entry.purpose == "rule":
-            self._rule = text.strip() or self._rule
-        elif text != entry.initial and text.strip():
-            self._edited[self._at] = text
-            return "Edited, y runs it:\n" + "\n".join("  " + line for line in visible(text).split("\n"))
-        return ""
+        self._edited[self._at] = text
+        return "Edited, y runs it:\n" + "\n".join("  " + line for line in visible(text).split("\n"))
 
     def back(self) -> bool:
         """Esc: leave the inner question; False when there was none."""
-        inner = any(each is not None for each in (self.entry, self._rule, self._hunks, self._held))
-        self._held = self._hunks = None
-        if self.entry is not None:
-            self.entry = None
-        else:
-            self._rule = None
-        return inner
+        if self._stage == "call":
+            return False
+        self._go("scope" if self._stage == "rule" else "call")
+        return True
 
     def _decide(
         self,
@@ -275,29 +324,22 @@ class ApprovalDialog:
         grant: str = "",
         scope: GrantScope = "session",
         hunks: tuple[int, ...] | None = None,
-        move: bool = True,
     ) -> None:
-        item = self._items[self._at]
-        self._decisions[self._at] = Decision(
-            item.call_id, allow, feedback, self._arguments(item) if allow else None, grant, scope, hunks
-        )
-        if move:
-            left = [at for at in range(len(self._items)) if at not in self._decisions]
-            self._at = next((at for at in left if at > self._at), left[0] if left else self._at)
-            self._shows_risk = False
-            self._finish()
+        arguments = self._arguments() if allow else None
+        self._decisions[self._at] = Decision(self._item.call_id, allow, feedback, arguments, grant, scope, hunks)
+        if left := self._left():
+            self._at = next((at for at in left if at > self._at), left[0])
+        else:
+            decided = tuple(value for _, value in sorted(self._decisions.items()))
+            self.answer = ApprovalAnswer(self.request_id, decided)
+        self._shows_risk = False
+        self._go("call")
 
-    def _arguments(self, item: ApprovalItem) -> str | None:
+    def _arguments(self) -> str | None:
         """The call's arguments with the edited text in its place; None when nothing was edited."""
         if self._at not in self._edited:
             return None
         import json
 
-        arguments = json.loads(item.arguments)
-        return json.dumps(arguments | {item.editable: self._edited[self._at]}, ensure_ascii=False)
-
-    def _finish(self) -> None:
-        if len(self._decisions) == len(self._items):
-            self.answer = ApprovalAnswer(
-                self.request_id, tuple(value for _, value in sorted(self._decisions.items()))
-            )
+        arguments = json.loads(self._item.arguments)
+        return json.dumps(arguments | {self._item.editable: self._edited[self._at]}, ensure_ascii=False)

@@ -12,6 +12,8 @@ GUARD_S = 0.5
 """Keys this soon after a dialog has appeared are meant for something else."""
 _QUIET_S = 0.3
 
+ANSWER_LABEL = "› "
+"""Stands before the answer line."""
 ANSWER_FIRST = "Answer first (Esc stops the turn); commands wait until then."
 """What a slash command gets in place of an answer."""
 
@@ -31,7 +33,8 @@ class Dialog(Protocol):
 
     request_id: str
     entry: Entry | None
-    """Set while text is being entered; keys come one by one otherwise."""
+    """The line of text that is asked for; another one begins with another line. Without one, keys come one by
+    one."""
     answer: Operation | None
     """What was decided, for the engine."""
 
@@ -42,8 +45,8 @@ class Dialog(Protocol):
 
     def appear(self, now: float) -> None: ...
     def is_new(self, now: float) -> bool: ...
-    def tick(self, now: float) -> None: ...
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]: ...
+    def hint(self, text: str) -> str: ...
     def press(self, key: str, now: float) -> str: ...
     def entered(self, text: str) -> str: ...
     def back(self) -> bool: ...
@@ -65,3 +68,8 @@ class Guard:
             return False
         self._armed_at = max(self._armed_at, now + _QUIET_S)
         return True
+
+
+def moved(at: int, key: str, count: int) -> int:
+    """The row that an arrow, `up` or `down`, reaches among `count`, all round; -1 stands for none."""
+    return (at + 1) % count if key == "down" else (at if at > 0 else count) - 1

@@ -3,12 +3,12 @@
 import re
 
 from ..protocol.sanitize import visible
-from . import diff, lines
+from . import diff
+from .answers import Name
 from .live import tame
 from .theme import NONE, Theme
 
 _START = re.compile(r"(?m)^(?=@@ )")
-_KEYS = ["y take it", "n leave it", "a this and the rest", "d none of the rest", "Esc back"]
 
 
 class HunkChoice:
@@ -25,31 +25,32 @@ class HunkChoice:
         """The numbers, from 0, of the hunks taken over; None until all are decided."""
         return tuple(self._kept) if self._at >= len(self._hunks) else None
 
-    def press(self, key: str) -> None:
-        """A key; those that mean nothing here change nothing."""
+    def take(self, name: Name) -> None:
+        """What becomes of the hunk in question, and perhaps of those behind it."""
         count = len(self._hunks)
-        match key:
-            case "y":
+        match name:
+            case "take":
                 self._kept.append(self._at)
                 self._at += 1
-            case "n":
+            case "leave":
                 self._at += 1
-            case "a":
+            case "take the rest":
                 self._kept += range(self._at, count)
                 self._at = count
-            case "d":
+            case "leave the rest":
                 self._at = count
+            case _:
+                raise ValueError(f"{name} is nothing to do with a hunk")
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """The hunk that stands to be decided, as much of it as there is room for, and the keys."""
+        """The hunk that stands to be decided, as much of it as there is room for."""
         whole = self._rows(theme, width)
-        keys = lines.listed(_KEYS, width)
-        room = max(2, rows - len(keys) - 1)
+        room = max(2, rows - 1)
         shown = (
             whole if len(whole) <= room else [*whole[: room - 1], f"… {len(whole) - room + 1} lines more, above"]
         )
         head = theme.paint("strong", f"Hunk {self._at + 1} of {len(self._hunks)}")
-        return [head, *shown, *keys]
+        return [head, *shown]
 
     def _rows(self, theme: Theme, width: int) -> list[str]:
         """All of the hunk, drawn once and not for each frame."""

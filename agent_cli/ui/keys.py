@@ -26,12 +26,13 @@ def bindings(screen: "Screen") -> KeyBindings:
     _bind_always(keys, screen)
     _bind_terminal(keys, screen)
     _bind_dialog(keys, screen)
+    _bind_picker(keys, screen)
     return keys
 
 
 def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
     """Keys of the draft."""
-    free = Condition(lambda: screen.controller.asking.dialog is None) & ~is_searching
+    free = Condition(lambda: screen.asking.dialog is None) & ~is_searching
     working = Condition(lambda: screen.controller.busy() and not _has_completions(screen))
     drafted = Condition(lambda: bool(screen.draft.text.strip()) and not screen.draft.text.startswith("/"))
     empty = Condition(lambda: not screen.draft.text)
@@ -88,15 +89,13 @@ def _has_completions(screen: "Screen") -> bool:
 
 def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
     """Stopping, leaving, editing, pasting."""
-    free = Condition(lambda: screen.controller.asking.dialog is None) & ~is_searching
-    choosing = Condition(
-        lambda: bool(screen.controller.asking.dialog and screen.controller.asking.dialog.entry is None)
-    )
+    free = Condition(lambda: screen.asking.dialog is None) & ~is_searching
+    choosing = Condition(lambda: isinstance(screen.asking.dialog, Picker))
     last = [0.0]
 
     @keys.add("escape", filter=~is_searching & (~vi_mode | ~vi_insert_mode))
     def _(event: KeyPressEvent) -> None:
-        if not screen.controller.asking.back() and not screen.controller.stop():
+        if not screen.asking.back() and not screen.controller.stop():
             screen.draft.cancel_completion()
 
     @keys.add("c-c", filter=~is_searching)
@@ -123,7 +122,7 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("escape", "a", filter=free)
     def _(event: KeyPressEvent) -> None:
-        screen.controller.asking.answer_now()
+        screen.asking.answer_now()
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
@@ -157,46 +156,37 @@ def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
 
 def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     """Keys while a question stands."""
-    choosing = Condition(
-        lambda: bool(screen.controller.asking.dialog and screen.controller.asking.dialog.entry is None)
-    )
+    _bind_early(keys, screen)
     entering = Condition(
-        lambda: bool(screen.controller.asking.dialog and screen.controller.asking.dialog.entry is not None)
+        lambda: bool(screen.asking.dialog and screen.asking.dialog.entry is not None and not screen.asking.is_new)
     )
+    blank = Condition(lambda: not screen.line.text)
+    arrows = {Keys.Up: "up", Keys.Down: "down", Keys.Left: "left", Keys.Right: "right"}
 
-    @keys.add(Keys.Any, filter=choosing)
+    @keys.add("up", filter=entering & blank)
+    @keys.add("down", filter=entering & blank)
+    @keys.add("left", filter=entering & blank)
+    @keys.add("right", filter=entering & blank)
     def _(event: KeyPressEvent) -> None:
-        if isinstance(event.key_sequence[0].key, Keys):  # a key that is no sign, such as an arrow
-            return
-        text = event.data + _rest_of_burst(event)
-        if text.isprintable() or len(text) > 1:
-            screen.controller.asking.press(text)
-
-    @keys.add(Keys.BracketedPaste, filter=choosing)
-    def _(event: KeyPressEvent) -> None:
-        pasted = event.data.replace("\r\n", "\n").replace("\r", "\n")
-        screen.controller.asking.press(pasted if len(pasted) > 1 else pasted + " ")  # never a single key
-
-    @keys.add("up", filter=choosing)
-    @keys.add("down", filter=choosing)
-    @keys.add("enter", filter=choosing)
-    def _(event: KeyPressEvent) -> None:
-        names = {Keys.Up: "up", Keys.Down: "down"}
         key = event.key_sequence[0].key
-        screen.controller.asking.press(names.get(key, "enter") if isinstance(key, Keys) else "enter")
-
-    _bind_picker(keys, screen)
+        screen.asking.press(arrows.get(key, "") if isinstance(key, Keys) else "")
 
     @keys.add("enter", filter=entering)
     def _(event: KeyPressEvent) -> None:
         screen.follow()
-        screen.controller.asking.entered(screen.line.text)
+        screen.asking.entered(screen.line.text)
 
-    blank = Condition(lambda: not screen.line.text)
+    @keys.add("escape", "y", filter=entering)
+    @keys.add("escape", "n", filter=entering)
+    def _(event: KeyPressEvent) -> None:
+        if screen.line.text:
+            _hint(screen, "The line is not empty: Enter sends it")
+        else:
+            screen.asking.press("yes" if event.key_sequence[-1].key == "y" else "no")
 
     @keys.add("backspace", filter=entering & blank)
     def _(event: KeyPressEvent) -> None:
-        screen.controller.asking.back()
+        screen.asking.back()
 
     @keys.add("c-j", filter=entering)
     @keys.add("escape", "enter", filter=entering)
@@ -204,17 +194,65 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
         screen.line.insert_text("\n")
 
 
-def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
-    """Keys that only a list to pick from knows."""
-    picking = Condition(lambda: isinstance(screen.controller.asking.dialog, Picker))
-    names = {Keys.Backspace: "backspace", Keys.PageUp: "pageup", Keys.PageDown: "pagedown"}
+def _bind_early(keys: KeyBindings, screen: "Screen") -> None:
+    """Keys while a question stands that could not be read yet: text is for the draft, and no other key counts."""
+    early = Condition(
+        lambda: bool(screen.asking.dialog and screen.asking.dialog.entry is not None and screen.asking.is_new)
+    )
 
+    @keys.add(Keys.Any, filter=early)
+    def _(event: KeyPressEvent) -> None:
+        if not isinstance(event.key_sequence[0].key, Keys) and event.data.isprintable():
+            screen.asking.type_early(event.data)
+
+    @keys.add("enter", filter=early)
+    @keys.add(Keys.BracketedPaste, filter=early)
+    def _(event: KeyPressEvent) -> None:
+        screen.asking.type_early(_pasted(event) or "\n")
+
+    @keys.add("escape", "y", filter=early)
+    @keys.add("escape", "n", filter=early)
+    def _(event: KeyPressEvent) -> None:
+        """Nothing is decided by reflex."""
+
+
+def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
+    """Keys of a list to pick from, which has no line."""
+    picking = Condition(lambda: isinstance(screen.asking.dialog, Picker))
+    names = {
+        Keys.Up: "up", Keys.Down: "down", Keys.Enter: "enter", Keys.ControlM: "enter",
+        Keys.Backspace: "backspace", Keys.PageUp: "pageup", Keys.PageDown: "pagedown",
+    }  # fmt: skip
+
+    @keys.add(Keys.Any, filter=picking)
+    def _(event: KeyPressEvent) -> None:
+        if isinstance(event.key_sequence[0].key, Keys):  # a key that is no sign, such as an arrow
+            return
+        text = event.data + _rest_of_burst(event)
+        if text.isprintable() or len(text) > 1:
+            screen.asking.press(text)
+
+    @keys.add(Keys.BracketedPaste, filter=picking)
+    def _(event: KeyPressEvent) -> None:
+        pasted = _pasted(event)
+        screen.asking.press(pasted if len(pasted) > 1 else pasted + " ")  # never a single key
+
+    @keys.add("up", filter=picking)
+    @keys.add("down", filter=picking)
+    @keys.add("enter", filter=picking)
     @keys.add("backspace", filter=picking)
     @keys.add("pageup", filter=picking)
     @keys.add("pagedown", filter=picking)
     def _(event: KeyPressEvent) -> None:
         key = event.key_sequence[0].key
-        screen.controller.asking.press(names.get(key, "") if isinstance(key, Keys) else "")
+        screen.asking.press(names.get(key, "") if isinstance(key, Keys) else "")
+
+
+def _pasted(event: KeyPressEvent) -> str:
+    """The text of a paste, with line breaks as they are written here; empty for another key."""
+    if event.key_sequence[0].key != Keys.BracketedPaste:
+        return ""
+    return event.data.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _rest_of_burst(event: KeyPressEvent) -> str:

@@ -43,8 +43,9 @@ class Picker:
         """Never: it was asked for."""
         return False
 
-    def tick(self, now: float) -> None:
-        """Nothing here waits."""
+    def hint(self, text: str) -> str:
+        """The keys stand below the rows."""
+        return ""
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """The title with what was typed, the rows around the present one, and the keys."""

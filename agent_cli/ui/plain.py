@@ -28,6 +28,7 @@ from ..protocol.operations import (
 )
 from ..protocol.sanitize import clean
 from . import coming_back, commands, lines
+from .answers import is_for_later
 from .desk import NOTHING, Choice, FirstInput, Leaving
 from .dialog import ANSWER_FIRST, GUARD_S
 from .host import SHUTDOWN_S, Host
@@ -265,7 +266,7 @@ class PlainRepl:
         approval = self._approval
         if self._terminal and time.monotonic() - self._asked_at < GUARD_S:
             self.say("Ignored, since it was typed before the question stood. Again, please.")
-        elif commands.is_command(line, self._own_names(line)):
+        elif is_for_later(line, self._own_names, alone=approval is not None):
             self.say(ANSWER_FIRST.replace("Esc", "Ctrl-C"))
         elif approval is not None:
             before = approval.number
@@ -283,8 +284,8 @@ class PlainRepl:
             return
         await self._put(event)
 
-    def _own_names(self, line: str) -> set[str]:
-        return {own.name for own in self.host.own_commands()} if line.startswith("/") else set()
+    def _own_names(self) -> list[str]:
+        return [own.name for own in self.host.own_commands()]
 
     async def _run_command(self, command: str) -> None:
         from . import own_command

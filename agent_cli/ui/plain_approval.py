@@ -12,17 +12,12 @@ import re
 from ..protocol.events import ApprovalItem, ApprovalRequested
 from ..protocol.operations import ApprovalAnswer, Decision, GrantScope, Operation
 from ..protocol.sanitize import visible
-from . import lines
-from .approve import NO, REACH, YES
+from . import answers, lines
+from .answers import Choice, Name
+from .approve import JUDGED_ANEW, NO_RULE, REACH
 
-_WORDS = {
-    **dict.fromkeys(YES, "1"), **dict.fromkeys(NO, "2"),
-    "a": "3", "always": "3", "e": "4", "edit": "4", "h": "5", "all": "6", "none": "7",
-}  # fmt: skip
-_SCOPES: dict[str, GrantScope] = {"1": "session", "2": "project", "3": "user"}
-_SCOPE_WORDS = {"s": "1", "p": "2", "u": "3", "e": "4", "back": "5", "": "5"}
+_SCOPES: dict[Name, GrantScope] = {"session": "session", "project": "project", "user": "user"}
 _HUNK = re.compile(r"(?m)^(?=@@ )")
-_NOT_FOR_GOOD = "This may not be allowed for good; [1] allows it once."
 
 
 class ApprovalLines:
@@ -57,6 +52,8 @@ class ApprovalLines:
     def facts(self) -> list[str]:
         """What there is to know of the call in turn, a line each."""
         item, count = self._item, len(self._request.items)
+        if self.number in self._edited:
+            return [JUDGED_ANEW]
         which = f", call {self.number + 1} of {count}" if count > 1 else ""
         title = lines.named(item.tool, item.title, 300)
         return [
@@ -70,10 +67,8 @@ class ApprovalLines:
         """What the next line may be; ends in a colon."""
         match self._asks:
             case "scope":
-                return (
-                    f"Always allow {lines.one_line(self._rule, 300)}\n"
-                    "[1] this session [2] this project [3] everywhere [4] another rule [5] back: "
-                )
+                scopes = " ".join(f"[{choice.number}] {choice.label}" for choice in answers.SCOPE)
+                return f"Always allow {lines.one_line(self._rule, 300)}\n{scopes}: "
             case "rule":
                 return "The rule, or nothing for the one above: "
             case "edit":
@@ -81,15 +76,17 @@ class ApprovalLines:
             case "hunks":
                 return "Numbers of the hunks to take over, or all, none, back: "
             case _:
-                return f"{' '.join(self._choices())}, or type what to do instead: "
+                offered = " ".join(f"[{choice.number}] {choice.name}" for choice in self._offered())
+                return f"{offered}, or type what to do instead: "
 
-    def _choices(self) -> list[str]:
-        found = ["[1] yes", "[2] no"]
-        found += ["[3] always"] if self._item.grant else []
-        found += ["[4] edit"] if self._editable() is not None else []
-        found += ["[5] by hunk"] if self._by_hunk() else []
-        found += ["[6] yes to all", "[7] no to all"] if self._several() else []
-        return found
+    def _offered(self) -> tuple[Choice, ...]:
+        """What can be chosen for the call in turn; the risk has been said."""
+        names: set[Name] = {"yes", "no"}
+        names |= {"always"} if self._item.grant and self.number not in self._edited else set()
+        names |= {"edit"} if self._editable() is not None else set()
+        names |= {"by hunk"} if self._by_hunk() else set()
+        names |= {"yes to all", "no to all"} if self._several() else set()
+        return tuple(choice for choice in answers.CALL if choice.name in names)
 
     def _several(self) -> bool:
         return len(self._request.items) - self.number > 1
@@ -99,7 +96,7 @@ class ApprovalLines:
         asks, self._asks = self._asks, "call"
         match asks:
             case "scope":
-                return self._scoped(line.strip().lower())
+                return self._scoped(line)
             case "rule":
                 self._rule, self._asks = line.strip() or self._rule, "scope"
                 return ""
@@ -111,46 +108,49 @@ class ApprovalLines:
                 return self._decided(line)
 
     def _decided(self, line: str) -> str:
-        word = line.strip().lower()
-        match _WORDS.get(word, word):
-            case "":
-                pass
-            case "1":
-                self._decide(True)
-            case "2":
-                self._decide(False)
-            case "3":
-                if not self._item.grant:
-                    return _NOT_FOR_GOOD
-                self._rule, self._asks = self._item.grant, "scope"
-            case "4" if (text := self._editable()) is not None:
-                self._asks = "edit"
-                return visible(self._edited.get(self.number, text))
-            case "5" if self._by_hunk():
-                self._asks = "hunks"
-                return "\n".join(self._hunks())
-            case "6" | "7" as all_ if self._several():
-                while self.answer is None:
-                    self._decide(all_ == "6")
-            case choice if choice.isdecimal() and len(choice) == 1:
-                return f"[{choice}] cannot be chosen here."
-            case sign if not any(each.isalnum() for each in sign):  # such as `?`: nobody refuses with that
-                return "The facts are above; a number or a word, please."
-            case _:
+        found = answers.meaning(line, self._offered(), answers.CALL)
+        match found.kind:
+            case "choice":
+                assert found.choice is not None
+                return self._take(found.choice.name)
+            case "not offered" if line.strip().lower() in ("a", "3", "always"):
+                return NO_RULE
+            case "not offered":
+                return "That is not offered here; a number or a word, please."
+            case "words":
                 self._decide(False, feedback=line)
+            case _:
+                pass
         return ""
 
-    def _scoped(self, word: str) -> str:
-        match _SCOPE_WORDS.get(word, word):
-            case "1" | "2" | "3" as number:
-                self._decide(True, grant=self._rule, scope=_SCOPES[number])
-            case "4":
-                self._asks = "rule"
-            case "5":
-                pass
+    def _take(self, name: Name) -> str:
+        """What was chosen for the call in turn."""
+        match name:
+            case "yes" | "no":
+                self._decide(name == "yes")
+            case "always":
+                self._rule, self._asks = self._item.grant, "scope"
+            case "edit":
+                self._asks = "edit"
+                return visible(self._edited.get(self.number, self._editable() or ""))
+            case "by hunk":
+                self._asks = "hunks"
+                return "\n".join(self._hunks())
             case _:
-                self._asks = "scope"
-                return "A number from 1 to 5, please."
+                while self.answer is None:
+                    self._decide(name == "yes to all")
+        return ""
+
+    def _scoped(self, line: str) -> str:
+        found = answers.meaning(line, answers.SCOPE, (*answers.SCOPE, *answers.CALL))
+        name = found.choice.name if found.choice else ""
+        if name == "session" or name == "project" or name == "user":
+            self._decide(True, grant=self._rule, scope=_SCOPES[name])
+        elif name == "rule":
+            self._asks = "rule"
+        elif name != "back" and found.kind != "nothing":
+            self._asks = "scope"
+            return "Nothing is saved yet: a number from 1 to 5, please. [5] goes back, and words refuse there."
         return ""
 
     def _changed(self, line: str) -> str:

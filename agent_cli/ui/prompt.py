@@ -20,9 +20,11 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.processors import AfterInput
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.widgets import SearchToolbar
 
@@ -96,7 +98,6 @@ class Screen:
             history=InputHistory(history_file),
         )
         self.line = Buffer(multiline=True)
-        self.line.on_text_changed += lambda _: self._answer_changed()
         self._output = open_terminal()
         self._keyboard = Keyboard(sys.stdin)
         self.app: Application[None] = Application(
@@ -117,10 +118,15 @@ class Screen:
         self.app.before_render += lambda _: self._sync()
         self.app.after_render += lambda _: self._output.release()
 
+    @property
+    def asking(self) -> Asking:
+        """The open questions."""
+        return self.controller.asking
+
     def _key(self) -> None:
         self._key_at = time.monotonic()
         self.controller.attention.key()
-        self.is_answering = self.is_answering and self.controller.asking.dialog is not None
+        self.is_answering = self.is_answering and self.asking.dialog is not None
 
     def use(self, theme: Theme) -> None:
         """Other colours from now on."""
@@ -130,12 +136,6 @@ class Screen:
     def answered(self) -> None:
         """A question has got its answer: who pressed those keys is not typing something else."""
         self._key_at, self.is_answering = 0.0, True
-
-    def _answer_changed(self) -> None:
-        """An answer of which nothing is left is none: back to what there is to choose from."""
-        dialog = self.controller.asking.dialog
-        if dialog and dialog.entry and not self.line.text and dialog.entry.purpose in ("feedback", "answer"):
-            self.controller.asking.back()
 
     @property
     def is_typing(self) -> bool:
@@ -151,6 +151,16 @@ class Screen:
         """Put text into the draft, as if it had been typed there; a line break alone is not."""
         if text.strip("\n"):
             self.draft.insert_text(text)
+
+    def type_answer(self, text: str) -> None:
+        """Put text into the answer line, as if it had been typed there."""
+        self.line.insert_text(text)
+
+    def rescue(self) -> None:
+        """Put an answer that nobody waits for any more into the draft."""
+        if self._entry is not None and self._entry.purpose == "answer" and self.line.text.strip():
+            self.put(self.line.text)
+            self.line.reset()
 
     def put(self, text: str) -> None:
         """Put a whole text before the draft, as a paragraph of its own."""
@@ -172,7 +182,7 @@ class Screen:
         return True
 
     def _layout(self) -> Layout:
-        asking = Condition(lambda: self.controller.asking.dialog is not None)
+        asking = Condition(lambda: self.asking.dialog is not None)
         entering = Condition(lambda: self._entry is not None)
         completing = Condition(lambda: self.draft.complete_state is not None)
         search = SearchToolbar(ignore_case=True)
@@ -191,7 +201,7 @@ class Screen:
             get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "> ",
         )
         self._answer = Window(
-            BufferControl(self.line, [WholeClusters()]),
+            BufferControl(self.line, [WholeClusters(), AfterInput(self._hint)]),
             height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
             wrap_lines=True,
             dont_extend_height=True,
@@ -318,7 +328,7 @@ class Screen:
         if pending := self.flush_pending():
             self.print(clean(pending, keep_sgr=True))
         if buffer is self.line and self._entry is not None and self._entry.editor:
-            self.controller.asking.entered(buffer.text)
+            self.asking.entered(buffer.text)
         self.repaint()
 
     def _sync(self) -> None:
@@ -328,11 +338,12 @@ class Screen:
 
     def follow(self) -> None:
         """The line and the focus go where the open question wants them."""
-        dialog = self.controller.asking.dialog
+        dialog = self.asking.dialog
         entry = dialog.entry if dialog else None
         if entry is not self._entry:
             self._entry = entry
             self.line.reset(Document(entry.initial if entry is not None else ""))
+            self.app.vi_state.input_mode = InputMode.INSERT
             if entry is not None and entry.editor and (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
                 asyncio.get_running_loop().call_soon(self.edit)
         wanted = self._input if dialog is None else self._question if entry is None else self._answer
@@ -343,7 +354,7 @@ class Screen:
     def _live_lines(self) -> list[str]:
         room = max(3, self.rows - 4)
         out = self.controller.frame(max(3, min(self.rows - 6, 20)))
-        if dialog := self.controller.asking.dialog:
+        if dialog := self.asking.dialog:
             out = out + dialog.draw(self._theme, self.columns, room)
         return out[-room:]
 
@@ -356,6 +367,12 @@ class Screen:
     def _label(self, number: int, wrapped: int) -> str:
         label = self._entry.label if self._entry else ""
         return "  " if number or wrapped else label
+
+    def _hint(self) -> StyleAndTextTuples:
+        """What Enter does with the answer line as it stands."""
+        dialog = self.asking.dialog
+        hint = dialog.hint(self.line.text) if dialog else ""
+        return to_formatted_text(ANSI(self._theme.paint("muted", f"  {hint}" if hint else "")))
 
     def _menu(self) -> StyleAndTextTuples:
         state = self.draft.complete_state

@@ -188,10 +188,10 @@ class Repl:
         self._renderer.handle(event)
         match event:
             case ev.ApprovalRequested():
-                self.asking.ask(ApprovalDialog(event, time.monotonic()))
+                self.asking.ask(ApprovalDialog(event, time.monotonic(), self._own_names))
                 self.attention.needed("a call waits for your answer")
             case ev.QuestionAsked():
-                self.asking.ask(QuestionDialog(event, time.monotonic()))
+                self.asking.ask(QuestionDialog(event, time.monotonic(), self._own_names))
                 self.attention.needed("a question waits for your answer")
             case ev.ApprovalResolved():
                 self.asking.resolved(event.request_id)
@@ -208,6 +208,10 @@ class Repl:
             case _:
                 pass
         self._changed()
+
+    def _own_names(self) -> list[str]:
+        """Names of the user's own commands."""
+        return [own.name for own in self.host.own_commands()]
 
     def _look_back(self) -> None:
         """Remind somebody who comes back to a session."""

@@ -1,6 +1,7 @@
 """The one road: order, answers to bad calls, approvals, refusals."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import msgspec
@@ -233,6 +234,32 @@ async def test_an_edit_to_something_denied_is_still_denied(tmp_path: Path) -> No
         it.answer = edited
         await it.prompt("go")
         assert statuses(it) == ["denied"] and not (it.root / "denied").exists()
+
+
+async def test_an_edit_that_another_rule_asks_about_is_asked_about_again(tmp_path: Path) -> None:
+    """And what is asked then is the edited call: its rule, its arguments, the rule that would allow it."""
+    calls = say(call("shell", command="touch other"), call("shell", command="touch last"))
+
+    def answers(request: ApprovalRequested) -> ApprovalAnswer:
+        first = len(it.of(ApprovalRequested)) == 1
+        arguments = '{"command": "touch asked"}' if first else None
+        decisions = (
+            Decision(item.call_id, allow=True, arguments=arguments if at == 0 else None)
+            for at, item in enumerate(request.items)
+        )
+        return ApprovalAnswer(request.request_id, tuple(decisions))
+
+    async with engine(tmp_path, calls, say("ok"), rules=["ask shell(touch asked)"]) as it:
+        it.answer = answers
+        await it.prompt("go")
+        first, second = it.of(ApprovalRequested)
+        assert [item.title for item in first.items] == ["touch other", "touch last"]
+        (asked,) = second.items
+        assert (asked.title, asked.preview) == ("touch asked", "touch asked")
+        assert asked.rule == "ask shell(touch asked) (test)" and json.loads(asked.arguments) == {
+            "command": "touch asked"
+        }
+        assert sorted(path.name for path in it.root.iterdir()) == ["asked", "last"]
 
 
 async def test_new_text_instead_of_an_answer_abandons_the_calls(tmp_path: Path) -> None:

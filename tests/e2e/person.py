@@ -72,11 +72,14 @@ class Person(Terminal):
         while len(re.findall(r"(?m)^— ", self.text)) < self._turns:
             assert self.pump(0.02) and time.monotonic() < end, f"the turn goes on:\n{self.text}"
 
-    def decide(self, question: str, key: str) -> None:
-        """Wait for a question, let its guard pass, press a key."""
+    def decide(self, question: str, answer: str) -> None:
+        """Wait for a question, let its guard pass, type an answer and send it; nothing for none."""
         self.wait(question)
         self.pump(GUARD_S)
-        self.send(key)
+        self.type(answer)
+        if answer:
+            self.wait(re.escape(f"› {answer}"))
+            self.send("\r")
 
     def stop(self, key: str) -> float:
         """Press a key that stops the turn; seconds until the prompt was back."""

@@ -103,7 +103,7 @@ def _approved_edit(world: World, person: Person, greet: Path) -> None:
     person.send("\r")
     person.pump(0.2)
     assert greet.read_text(encoding="utf-8") == GREET, "Enter must not approve"
-    person.send("y")
+    person.decide("Allow edit_file", "y")
     person.turn_over()
     assert greet.read_text(encoding="utf-8") == GREET.replace("hello", "goodbye ✓")
     assert person.text.count('+    return "goodbye ✓"') == 1, "what was approved as it is shown is not shown again"
@@ -243,8 +243,51 @@ def test_always_for_this_session_only(world: World) -> None:
 def _always(person: Person, scope: str) -> None:
     _decide(person, "marker", "a")
     person.wait(r"Always allow shell\(touch")
-    person.send(scope)
+    person.send(f"{scope}\r")
     person.turn_over()
+
+
+@pytest.mark.parametrize("pace", [0.12, 0.4])
+def test_a_refusal_typed_at_any_pace_is_a_refusal(world: World, pace: float) -> None:
+    """Words that begin with letters that decide, at a batch."""
+    sentences = ("Actually no", "you must not", "also use pathlib")
+    world.script(*(Reply(calls=tuple(Call("shell", {"command": f"touch made{n}"}) for n in range(3))) for _ in sentences),
+                 Reply(text="I see."))  # fmt: skip
+    with Person(world) as person:
+        person.say("make them")
+        for number, sentence in enumerate(sentences):
+            until(lambda asked=number + 1: not person.pump(0.02) or len(world.server.requests) == asked)
+            person.wait("❯   1/3")
+            person.pump(GUARD_S + 0.4)
+            for key in sentence:
+                person.send(key)
+                person.pump(pace)
+            person.send("\r")
+            person.wait("✗ 1/3")
+            person.decide("Allow shell", "none")
+        person.turn_over()
+        person.leave()
+    assert not list(world.work.glob("made*"))
+    said = [text for text in world.messages(role="tool") if "said:" in text]
+    assert [text.rpartition("said: ")[2] for text in said] == list(sentences)
+
+
+def test_an_edited_command_is_asked_about_again_where_another_rule_asks(world: World) -> None:
+    world.script(shell("touch made"), Reply(text="Done."))
+    with Person(world) as person:
+        person.say("make it")
+        person.decide("Allow shell", "e")
+        person.wait("command: touch made")
+        person.send("\x15curl https://example.org")
+        person.wait("command: curl https://example.org")
+        person.send("\r")
+        person.wait("judged anew")
+        assert "a always" not in "\n".join(person.screen.display)
+        person.decide("Edited, y runs it", "y")
+        person.wait("with the network")
+        person.decide("shell curl https://example.org", "n")
+        person.turn_over()
+        person.leave()
 
 
 def test_killed_while_a_question_was_open(world: World) -> None:

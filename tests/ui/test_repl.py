@@ -135,8 +135,11 @@ def test_approving_takes_its_time(tmp_path: Path) -> None:
         term.send("\r")
         term.pump(0.3)
         assert "Allow shell" in term.text
-        assert "rm -rf build ^[[2J" in term.text
+        assert "rm -rf build ^[[2J" in term.text and "nothing is chosen" in term.text
         term.send("y")
+        term.wait("› y +⏎ runs it once")
+        assert "Allow shell" in term.text
+        term.send("\r")
         term.wait("1 step")
         assert "Allow shell" not in term.text
         term.leave()
@@ -153,7 +156,7 @@ def test_a_refusal_text_arrives_byte_for_byte_and_the_draft_comes_back(tmp_path:
         for char in words:
             term.send(char)
             term.pump(0.01)
-        term.wait("do instead: use")
+        term.wait("› use .* ⏎ refuses; the model gets your words")
         term.send("\r")
         term.wait("1 step")
         term.leave()
@@ -174,7 +177,7 @@ def test_a_question_does_not_take_the_keys_of_who_is_typing(tmp_path: Path) -> N
         term.send("\x1ba")
         term.wait("Allow shell")
         term.pump(0.6)
-        term.send("A")
+        term.send("\x1by")
         term.wait("1 step")
         term.wait("(?m)^> half a thought, yes$")
         term.send("\x03")
@@ -210,13 +213,16 @@ def test_one_question_after_another_takes_its_key_and_nothing_lands_in_the_draft
         term.wait("Allow shell")
         for at in range(3):
             term.wait(f"(?m)^. shell make {at}$")
-            if at:  # too early to have been read: ignored, and no text either
-                term.send("y")
-                term.pump(0.2)
+            if at:  # too early to have been read: Enter does nothing, and then takes a second look
+                term.type("y\r")
+                term.wait("› y")
             assert "A call waits" not in term.text
             term.wait("y once")
             term.pump(0.7)
-            term.send("y")
+            if at:
+                term.send("\r")
+                term.wait("(?s)" + ".*".join(["typed before the question could be read"] * at))
+            term.type("\r" if at else "y\r")
         term.wait("1 step")
         term.wait("(?m)^>$")
         term.leave()
@@ -224,24 +230,78 @@ def test_one_question_after_another_takes_its_key_and_nothing_lands_in_the_draft
         assert [item["allow"] for each in answers for item in each["decisions"]] == [True] * 3  # type: ignore[attr-defined]
 
 
-def test_an_answer_that_was_emptied_goes_back_to_the_choices(tmp_path: Path) -> None:
+def test_an_answer_can_be_changed_until_enter(tmp_path: Path) -> None:
     with Session(tmp_path, "approve") as term:
         term.send("go\r")
         term.wait("y once")
         term.pump(0.6)
         for word, keys in (("use", "\x15"), ("do", "\x7f\x7f"), ("one thing", "\x17\x17")):
             term.type(word)
-            term.wait(f"do instead: {word}")
-            assert "y once" not in term.text
+            term.wait(f"› {word} +⏎ refuses")
             term.type(keys)
-            term.wait("y once")
+            term.wait("(?m)^›$")
+            assert "y once" in term.text
         term.type("yes")
-        term.wait("do instead: yes")
+        term.wait("› yes +⏎ runs it once")
         term.send("\r")
         term.wait("1 step")
         term.leave()
         (answer,) = term.operations("ApprovalAnswer")
         assert [(d["allow"], d["feedback"]) for d in answer["decisions"]] == [(True, "")]  # type: ignore[attr-defined]
+
+
+def test_arrows_and_enter_choose(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("y once")
+        term.pump(0.6)
+        for keys, shown in (("\x1b[B", "❯ y once"), ("\x1b[B", "❯ n no"), ("\x1b[A", "❯ y once")):
+            term.send(keys)
+            term.wait(shown)
+        term.wait("› +⏎ runs it once")
+        term.send("\r")
+        term.wait("1 step")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert [d["allow"] for d in answer["decisions"]] == [True]  # type: ignore[attr-defined]
+
+
+def test_esc_stops_and_leaves_what_was_typed_at_a_question_in_the_line(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("y once")
+        term.pump(0.6)
+        term.type("rather not")
+        term.wait("› rather not")
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.wait("(?m)^> rather not$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert not term.operations("ApprovalAnswer")
+
+
+@pytest.mark.parametrize("sentence", ["Actually no", "you must not", "also s, use x", "1 more test first"])
+@pytest.mark.parametrize("pace", [0.12, 0.35])
+def test_a_refusal_at_any_speed_is_a_refusal(tmp_path: Path, sentence: str, pace: float) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("many\r")
+        term.wait("3/3")
+        term.pump(0.8)
+        for key in sentence:
+            term.send(key)
+            term.pump(pace)
+        term.wait(f"› {sentence} +⏎ refuses; the model gets your words")
+        assert "✓" not in term.text and "Always allow" not in term.text
+        term.send("\r")
+        term.wait("✗ 1/3")
+        term.type("N\r")
+        term.wait("1 step")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        said = [(each["allow"], each["feedback"], each["grant"]) for each in answer["decisions"]]  # type: ignore[attr-defined]
+        assert said == [(False, sentence, ""), (False, "", ""), (False, "", "")]
 
 
 def test_after_going_back_the_line_is_free_and_up_brings_the_prompt(tmp_path: Path) -> None:
@@ -282,9 +342,9 @@ def test_a_batch(tmp_path: Path) -> None:
         term.send("many\r")
         term.wait("3/3")
         term.pump(0.6)
-        term.send("y")
+        term.type("y\r")
         term.wait("✓ 1/3")
-        term.send("N")
+        term.type("N\r")
         term.wait("1 step")
         term.leave()
         (answer,) = term.operations("ApprovalAnswer")
@@ -299,10 +359,10 @@ def test_editing_before_running_uses_the_editor(tmp_path: Path) -> None:
         term.send("go\r")
         term.wait("Allow shell")
         term.pump(0.6)
-        term.send("e")
+        term.type("e\r")
         term.wait("Edited, y runs it")
         term.wait("ls build")
-        term.send("y")
+        term.type("y\r")
         term.wait("1 step")
         term.send("\x07")
         term.wait("(?m)^> ls build$")
@@ -330,6 +390,8 @@ def test_a_question_of_the_model(tmp_path: Path) -> None:
         term.wait("2  right")
         term.pump(0.6)
         term.send("2")
+        term.wait("› 2 +⏎ answers: right")
+        term.send("\r")
         term.wait("1 step")
         term.leave()
         assert term.operations("QuestionAnswer") == [
@@ -356,15 +418,15 @@ def test_what_is_asked_stands_once_and_the_program_says_that_it_waits(
         assert not re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", term.text)
         assert "[mode ask]" in flat and "what to do instead" in flat
         term.pump(0.6)
-        term.send("y")
+        term.type("y\r")
         term.wait(r"(?m)^\? Allow edit_file\? src/x.py$")
         term.pump(0.6)
-        term.send("a")
-        term.wait("Esc back")
+        term.type("a\r")
+        term.wait("b back")
         assert "Always allow edit(" + "src/deep/" * 12 + "**)" in re.sub(r"\s+", "", term.text).replace(
             "Alwaysallowedit", "Always allow edit"
         )
-        term.send("s")
+        term.type("s\r")
         term.wait("1 step")
         assert term.text.count("+new") == 1
         term.leave()
@@ -374,12 +436,12 @@ def test_what_is_asked_stands_once_and_the_program_says_that_it_waits(
 def test_a_batch_names_tools_and_keeps_the_keys_in_sight(tmp_path: Path, columns: int, rows: int) -> None:
     with Session(tmp_path, "edit", columns=columns, rows=rows) as term:
         term.send("go\r")
-        term.wait("A/N all")
+        term.wait("N no to all")
         assert "2/2 edit_file src/x.py" in term.text and "❯   1/2 shell cd /work" in term.text
         assert ("…" in term.text) == (columns == 40), "there the reason is longer than its rows"
         assert "[mode ask]" in term.text
         term.pump(0.6)
-        term.send("A")
+        term.type("A\r")
         term.wait("1 step")
         term.leave()
 
@@ -393,12 +455,12 @@ def test_a_question_stands_once(tmp_path: Path, columns: int, rows: int) -> None
         assert term.text.count("Which way?") == 1 and "waiting for you" in term.text
         term.type("/quit\r")
         term.wait("Answer first")
-        term.type("/new\r")
+        term.wait("(?m)^› /quit")
+        term.type("\x15/new\r")
         term.wait("(?s)Answer first.*Answer first")
-        term.type("sou")
-        term.wait("answer: sou")
+        term.type("\x15sou")
+        term.wait("(?m)^› sou")
         term.send("\x15")
-        term.wait("a number, or")
         term.type("north\r")
         term.wait("1 step")
         assert term.text.count("Which way?") == 1
@@ -416,8 +478,10 @@ def test_a_slash_command_at_an_approval_is_no_feedback(tmp_path: Path) -> None:
         term.pump(0.9)
         term.type("/undo\r")
         term.wait("Answer first")
-        term.wait("y once")
-        term.send("n")
+        term.wait("(?m)^› /undo")
+        term.type("\x15!ls\r")
+        term.wait("(?s)Answer first.*Answer first")
+        term.type("\x15n\r")
         term.wait("1 step")
         term.wait("(?m)^> my draft$")
         term.send("\x03")
@@ -519,7 +583,7 @@ def test_a_narrow_terminal(tmp_path: Path, script: str) -> None:
         if script == "approve":
             term.wait("Allow shell")
             term.pump(0.6)
-            term.send("n")
+            term.type("n\r")
         term.wait("1 step", timeout=8)
         term.send("x" * 50)
         term.wait("xxxx")

@@ -194,7 +194,7 @@ def test_attention_is_asked_for_when_nobody_looks(tmp_path: Path) -> None:
             term.wait("Allow shell")
             term.pump(0.7)
             assert (b"\x1b]9;agent: a call waits for your answer\x07" in term.log) is rings
-            term.send("n")
+            term.type("n\r")
             term.wait("(?m)^— ")
             term.leave()
 
@@ -206,7 +206,7 @@ def test_a_command_of_the_users_calls(tmp_path: Path) -> None:
         term.send("go\r")
         term.wait("Allow shell")
         term.pump(0.7)
-        term.send("n")
+        term.type("n\r")
         term.wait("(?m)^— ")
         term.leave()
         assert b"\x1b]777;notify;agent;a call waits" in term.log
