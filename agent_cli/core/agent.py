@@ -9,15 +9,17 @@ submission is told and the event stream ends.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 import msgspec
 
-from ..protocol.client import ContextPicture, RewindPoint, Snapshot
+from ..protocol.client import ContextPicture, RewindPoint, Snapshot, WaitingInput
 from ..protocol.events import (
     AnyEvent,
     ErrorInfo,
+    InputReturned,
     OperationCompleted,
     OperationFailed,
     SessionClosed,
@@ -37,6 +39,7 @@ from ..protocol.operations import (
     Submission,
     TakeBack,
     UserInput,
+    as_typed,
 )
 from ..protocol.stop import StopReason
 from ..store.session_file import StoreError
@@ -55,12 +58,16 @@ class Agent:
         self._turns: asyncio.Queue[Submission] = asyncio.Queue()
         self._waiting: dict[str, Operation] = {}
         """Submissions without a terminal event yet."""
+        self._handed_in: dict[str, UserInput | Steer | Reshape] = {}
+        """What the user has handed in and what may still wait, oldest first."""
         self._active: asyncio.Task[None] | None = None
         self._running = ""
         """Id of the submission that the active task belongs to."""
         self._beside: set[asyncio.Task[None]] = set()
         """What is done while the loop goes on."""
         self._stop_next = False
+        self._between_turns = False
+        """What the turn that is over has left to do is being done."""
         self._closed = False
 
     async def submit(self, operation: Operation) -> str:
@@ -69,6 +76,8 @@ class Agent:
         if self._closed:
             return submission.id
         self._waiting[submission.id] = operation
+        if isinstance(operation, UserInput | Steer | Reshape):
+            self._handed_in[submission.id] = operation
         self._submissions.put_nowait(submission)
         return submission.id
 
@@ -78,13 +87,26 @@ class Agent:
 
     def snapshot(self) -> Snapshot:
         """The state right now."""
-        queued = tuple(
-            name
-            for submission_id, operation in self._waiting.items()
-            if submission_id != self._running and (name := _queued_name(operation))
-        )
+        waiting = tuple(map(_shown, self._what_waits().values()))
         compacting = self._active is not None and self._running == ""
-        return self._handlers.overview.snapshot(busy=self.is_busy, compacting=compacting, queued=queued)
+        shown = tuple(each for each in waiting if each.text)
+        return self._handlers.overview.snapshot(busy=self.is_busy, compacting=compacting, waiting=shown)
+
+    def _what_waits(self) -> dict[str, UserInput | Steer | Reshape]:
+        """What has not begun and has not been delivered, by submission, oldest first. Of equal guidance the
+        newest waits."""
+        steers = Counter(self._handlers.steers)
+        found = {}
+        for submission_id, operation in reversed(list(self._handed_in.items())):
+            if submission_id in self._waiting:
+                if submission_id != self._running:
+                    found[submission_id] = operation
+            elif isinstance(operation, Steer) and steers[operation.text]:
+                steers[operation.text] -= 1
+                found[submission_id] = operation
+            else:
+                del self._handed_in[submission_id]
+        return dict(reversed(found.items()))
 
     @property
     def is_busy(self) -> bool:
@@ -134,8 +156,6 @@ class Agent:
             submission = await self._submissions.get()
             match submission.operation:
                 case UserInput() as user_input:
-                    if user_input.text.strip():
-                        self._handlers.approvals.abandon()
                     self._queue(submission, user_input)
                 case operation if isinstance(operation, Reshape):
                     self._turns.put_nowait(submission)
@@ -144,8 +164,7 @@ class Agent:
                 case TakeBack(text=text):
                     self._take_back(submission, text)
                 case Interrupt(reason=reason):
-                    self._handlers.endings.stop_reason = reason
-                    self._settle(submission, self._cancel_active(), "nothing was running")
+                    self._interrupt(submission, reason)
                 case ApprovalAnswer() as answer:
                     self._settle(submission, self._handlers.approvals.answer(answer), "no longer open")
                 case QuestionAnswer(request_id=request_id, text=text):
@@ -177,8 +196,10 @@ class Agent:
                 self._active.cancel()
                 self._active = None
                 self._running = ""
+            self._between_turns = True
             await self._handlers.settle()
             await self._make_room()
+            self._between_turns = False
             for text in self._handlers.take_leftover_steers():
                 await self.submit(UserInput(text))
 
@@ -209,7 +230,7 @@ class Agent:
         if self._active is not None and runs:
             asyncio.get_running_loop().call_soon(self._active.cancel)
         if not runs or self._running == "":
-            self._stop_next = not self._turns.empty()
+            self._stop_next = any(not isinstance(each, Steer) for each in self._what_waits().values())
         return runs or self._stop_next
 
     def _queue(self, submission: Submission, user_input: UserInput) -> None:
@@ -233,26 +254,44 @@ class Agent:
         if taken:
             self._settle(submission, True, "")
             return
-        self._turns.put_nowait(Submission(submission.id, UserInput(steer.text)))
+        self._waiting[submission.id] = self._handed_in[submission.id] = prompt = UserInput(steer.text)
+        self._queue(Submission(submission.id, prompt), prompt)
+
+    def _interrupt(self, submission: Submission, reason: StopReason) -> None:
+        """Stop what runs. Because the user stopped something, nothing else begins: what waits is handed back,
+        but for a prompt that is about to begin, which is stopped as if it had."""
+        self._handlers.endings.stop_reason = reason
+        waiting = list(self._what_waits()) if reason == "interrupted" else []
+        if self._active is None and not self._between_turns:
+            waiting = waiting[1:]
+        returned = self._hand_back(waiting, submission.id)
+        stopped = self._cancel_active()
+        self._settle(submission, stopped or returned, "nothing was running")
 
     def _take_back(self, submission: Submission, text: str) -> None:
-        """Guidance goes out of its turn, a prompt ends without having begun."""
-        held = [
-            submission_id
-            for submission_id, operation in self._waiting.items()
-            if submission_id != self._running and isinstance(operation, UserInput) and operation.text == text
-        ]
-        try:
-            taken = bool(held) or self._handlers.take_back_steer(text)
-            if taken:
-                self._handlers.inbox.drop(text)
-        except StoreError as error:
-            self._handlers.endings.failed(submission, error)
-            self._waiting.pop(submission.id, None)
-            return
-        if held:
-            self._settle(Submission(held[-1], TakeBack(text)), True, "")
-        self._settle(submission, taken, "it no longer waits")
+        """The newest of what waits, or the newest with this text, goes back to the user."""
+        fitting = [each for each, operation in self._what_waits().items() if text in ("", _shown(operation).text)]
+        self._settle(submission, self._hand_back(fitting[-1:], submission.id), "it no longer waits")
+
+    def _hand_back(self, submissions: Sequence[str], submission_id: str) -> bool:
+        """Take what waits out of the queue and out of the running turn, and tell the front end; False when there
+        is nothing. What cannot be noted as taken back on disk is at worst offered again after a crash."""
+        waiting = self._what_waits()
+        returned = [waiting[each] for each in submissions]
+        for each in submissions:
+            if each in self._waiting:
+                self._settle(Submission(each, TakeBack()), True, "")
+            else:
+                self._handlers.steers.take_back(_shown(waiting[each]).text)
+            self._handed_in.pop(each, None)
+        if not returned:
+            return False
+        texts = tuple(each.text for each in returned if isinstance(each, UserInput | Steer) and each.text.strip())
+        commands = tuple(as_typed(each) for each in returned if not isinstance(each, UserInput | Steer))
+        with contextlib.suppress(StoreError):
+            self._handlers.inbox.drop(*texts)
+        self._bus.emit(InputReturned(texts=texts, commands=commands, submission_id=submission_id))
+        return True
 
     async def _change(self, submission: Submission, change: ChangeSettings) -> None:
         try:
@@ -313,15 +352,15 @@ class Agent:
         self._bus.emit(SessionClosed(session_id=self._handlers.session.header.session_id, error=error))
 
 
-def _queued_name(operation: Operation) -> str:
-    """What is shown of a task that waits; empty for what does not wait its turn."""
+def _shown(operation: UserInput | Steer | Reshape) -> WaitingInput:
+    """What is shown of something that waits."""
     match operation:
         case UserInput(text=text):
-            return text
-        case _ if isinstance(operation, Reshape):
-            return f"/{type(operation).__name__.lower()}"
+            return WaitingInput("prompt", text)
+        case Steer(text=text):
+            return WaitingInput("steer", text)
         case _:
-            return ""
+            return WaitingInput("command", as_typed(operation))
 
 
 def _completed(submission: Submission) -> OperationCompleted:

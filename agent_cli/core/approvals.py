@@ -11,10 +11,6 @@ from .bus import EventBus
 _T = TypeVar("_T")
 
 
-class Abandoned(Exception):
-    """The user went on with something else instead of answering."""
-
-
 class Approvals:
     """Open questions, by id."""
 
@@ -26,22 +22,15 @@ class Approvals:
         self._questions: dict[str, asyncio.Future[str]] = {}
 
     async def ask(self, items: tuple[ApprovalItem, ...], submission_id: str) -> dict[str, Decision]:
-        """Put calls before the person; returns the decisions by call id.
-
-        Raises:
-            Abandoned: the user went on without answering.
-        """
+        """Put calls before the person; returns the decisions by call id."""
         request_id = new_id("ask")
         future: asyncio.Future[tuple[Decision, ...]] = asyncio.get_running_loop().create_future()
         self._approvals[request_id] = future
         self._bus.emit(ApprovalRequested(request_id=request_id, items=items, submission_id=submission_id))
-        outcome: Literal["answered", "abandoned", "cancelled"] = "cancelled"
+        outcome: Literal["answered", "cancelled"] = "cancelled"
         try:
             decisions = await future
             outcome = "answered"
-        except Abandoned:
-            outcome = "abandoned"
-            raise
         finally:
             del self._approvals[request_id]
             resolved = ApprovalResolved(request_id=request_id, outcome=outcome, submission_id=submission_id)
@@ -49,11 +38,7 @@ class Approvals:
         return {decision.call_id: decision for decision in decisions}
 
     async def question(self, text: str, options: tuple[str, ...], submission_id: str) -> str:
-        """Ask the person something; returns their words.
-
-        Raises:
-            Abandoned: the user went on without answering.
-        """
+        """Ask the person something; returns their words."""
         request_id = new_id("question")
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._questions[request_id] = future
@@ -72,19 +57,6 @@ class Approvals:
     def reply(self, request_id: str, text: str) -> bool:
         """Deliver the words for a question; False when it is no longer open."""
         return _resolve(self._questions.get(request_id), text)
-
-    def abandon(self) -> bool:
-        """Give up all open questions; True when there were any."""
-        abandoned = [_give_up(future) for future in self._approvals.values()]
-        abandoned += [_give_up(future) for future in self._questions.values()]
-        return any(abandoned)
-
-
-def _give_up(future: "asyncio.Future[_T]") -> bool:
-    if future.done():
-        return False
-    future.set_exception(Abandoned())
-    return True
 
 
 def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> bool:

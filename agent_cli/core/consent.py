@@ -190,11 +190,7 @@ class Consent:
 
     async def lets_out(self, job: Job, outcome: ToolOutcome) -> Reach | None:
         """How much of the machine a command gets, that the sandbox has kept from something, when it runs again;
-        None when it does not. The network alone, still in the sandbox, where that is all it was kept from.
-
-        Raises:
-            Abandoned: the user went on without answering.
-        """
+        None when it does not. The network alone, still in the sandbox, where that is all it was kept from."""
         if not self._approvals.interactive or not job.command:
             return None
         verdict = self._permissions.beyond(job.actions, outcome.needs, outcome.blocked_hosts)

@@ -43,6 +43,7 @@ from .person import Person
 from .reminders import Reminders
 from .session import Session
 from .spending import DayLedger, OverBudget, Spending
+from .steers import Steers
 from .tool_rules import BoundRule, TurnRules
 from .tool_runner import ToolRunner
 from .turn import Stop, Turn
@@ -99,7 +100,7 @@ class Handlers:
         self._job_notes = JobNotes(context.jobs)
         self._reminders = Reminders(session, context.jobs, finish_plan=settings.finish_plan)
         self._turn: Turn | None = None
-        self._leftover: list[str] = []
+        self._leftover = Steers()
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
         self.overview = Overview(
             session,
@@ -178,7 +179,7 @@ class Handlers:
         if failure is not None:
             self.endings.failed(submission, failure, changes)
         elif stop is None:
-            self._give_back_steers(submission.id)
+            self._leave_steers(submission.id)
             self.endings.aborted(submission, changes, self.session.partial_text(turn.turn_id))
         else:
             self.bus.emit(
@@ -193,12 +194,10 @@ class Handlers:
                 )
             )
 
-    def _give_back_steers(self, submission_id: str) -> None:
-        """Guidance for a turn that was stopped is not acted on; the user is told it was not delivered."""
-        texts = self.take_leftover_steers()
-        for text in texts:
+    def _leave_steers(self, submission_id: str) -> None:
+        """Guidance for a turn that was stopped from outside is offered again when the session is resumed."""
+        for text in self.take_leftover_steers():
             self._warn(f"Not delivered, because the turn was stopped: {text}", submission_id)
-        self.inbox.drop(*texts)
 
     def _new_turn(self, submission_id: str) -> Turn:
         from .recovery import Recovery
@@ -239,7 +238,7 @@ class Handlers:
         """Save how a turn ended and the state it left behind. What takes longer than `within_s` is finished
         by `settle`, before the next task."""
         self._turn = None
-        self._leftover = list(turn.steers)
+        self._leftover = Steers(turn.steers)
         ended = TurnEnded(
             id=new_id("end"),
             turn_id=turn.turn_id,
@@ -289,8 +288,13 @@ class Handlers:
 
     def take_leftover_steers(self) -> list[str]:
         """Guidance that came too late for its turn; it becomes input of its own."""
-        texts, self._leftover = self._leftover, []
+        self._leftover, texts = Steers(), self._leftover
         return texts
+
+    @property
+    def steers(self) -> Steers:
+        """Guidance that has not reached the model yet."""
+        return self._leftover if self._turn is None else self._turn.steers
 
     def steer(self, text: str) -> bool:
         """Leave guidance for the running turn; False when none runs.
@@ -303,10 +307,6 @@ class Handlers:
         self.inbox.queue(text)
         self._turn.steers.append(text)
         return True
-
-    def take_back_steer(self, text: str) -> bool:
-        """Do not deliver guidance, of equal texts the newest; False when none waits."""
-        return self._turn is not None and self._turn.steers.take_back(text)
 
     async def change_settings(self, change: ChangeSettings, submission_id: str) -> None:
         """Use another model, mode or effort from the next call on.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from ..model.base import ModelInfo
-from ..protocol.client import ContextItem, ContextPart, ContextPicture, Snapshot
+from ..protocol.client import ContextItem, ContextPart, ContextPicture, Snapshot, WaitingInput
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from ..tools.job_table import Jobs
 from . import history
@@ -46,7 +46,7 @@ class Overview:
         self._inbox = inbox
         self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
 
-    def snapshot(self, *, busy: bool, compacting: bool, queued: tuple[str, ...]) -> Snapshot:
+    def snapshot(self, *, busy: bool, compacting: bool, waiting: tuple[WaitingInput, ...]) -> Snapshot:
         """The state right now. What depends on the conversation is computed again only when it changed."""
         state = (len(self._session.records), self._models.model.info, self._meter.window())
         if self._pictured is None or self._pictured[0] != state:
@@ -58,7 +58,7 @@ class Overview:
             picture,
             busy=busy,
             compacting=compacting,
-            queued=queued,
+            waiting=waiting,
             open_calls=open_calls,
             jobs=jobs,
             sandbox=self._sandbox(),
@@ -79,7 +79,7 @@ class Overview:
             sandbox=self._sandbox(),
             busy=False,
             compacting=False,
-            queued=(),
+            waiting=(),
             open_calls=len(view.open_calls),
             context_tokens=self._meter.tokens(),
             context_window=self._meter.window(),

@@ -38,11 +38,7 @@ class Person:
         return self._approvals.interactive
 
     async def drops(self, full: str, largest: Sequence[Message]) -> Message | None:
-        """Which of the largest messages goes from a conversation that nothing else makes fit; None for none.
-
-        Raises:
-            Abandoned: the user went on with something else instead of answering.
-        """
+        """Which of the largest messages goes from a conversation that nothing else makes fit; None for none."""
         if not self.is_there or not largest:
             return None
         offered = {f"Drop {named(m)} ({message_tokens(m):,} tokens)": m for m in largest}
@@ -53,11 +49,7 @@ class Person:
 
     async def lets_go_on(self, doubt: str, *, otherwise: bool) -> Said:
         """Ask whether to go on in spite of a doubt. Without a person it is only said, when the turn goes on
-        all the same, and `otherwise` decides.
-
-        Raises:
-            Abandoned: the user went on with something else instead of answering.
-        """
+        all the same, and `otherwise` decides."""
         if not self.is_there:
             if otherwise:
                 self._emit(Notice(level="warning", text=doubt, submission_id=self._submission_id))

@@ -29,7 +29,7 @@ from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..protocol.records import CallStarted
 from ..tools.base import Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
 from ..tools.registry import Registry
-from .approvals import Abandoned, Approvals
+from .approvals import Approvals
 from .checkpointing import Checkpointing
 from .consent import Consent
 from .guards import RepetitionGuard
@@ -83,11 +83,7 @@ class ToolRunner:
 
     async def run(self, calls: Sequence[ToolCall]) -> str:
         """Run calls to their results. The text the turn ends with when one of them said that the task is
-        done, and none beside it failed; else empty.
-
-        Raises:
-            Abandoned: the user went on without answering an approval; every call has a result.
-        """
+        done, and none beside it failed; else empty."""
         jobs = [self._prepare(call, self._turn_id) for call in calls]
         await self._run(jobs)
         for job in jobs:
@@ -115,9 +111,6 @@ class ToolRunner:
                 else:
                     for job in batch:
                         await self._run_alone(job, jobs)
-        except Abandoned:
-            self._close(jobs, "The user went on with a new message instead of answering; not run.")
-            raise
         except BaseException:
             self._close(jobs, "Not run: the turn was stopped.")
             raise
@@ -177,8 +170,6 @@ class ToolRunner:
             for job in jobs:
                 if job.result is not None:
                     self._record(job, job.result)
-        if any(isinstance(task.exception(), Abandoned) for task in tasks if not task.cancelled()):
-            raise Abandoned
 
     async def _run_alone(self, job: Job, jobs: list[Job]) -> None:
         if job.result is None:
@@ -222,9 +213,6 @@ class ToolRunner:
             if outcome.ok:
                 outcome = await self._after_edit(job, outcome)
             job.final = outcome.text if outcome.finished else ""
-        except Abandoned:
-            outcome = ToolOutcome(text="The user went on with something else instead of answering.", ok=False)
-            raise
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
             outcome = ToolOutcome(text=describe(error), ok=False, seen=shown_by(error))
             status = "failed"

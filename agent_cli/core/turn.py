@@ -19,7 +19,6 @@ from ..protocol.operations import UserInput
 from ..protocol.records import InputTaken, Marked
 from ..protocol.stop import StopReason
 from ..protocol.usage import CallKind
-from .approvals import Abandoned
 from .compaction import Compactor, ContextFull
 from .guards import RepetitionGuard
 from .inbox import Inbox
@@ -128,8 +127,6 @@ class Turn:
                 reason = await self._steps()
         except TimeoutError:
             reason = "time_limit"
-        except Abandoned:
-            return Stop("abandoned", self.text)
         if reason in ("turn_limit", "cost_limit", "time_limit"):
             await self._close(reason)
         return Stop(reason, self.text, self._unmet)

@@ -1,7 +1,7 @@
 """What a front end holds of the engine: submissions in, events out, and a few facts to show."""
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -76,6 +76,15 @@ class JobState(msgspec.Struct, frozen=True):
     """The file with its output; empty when it has none."""
 
 
+class WaitingInput(msgspec.Struct, frozen=True):
+    """Something that was handed in and has not begun."""
+
+    kind: Literal["steer", "prompt", "command"]
+    """Guidance for the running turn, a prompt for afterwards, or a command that waits as a prompt does."""
+    text: str
+    """As it was typed."""
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """The state a status line or `/status` shows."""
 
@@ -93,8 +102,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     busy: bool
     compacting: bool
     """The conversation is being reduced between turns; an interrupt stops it."""
-    queued: tuple[str, ...]
-    """Prompts that wait for the running turn."""
+    waiting: tuple[WaitingInput, ...]
+    """What was handed in and has not begun or reached the model, oldest first."""
     open_calls: int
     """Calls of a crashed turn that still have no result; `UserInput("")` carries on with them."""
     context_tokens: int
@@ -118,6 +127,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     turns: int
     last_prompt: str
     last_answer: str
+
+    @property
+    def queued(self) -> tuple[str, ...]:
+        """Prompts and commands that wait for the running turn."""
+        return tuple(each.text for each in self.waiting if each.kind != "steer")
 
 
 class Client(Protocol):

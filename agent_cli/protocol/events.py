@@ -203,7 +203,7 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requeste
 
 
 class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval_resolved"):
-    """The request is no longer open: answered, abandoned by new input, or cancelled."""
+    """The request is no longer open: answered, or cancelled. Older engines also said `abandoned`."""
 
     request_id: str
     outcome: Literal["answered", "abandoned", "cancelled"]
@@ -227,6 +227,15 @@ class Steered(Event, frozen=True, kw_only=True, tag="steered"):
     """Guidance typed during the turn was delivered to the model."""
 
     text: str
+
+
+class InputReturned(Event, frozen=True, kw_only=True, tag="input_returned"):
+    """What waited was taken back, by a stop or one by one: it has not begun and will not."""
+
+    texts: tuple[str, ...] = ()
+    """Prompts and guidance, oldest first, as they were typed."""
+    commands: tuple[str, ...] = ()
+    """Slash commands, oldest first."""
 
 
 class Notice(Event, frozen=True, kw_only=True, tag="notice"):
@@ -354,7 +363,7 @@ AnyEvent = (
     SessionStarted | TurnStarted | StepStarted | TextDelta | ReasoningDelta | RetryScheduled
     | StreamSilent | FellBack | AnswerCompleted
     | ToolCallRequested | ToolCallStarted | ToolOutput | ToolSilent | ToolCallFinished | ApprovalRequested
-    | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | Notice
+    | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | InputReturned | Notice
     | Compacted | Attached | Renamed | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
     | OperationCompleted | OperationFailed | SessionClosed
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """What a front end may ask of the engine: a closed union, pushed as a `Submission` on the queue."""
 
-from typing import Literal
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -31,9 +31,10 @@ class Steer(msgspec.Struct, frozen=True, tag=True):
 
 
 class TakeBack(msgspec.Struct, frozen=True, tag=True):
-    """Take a waiting prompt or guidance out of the queue, the newest one with this text."""
+    """Take back what waits: the newest prompt, guidance or command, or the newest one with this text. It comes
+    back as `InputReturned`."""
 
-    text: str
+    text: str = ""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -67,7 +68,8 @@ class QuestionAnswer(msgspec.Struct, frozen=True, tag=True):
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
-    """Stop whatever runs, now. Queued inputs stay queued."""
+    """Stop whatever runs, now. When the user stops it, what waits is handed back as `InputReturned`, and nothing
+    else begins."""
 
     reason: StopReason = "interrupted"
     """Why: the user, a signal, or the time of a whole run."""
@@ -156,6 +158,30 @@ Operation = (
     | Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
     | ChangeSettings | ControlJob | Shutdown
 )  # fmt: skip
+
+
+def as_typed(operation: Reshape) -> str:
+    """The slash command that hands in such an operation."""
+    match operation:
+        case Undo(turns=turns):
+            words = ["undo", str(turns) if turns > 1 else ""]
+        case Resolve(choice=choice, paths=paths):
+            words = ["resolve", choice, *paths]
+        case Compact(focus=focus, preview=preview):
+            words = ["compact", "preview" if preview else "", focus]
+        case KeepSummary():
+            words = ["compact keep"]
+        case Uncompact():
+            words = ["compact undo"]
+        case MarkMessage(mark=mark):
+            words = ["context", {"pinned": "pin", "dropped": "drop", "": "keep"}[mark]]
+        case Rename(title=title):
+            words = ["rename", title]
+        case Redo() | Rewind():
+            words = [type(operation).__name__.lower()]
+        case _:
+            assert_never(operation)
+    return " ".join(("/" + " ".join(filter(None, words))).split())
 
 
 class Submission(msgspec.Struct, frozen=True):

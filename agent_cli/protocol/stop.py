@@ -26,7 +26,7 @@ StopReason = Literal[
 
 EXIT_CODES: dict[StopReason, int] = {
     "end_turn": 0,
-    "abandoned": 0,  # the user went on with new text instead of answering an approval
+    "abandoned": 0,  # only in sessions of earlier versions
     "turn_limit": 5,
     "cost_limit": 5,
     "time_limit": 5,

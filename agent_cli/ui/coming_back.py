@@ -32,6 +32,11 @@ def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
     return "\n".join(rows)
 
 
+def resume_line(snapshot: Snapshot) -> str:
+    """How to come back to this session; empty when there is nothing to come back to."""
+    return f"agent resume {snapshot.session_id}" if snapshot.session_path and snapshot.turns else ""
+
+
 def what_was_queued(now: Snapshot) -> str:
     """What stands in the input line after the program ended with prompts in its queue."""
     if len(now.unsent) == 1:

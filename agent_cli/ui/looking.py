@@ -22,7 +22,7 @@ async def status(desk: Desk, argument: str) -> None:
         "model": f"{now.model} {now.effort}" + (f", {now.standing_in} stands in" if now.standing_in else ""),
         "mode": now.mode,
         "sandbox": now.sandbox,
-        "turns": f"{now.turns}, {'one running' if now.busy else 'idle'}, {len(now.queued)} queued",
+        "turns": f"{now.turns}, {'one running' if now.busy else 'idle'}, {len(now.waiting)} waiting",
         "context": f"{lines.count(now.context_tokens)} of {lines.count(now.context_window)} tokens",
         "cost": lines.money(now.totals),
     }
@@ -81,11 +81,10 @@ async def queue(desk: Desk, argument: str) -> None:
     if argument:
         await desk.client.submit(UserInput(argument))
         return
-    waiting = dict.fromkeys(desk.client.snapshot().queued)
+    waiting = dict.fromkeys(each.text for each in desk.client.snapshot().waiting)
     if not waiting:
         desk.say("Nothing waits. /queue TEXT sends a prompt once the turn is over.")
         return
     choices = [Choice(text, lines.one_line(text, 120)) for text in waiting]
     if taken := await desk.pick("What waits; take one back?", choices):
         await desk.client.submit(TakeBack(taken))
-        desk.propose(taken, "Taken back, unless it was delivered meanwhile.")

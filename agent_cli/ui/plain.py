@@ -61,8 +61,7 @@ class PlainRepl:
     """Events to lines, lines to operations."""
 
     def __init__(self, client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO) -> None:
-        self._tracked = TrackedClient(client, self._submitted, may_loosen=stdin.isatty())
-        self.client: Client = self._tracked
+        self.client: Client = TrackedClient(client, self._submitted, may_loosen=stdin.isatty())
         self.host = host
         self.theme: Theme = NONE
         self._settings = settings
@@ -213,8 +212,9 @@ class PlainRepl:
                     await self._ask(event)
                 case ev.ApprovalResolved():
                     self._question = None
-                case ev.Steered():
-                    self._tracked.delivered(event.text)
+                case ev.InputReturned():
+                    for text in (*event.texts, *event.commands):
+                        self.say(f"· Taken back, not sent: {clean(text)}")
                 case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
                     self._turn_over()
                 case _:
@@ -225,7 +225,6 @@ class PlainRepl:
 
     def _turn_over(self) -> None:
         self._question = None
-        self._tracked.turn_over()
         self._flush()
         self._ring()
 

@@ -1,14 +1,12 @@
-"""A client that remembers what was handed in, for a front end that has no region of its own to show it in."""
+"""A client that tells what is handed in, for a front end that has no region of its own to show it in."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import get_args
 
-import msgspec
-
 from ..protocol.actions import Mode
 from ..protocol.client import Client, ContextPicture, RewindPoint, Snapshot
 from ..protocol.events import AnyEvent
-from ..protocol.operations import ChangeSettings, Operation, Steer, TakeBack
+from ..protocol.operations import ChangeSettings, Operation
 
 
 class LooserModeError(Exception):
@@ -16,11 +14,10 @@ class LooserModeError(Exception):
 
 
 class TrackedClient:
-    """Tells which submissions were made, and counts guidance that was not delivered yet as waiting."""
+    """Tells which submissions were made."""
 
     def __init__(self, client: Client, made: Callable[[str, Operation], None], *, may_loosen: bool = True) -> None:
         self._client, self._made, self._may_loosen = client, made, may_loosen
-        self._steers: list[str] = []
 
     async def submit(self, operation: Operation) -> str:
         """Pass an operation on, and report it.
@@ -33,33 +30,16 @@ class TrackedClient:
             if order.index(operation.mode) > order.index(self.snapshot().mode):
                 raise LooserModeError("a looser mode is not taken from a pipe; start with --mode")
         submission = await self._client.submit(operation)
-        match operation:
-            case Steer(text=text):
-                self._steers.append(text)
-            case TakeBack(text=text):
-                self.delivered(text)
-            case _:
-                pass
         self._made(submission, operation)
         return submission
-
-    def delivered(self, text: str) -> None:
-        """Guidance waits no longer."""
-        if text in self._steers:
-            self._steers.remove(text)
-
-    def turn_over(self) -> None:
-        """Nothing is guided any more."""
-        self._steers.clear()
 
     def events(self) -> AsyncIterator[AnyEvent]:
         """As the client's."""
         return self._client.events()
 
     def snapshot(self) -> Snapshot:
-        """As the client's, with guidance that waits."""
-        now = self._client.snapshot()
-        return msgspec.structs.replace(now, queued=(*self._steers, *now.queued)) if self._steers else now
+        """As the client's."""
+        return self._client.snapshot()
 
     def context(self) -> ContextPicture:
         """As the client's."""

@@ -163,8 +163,10 @@ class Screen:
             self.line.reset()
 
     def put(self, text: str) -> None:
-        """Put a whole text before the draft, as a paragraph of its own."""
+        """Put a whole text before the draft, as a paragraph of its own; nothing for none."""
         rest = self.draft.text
+        if not text:
+            return
         text = f"{text}\n\n{rest}" if rest else text
         self.draft.document = Document(text)
 

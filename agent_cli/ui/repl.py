@@ -17,7 +17,7 @@ from ..config.schema import Ui
 from ..protocol import events as ev
 from ..protocol.client import Client, Snapshot
 from ..protocol.operations import ChangeSettings, Interrupt, Operation, Shutdown, Steer, TakeBack, UserInput
-from . import commands, lines
+from . import commands, lines, waiting
 from .approve import ApprovalDialog
 from .asking import Asking
 from .attention import Attention
@@ -31,7 +31,6 @@ from .prompt import Screen
 from .question import QuestionDialog
 from .render import Renderer, warm_up
 from .theme import Theme, choose, is_plain
-from .waiting import Waiting
 
 _FRAME_S = 0.05
 _WAITING = "? A call waits for your answer: Alt-A now, or once your line is sent or empty."
@@ -53,11 +52,6 @@ async def run_repl(
     return await Repl(client, host, settings, history_file).run(first_input)
 
 
-def resume_line(snapshot: Snapshot) -> str:
-    """How to come back to this session; empty when there is nothing to come back to."""
-    return f"agent resume {snapshot.session_id}" if snapshot.session_path and snapshot.turns else ""
-
-
 class Repl:
     """Both ends of the queue pair, and the screen between them."""
 
@@ -65,7 +59,6 @@ class Repl:
         self.client, self.host = client, host
         self.theme: Theme = choose(settings)
         self._settings = settings
-        self._waiting = Waiting()
         self._clips = Clips()
         self._leaving = Leaving("quit")
         self._left = False
@@ -117,6 +110,8 @@ class Repl:
         else:
             self._draft.close()
         rest = self._screen.flush_pending() + self._renderer.take()
+        from .coming_back import resume_line
+
         if self._leaving.kind in ("quit", "terminated") and (how := resume_line(self.client.snapshot())):
             rest += f"Resume with: {how}\n"
         with contextlib.suppress(OSError):
@@ -195,8 +190,8 @@ class Repl:
                 self.attention.needed("a question waits for your answer")
             case ev.ApprovalResolved():
                 self.asking.resolved(event.request_id)
-            case ev.Steered():
-                self._waiting.delivered(event.text)
+            case ev.InputReturned():
+                self._take_in_returned(event)
             case ev.TurnStarted():
                 self._turn_began = time.monotonic()
             case ev.SessionStarted(resumed=True):
@@ -213,6 +208,14 @@ class Repl:
         """Names of the user's own commands."""
         return [own.name for own in self.host.own_commands()]
 
+    def _take_in_returned(self, event: ev.InputReturned) -> None:
+        """What was taken back stands in the line again."""
+        self._now = self.client.snapshot()
+        text, said = waiting.returned(event, self._screen.text)
+        self._screen.put(text)
+        if said:
+            self.say(f"· {said}")
+
     def _look_back(self) -> None:
         """Remind somebody who comes back to a session."""
         from .coming_back import where_it_stood
@@ -222,9 +225,6 @@ class Repl:
 
     def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
         self.asking.clear()
-        undelivered = self._waiting.turn_over()
-        if undelivered and isinstance(event, ev.TurnAborted):
-            self._screen.put("\n\n".join(undelivered))
         done = "done" if isinstance(event, ev.TurnCompleted) else "stopped"
         self.attention.done(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
 
@@ -265,8 +265,8 @@ class Repl:
     def frame(self, rows: int) -> list[str]:
         """The live region's lines, without a dialog."""
         can_take_back = not self._screen.text
-        waiting = self._waiting.rows(self._now, self._screen.columns, can_take_back=can_take_back)
-        out = self._renderer.frame(tuple(waiting), rows)
+        handed_in = waiting.rows(self._now, self._screen.columns, can_take_back=can_take_back)
+        out = self._renderer.frame(tuple(handed_in), rows)
         if self.asking.waits:
             out.append(self.theme.paint("warning", lines.clipped(_WAITING, self._screen.columns)))
         return out
@@ -289,23 +289,20 @@ class Repl:
         elif text.startswith("!") and text[1:].strip():
             self._start_command(text[1:].strip())
         elif self.client.snapshot().busy and not self._clips.take(text):
-            self._waiting.steer(text)
             self._submit(Steer(text))
         else:
             self.queue(text)
 
     def queue(self, text: str) -> None:
         """A prompt, which waits when a turn runs; guidance cannot bring pictures along."""
-        self._waiting.queue(text)
         self._submit(UserInput(text, self._clips.take(text)))
 
     def take_back(self) -> bool:
         """What was handed in last and still waits goes back into the draft; False when nothing waits."""
-        text = self._waiting.take_back(self.client.snapshot().queued)
-        if text:
-            self._submit(TakeBack(text))
-            self._screen.put(text)
-        return bool(text)
+        waits = bool(self.client.snapshot().waiting)
+        if waits:
+            self._submit(TakeBack())
+        return waits
 
     def paste_picture(self) -> None:
         """Put the picture in the clipboard into the draft."""
@@ -319,7 +316,7 @@ class Repl:
             self._screen.type(f"{self._clips.add(found)} ")
 
     def stop(self) -> bool:
-        """Esc or Ctrl-C: stop what runs; False when nothing does."""
+        """Esc or Ctrl-C: stop what runs, and have what waits handed back; False when nothing runs."""
         if self._command:
             self._command.cancel()
             return True
@@ -327,8 +324,6 @@ class Repl:
             return self.asking.back()
         if not (self.busy() or self.asking.dialog):
             return False
-        while self.take_back():  # what waits does not begin because something was stopped
-            pass
         self._submit(Interrupt())
         return True
 

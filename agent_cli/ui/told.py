@@ -15,6 +15,7 @@ _FAR_S = 1000 * _DAY_S
 Plain = (
     ev.SessionStarted | ev.PlanUpdated | ev.Notice | ev.Restored | ev.SettingsChanged | ev.OperationCompleted
     | ev.OperationFailed | ev.SessionClosed | ev.FellBack | ev.Attached | ev.Renamed
+    | ev.InputReturned
 )  # fmt: skip
 
 
@@ -40,6 +41,8 @@ def told(event: Plain, theme: Theme, width: int) -> list[str]:
             return lines.wrapped(clean(event.detail).strip(), width) if event.detail.strip() else []
         case ev.OperationFailed():
             return lines.error(event.error, theme, width).split("\n")
+        case ev.InputReturned():
+            return []  # the front end gives it back to the user
         case ev.SessionClosed():
             return lines.error(event.error, theme, width).split("\n") if event.error else []
         case ev.FellBack():

@@ -11,6 +11,7 @@ from agent_cli.model.base import ModelError
 from agent_cli.protocol.events import (
     OperationCompleted,
     OperationFailed,
+    QuestionAsked,
     SessionClosed,
     SessionStarted,
     SettingsChanged,
@@ -157,14 +158,16 @@ async def test_a_question_of_the_model_reaches_the_user_and_back(tmp_path: Path)
         assert "blue, please" in it.model.requests[1].messages[-1].text
 
 
-async def test_new_text_instead_of_an_answer_to_a_question(tmp_path: Path) -> None:
-    async with engine(tmp_path, say(call("ask_user", question="Which?")), say("ok")) as it:
+async def test_new_text_at_a_question_of_the_model_waits(tmp_path: Path) -> None:
+    async with engine(tmp_path, say(call("ask_user", question="Which?")), say("blue"), say("ok")) as it:
         first = await it.submit(UserInput("go"))
-        await it.until(lambda event: type(event).__name__ == "QuestionAsked")
-        end = await it.prompt("forget it")
+        question = await it.until_type(QuestionAsked)
+        second = await it.submit(UserInput("and then this"))
+        await it.submit(QuestionAnswer(question.request_id, "blue"))
+        end = await it.until_ended(first)
+        assert isinstance(end, TurnCompleted) and (end.stop_reason, end.text) == ("end_turn", "blue")
+        end = await it.until_ended(second)
         assert isinstance(end, TurnCompleted) and end.text == "ok"
-        abandoned = await it.until_ended(first)
-        assert isinstance(abandoned, TurnCompleted) and abandoned.stop_reason == "abandoned"
 
 
 async def test_a_snapshot_is_computed_anew_only_when_something_has_changed(tmp_path: Path) -> None:

@@ -10,18 +10,17 @@ from agent_cli.protocol.events import (
     OperationFailed,
     Steered,
     ToolCallStarted,
-    TurnAborted,
     TurnCompleted,
 )
 from agent_cli.protocol.messages import UserMessage
-from agent_cli.protocol.operations import Interrupt, Steer, TakeBack, UserInput
+from agent_cli.protocol.operations import Steer, TakeBack, UserInput
 from agent_cli.protocol.records import InputQueued
 from agent_cli.store.session_file import read_session
 from tests.model.scripted import call, say
 
 from .harness import Engine, engine
 
-SLOW = call("shell", command="sleep 30")
+SLOW = call("shell", command="while [ ! -e go ]; do sleep 0.02; done")
 
 
 def on_disk(it: Engine) -> list[str]:
@@ -35,7 +34,7 @@ async def until_queued(it: Engine, count: int) -> None:
 
 
 async def test_a_prompt_behind_a_turn_waits_on_disk_until_its_turn_begins(tmp_path: Path) -> None:
-    async with engine(tmp_path, say(SLOW), say("two done"), mode="yolo") as it:
+    async with engine(tmp_path, say(SLOW), say("one done"), say("two done"), mode="yolo") as it:
         first = await it.submit(UserInput("one"))
         await it.until(
             lambda e: e.type == "tool_call_started" if hasattr(e, "type") else "Started" in type(e).__name__
@@ -43,8 +42,8 @@ async def test_a_prompt_behind_a_turn_waits_on_disk_until_its_turn_begins(tmp_pa
         second = await it.submit(UserInput("two"))
         await until_queued(it, 1)
         assert on_disk(it) == ["two"] and it.agent.snapshot().unsent == ()
-        await it.submit(Interrupt())
-        assert isinstance(await it.until_ended(first), TurnAborted)
+        (it.root / "go").touch()
+        assert isinstance(await it.until_ended(first), TurnCompleted)
         assert isinstance(await it.until_ended(second), TurnCompleted)
         assert on_disk(it) == []
 
@@ -83,7 +82,7 @@ async def test_a_job_is_noted_and_known_after_a_restart(tmp_path: Path) -> None:
 
 
 async def test_a_waiting_prompt_can_be_taken_back_and_never_runs(tmp_path: Path) -> None:
-    async with engine(tmp_path, say(SLOW), say("three done"), mode="yolo") as it:
+    async with engine(tmp_path, say(SLOW), say("one done"), say("three done"), mode="yolo") as it:
         first = await it.submit(UserInput("one"))
         await it.until_type(ToolCallStarted)
         second = await it.submit(UserInput("two"))
@@ -93,7 +92,7 @@ async def test_a_waiting_prompt_can_be_taken_back_and_never_runs(tmp_path: Path)
         assert isinstance(await it.until_ended(back), OperationCompleted)
         assert isinstance(await it.until_ended(second), OperationCompleted)
         assert on_disk(it) == ["three"] and it.agent.snapshot().queued == ("three",)
-        await it.submit(Interrupt())
+        (it.root / "go").touch()
         await it.until_ended(first)
         await it.until_type(TurnCompleted)
         again = await it.submit(TakeBack("two"))

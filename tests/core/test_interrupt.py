@@ -6,9 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.protocol.events import ApprovalRequested, ToolCallFinished, ToolOutput, TurnAborted, TurnCompleted
+from agent_cli.protocol.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    InputReturned,
+    OperationCompleted,
+    OperationFailed,
+    Restored,
+    ToolCallFinished,
+    ToolOutput,
+    TurnAborted,
+    TurnCompleted,
+)
 from agent_cli.protocol.messages import AssistantMessage
-from agent_cli.protocol.operations import Compact, Interrupt, UserInput
+from agent_cli.protocol.operations import Compact, Interrupt, Steer, TakeBack, Undo, UserInput
 from tests.model.scripted import Pause, ScriptedModel, call, fail, hang, say
 
 from .harness import Engine, approve_all, engine
@@ -111,13 +122,62 @@ async def test_with_nothing_running_it_says_so(tmp_path: Path) -> None:
         assert type(await it.do(Interrupt())).__name__ == "OperationFailed"
 
 
-async def test_queued_input_survives_an_interrupt(tmp_path: Path) -> None:
-    async with engine(tmp_path, hang(), say("second")) as it:
+async def test_a_stop_hands_back_all_that_waits_and_begins_nothing(tmp_path: Path) -> None:
+    """Guidance, prompts and commands alike, even those that the engine has not looked at yet."""
+    async with engine(tmp_path, hang(), say("again")) as it:
+        (it.root / "kept.txt").write_text("kept", encoding="utf-8")
         first = await it.submit(UserInput("one"))
         await asyncio.wait_for(it.model.hanging.wait(), 5)
-        second = await it.submit(UserInput("two"))
+        waiting = [
+            Steer("left"),
+            UserInput("two"),
+            Undo(2),
+            Steer("right"),
+            Compact("the words"),
+            UserInput("three"),
+        ]
+        handed_in = [await it.submit(operation) for operation in waiting]
+        shown = [each.text for each in it.agent.snapshot().waiting]
+        assert shown == ["left", "two", "/undo 2", "right", "/compact the words", "three"]
         await it.submit(Interrupt())
         assert isinstance(await it.until_ended(first), TurnAborted)
+        for submission in handed_in:
+            assert isinstance(await it.until_ended(submission), OperationCompleted)
+        (returned,) = it.of(InputReturned)
+        assert returned.texts == ("left", "two", "right", "three")
+        assert returned.commands == ("/undo 2", "/compact the words")
+        assert it.agent.snapshot().waiting == () and not it.of(Restored)
+        assert isinstance(await it.prompt("again"), TurnCompleted)
+        assert [message.text for message in it.session.prompts()] == ["one", "again"]
+        assert len(it.model.requests) == 2 and it.agent.snapshot().unsent == ()
+
+
+async def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
+    async with engine(tmp_path, hang(), say("again")) as it:
+        first = await it.submit(UserInput("one"))
+        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        for operation in (UserInput("two"), Steer("left"), Undo()):
+            await it.submit(operation)
+        for _ in range(3):
+            assert isinstance(await it.do(TakeBack()), OperationCompleted)
+        assert [each.texts + each.commands for each in it.of(InputReturned)] == [("/undo",), ("left",), ("two",)]
+        assert isinstance(await it.do(TakeBack()), OperationFailed)
+        await it.submit(Interrupt())
+        await it.until_ended(first)
+        assert len(it.model.requests) == 1
+
+
+async def test_a_prompt_handed_in_at_an_open_question_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
+    async with engine(tmp_path, say(call("shell", command="touch x")), say("made"), say("second")) as it:
+        it.answer = None
+        first = await it.submit(UserInput("go"))
+        request = await it.until_type(ApprovalRequested)
+        second = await it.submit(UserInput("then this"))
+        await it.until(lambda _: it.agent.snapshot().queued == ("then this",))
+        assert not it.of(ApprovalResolved)
+        await it.submit(approve_all(request))
+        end = await it.until_ended(first)
+        assert isinstance(end, TurnCompleted) and end.text == "made" and (it.root / "x").exists()
         end = await it.until_ended(second)
         assert isinstance(end, TurnCompleted) and end.text == "second"
 

@@ -16,7 +16,7 @@ from agent_cli.protocol.events import (
     TurnCompleted,
 )
 from agent_cli.protocol.messages import ToolResult
-from agent_cli.protocol.operations import ApprovalAnswer, ChangeSettings, Decision, UserInput
+from agent_cli.protocol.operations import ApprovalAnswer, ChangeSettings, Decision
 from agent_cli.tools.base import Preview, ToolContext, ToolOutcome
 from agent_cli.tools.registry import Registry, default_registry
 from tests.model.scripted import Call, call, say
@@ -260,20 +260,6 @@ async def test_an_edit_that_another_rule_asks_about_is_asked_about_again(tmp_pat
             "command": "touch asked"
         }
         assert sorted(path.name for path in it.root.iterdir()) == ["asked", "last"]
-
-
-async def test_new_text_instead_of_an_answer_abandons_the_calls(tmp_path: Path) -> None:
-    calls = say(call("shell", command="touch x"), call("shell", command="touch y"))
-    async with engine(tmp_path, calls, say("as you wish")) as it:
-        first = await it.submit(UserInput("go"))
-        await it.until_type(ApprovalRequested)
-        end = await it.prompt("something else")
-        assert isinstance(end, TurnCompleted) and end.text == "as you wish"
-        abandoned = await it.until_ended(first)
-        assert isinstance(abandoned, TurnCompleted) and abandoned.stop_reason == "abandoned"
-        assert statuses(it) == ["cancelled", "cancelled"]
-        assert it.of(ApprovalResolved)[0].outcome == "abandoned"
-        it.model.check()
 
 
 async def test_an_answer_to_a_closed_request_changes_nothing(tmp_path: Path) -> None:

@@ -140,6 +140,47 @@ def test_what_waits_does_not_begin_because_something_was_stopped(world: World) -
         person.leave()
 
 
+def test_a_stop_hands_back_what_was_queued_by_a_command_and_drops_waiting_commands(world: World) -> None:
+    with Person(world) as person:
+        world.script(Reply(text="Begun."), shell("sleep 60"))
+        person.ask("begin")
+        person.say("rest")
+        until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
+        for line, shown in (("/queue do docs", "do docs"), ("/undo", "/undo"), ("/compact", "/compact")):
+            person.say(line)
+            person.wait(f"queued: {shown}")
+        person.send("\x1b[A")
+        person.wait("(?m)^> /compact$")
+        person.wait("queued: /undo +\\(↑ takes it back\\)|queued: /undo")
+        person.send("\x15")
+        person.send("\x1b")
+        person.wait("Stopped.")
+        person.wait("(?m)^> do docs$")
+        person.wait("Not carried out: /undo")
+        assert "Took back" not in person.text and len(world.server.requests) == 2 and not person.busy
+        person.send("\x15")
+        person.wait("(?m)^>$")
+        person.leave()
+    assert not world.records("undone") and not world.records("folded")
+
+
+def test_what_is_queued_at_an_open_question_waits_until_the_turn_is_over(world: World) -> None:
+    world.script(shell("touch made"), Reply(text="Made it."), Reply(text="And the docs."))
+    with Person(world) as person:
+        person.say("make it")
+        person.wait("Allow shell")
+        person.type("write the docs")  # at once, so that it is for the draft
+        person.wait("A call waits for your answer")
+        person.send("\t")
+        person.wait("queued: write the docs")
+        assert not (world.work / "made").exists()
+        person.decide("Allow shell", "y")
+        person.wait("(?m)^And the docs.")
+        person.leave()
+    assert (world.work / "made").exists()
+    assert world.messages()[-2:] == ["Made it.", "write the docs"]
+
+
 def test_going_on_with_a_session_does_not_bring_yolo_back(world: World) -> None:
     world.script(Reply(text="Done."))
     with Person(world, "--mode", "yolo") as person:

@@ -4,11 +4,12 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Literal
 
 import msgspec
 
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, RewindPoint, Snapshot
+from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, RewindPoint, Snapshot, WaitingInput
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
@@ -18,6 +19,7 @@ from agent_cli.protocol.operations import (
     Rewind,
     Shutdown,
     Steer,
+    TakeBack,
     UserInput,
 )
 from agent_cli.protocol.usage import Totals
@@ -44,7 +46,7 @@ SNAPSHOT = Snapshot(
     sandbox="workspace-write",
     busy=False,
     compacting=False,
-    queued=(),
+    waiting=(),
     open_calls=0,
     context_tokens=1200,
     context_window=10_000,
@@ -118,9 +120,12 @@ class FakeClient:
         submission = f"s{next(self._ids)}"
         self.submitted.append((time.monotonic(), operation))
         match operation:
+            case UserInput() if self._turn and not self._turn.done():
+                self._wait("prompt", operation.text)
             case UserInput() if self._script:
                 self._turn = asyncio.ensure_future(self._run(submission, operation.text))
             case Interrupt():
+                self._return(self.state.waiting, submission)
                 if self._turn and not self._turn.done():
                     self._turn.cancel()
                 self.emit(ev.OperationCompleted(operation="interrupt"), submission)
@@ -131,7 +136,11 @@ class FakeClient:
                 self.emit(ev.SettingsChanged(model=now.model, mode=now.mode, effort=now.effort))
                 self.emit(ev.OperationCompleted(operation="settings"), submission)
             case Steer():
+                self._wait("steer", operation.text)
                 self.emit(ev.OperationCompleted(operation="steer"), submission)
+            case TakeBack():
+                self._return(self.state.waiting[-1:], submission)
+                self.emit(ev.OperationCompleted(operation="takeback"), submission)
             case ApprovalAnswer():
                 self.emit(ev.ApprovalResolved(request_id=operation.request_id, outcome="answered"))
                 self.emit(ev.OperationCompleted(operation="approval"), submission)
@@ -156,6 +165,15 @@ class FakeClient:
                 self.answers.put_nowait(operation)
         return submission
 
+    def _wait(self, kind: Literal["steer", "prompt"], text: str) -> None:
+        self.state = msgspec.structs.replace(self.state, waiting=(*self.state.waiting, WaitingInput(kind, text)))
+
+    def _return(self, some: tuple[WaitingInput, ...], submission: str) -> None:
+        left = tuple(each for each in self.state.waiting if each not in some)
+        self.state = msgspec.structs.replace(self.state, waiting=left)
+        if some:
+            self.emit(ev.InputReturned(texts=tuple(each.text for each in some)), submission)
+
     async def _run(self, submission: str, text: str) -> None:
         self.state = msgspec.structs.replace(self.state, busy=True)
         self.emit(ev.TurnStarted(turn_id="t1", text=text), submission)
@@ -167,6 +185,10 @@ class FakeClient:
             end = ev.TurnAborted(stop_reason="interrupted", text="so far")
         self.state = msgspec.structs.replace(self.state, busy=False)
         self.emit(end, submission)
+        if self.state.waiting:
+            first, *rest = self.state.waiting
+            self.state = msgspec.structs.replace(self.state, waiting=tuple(rest))
+            self._turn = asyncio.ensure_future(self._run(submission, first.text))
 
     async def events(self) -> AsyncIterator[ev.AnyEvent]:
         """All events until `close`."""

@@ -239,10 +239,10 @@ SCENARIOS = {
     )
 }  # fmt: skip
 KEYS: dict[str, tuple[tuple[str, str], ...]] = {
-    "edit": ((r"Allow edit_file", "y"),),
+    "edit": ((r"Allow edit_file", "y\r"),),
     "refusal": ((r"Allow shell", "use make clean"), ("use make clean", "\r")),
-    "batch": ((r"Allow shell", "A"),),
-    "question": ((r"type your answer", "2"),),
+    "batch": ((r"Allow shell", "A\r"),),
+    "question": ((r"type your answer", "2\r"),),
 }
 """What the person presses, and what they wait for before."""
 

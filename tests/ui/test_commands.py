@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from agent_cli.config.schema import Ui
-from agent_cli.protocol.client import ContextItem, JobState
+from agent_cli.protocol.client import ContextItem, JobState, WaitingInput
 from agent_cli.protocol.operations import (
     ChangeSettings,
     Compact,
@@ -412,9 +412,10 @@ async def test_hidden_characters_are_not_carried_into_a_shell() -> None:
 
 
 async def test_what_waits_can_be_taken_back() -> None:
-    desk = await run("/queue", "two", queued=("one", "two"))
-    assert desk.client.operations(TakeBack) == [TakeBack("two")] and desk.proposed[0] == "two"
-    assert not (await run("/queue", queued=("one",))).client.submitted
+    held = (WaitingInput("steer", "one"), WaitingInput("prompt", "two"))
+    desk = await run("/queue", "two", waiting=held)
+    assert desk.client.operations(TakeBack) == [TakeBack("two")]
+    assert not (await run("/queue", waiting=held)).client.submitted
 
 
 def priced(cause: str, model: str, cost: float | None, tokens: int) -> CostLine:

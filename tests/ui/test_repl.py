@@ -88,7 +88,7 @@ def test_enter_steers_and_tab_queues(tmp_path: Path) -> None:
         term.wait("Stopped")
         term.pump(0.2)
         term.send("\x1b")
-        term.wait("(?m)^> look left$")
+        term.wait(r"(?m)^> look left\n\n  later$")
         term.send("\x03")
         term.pump(0.4)
         term.leave()

@@ -127,10 +127,10 @@ def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
         term.wait("steers: rightly")
         term.send("\x1b")
         term.wait("Stopped")
-        term.wait("(?m)^> left\n\n?  rightly$|(?m:^> left$)")
+        term.wait(r"(?m)^> left\n\n  rightly$")
         term.send("\x03")
         term.leave()
-        assert [each["text"] for each in term.operations("TakeBack")] == ["right", "rightly", "left"]
+        assert len(term.operations("TakeBack")) == 1, "the stop has handed back the rest"
         assert [each["text"] for each in term.operations("Steer")] == ["left", "right", "rightly"]
 
 

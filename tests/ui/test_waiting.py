@@ -1,38 +1,41 @@
 """What waits during a turn, as rows and on its way back."""
 
 import msgspec
+import pytest
 
+from agent_cli.protocol.client import WaitingInput
+from agent_cli.protocol.events import InputReturned
 from agent_cli.protocol.messages import PlanItem
-from agent_cli.ui.waiting import Waiting
+from agent_cli.ui import waiting
 
 from .fake_client import SNAPSHOT
 
 
-def test_the_newest_comes_back_first_and_what_was_delivered_never() -> None:
-    waiting = Waiting()
-    waiting.steer("left")
-    waiting.queue("later")
-    waiting.steer("right")
-    waiting.delivered("left")
-    assert waiting.take_back(("later",)) == "right"
-    assert waiting.take_back(("later",)) == "later"
-    assert waiting.take_back(()) == ""
-
-
-def test_guidance_that_was_not_delivered_is_given_back_once() -> None:
-    waiting = Waiting()
-    waiting.steer("left")
-    waiting.steer("right")
-    assert waiting.turn_over() == ["left", "right"]
-    assert waiting.turn_over() == []
-
-
 def test_rows_name_what_waits_and_where_the_plan_stands() -> None:
-    waiting = Waiting()
-    waiting.steer("left")
     plan = (PlanItem("read", "done"), PlanItem("mend", "in_progress"), PlanItem("test", "pending"))
-    now = msgspec.structs.replace(SNAPSHOT, busy=True, plan=plan, queued=("later",))
+    held = (WaitingInput("steer", "left"), WaitingInput("prompt", "later"), WaitingInput("command", "/undo 2"))
+    now = msgspec.structs.replace(SNAPSHOT, busy=True, plan=plan, waiting=held)
     rows = waiting.rows(now, 80, can_take_back=True)
-    assert rows == ["plan 1/3: mend", "steers: left", "queued: later  (↑ takes it back)"]
-    idle = msgspec.structs.replace(now, busy=False, queued=())
-    assert Waiting().rows(idle, 80, can_take_back=True) == []
+    assert rows == ["plan 1/3: mend", "steers: left", "queued: later", "queued: /undo 2  (↑ takes it back)"]
+    idle = msgspec.structs.replace(now, busy=False, waiting=())
+    assert waiting.rows(idle, 80, can_take_back=True) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "draft", "text", "said"),
+    [
+        (InputReturned(texts=("left", "later")), "my", "left\n\nlater", ""),
+        (InputReturned(commands=("/undo 2",)), "", "/undo 2", ""),
+        (InputReturned(commands=("/undo 2",)), "my", "", "Not carried out: /undo 2."),
+        (
+            InputReturned(texts=("one",), commands=("/undo", "/compact x")),
+            "",
+            "one",
+            "Not carried out: /undo, /compact x.",
+        ),
+    ],
+)
+def test_what_is_handed_back_stands_in_the_line_and_a_command_only_where_it_is_one(
+    event: InputReturned, draft: str, text: str, said: str
+) -> None:
+    assert waiting.returned(event, draft) == (text, said)
