@@ -34,6 +34,7 @@ from .trusting import ask_for_trust
 _MOST_PICKED = 200
 _PRELOAD_AFTER_S = 0.2
 """After the prompt is painted, what the first request needs is imported in a thread."""
+_SETTINGS = ("model", "mode", "effort")
 _PRUNE_AFTER_S = 5.0
 """Old sessions go, at most once a day, when nobody waits for it."""
 
@@ -100,6 +101,8 @@ async def _sessions(setup: Setup, first_input: FirstInput) -> int:
     opened again."""
     ready: Setup | None = setup
     chosen, back = setup.chosen, None
+    in_repl: dict[str, str] = {}
+    """What was chosen in this REPL, after its start."""
     while True:
         try:
             setup = ready or _setup(chosen)
@@ -110,21 +113,43 @@ async def _sessions(setup: Setup, first_input: FirstInput) -> int:
             print(f"agent: {error}", file=sys.stderr)
             ready, chosen, back = None, back, None
             continue
+        before = _in_force(opened)
         leaving = await _one_session(setup, opened, first_input)
         if leaving.kind == "quit":
             return 0
         if leaving.kind == "terminated":
             return EXIT_CODES["terminated"]
         ready, first_input = None, NOTHING
-        back = _naming(setup.chosen, _saved_id(opened))
-        chosen = _naming(setup.chosen, leaving.session_id)
+        now = _in_force(opened)
+        in_repl |= {key: value for key, value in now.items() if value != before[key]}
+        back = _naming(setup.chosen, _saved_id(opened), now)
+        chosen = _naming(setup.chosen, leaving.session_id, _carried(leaving, now, in_repl))
         if leaving.kind == "fork":
             chosen = with_values(chosen, fork=True, fork_at=leaving.turn_id or None)
 
 
-def _naming(chosen: Chosen, session_id: str) -> Chosen:
-    """The same command line for a saved session, or for a new one."""
-    return with_values(chosen, resume=session_id or None, fork=False, fork_at=None, **{"continue": False})
+def _in_force(opened: Opened) -> dict[str, str]:
+    """The settings that a session is in now."""
+    now = opened.agent.snapshot()
+    return {"model": now.model, "mode": now.mode, "effort": now.effort}
+
+
+def _carried(leaving: Leaving, now: dict[str, str], in_repl: dict[str, str]) -> dict[str, str]:
+    """The settings that go along into the next session. A new one and a copy go on in those in force; a saved one
+    in its own, but for what was chosen in this REPL, of which `yolo` is to be chosen anew."""
+    if leaving.kind != "resume":
+        return now
+    return {key: value for key, value in in_repl.items() if value != "yolo"}
+
+
+def _naming(chosen: Chosen, session_id: str, settings: dict[str, str]) -> Chosen:
+    """The same command line for a saved session, or for a new one, with other settings: those it named were for
+    the session it has begun."""
+    sets = [each for each in chosen.several("set") if each.partition("=")[0].strip() not in _SETTINGS]
+    named = {key: settings.get(key) or None for key in _SETTINGS}
+    return with_values(
+        chosen, resume=session_id or None, fork=False, fork_at=None, set=sets, **named, **{"continue": False}
+    )
 
 
 def _saved_id(opened: Opened) -> str:

@@ -157,7 +157,8 @@ def test_a_stop_hands_back_what_was_queued_by_a_command_and_drops_waiting_comman
         person.wait("Stopped.")
         person.wait("(?m)^> do docs$")
         person.wait("Not carried out: /undo")
-        assert "Took back" not in person.text and len(world.server.requests) == 2 and not person.busy
+        until(lambda: not person.pump(0.02) or not person.busy)
+        assert "Took back" not in person.text and len(world.server.requests) == 2
         person.send("\x15")
         person.wait("(?m)^>$")
         person.leave()
@@ -192,6 +193,53 @@ def test_going_on_with_a_session_does_not_bring_yolo_back(world: World) -> None:
     with Person(world, "-c", "--mode", "yolo") as person:
         assert "the session was in yolo" not in person.text and "· yolo ·" in person.text
         person.leave()
+
+
+def _status(person: Person, wanted: str) -> None:
+    """Until the status line says so, in the session that is open now."""
+    until(lambda: not person.pump(0.02) or wanted in person.text.rstrip().rpartition("\n")[2])
+
+
+@pytest.mark.parametrize("flags", [("--mode", "yolo"), ("--set", "mode=yolo")])
+@pytest.mark.parametrize("command", ["/new", "/clear", "/fork"])
+def test_the_mode_chosen_last_stays_in_another_session(world: World, flags: tuple[str, str], command: str) -> None:
+    world.script(Reply(text="Done."), shell("touch made"), Reply(text="I see."))
+    with Person(world, *flags, "--effort", "low") as person:
+        person.ask("begin")
+        person.say("/mode ask")
+        _status(person, "· ask ·")
+        person.say("/effort high")
+        person.wait("· ask · high")
+        person.say(command)
+        until(lambda: not person.pump(0.02) or person.text.count("/help for commands") == 2)
+        _status(person, "· ask ·")
+        person.say("make it")
+        person.decide("Allow shell", "n")
+        person.turn_over()
+        person.say("/status")
+        person.wait("(?m)^ +model +openai/mock-model high$")
+        person.leave()
+    assert not (world.work / "made").exists()
+
+
+def test_a_resumed_session_is_in_its_own_mode_and_not_in_that_of_the_command_line(world: World) -> None:
+    world.script(Reply(text="Done."), Reply(text="Done too."), shell("touch made"), Reply(text="I see."))
+    with Person(world, "--effort", "low") as person:
+        person.ask("in ask")
+        person.leave()
+    (saved,) = world.sessions()
+    with Person(world, "--mode", "yolo", "--effort", "high") as person:
+        person.ask("in yolo")
+        person.say(f"/resume {saved.stem.rpartition('-')[2]}")
+        person.wait("resumed")
+        _status(person, "· ask ·")
+        person.say("make it")
+        person.decide("Allow shell", "n")
+        person.turn_over()
+        person.say("/status")
+        person.wait("(?m)^ +model +openai/mock-model low$")
+        person.leave()
+    assert not (world.work / "made").exists()
 
 
 def test_ctrl_c_while_the_program_starts(world: World) -> None:
