@@ -96,6 +96,7 @@ class Overview:
             turns=view.turns,
             last_prompt=view.prompts[-1].text if view.prompts else "",
             last_answer=view.last_answer,
+            answered=view.is_answered,
         )
 
     def context(self) -> ContextPicture:

@@ -70,6 +70,8 @@ class View:
         self.name = ""
         """The title the user gave."""
         self.last_answer = ""
+        self.is_answered = False
+        """Whether the last answer came after the last prompt."""
         """The newest text of the model."""
         self.last_call: tuple[int, ModelCalled] | None = None
         """Index and record of the newest main call whose usage is known and still describes the conversation."""
@@ -149,15 +151,18 @@ class View:
         self._visible = history.visible_messages(known)
         self._shortened = set(history.shortened(known))
         self._awaited = _awaited_by(self._visible)
-        said = history.marks(known)
-        self.pinned = frozenset(message_id for message_id, mark in said.items() if mark == "pinned")
+        marks = history.marks(known)
+        self.pinned = frozenset(message_id for message_id, mark in marks.items() if mark == "pinned")
         self.prompts = [each for each in active if isinstance(each, UserMessage) and each.origin == "human"]
         self._turns = {each.turn_id for each in self.prompts}
         self.open_calls = {each.call.id: each for each in history.open_calls(known)}
         self.plan = history.current_plan(known)
         self.known_files = history.known_files(known, self._root)
-        answers = (each.text for each in reversed(active) if isinstance(each, AssistantMessage))
-        self.last_answer = next((text for text in answers if text.strip()), "")
+        said = [each for each in active if isinstance(each, AssistantMessage) and each.text.strip()]
+        self.last_answer = said[-1].text if said else ""
+        self.is_answered = bool(said) and not any(
+            isinstance(each, UserMessage) and each.origin == "human" for each in active[active.index(said[-1]) :]
+        )
 
     def _feed(self, index: int, record: AnyRecord) -> None:
         match record:
@@ -206,6 +211,7 @@ class View:
         self.last_end = None
         if message.origin == "human":
             self.prompts.append(message)
+            self.is_answered = False
             self._turns.add(message.turn_id)
 
     def _answer(self, message: AssistantMessage) -> None:
@@ -214,7 +220,7 @@ class View:
         for call in message.calls:
             self.open_calls[call.id] = OpenCall(call, call.id in self._started, message.turn_id)
         if message.text.strip():
-            self.last_answer = message.text
+            self.last_answer, self.is_answered = message.text, True
 
     def _result(self, result: ToolResult) -> None:
         """Behind its call, in call order, which is where it comes except after a crash."""

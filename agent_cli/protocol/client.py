@@ -127,6 +127,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     turns: int
     last_prompt: str
     last_answer: str
+    answered: bool
+    """Whether the last answer came after the last prompt."""
 
     @property
     def queued(self) -> tuple[str, ...]:

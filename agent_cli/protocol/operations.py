@@ -168,7 +168,7 @@ def as_typed(operation: Reshape) -> str:
         case Resolve(choice=choice, paths=paths):
             words = ["resolve", choice, *paths]
         case Compact(focus=focus, preview=preview):
-            words = ["compact", "preview" if preview else "", focus]
+            words = ["compact", ("preview:" if focus else "preview") if preview else "", focus]
         case KeepSummary():
             words = ["compact keep"]
         case Uncompact():

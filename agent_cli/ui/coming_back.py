@@ -9,12 +9,13 @@ from . import lines
 from .theme import Theme
 
 _ANSWER_ROWS = 6
+_NO_ANSWER = "No answer to that yet."
 _STOPPED = "The last turn was stopped when the program was ended; /retry carries on."
 
 
 def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
-    """Title, prompts, the last prompt and the beginning of the last answer, in rows of about `width` columns;
-    empty for a session without a prompt."""
+    """Title, prompts, the last prompt and the beginning of its answer, in rows of about `width` columns; empty for
+    a session without a prompt."""
     if not now.turns:
         return ""
     room = max(20, width - 2)
@@ -22,7 +23,8 @@ def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
     rows = [f"  {theme.paint('strong', lines.one_line(now.title, room - len(prompts) - 3))} · {prompts}"]
     if now.last_prompt.strip():
         rows.append(f"  {theme.paint('prompt', '>')} {lines.one_line(now.last_prompt, room - 2)}")
-    answer = [row for line in clean(now.last_answer).strip().split("\n") for row in lines.wrapped(line, room)]
+    said = now.last_answer if now.answered or not now.last_prompt.strip() else _NO_ANSWER
+    answer = [row for line in clean(said).strip().split("\n") for row in lines.wrapped(line, room)]
     shown = [row for row in answer if row.strip()][:_ANSWER_ROWS]
     more = len([row for row in answer if row.strip()]) - len(shown)
     shown += [f"… {more} more line{'s' * (more != 1)}"] if more else []

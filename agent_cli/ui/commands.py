@@ -17,12 +17,14 @@ from .desk import Command, Desk
 
 _COMMAND = re.compile(r"/([A-Za-z?][\w-]*(?::[\w-]+)*)(?:\s+(.*))?$", re.DOTALL)
 
+_LEAVING = ("exit", "quit")
 MODES: tuple[Mode, ...] = get_args(Mode)
 CYCLED: tuple[Mode, ...] = ("plan", "ask", "auto-edit")
 """The modes that a key goes through."""
 KEYS = (
     "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
-    "While a turn runs: Enter steers it, Tab queues for afterwards, Esc or Ctrl-C stops it.",
+    "While a turn runs: Enter steers it, Tab queues for afterwards, Up takes that back, Esc or Ctrl-C stops it.",
+    "At a question: type a letter or words and Enter, or choose with Up and Down; Alt-Y and Alt-N decide at once.",
     "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
     "@ names a file, a folder or an address to bring along, !command runs it yourself.",
 )
@@ -33,6 +35,11 @@ def parse(text: str) -> tuple[str, str] | None:
     """Name and argument of a command line, or None for anything else."""
     found = _COMMAND.match(text.strip())
     return (found.group(1).lower(), (found.group(2) or "").strip()) if found else None
+
+
+def typed(text: str) -> tuple[str, str] | None:
+    """As `parse`, for a line typed at the prompt, where the words that leave a shell leave as well."""
+    return ("quit", "") if text.strip().lower() in _LEAVING else parse(text)
 
 
 def is_command(text: str, own: Collection[str] = ()) -> bool:
@@ -143,7 +150,7 @@ _ROWS = (
     Command("status", "", "session, model, mode, sandbox", _in("looking", "status")),
     Command("cost", "", "tokens and money so far", _in("looking", "cost")),
     Command(
-        "compact", "[FOCUS|preview|edit|keep|undo]",
+        "compact", "[FOCUS|preview[: FOCUS]|edit|keep[: TEXT]|undo]",
         "shorten the conversation; see, change or take back the summary", _in("conversation", "compact"),
         lambda desk: ("preview", "edit", "keep", "undo"),
     ),

@@ -32,19 +32,19 @@ _OTHER_WORDS = {"keep": "mine", "take": "old"}
 
 
 async def compact(desk: Desk, argument: str) -> None:
-    """`/compact [FOCUS|preview|edit|keep|undo]`: shorten the conversation; see, change or take back the
-    summary."""
-    word, _, rest = argument.partition(" ")
+    """`/compact [FOCUS|preview[: FOCUS]|edit|keep[: TEXT]|undo]`: shorten the conversation; see, change or take
+    back the summary. A word of these counts alone or before a colon: all else is what to pay attention to."""
+    word, colon, rest = argument.partition(":")
     match word:
-        case "undo" if not rest.strip():
+        case "undo" if not colon:
             await desk.client.submit(Uncompact())
         case "preview":
             await desk.client.submit(Compact(rest.strip(), preview=True))
-        case "edit" if not rest.strip():
+        case "edit" if not colon:
             summary = desk.summary()
             if summary:
                 desk.propose(
-                    f"/compact keep {summary}", "The summary is in the input line: change it and press Enter."
+                    f"/compact keep: {summary}", "The summary is in the input line: change it and press Enter."
                 )
             else:
                 desk.say("There is no summary yet; /compact preview writes one.")

@@ -69,6 +69,9 @@ class Live:
         self._theme = theme
         self.calls: dict[str, RunningCall] = {}
         self.busy_since: float | None = None
+        """Since when a turn runs."""
+        self._works_since: float | None = None
+        """Since when something runs, be it no turn, such as a compaction."""
         self.retry: tuple[float, str] | None = None
         """When the next attempt starts, and why."""
         self.silent_since: float | None = None
@@ -82,6 +85,10 @@ class Live:
     def use(self, theme: Theme) -> None:
         """Other colours from now on."""
         self._theme = theme
+
+    def works(self, works: bool, now: float) -> None:
+        """Whether something runs now."""
+        self._works_since = (self._works_since or now) if works else None
 
     def ask(self, request_id: str, calls: tuple[str, ...], now: float) -> None:
         """The person is asked: the calls wait, and so does the turn's clock."""
@@ -123,8 +130,9 @@ class Live:
         if self.silent_since is not None:
             silent = lines.seconds(now - self.silent_since)
             out.append(f"{self._theme.paint('warning', '!')} no data from the model for {silent}")
-        if self.busy_since is not None:
-            clock = lines.seconds(now - self.busy_since - self.waited_s)
+        since = self._works_since if self.busy_since is None else self.busy_since + self.waited_s
+        if since is not None:
+            clock = lines.seconds(now - since)
             doing = "waiting for you" if self._asked else f"{self._theme.paint('accent', spinner)} {clock}"
             out.append(f"{doing}  {self._theme.paint('muted', 'Esc stops')}")
         return out

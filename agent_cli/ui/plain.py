@@ -165,7 +165,7 @@ class PlainRepl:
             line = line[:-1] + "\n" + more.rstrip("\r\n")
         if self._question is not None:
             await self._reply(self._question, line)
-        elif command := commands.parse(line):
+        elif command := commands.typed(line):
             await self._run_slash(*command)
         elif line.startswith("!") and line[1:].strip():
             if piped:

@@ -91,9 +91,10 @@ class Renderer:
         text, self._out = "".join(self._out), []
         return clean(text, keep_sgr=True)  # whatever was forgotten above ends here
 
-    def frame(self, queued: tuple[str, ...], rows: int) -> list[str]:
-        """The live region's lines right now."""
+    def frame(self, queued: tuple[str, ...], rows: int, works: bool = False) -> list[str]:
+        """The live region's lines right now; `works` says that something runs, a turn or not."""
         try:
+            self.live.works(works, time.monotonic())
             tail = self._answer.tail(self._width()) if self._answer else self._thinking()
             drawn = self.live.draw(tail, queued, time.monotonic(), rows, self._width())
             return clean("\n".join(drawn), keep_sgr=True).split("\n") if drawn else []

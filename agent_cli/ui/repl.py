@@ -266,7 +266,7 @@ class Repl:
         """The live region's lines, without a dialog."""
         can_take_back = not self._screen.text
         handed_in = waiting.rows(self._now, self._screen.columns, can_take_back=can_take_back)
-        out = self._renderer.frame(tuple(handed_in), rows)
+        out = self._renderer.frame(tuple(handed_in), rows, self.busy())
         if self.asking.waits:
             out.append(self.theme.paint("warning", lines.clipped(_WAITING, self._screen.columns)))
         return out
@@ -283,7 +283,7 @@ class Repl:
 
     def send(self, text: str) -> None:
         """Enter: a command, the user's own shell command, guidance for a running turn, or a prompt."""
-        if command := commands.parse(text):
+        if command := commands.typed(text):
             self._renderer.typed(text)
             self._spawn(self._run_slash(*command))
         elif text.startswith("!") and text[1:].strip():

@@ -182,6 +182,21 @@ async def test_a_prompt_handed_in_at_an_open_question_waits_for_the_end_of_the_t
         assert isinstance(end, TurnCompleted) and end.text == "second"
 
 
+async def test_a_prompt_that_was_stopped_has_no_answer_of_its_own(tmp_path: Path) -> None:
+    async with engine(tmp_path, say("to the first"), hang()) as it:
+        await it.prompt("the first")
+        assert it.agent.snapshot().answered
+        second = await it.submit(UserInput("the second"))
+        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await it.submit(Interrupt())
+        await it.until_ended(second)
+        assert (it.agent.snapshot().last_prompt, it.agent.snapshot().answered) == ("the second", False)
+    async with engine(tmp_path, say("to the third")) as it:
+        assert (it.agent.snapshot().last_answer, it.agent.snapshot().answered) == ("to the first", False)
+        await it.prompt("the third")
+        assert (it.agent.snapshot().last_answer, it.agent.snapshot().answered) == ("to the third", True)
+
+
 async def test_a_stop_at_any_await_leaves_a_valid_session(tmp_path: Path) -> None:
     """The turn is stopped after 1, 2, 3 … turns of the event loop until it outruns the stop."""
     for steps in range(0, 120, 3):

@@ -67,6 +67,7 @@ def _compaction(world: World, person: Person) -> str:
     world.script(Reply(hang="before_headers"))
     person.say("/compact")
     until(lambda: not person.pump(0.01) or len(world.server.requests) > asked)
+    person.wait("Esc stops")
     return "interrupted|Stopped|stopped"
 
 

@@ -64,6 +64,7 @@ SNAPSHOT = Snapshot(
     stopped="",
     last_prompt="",
     last_answer="",
+    answered=True,
 )
 STARTED = ev.SessionStarted(
     session_id="abc123", model="test/model", cwd="/work/project", mode="ask", sandbox="none", version="9.9"

@@ -103,8 +103,14 @@ def test_paths_and_prose_are_no_commands(text: str) -> None:
         ("/model new/model", ChangeSettings(model="new/model")),
         ("/effort high", ChangeSettings(effort="high")),
         ("/jobs stop 2", ControlJob("2", "stop")),
-        ("/compact preview the parser", Compact("the parser", preview=True)),
-        ("/compact keep Short.", KeepSummary("Short.")),
+        ("/compact preview: the parser", Compact("the parser", preview=True)),
+        ("/compact preview", Compact(preview=True)),
+        ("/compact keep: Short.", KeepSummary("Short.")),
+        ("/compact keep the database details", Compact("keep the database details")),
+        ("/compact preview rendering", Compact("preview rendering")),
+        ("/compact edit history and names", Compact("edit history and names")),
+        ("/compact undo logic: all of it", Compact("undo logic: all of it")),
+        ("/compact undo: all of it", Compact("undo: all of it")),
         ("/compact keep", KeepSummary("S: what was done")),
         ("/compact undo", Uncompact()),
         ("/context pin 1", MarkMessage("m1", "pinned")),
@@ -225,7 +231,7 @@ async def test_a_fork_leaves_for_a_copy_of_this_session() -> None:
 
 async def test_the_summary_is_put_where_it_can_be_changed() -> None:
     text, note = (await run("/compact edit")).proposed
-    assert text == "/compact keep S: what was done"
+    assert text == "/compact keep: S: what was done"
     assert note == "The summary is in the input line: change it and press Enter."
 
 

@@ -119,6 +119,21 @@ async def test_a_slash_command_is_no_answer(script: Any) -> None:
     assert given in (QuestionAnswer("q", "6"), both)
 
 
+@pytest.mark.parametrize("word", ["exit", "QUIT"])
+async def test_the_words_that_leave_a_shell_leave(word: str) -> None:
+    client, _, leaving = await run(f"first\n{word}\nsecond\n")
+    assert client.operations(UserInput) == [UserInput("first")] and leaving.kind == "quit"
+
+
+async def test_who_comes_back_sees_no_answer_that_was_to_another_prompt() -> None:
+    client = FakeClient(answer, turns=2, last_prompt="and now?", last_answer="To the first.", answered=False)
+    client.emit(msgspec.structs.replace(STARTED, resumed=True))
+    out = io.StringIO()
+    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(""), out), 5)
+    shown = out.getvalue()
+    assert "  > and now?\n  No answer to that yet.\n" in shown and "To the first." not in shown
+
+
 async def test_who_comes_back_is_told_where_it_stood() -> None:
     rows = "\n\n".join(f"row {n}" for n in range(9))
     client = FakeClient(answer, turns=2, last_prompt="tidy\x1b[2J up", last_answer=rows, stopped="terminated")

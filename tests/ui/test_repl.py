@@ -516,6 +516,18 @@ def test_ctrl_c_clears_the_line_and_twice_leaves(tmp_path: Path) -> None:
         assert b"\x1b[?2004l" in term.log and not FORBIDDEN.findall(term.log)
 
 
+@pytest.mark.parametrize("word", ["exit", "quit", "/quit"])
+def test_the_words_that_leave_a_shell_leave(tmp_path: Path, word: str) -> None:
+    with Session(tmp_path) as term:
+        if word[0] != "/":
+            term.type(f"{word} now please\r")  # which is a prompt
+            term.wait("1 step")
+        term.type(f"{word}\r")
+        assert term.finish() == 0
+        sent = [each["text"] for each in term.operations("UserInput")]
+        assert sent == ([] if word[0] == "/" else [f"{word} now please"])
+
+
 def test_commands_completion_and_modes(tmp_path: Path) -> None:
     with Session(tmp_path) as term:
         term.send("/sta")
