@@ -150,7 +150,7 @@ _ROWS = (
     Command("status", "", "session, model, mode, sandbox", _in("looking", "status")),
     Command("cost", "", "tokens and money so far", _in("looking", "cost")),
     Command(
-        "compact", "[FOCUS|preview[: FOCUS]|edit|keep[: TEXT]|undo]",
+        "compact", "[FOCUS|preview|edit|keep|undo]",
         "shorten the conversation; see, change or take back the summary", _in("conversation", "compact"),
         lambda desk: ("preview", "edit", "keep", "undo"),
     ),

@@ -67,7 +67,7 @@ def test_what_was_queued_when_the_power_went_is_in_the_input_line_again(world: W
     world.script(shell("sleep 60"))
     with Person(world, "--mode", "yolo") as person:
         person.say("wait a minute")
-        person.wait("sleep 60")
+        until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
         person.send("and then this")
         person.wait_line("and then this")
         person.send("\t")
