@@ -256,13 +256,19 @@ def _pasted(event: KeyPressEvent) -> str:
 
 
 def _rest_of_burst(event: KeyPressEvent) -> str:
-    """Keys that arrived together with this one, as text: a paste, not a choice."""
+    """Keys that arrived together with this one, as text. One Enter behind them is a key of its own, as it is for a
+    line that is typed; several are a paste."""
     waiting = event.key_processor.input_queue
     text = ""
-    while waiting and (len(waiting[0].key) == 1 or waiting[0].key in (Keys.Enter, Keys.ControlM)):
-        text += "\n" if waiting[0].key in (Keys.Enter, Keys.ControlM) else waiting[0].data
+    for press in waiting:
+        if len(press.key) != 1 and press.key != Keys.ControlM:
+            break
+        text += "\n" if press.key == Keys.ControlM else press.data
+    if text.endswith("\n") and text.count("\n") == 1:
+        text = text[:-1]
+    for _ in text:
         waiting.popleft()
-    return "" if text == "\n" else text
+    return text
 
 
 def _hint(screen: "Screen", text: str) -> None:

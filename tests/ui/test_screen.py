@@ -252,3 +252,12 @@ def test_being_stopped_and_going_on(tmp_path: Path) -> None:
         term.wait("Stopped")
         term.send("\x03")
         term.leave()
+
+
+def test_enter_right_behind_letters_picks(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.type("/mode\r")
+        term.wait("Another one")
+        term.send("plan\r")
+        term.wait("(?m)^· test/model · plan")
+        term.leave()
