@@ -13,7 +13,7 @@ ENDED_WITH_AN_ERROR = ("auth_error", "provider_error", "bad_model", "internal_er
 EARLY = [
     reason
     for reason in get_args(StopReason)
-    if EXIT_CODES[reason] and reason not in (*ENDED_WITH_AN_ERROR, "declined")
+    if EXIT_CODES[reason] and reason not in (*ENDED_WITH_AN_ERROR, "declined", "usage_error")
 ]
 
 
