@@ -182,12 +182,14 @@ class ApprovalDialog:
         match found.kind:
             case "nothing":
                 return self._note
+            case "command" if text.strip().lower().startswith("/queue "):
+                return "⏎ queues it for after this turn"
             case "command":
                 return "⏎ does nothing: commands wait for your answer"
             case "not offered":
                 return "⏎ does nothing: not offered here"
             case _ if self._stage == "call":
-                return "⏎ refuses; the model gets your words"
+                return "⏎ refuses; the model gets your words · Tab queues it"
             case _:
                 return "⏎ goes back, with your words"
 

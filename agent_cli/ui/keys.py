@@ -9,7 +9,7 @@ from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_m
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from .commands import is_command
+from .commands import is_command, parse
 from .picker import Picker
 from .terminal import FOCUS_IN, FOCUS_OUT
 
@@ -161,6 +161,9 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
         lambda: bool(screen.asking.dialog and screen.asking.dialog.entry is not None and not screen.asking.is_new)
     )
     blank = Condition(lambda: not screen.line.text)
+    answering = Condition(
+        lambda: bool(screen.asking.dialog and (entry := screen.asking.dialog.entry) and entry.purpose == "answer")
+    )
     arrows = {Keys.Up: "up", Keys.Down: "down", Keys.Left: "left", Keys.Right: "right"}
 
     @keys.add("up", filter=entering & blank)
@@ -174,7 +177,20 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     @keys.add("enter", filter=entering)
     def _(event: KeyPressEvent) -> None:
         screen.follow()
-        screen.asking.entered(screen.line.text)
+        command = parse(screen.line.text)
+        if answering() and command and command[0] == "queue" and command[1]:
+            queue(command[1])
+        else:
+            screen.asking.entered(screen.line.text)
+
+    @keys.add("tab", filter=entering & answering & ~blank)
+    def _(event: KeyPressEvent) -> None:
+        queue(screen.line.text)
+
+    def queue(text: str) -> None:
+        """What is typed at a question may be meant for after the turn; the question stays."""
+        screen.line.reset()
+        screen.controller.queue(text)
 
     @keys.add("escape", "y", filter=entering)
     @keys.add("escape", "n", filter=entering)

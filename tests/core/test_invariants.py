@@ -263,7 +263,7 @@ class Scenario:
             await it.do(Undo(turns=self.undo_count))
             conflicts = [c for event in it.of(Restored) for c in event.report.conflicts + event.report.notes]
             if not conflicts and not self.left_files:
-                assert picture(self.root) == self.start
+                assert picture(self.root) == self.start, [notice.text for notice in it.of(Notice)]
 
     def crash(self, lost: int) -> None:
         """Cut the session file as a crash would: the last records gone, the last line torn."""

@@ -260,3 +260,27 @@ def test_ctrl_c_while_the_program_starts(world: World) -> None:
                 person.send("\x04")
             person.finish()
             assert "agent_cli/" not in person.text.replace(world_path, ""), "a trace of ours"
+
+
+def test_what_is_queued_at_an_open_question_waits_for_the_end_of_the_turn(world: World) -> None:
+    world.script(
+        shell("touch one"), Reply(text="First done."), Reply(text="Docs done."), Reply(text="Tests done.")
+    )
+    with Person(world) as person:
+        person.say("do it")
+        person.wait("touch one")
+        person.pump(GUARD_S)
+        person.type("do docs after")
+        person.wait("Tab queues")
+        person.send("\t")
+        person.type("/queue then the tests")
+        person.wait("queues it for after this turn")
+        person.send("\r")
+        person.type("y")
+        person.wait("runs it once")
+        person.send("\r")
+        person.wait("Tests done.")
+        person.leave()
+    assert (world.work / "one").exists()
+    prompts = [text.rpartition("\n")[2] for text in world.messages(role="user")]
+    assert prompts[-3:] == ["do it", "do docs after", "then the tests"]

@@ -107,7 +107,7 @@ def test_arrows_choose_and_enter_takes_it() -> None:
     [
         ("y", "runs it once"),
         ("no", "refuses"),
-        ("no, use make", "refuses; the model gets your words"),
+        ("no, use make", "refuses; the model gets your words · Tab queues it"),
         ("A", "shows the rule that would be saved"),
         ("6", "does nothing: not offered here"),
         ("9", "does nothing: not offered here"),
