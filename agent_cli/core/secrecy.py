@@ -19,6 +19,7 @@ from ..protocol.events import (
     Attached,
     Compacted,
     FellBack,
+    InputReturned,
     Notice,
     OperationCompleted,
     OperationFailed,
@@ -64,6 +65,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
 _OWN_WORDS: dict[type, tuple[str, ...]] = {
     TurnStarted: ("text",),
     Steered: ("text",),
+    InputReturned: ("texts", "commands"),
     Restored: ("prompt",),
     Renamed: ("title",),
 }
@@ -171,11 +173,12 @@ def _piece(event: TextDelta | ReasoningDelta | ToolOutput, text: str) -> list[An
 
 
 def _with(value: _T, fields: tuple[str, ...], mask: Callable[[str], str]) -> _T:
-    """A value with some of its texts masked; itself where nothing was."""
-    changes = {}
+    """Mask some of a value's texts, or tuples of texts; the value itself where nothing was masked."""
+    changes: dict[str, object] = {}
     for field in fields:
-        text = getattr(value, field)
-        if text and (shown := mask(text)) is not text:
+        given = getattr(value, field)
+        shown = tuple(map(mask, given)) if isinstance(given, tuple) else mask(given) if given else given
+        if shown != given:
             changes[field] = shown
     return msgspec.structs.replace(value, **changes) if changes else value
 

@@ -66,6 +66,7 @@ EXACT: list[ev.AnyEvent] = [
     ev.ApprovalRequested(request_id="r", items=(item("T"),)),
     ev.TurnStarted(turn_id="t", text="T"),
     ev.Steered(text="T"),
+    ev.InputReturned(texts=("T",), commands=("T",)),
     ev.Renamed(title="T"),
     ev.Restored(kind="undo", turns=1, prompt="T", report=ev.RestoreReport()),
 ]
