@@ -51,6 +51,7 @@ async def confining_for(setup: Setup, processes: ProcessRunner) -> Confining:
         measure=measured,
         own=(setup.config_dir, setup.state),
         cache=setup.project_state() / "cache" / "packages",
+        scratch=processes.folder,
     )
     if strength is None:
         await confining.measured()

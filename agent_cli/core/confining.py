@@ -46,8 +46,11 @@ class Confining:
         measure: Callable[[Path], Awaitable[Strength]],
         own: tuple[Path, ...] = (),
         cache: Path | None = None,
+        scratch: Callable[[], Path | None] = lambda: None,
     ) -> None:
-        """`own` are folders of the agent itself, which no command may read; `cache` is for package managers."""
+        """`own` are folders of the agent itself, which no command may read; `cache` is for package managers;
+        `scratch` gives the folder for temporary files, None for the system's."""
+        self._scratch = scratch
         self._workspace = workspace
         self._wanted = wanted
         self._measure = measure
@@ -135,7 +138,7 @@ class Confining:
         if self._tmp is None:
             import tempfile
 
-            self._tmp = Path(os.path.realpath(tempfile.mkdtemp(prefix="agent-")))
+            self._tmp = Path(os.path.realpath(tempfile.mkdtemp(prefix="agent-", dir=self._scratch())))
             (self._tmp / "tmp").mkdir(mode=0o700)
         return self._tmp
 

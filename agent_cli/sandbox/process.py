@@ -92,6 +92,14 @@ class ProcessRunner:
         """The helper process that starts commands; None while there is none."""
         return self._reaper.pid
 
+    def folder(self) -> Path:
+        """Give the folder for temporary files that go when the agent does, even if it is killed.
+
+        Raises:
+            OSError: none can be made.
+        """
+        return self._reaper.folder()
+
     async def start(
         self,
         argv: Sequence[str],
@@ -236,6 +244,7 @@ class ProcessRunner:
         self._live.difference_update(live)
         self.leave_network()
         await self._reaper.aclose(0.2)
+        self._reaper.remove_folder()
 
     def leave_network(self) -> None:
         """From now on each confined command has a network of its own."""

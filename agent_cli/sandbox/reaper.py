@@ -25,7 +25,8 @@ _SET_SUBREAPER, _SET_NAME = 36, 15
 
 
 def main() -> None:
-    """The process: arguments are its package's folder, a socket's descriptor, the agent's pid and a name."""
+    """The process: arguments are its package's folder, a socket's descriptor, the agent's pid, a folder that is
+    to go with the agent (or nothing) and a name."""
     server, agent = int(sys.argv[2]), int(sys.argv[3])
     ours = {_signal.SIGKILL, _signal.SIGSTOP, _signal.SIGCHLD, _signal.SIGCONT}
     for number in _signal.valid_signals() - ours:
@@ -33,6 +34,10 @@ def main() -> None:
             _signal.signal(number, _signal.SIG_IGN)
     os.set_inheritable(server, False)
     Reaper(Socket(fileno=server), _end_of(agent), _adopt_orphans()).serve()
+    if sys.argv[4]:
+        import shutil  # slow to load; nobody waits any more
+
+        shutil.rmtree(sys.argv[4], ignore_errors=True)
     os._exit(0)
 
 

@@ -32,11 +32,34 @@ class ReaperLink:
         self._socket: socket.socket | None = None
         self._spare: list[socket.socket] = []
         self._owner = 0
+        self._folder, self._folder_owner = "", 0
 
     @property
     def pid(self) -> int | None:
         """The reaper's, None while there is none."""
         return self._process.pid if self._process else None
+
+    def folder(self) -> Path:
+        """Give the folder for temporary files of this runner, made when it is first needed. The reaper removes it
+        when the agent is gone, however it ended.
+
+        Raises:
+            OSError: none can be made.
+        """
+        if not self._folder or self._folder_owner != os.getpid():
+            import tempfile
+
+            self._folder_owner = os.getpid()
+            self._folder = os.path.realpath(tempfile.mkdtemp(prefix="agent-"))
+        return Path(self._folder)
+
+    def remove_folder(self) -> None:
+        """Remove the folder for temporary files, if one was made."""
+        if self._folder and self._folder_owner == os.getpid():
+            import shutil
+
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
 
     def start(self) -> None:
         """Have a reaper. It need not be ready: what is sent to it meanwhile waits.
@@ -47,11 +70,13 @@ class ReaperLink:
         if self._process and self._owner == os.getpid() and self._process.poll() is None:
             return
         self._drop()
+        with suppress(OSError):  # then those who need it are told
+            self.folder()
         ours, theirs = socket.socketpair()
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    _command(theirs.fileno()),
+                    _command(theirs.fileno(), self._folder),
                     cwd="/",
                     env=_environment(os.environ),
                     stdin=subprocess.DEVNULL,
@@ -130,12 +155,12 @@ class ReaperLink:
         self._socket = self._process = None
 
 
-def _command(fd: int) -> list[str]:
+def _command(fd: int, scratch: str) -> list[str]:
     """What `ps` shows of the reaper ends with its name."""
     folder = str(Path(__file__).parents[2])
     return [
         *(sys.executable, "-I", "-S", *(("-B",) if sys.dont_write_bytecode else ()), "-X", "utf8", "-c", _CODE),
-        *(folder, str(fd), str(os.getpid()), "agent-reaper"),
+        *(folder, str(fd), str(os.getpid()), scratch, "agent-reaper"),
     ]
 
 

@@ -135,7 +135,7 @@ class ToolContext:
         self.cache_dir = cache_dir or spill_dir.parent / "cache"
         """What can be worked out again; may be deleted at any time."""
         self.shell_timeout_s = shell_timeout_s
-        self.shell = ShellSession(workspace.root, child_env(os.environ, shell_env))
+        self.shell = ShellSession(workspace.root, child_env(os.environ, shell_env), processes.folder)
         self.jobs = Jobs()
         self.seen: dict[str, str] = {} if seen is None else seen
         """Absolute path → hash of the content the model knows."""

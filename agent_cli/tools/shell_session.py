@@ -73,8 +73,12 @@ class Given(msgspec.Struct, frozen=True):
 class ShellSession:
     """The state that lasts from command to command. `env` is the environment of the first command."""
 
-    def __init__(self, root: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, root: Path, env: Mapping[str, str], scratch: Callable[[], Path | None] = lambda: None
+    ) -> None:
+        """`scratch` gives the folder for temporary files; None for the system's."""
         self._root = root
+        self._scratch = scratch
         self._launch = dict(env)
         self._folder: Path | None = None
         self._functions = b""
@@ -127,7 +131,7 @@ class ShellSession:
         import tempfile
 
         try:
-            self._folder = self._folder or Path(tempfile.mkdtemp(prefix="agent-shell-"))
+            self._folder = self._folder or Path(tempfile.mkdtemp(prefix="agent-shell-", dir=self._scratch()))
             return Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
         except OSError:
             return None

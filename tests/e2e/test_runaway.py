@@ -9,6 +9,7 @@ import signal
 import subprocess
 import termios
 import time
+from pathlib import Path
 
 import pytest
 
@@ -113,3 +114,17 @@ def test_many_agents_work_in_one_directory(world: World, count: int) -> None:
     text = shared.read_text(encoding="utf-8")
     assert text.count("LINE") == sum(line["status"] == "ok" for line in edits) and len(text) == count * 8
     assert len(world.sessions()) == count
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_temporary_file_outlives_the_agent(world: World, number: signal.Signals, tmp_path: Path) -> None:
+    """Killed in the middle of a confined command, with a job beside it."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    world.script(shell("echo kept > /tmp/note; sleep 300 & echo begun > begun; sleep 300"))
+    process = world.start("run", "go", "--mode", "auto-edit", env={"TMPDIR": str(scratch)})
+    until(lambda: (world.work / "begun").exists())
+    assert any(scratch.iterdir())
+    process.send_signal(number)
+    finish(process)
+    until(lambda: not list(scratch.iterdir()))
