@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ..config.expand import expand
 from ..config.keys import key_of, source_of
+from ..config.layer import ConfigError
 from ..config.schema import Config, ModelOverride, Provider, Wire
 from .base import Memory, Model, ModelError, NotSent, Trace
 from .catalog import model_info
@@ -71,6 +73,7 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
     Raises:
         BadModelName: no provider can be told from it.
         BadAddress: the provider's address cannot be read.
+        ConfigError: a variable that the address or a header names is not set.
         MissingKey: the provider's key is not set.
     """
     provider, model = _split(name, providers)
@@ -87,7 +90,10 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
         wire=wire,
         base_url=_spoken_at(base_url, wire, spec),
         api_key=key,
-        headers=override.headers,
+        headers={
+            name: expand(value, env, f"providers.{provider}.headers.{name}")
+            for name, value in override.headers.items()
+        },
         timeouts=override.timeouts,
         quirks=Quirks(text_calls=True) if unknown_make else spec.quirks,
     )
@@ -255,7 +261,7 @@ def _base_url(provider: str, spec: ProviderSpec, override: Provider, env: Mappin
         BadAddress: what the user gave is none.
     """
     source = next((name for name in spec.base_url_vars if env.get(name)), "")
-    given = override.base_url or env.get(source, "")
+    given = expand(override.base_url or "", env, f"providers.{provider}.base_url") or env.get(source, "")
     if not given:
         return spec.base_url, False
     try:
@@ -371,7 +377,7 @@ def servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str]
         override = _override(provider, config.providers)
         try:
             base_url, custom = _base_url(provider, spec, override, env)
-        except BadAddress:
+        except (BadAddress, ConfigError):
             continue
         lists_models = (override.wire or spec.wire) in ("chat_completions", "ollama_chat", "openai_responses")
         if base_url and (custom or spec.local) and lists_models:
