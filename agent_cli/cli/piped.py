@@ -28,7 +28,10 @@ def read_piped(*, patient: bool) -> str | None:
     """
     if not _has_data_kind():
         return None
-    if select.select([sys.stdin], [], [], PATIENCE_S)[0] or patient:
+    if select.select([sys.stdin], [], [], PATIENCE_S)[0]:
+        return read_all()
+    if patient:
+        print("agent: waiting for standard input to end; Ctrl-C leaves", file=sys.stderr)
         return read_all()
     print(
         f"agent: nothing came from standard input within {PATIENCE_S:.0f} s; going on without it. "
