@@ -22,6 +22,13 @@ _MAKE = (
     r"|(SHELL|MAKE\w*|\.\w+|CC|CXX|LD|AR|\w*FLAGS|\w*CMD|PYTHON|NODE)\+?:?=.*|\w+[+:?]*=.*[/$;|&`(\s].*"
 )
 
+_AWK_RUNS = r".*(\bsystem\s*\(|\||\bgetline\b|>|@(load|include)\b|\bENVIRON\b).*"
+"""A program text of awk that runs commands, opens files by name or loads others."""
+_SED_RUNS = (
+    r"(?:.*[;{}\n]|)\s*(?:\d+|\$|/.*/|,|!|\s)*[eErRwW](?:\s.*|$)"  # e runs its line, r and w name files
+    r"|.*s(?P<d>[^\w\s\\])(?:\\.|(?!(?P=d)).)*(?P=d)(?:\\.|(?!(?P=d)).)*(?P=d)[gpimIM0-9]*[ew].*"
+)
+"""A script of sed that runs commands, or reads or writes files of its own."""
 BENDS: dict[str, str] = {
     "go": r"--?(exec|toolexec|vettool|overlay|modfile|C|o|pkgdir|ldflags|gcflags|asmflags|gccgoflags|mod"
     r"|modcacherw|cc|outputdir"
@@ -60,8 +67,17 @@ BENDS: dict[str, str] = {
     r"|absolute-names"
     r"|directory|files-from|one-top-level)(=.*)?|-[IFPC].*",
     "sort": r"--(compress-prog\S*|output|temporary-directory|files0-from)(=.*)?|-[a-zA-Z]*[oT].*",
-    "sed": r"-[a-zA-Z]*[ife].*|--(in-place|file|expression)(=.*)?",
-    **dict.fromkeys(["awk", "gawk"], r"-[fieEl].*|--(file|include|load|exec|source)(=.*)?"),
+    "sed": r"-[a-zA-Z]*[ife].*|--(in-place|file|expression)(=.*)?|" + _SED_RUNS,
+    **dict.fromkeys(
+        ["awk", "gawk", "mawk", "nawk"], r"-[fieEl].*|--(file|include|load|exec|source)(=.*)?|" + _AWK_RUNS
+    ),
+    "zip": r"-\w*T.*|--(test|unzip-command)(=.*)?",
+    **dict.fromkeys(
+        ["gdb", "lldb"], r"-+(ex|eval-command|x|command|iex|ix|init-\S+|[sSoO]|source\S*|one-line\S*)(=.*)?"
+    ),
+    **dict.fromkeys(
+        ["vim", "vi", "nvim", "ex", "view"], r"-[cSsuU].*|--cmd.*|\+.*|--(listen|server|remote\S*)(=.*)?"
+    ),
     "man": r"-[PHC].*|--(pager|html|config-file)(=.*)?",
     "less": r"-[oOkT].*|\+.*|--(log-file|lesskey\S*|tag-file)(=.*)?",
     "rsync": r"-e.*|--(rsh|rsync-path|del\S*|remove\S*)(=.*)?",
