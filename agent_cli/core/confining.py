@@ -4,7 +4,7 @@ command what it may reach."""
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,11 +75,14 @@ class Confining:
             return "off"
         return "read-only" if mode == "plan" else wanted.level
 
-    def described(self, mode: Mode, untrusted: str) -> str:
-        """The level in force in words, with what enforces it or why nothing does."""
+    def described(self, mode: Mode, untrusted: str, rules: Sequence[Rule] = ()) -> str:
+        """The level in force in words, with what enforces it, or why nothing does, and which of the rules on files
+        it cannot hold."""
         level = self.level(mode, untrusted)
         if level != "off":
-            return f"{level} ({self.strength.mechanism})"
+            is_short = not self.strength.hides_inside and any(_fixes(rule) or _closes_more(rule) for rule in rules)
+            short = ", which cannot close single files to commands" if is_short else ""
+            return f"{level} ({self.strength.mechanism}{short})"
         if self._wanted.level == "off" or self.strength.is_there:
             return "off"
         return f"none ({self.strength.why})" if self.strength.why else "none"
@@ -105,10 +108,13 @@ class Confining:
         self._closed_inside(policy, ())
 
     def is_enough(self, policy: Policy) -> bool:
-        """Whether commands may run in it without a question: what is closed to them must stay closed."""
+        """Whether commands may run in it without a question: what is closed to them, for reading or for writing,
+        must stay closed."""
         if self.level(policy.mode, policy.untrusted) == "off" or not self._hidden.is_complete:
             return False
-        return self.strength.hides_inside or not self._closed_inside(policy, ())
+        if self.strength.hides_inside:
+            return True
+        return not self._closed_inside(policy, ()) and not self._fixed_inside(policy)
 
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
         """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
@@ -116,13 +122,13 @@ class Confining:
         if reach == "outside" or level == "off":
             return None
         outside = self._closed_outside(policy)
-        may_write = level == "workspace-write" and not policy.unwritable
+        may_write = self._may_write(policy)
         roots = policy.roots if may_write else ()
         caches = (_made(self.cache),) if self.cache and may_write else ()
         places = [git_places(root) for root in roots]
         guarded = [path for place in places for path in place.guarded]
         closed = self._closed_inside(policy, outside)
-        fixed = self._fixed.paths() if may_write and any(map(_fixes, policy.rules)) else ()
+        fixed = self._fixed_inside(policy)
         return Confinement(
             writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
             read_only=(*guarded, *_obeyed(roots), *fixed, *_ourselves(roots)),
@@ -166,6 +172,14 @@ class Confining:
             self._tracked = TrackedFiles()
         tracked = {path for root in policy.roots for path in self._tracked.among(root, usual)}
         return tuple(path for path in found if path not in tracked)
+
+    def _fixed_inside(self, policy: Policy) -> tuple[str, ...]:
+        """What is never to be changed, of what commands could change; to be asked after `_closed_inside`."""
+        return self._fixed.paths() if self._may_write(policy) and any(map(_fixes, policy.rules)) else ()
+
+    def _may_write(self, policy: Policy) -> bool:
+        level = self.level(policy.mode, policy.untrusted)
+        return level == "workspace-write" and not policy.unwritable
 
     def _is_usual(self, path: str, policy: Policy) -> bool:
         """Whether a file is closed for its name alone. One that git tracks can be read from its objects as well,

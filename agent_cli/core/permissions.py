@@ -193,7 +193,9 @@ class Permissions:
 
     def level(self) -> str:
         """The sandbox in force, in words."""
-        return self._confining.described(self.mode, self._untrusted()) if self._confining else "none"
+        if self._confining is None:
+            return "none"
+        return self._confining.described(self.mode, self._untrusted(), self.rules())
 
     async def measured(self) -> bool:
         """Make sure, before the first command and once, that the sandbox holds and that what is to be hidden is

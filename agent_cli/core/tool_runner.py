@@ -103,7 +103,8 @@ class ToolRunner:
                 )
             )
         try:
-            await self._know_the_sandbox(jobs)
+            if any(job.command for job in jobs):
+                await self._know_the_sandbox()
             for together, group in groupby(enumerate(jobs), key=lambda pair: _group(*pair)):
                 batch = [job for _, job in group]
                 if together < 0 and self._consent.still_allowed(batch):
@@ -115,9 +116,9 @@ class ToolRunner:
             self._close(jobs, "Not run: the turn was stopped.")
             raise
 
-    async def _know_the_sandbox(self, jobs: list[Job]) -> None:
-        """Before the first command: what a verdict counts on must be so."""
-        if any(job.command for job in jobs) and await self._permissions.measured():
+    async def _know_the_sandbox(self) -> None:
+        """Measure the sandbox before the first command: what a verdict counts on must be so."""
+        if await self._permissions.measured():
             self._notice(f"The sandbox is not what it was at the last start; now: {self._permissions.level()}.")
 
     async def finish_open(self, calls: Sequence[OpenCall], *, same_input: bool) -> None:
@@ -276,6 +277,7 @@ class ToolRunner:
         """Run what the rules want run after an edit; it is judged as every command is, and its end is added to
         what the model reads of the edit."""
         for rule, command in self.rules.after_edit(job.actions):
+            await self._know_the_sandbox()
             call = ToolCall(f"{job.call.id}.after", "shell", msgspec.json.encode({"command": command}).decode())
             after = self._prepare(call, job.turn_id)
             if after.result is None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.server import Reply
+from tests.model.server import Call, Reply
 
-from .mechanisms import EACH_SANDBOX, on_x86_64
+from .mechanisms import ANY, EACH, EACH_SANDBOX, on_x86_64
 from .test_surroundings import launcher
 from .world import World, shell
 
@@ -233,14 +233,65 @@ def test_a_kept_measurement_that_holds_no_more_is_found_out_before_the_first_com
     assert not (world.work / "two").exists()
 
 
-def test_what_is_never_to_be_edited_stays_as_it_is_whatever_a_program_does(world: World) -> None:
-    (world.work / "migrations").mkdir()
-    (world.work / "migrations" / "one.sql").write_text("kept", encoding="utf-8")
-    (world.work / "free.sql").write_text("kept", encoding="utf-8")
-    (world.config / "config.yaml").write_text("rules:\n  - never_edit: migrations/**\n", encoding="utf-8")
-    write = "import pathlib; [p.write_text('spoiled') for p in pathlib.Path().rglob('*.sql')]"
-    (told,) = in_auto_edit(world, f'python3 -c "{write}"')
-    assert (world.work / "migrations" / "one.sql").read_text(encoding="utf-8") == "kept", told
+SPOILERS = (
+    "python3 spoil.py",
+    "make spoil",
+    "rm */one.sql",
+    "sed -i s/kept/spoiled/ */one.sql",
+    "cp free.sql */one.sql",
+    "tee */one.sql < free.sql",
+    "truncate -s 0 */one.sql",
+    "mv migr* elsewhere",
+)
+
+
+@pytest.mark.parametrize("before", EACH)
+@pytest.mark.parametrize(
+    "settings", ["rules: [never_edit: migrations/**]", "permissions: {deny: [write(migrations/**)]}"]
+)
+@on_x86_64
+def test_what_is_never_to_be_edited_stays_as_it_is_whatever_a_program_does(
+    world: World, before: tuple[str, ...], settings: str
+) -> None:
+    kept = world.work / "migrations" / "one.sql"
+    kept.parent.mkdir()
+    kept.write_text("kept", encoding="utf-8")
+    (world.work / "free.sql").write_text("changed", encoding="utf-8")
+    spoil = "import pathlib; [p.write_text('spoiled') for p in pathlib.Path().rglob('*.sql')]"
+    (world.work / "spoil.py").write_text(spoil, encoding="utf-8")
+    (world.work / "Makefile").write_text("spoil:\n\techo spoiled > migrations/one.sql\n", encoding="utf-8")
+    (world.config / "config.yaml").write_text(settings + "\n", encoding="utf-8")
+    world.script(*map(shell, SPOILERS), Reply(text="done"))
+    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json", before=before)
+    assert kept.read_text(encoding="utf-8") == "kept", outputs(world)
+    if before != ANY:
+        assert len(done.result["denied"]) == len(SPOILERS)
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_what_a_mechanism_cannot_close_is_said_with_the_level(world: World, before: tuple[str, ...]) -> None:
+    (world.config / "config.yaml").write_text("rules: [never_edit: migrations/**]\n", encoding="utf-8")
+    world.script(Reply(text="done"))
+    shown = world.run("run", "go", "--output-format", "stream-json", before=before).lines[0]["sandbox"]
+    assert ("cannot close single files" in shown) == (before != ANY), shown
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@pytest.mark.parametrize("options", [("--mode", "auto-edit"), ("--mode", "yolo", "--sandbox", "workspace-write")])
+@on_x86_64
+def test_what_runs_after_an_edit_runs_in_the_sandbox_before_any_other_command(
+    world: World, before: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    rule = "rules: [{after_edit_run: 'python3 check.py', paths: '*.py'}]\n"
+    (world.config / "config.yaml").write_text(rule, encoding="utf-8")
+    beyond = world.home / "beyond"
+    (world.work / "check.py").write_text(f"open('ran', 'w')\nopen({str(beyond)!r}, 'w')\n", encoding="utf-8")
+    edit = Call("write_file", {"path": "a.py", "content": "a = 1\n"})
+    world.script(Reply(text="hello"), Reply(calls=(edit,)), Reply(text="done"))
+    assert world.run("run", "hi", before=before).code == 0  # what was measured at the first start is kept
+    world.run("run", "-c", "go", *options, before=before)
+    assert (world.work / "ran").exists() and not beyond.exists(), outputs(world)
 
 
 def test_git_works_where_it_tracks_files_with_the_names_of_secrets(world: World) -> None:
