@@ -207,6 +207,19 @@ class Running:
             pipe.close()
         self._part(free=False)
 
+    async def pause(self) -> bool:
+        """Stop the whole tree where it is, until `resume` or `stop`; False where some of it could not be."""
+        from .pausing import pause
+
+        return self.gone.done() or await pause(self._supervisor)
+
+    def resume(self) -> None:
+        """Let a paused tree go on; safe to call on any."""
+        from .pausing import resume
+
+        if not self.gone.done():
+            resume(self._supervisor)
+
     def keep(self, log: Path) -> None:
         """Let it outlive us: from now on its output is appended to `log` (64 MB, then discarded), `on_output`
         gets none of it, and no sweep touches its tree; only `stop` does.

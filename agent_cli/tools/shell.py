@@ -140,8 +140,8 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
     reports = program.endswith("bash")
     folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
     tampering = context.jobs.tampering(context.workspace)
-    told = tampering.look()
-    confinement = context.confine(folder)
+    confinement = _beside(context.confine(folder), folder, context)
+    told = await tampering.leave() if confinement is None else tampering.look()
     proxy = await _proxy(confinement, context)
     given = _given(folder, confinement, context, proxy)
     if confinement is not None:
@@ -157,10 +157,18 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
             confinement=confinement,
         )
     finally:
-        if confinement is not None:
-            tampering.started(running)
+        (tampering.left if confinement is None else tampering.started)(running)
     proxied = context.way_out.connected if context.way_out and proxy else None
     return _Start(running, given if reports else None, confinement, told, proxied)
+
+
+def _beside(confinement: Confinement | None, report: Path | None, context: ToolContext) -> Confinement | None:
+    """Beside a command outside that goes on, nothing confined may write what that may run, unless the mechanism
+    itself guards it."""
+    is_free = context.jobs.tampering(context.workspace).is_free
+    if confinement is None or is_free or context.processes.strength.hides_inside:
+        return confinement
+    return msgspec.structs.replace(confinement, writable=(str(report),) if report else ())
 
 
 async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
@@ -175,8 +183,10 @@ async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
 def _tampered(start: _Start, context: ToolContext) -> list[str]:
     """Says what confined commands have changed that would run later, outside; git's own files are as before."""
     tampering = context.jobs.tampering(context.workspace)
-    found = tampering.outside() if start.confinement is None else tampering.ended(start.running)
-    return [*start.told, *found]
+    if start.confinement is not None:
+        return [*start.told, *tampering.ended(start.running)]
+    is_guarded = context.processes.strength.hides_inside
+    return [*start.told, *tampering.outside(start.running, is_guarded=is_guarded)]
 
 
 def _blocked(start: _Start, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:

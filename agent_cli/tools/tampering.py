@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ..sandbox.integrity import Guarded, furnish, moved_on, taken
-from ..sandbox.running import Running
+from ..sandbox.running import ProcessError, Running
 from ..workspace.git_places import git_places
 from ..workspace.paths import Workspace
 
@@ -40,6 +40,8 @@ class Tampering:
         self._before: dict[tuple[str, str], Guarded] = {}
         self._alive: list[Running] = []
         self._starting = 0
+        self._outside: list[Running] = []
+        """Commands outside that go on, beside which nothing confined may write."""
         self._news: list[str] = []
 
     def begin(self, *, may_write: bool) -> None:
@@ -63,14 +65,49 @@ class Tampering:
             running.gone.add_done_callback(lambda _: self._news.extend(self._compared().words(_JOB)))
         return said
 
-    def outside(self) -> list[str]:
-        """After a command outside the sandbox, which may change what it likes: what has changed is told, while
-        others are alive that might have done it, and stays."""
-        found = [name for key in self._before for name in self._names(key, self._before[key].changed())]
-        if not self._alive or not found:
-            return []
+    @property
+    def is_free(self) -> bool:
+        """Whether no command outside goes on that could run what a confined one writes."""
+        return not self._outside
+
+    async def leave(self) -> list[str]:
+        """Before a command outside: pause the confined ones that are alive, so that it finds nothing of theirs to
+        run; what they have changed so far, in words. Each `leave` is followed by `left`.
+
+        Raises:
+            ProcessError: one of them cannot be paused.
+        """
+        paused = [await running.pause() for running in self._alive if _goes_on(running)]
+        if not all(paused):
+            self._come_back()
+            raise ProcessError("a background command in the sandbox cannot be paused meanwhile: stop it first")
+        return self.look()
+
+    def left(self, running: Running | None) -> None:
+        """A command outside was started, None where it could not be; once it is gone, confined ones go on."""
+        if running is None:
+            self._come_back()
+            return
+        self._outside.append(running)
+        running.gone.add_done_callback(lambda _: self._come_back(running) if running in self._outside else None)
+
+    def outside(self, running: Running, *, is_guarded: bool) -> list[str]:
+        """After the call of a command outside. Where it goes on, confined ones stay paused, unless what it may run
+        later is guarded (`is_guarded`) by more than the look afterwards."""
+        if is_guarded and running in self._outside:
+            self._come_back(running)
+        is_waiting = not self.is_free and any(map(_goes_on, self._alive))
+        return ["background commands in the sandbox are paused until it ends"] if is_waiting else []
+
+    def _come_back(self, running: Running | None = None) -> None:
+        """A command outside is over: what it has changed stays, and confined ones go on."""
+        if running is not None:
+            self._outside.remove(running)
+        if self._outside or not self._alive:
+            return
         self._before = self._taken(self._before, False)
-        return [f"{', '.join(found)} changed meanwhile, and a background command may have done it: look at it"]
+        for confined in self._alive:
+            confined.resume()
 
     def look(self) -> list[str]:
         """What background commands have changed since it was last asked, in words."""

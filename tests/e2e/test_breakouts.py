@@ -13,7 +13,7 @@ import pytest
 
 from tests.model.server import Call, Reply
 
-from .mechanisms import LANDLOCK_ONLY, on_x86_64
+from .mechanisms import EACH_SANDBOX, LANDLOCK_ONLY, on_x86_64
 from .world import Done, World, shell, until
 
 SWAP = """
@@ -164,6 +164,58 @@ def test_without_user_namespaces_the_level_that_is_shown_is_held(world: World) -
     assert (world.work / "in").exists()
     assert (world.home / "out").exists() == shown.startswith(("none", "off")), shown
     assert not (world.work / ".git" / "hooks" / "pre-commit").exists()
+
+
+PLANT = """
+import os, time
+while True:
+    if not os.path.exists(".git/hooks/pre-push"):
+        open("hook", "w").write(f"#!/bin/sh\\necho > {os.environ['HOME']}/PWNED\\n")
+        os.chmod("hook", 0o755)
+        try:
+            os.rename("hook", ".git/hooks/pre-push")
+        except OSError:
+            pass
+    open("round", "w")
+    time.sleep(0.0005)
+"""
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_a_job_that_plants_a_hook_again_and_again_has_no_command_outside_run_it(
+    world: World, before: tuple[str, ...]
+) -> None:
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@e"]
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=world.work, check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "one"], cwd=world.work, check=True)
+    subprocess.run(["git", "init", "-q", "--bare", str(world.home / "remote")], check=True)
+    (world.work / "plant.py").write_text(PLANT, encoding="utf-8")
+    (world.config / "config.yaml").write_text("permissions: {allow: [outside(git push *)]}\n", encoding="utf-8")
+    steps: list[Reply | str] = [call("shell", command="python3 plant.py", background=True)]
+    for number in range(5):
+        steps += [
+            "rm -f round; until [ -e round ]; do sleep 0.01; done",
+            f"git push {world.home}/remote main:b{number}",
+        ]
+    obeyed(world, *steps, before=before)
+    branches = subprocess.run(["git", "branch"], cwd=world.home / "remote", capture_output=True, text=True).stdout
+    assert [f"b{number}" in branches for number in range(5)] == [True] * 5, told(world)
+    assert not (world.home / "PWNED").exists(), told(world)
+    assert not (world.work / ".git" / "hooks" / "pre-push").exists()
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_beside_a_command_outside_nothing_confined_writes_what_it_may_run(
+    world: World, before: tuple[str, ...]
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
+    (world.config / "config.yaml").write_text("permissions: {allow: [outside(sleep *)]}\n", encoding="utf-8")
+    plant = 'python3 -c \'open(".git/hooks/pre-push", "w")\''
+    obeyed(world, call("shell", command="sleep 60", background=True), plant, "cat .git/HEAD", before=before)
+    _, planted, read = told(world)
+    assert "[exit code 1" in planted and "[exit code 0" in read, planted + read
 
 
 @pytest.mark.parametrize("text", ["[" * 9000, "a: &a [x]\n" + "b: [" + "*a," * 50_000 + "]\n"])

@@ -44,6 +44,16 @@ async def start(runner: ProcessRunner, tampering: Tampering, folder: Path, comma
     return running
 
 
+async def plain(runner: ProcessRunner, folder: Path, command: str) -> Running:
+    """A command outside."""
+    env = {"PATH": os.environ["PATH"]}
+    return await runner.start(["/bin/sh", "-c", command], cwd=folder, env=env, on_output=lambda _: None)
+
+
+async def plain_to_its_end(runner: ProcessRunner, folder: Path) -> None:
+    assert await (await plain(runner, folder, "true")).ended_within(5)
+
+
 async def until(path: Path) -> None:
     for _ in range(500):
         if path.exists():
@@ -91,16 +101,53 @@ async def test_what_the_user_changes_while_nothing_runs_stays(runner: ProcessRun
     assert git(work, "config", "core.editor") == "vi1\n"
 
 
-async def test_what_a_command_outside_changes_beside_a_job_is_told_and_stays(
-    runner: ProcessRunner, work: Path
-) -> None:
+async def test_what_a_command_outside_changes_beside_a_job_stays(runner: ProcessRunner, work: Path) -> None:
     tampering = Tampering(Workspace(work))
-    assert tampering.outside() == []
     job = await start(runner, tampering, work, "sleep 60")
     tampering.ended(job)
-    git(work, "remote", "add", "origin", "/nowhere")
-    assert ".git/config" in tampering.outside()[0] and tampering.look() == []
-    assert git(work, "remote") == "origin\n"
+    assert await tampering.leave() == []
+    outside = await plain(runner, work, "git remote add origin /nowhere")
+    tampering.left(outside)
+    assert await outside.ended_within(5) and tampering.outside(outside, is_guarded=False) == []
+    await asyncio.wait({outside.gone}, timeout=5)
+    assert tampering.look() == [] and git(work, "remote") == "origin\n"
+
+
+FLEEING = """
+while True:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    open("at", "w").write(str(number := number + 1))
+"""
+
+
+@pytest.mark.parametrize("is_guarded", [False, True])
+async def test_jobs_stand_still_while_a_command_outside_runs(
+    runner: ProcessRunner, work: Path, is_guarded: bool
+) -> None:
+    """A job that flees from process to process, each with a session of its own."""
+    (work / "flee.py").write_text(f"import os\nnumber = 0\nos.environ.clear(){FLEEING}", encoding="utf-8")
+    tampering = Tampering(Workspace(work))
+    job = await start(runner, tampering, work, "python3 flee.py")
+    await until(work / "at")
+    tampering.ended(job)
+    await tampering.leave()
+    outside = await plain(runner, work, "sleep 60")
+    tampering.left(outside)
+    before = (work / "at").stat().st_mtime_ns
+    for _ in range(20):
+        await plain_to_its_end(runner, work)
+        assert (work / "at").stat().st_mtime_ns == before
+    said = tampering.outside(outside, is_guarded=is_guarded)
+    assert bool(said) == (not is_guarded) and tampering.is_free == is_guarded
+    await outside.stop()
+    for _ in range(500):
+        if (work / "at").stat().st_mtime_ns != before:
+            break
+        await asyncio.sleep(0.01)
+    assert (work / "at").stat().st_mtime_ns != before and tampering.is_free
+    await job.stop()
 
 
 @pytest.mark.parametrize("at", ["sub", "tree", "module"])
