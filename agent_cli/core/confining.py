@@ -15,6 +15,7 @@ from ..policy.paths import Policy, watched
 from ..policy.rules import BUILT_IN_PLACE, Rule, matches_path
 from ..policy.secrets import is_secret, secret_patterns
 from ..protocol.actions import Mode, Reach, SandboxLevel
+from ..protocol.obeyed import OBEYED
 from ..sandbox.base import Confinement, Strength
 from ..workspace.git_places import git_places
 from ..workspace.hidden import HiddenFiles
@@ -22,9 +23,6 @@ from ..workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from ..workspace.git_index import TrackedFiles
-
-_GUARDED = (".agent", ".agentignore", ".vscode", ".idea", ".husky", ".envrc")
-"""What editors, shells and the agent itself read or run by themselves."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -227,7 +225,11 @@ def _closes_more(rule: Rule) -> bool:
 
 
 def _obeyed(roots: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(os.path.join(root, name) for root in roots for name in _GUARDED)
+    """What editors, shells, other agents, git and the agent itself read or run by themselves."""
+    from ..workspace.git_programs import run_by_git
+
+    named = (os.path.join(root, name) for root in roots for name in (".agentignore", *sorted(OBEYED)))
+    return (*named, *(path for root in roots for path in run_by_git(root)))
 
 
 def _ourselves(roots: tuple[str, ...]) -> tuple[str, ...]:

@@ -134,6 +134,7 @@ class Permissions:
             names=_names,
             searched=self._searched,
             plain_git=self._plain_git,
+            run_by_git=self._run_by_git,
             untrusted=self._untrusted(),
             unwritable=self._unwritable(),
         )
@@ -252,6 +253,11 @@ class Permissions:
 
         self._git = self._git or GitSettings()
         return self._git.are_harmless(folder)
+
+    def _run_by_git(self) -> tuple[str, ...]:
+        from ..workspace.git_programs import run_by_git
+
+        return tuple(path for root in self._workspace.roots for path in run_by_git(str(root)))
 
     def rules(self) -> tuple[Rule, ...]:
         """Every rule in force."""

@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..protocol.actions import Allow, Ask, Deny, Mode, Reach, Verdict
+from ..protocol.obeyed import is_obeyed_by_name
 from .reach import widest
 from .rules import BUILT_IN_PLACE, Effect, Kind, Rule, matches_path, may_match_path
 from .secrets import is_secret, names_a_secret
-
-_RUN_BY_OTHERS = frozenset({".vscode", ".idea", ".husky", ".envrc"})
-"""What editors and shells run or obey by themselves."""
-
 
 _INVISIBLE = re.compile(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 """What makes a name look like another one; joiners, which some scripts and pictures need, are not among it."""
@@ -61,6 +58,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Folders of which a sandboxed command has its own."""
     plain_git: Callable[[str], bool] = lambda folder: True
     """Whether git starts no program that the repositories around a folder name in their settings."""
+    run_by_git: Callable[[], tuple[str, ...]] = lambda: ()
+    """Real paths of the workspace to which git's settings lead: hooks, filters, further settings."""
     has_hosts: bool = False
     """Whether sandboxed commands reach, by HTTP, the hosts that rules allow."""
 
@@ -204,8 +203,11 @@ def is_protected(path: str, policy: Policy) -> bool:
 
 
 def is_obeyed(path: str, policy: Policy) -> bool:
-    """Whether editors or shells run what is in a file of the workspace by themselves."""
-    return inside(path, policy.roots) and not _RUN_BY_OTHERS.isdisjoint(path.lower().split("/"))
+    """Whether editors, shells, other agents or git run or obey a file of the workspace by themselves."""
+    around = max((root for root in policy.roots if inside(path, (root,))), key=len, default="")
+    if not around:
+        return False
+    return is_obeyed_by_name(path[len(around) :]) or inside(path, policy.run_by_git())
 
 
 def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict:
@@ -240,7 +242,9 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
     if is_protected(path, policy):
         return Ask("protected path", f"{shown} belongs to git or to the agent itself", reach="outside")
     if is_obeyed(path, policy):
-        return Ask("protected path", f"{shown} is run or obeyed by editors or shells", reach="outside")
+        return Ask(
+            "protected path", f"{shown} is run or obeyed by git, editors, shells or other agents", reach="outside"
+        )
     if found := _INVISIBLE.search(path + shown):
         why = f"the name {shown!a} holds the invisible character U+{ord(found.group()):04X}"
         return Ask("deceptive name", why, reach="outside")

@@ -1,15 +1,17 @@
 """What a confined command left behind that would run later, outside: settings and hooks of git, a repository that
 was not there, tasks of editors and shells. A look before and a look after, cheap enough for every command.
 
-Git's own files are put back; of the others it is only said that they changed, for they are the work itself.
+Git's own files are put back, those of repositories further down too; of the others it is only said that they
+changed, for they are the work itself.
 Everything is done relative to open folders and never through a link, because what was started may still run.
 """
 
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from itertools import islice
 
 import msgspec
 
@@ -19,13 +21,13 @@ _INNER = ("modules", "worktrees")
 """Where there are more of the kind in a repository."""
 _USUAL = b"../.."
 """What a working tree's `commondir` says."""
-_ELSEWHERE = (".envrc", ".husky", ".vscode/tasks.json", ".vscode/settings.json")
 _IDLE = re.compile(rb"^[ \t]*(?:[#;].*|worktree[ \t]*=[ \t]*\.\./\.\./\.\./[^.].*)$", re.MULTILINE)
 """Comments, and where a submodule has its files."""
 _BARE = ("HEAD", "objects", "refs")
 """With these a folder is a repository, and git reads `config` in it."""
 _MOST_BYTES = 256 * 1024
-_MOST_FOLDERS = 100
+_MOST_FILES = 1000
+"""Of a folder that others run or obey."""
 _ASIDE = ".untrusted"
 _DEEPEST_NAME = 3
 _NO_NAMES = frozenset({*_FOLDERS, "objects", "refs", "logs"})
@@ -44,6 +46,9 @@ _MARK = b"\xef\xbb\xbf"
 _LED_ELSEWHERE = re.compile(rb'"?-|.*::')
 """Values of an address that git takes for an option or for a program of that name."""
 
+Places = Callable[[], Iterable[str]]
+"""Gives what else is watched, relative to the root, whether it is there or not: repositories further down (`.git`)
+and what others run or obey."""
 Mark = tuple[int, int, int, int, int]
 """Kind and permissions, inode, size, times of content and of the entry: what has the same was not touched."""
 
@@ -56,6 +61,9 @@ class Guarded(msgspec.Struct, frozen=True):
     """The folder or file with its own repository, relative to `root`."""
     is_outer: bool
     """Only the repository is watched; the workspace is somewhere else or further down."""
+    places: Places
+    own: tuple[str, ...]
+    """Those of the places to which git's settings lead; they are git's own too."""
     marks: dict[str, Mark]
     """By path relative to `root`; what is not in it was not there."""
     contents: dict[str, bytes]
@@ -64,7 +72,7 @@ class Guarded(msgspec.Struct, frozen=True):
 
     def changed(self) -> tuple[str, ...]:
         """Paths relative to the root that have changed, appeared or gone, sorted."""
-        now = _marks(self.root, self.git, self.is_outer)
+        now = _marks(self.root, self.git, self.is_outer, self.places)
         found = {path for path in self.marks.keys() | now.keys() if self.marks.get(path) != now.get(path)}
         kept = {path for path in found if not self._is_harmless(path, now)}
         if not self.is_outer and _is_bare(self.root) and not self.is_bare:
@@ -79,6 +87,8 @@ class Guarded(msgspec.Struct, frozen=True):
     def _is_harmless(self, path: str, now: dict[str, Mark]) -> bool:
         """Whether it was only touched, or what is new runs nothing."""
         folder, is_ = _repository(path), now.get(path)
+        if _is_in_git(path) and not _is_in(path, self.git) and folder not in now:
+            return True  # a repository further down is gone, with all that was in it
         if path in self.contents and is_ is not None and is_[0] == self.marks[path][0]:
             return _read(self.root, path) == self.contents[path]
         if folder in self.marks or is_ is None:
@@ -95,9 +105,11 @@ class Guarded(msgspec.Struct, frozen=True):
             return _removed(self.root, path)
         if _mark(self.root, path) == self.marks.get(path):
             return True
-        if not _is_in(path, self.git):
-            return False
         folder = _repository(path)
+        if any(_is_in(path, own) for own in self.own):
+            return self._restored_own(path)
+        if not _is_in(path, self.git) and not (_is_in_git(path) and folder in self.marks and path != folder):
+            return False
         if folder not in self.marks:
             return _set_aside(self.root, folder if folder == self.git else path)
         if path == self.git:
@@ -107,6 +119,12 @@ class Guarded(msgspec.Struct, frozen=True):
         if path in self.marks:
             return path in self.contents and _written(self.root, path, self.contents[path], self.marks[path][0])
         return _removed(self.root, path)
+
+    def _restored_own(self, path: str) -> bool:
+        """What was not there is only set aside: it may be somebody's work."""
+        if path not in self.marks:
+            return _set_aside(self.root, path)
+        return path in self.contents and _written(self.root, path, self.contents[path], self.marks[path][0])
 
     def _entry_restored(self, folder: str) -> bool:
         """Where `.git` itself is another one now, the old one is looked for beside it."""
@@ -122,24 +140,34 @@ class Guarded(msgspec.Struct, frozen=True):
         return False
 
 
-def taken(root: str, before: Guarded | None = None, *, git: str = ".git", is_outer: bool = False) -> Guarded:
+def taken(
+    root: str,
+    before: Guarded | None = None,
+    *,
+    git: str = ".git",
+    is_outer: bool = False,
+    places: Places = tuple,
+    own: tuple[str, ...] = (),
+) -> Guarded:
     """Look at a workspace, before a command runs in it, or only (`is_outer`) at the repository `git` in a folder.
     What `before` has read and nobody touched since is not read again."""
-    marks = _marks(root, git, is_outer)
+    marks = _marks(root, git, is_outer, places)
     contents = {}
     for path, mark in marks.items():
-        if not stat.S_ISREG(mark[0]) or not _is_in(path, git):
+        is_own = _is_in(path, git) or _is_in_git(path) or any(_is_in(path, each) for each in own)
+        if not stat.S_ISREG(mark[0]) or not is_own:
             continue
         if before and before.marks.get(path) == mark and path in before.contents:
             contents[path] = before.contents[path]
         elif mark[2] <= _MOST_BYTES and (content := _read(root, path)) is not None:
             contents[path] = content
-    return Guarded(root, git, is_outer, marks, contents, not is_outer and _is_bare(root))
+    return Guarded(root, git, is_outer, places, own, marks, contents, not is_outer and _is_bare(root))
 
 
 def moved_on(guarded: Guarded, paths: Iterable[str]) -> Guarded:
     """With these paths as they are now: what was told of once is not told of again."""
-    now, marks = _marks(guarded.root, guarded.git, guarded.is_outer), dict(guarded.marks)
+    now = _marks(guarded.root, guarded.git, guarded.is_outer, guarded.places)
+    marks = dict(guarded.marks)
     for path in paths:
         marks.pop(path, None)
         marks.update({path: now[path]} if path in now else {})
@@ -175,19 +203,26 @@ def runs_nothing(config: bytes) -> bool:
     return True
 
 
-def _marks(root: str, git: str, is_outer: bool) -> dict[str, Mark]:
-    return {path: mark for path in _watched(root, git, is_outer) if (mark := _mark(root, path))}
+def _marks(root: str, git: str, is_outer: bool, places: Places) -> dict[str, Mark]:
+    return {path: mark for path in _watched(root, git, is_outer, places) if (mark := _mark(root, path))}
 
 
-def _watched(root: str, git: str, is_outer: bool) -> Iterator[str]:
+def _watched(root: str, git: str, is_outer: bool, places: Places) -> Iterator[str]:
     yield from _in_repository(root, git)
     if is_outer:
         return
-    yield from _ELSEWHERE
-    yield from (f".husky/{name}" for name in _names(f"{root}/.husky"))
-    for folder in _folders(root):
-        if os.path.lexists(f"{root}/{folder}/.git"):
-            yield from _in_repository(root, f"{folder}/.git")
+    for path in places():
+        if os.path.basename(path) != ".git":
+            yield path
+            yield from islice(_files(root, path), _MOST_FILES)
+        elif path != git:
+            yield from _in_repository(root, path)
+
+
+def _files(root: str, path: str) -> Iterator[str]:
+    """The files below a folder, if it is one."""
+    for folder, _, names in os.walk(f"{root}/{path}"):
+        yield from (f"{folder}/{name}"[len(root) + 1 :] for name in names if not name.endswith(_ASIDE))
 
 
 def _in_repository(root: str, folder: str, *, is_inner: bool = False) -> Iterator[str]:
@@ -219,23 +254,6 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _folders(root: str) -> list[str]:
-    """The folders of the first two levels, as far as there are not too many."""
-    found = list(_inner(root, ""))
-    for folder in tuple(found):
-        if len(found) > _MOST_FOLDERS:
-            break
-        found += _inner(root, folder + "/")
-    return found[:_MOST_FOLDERS]
-
-
-def _inner(root: str, below: str) -> Iterator[str]:
-    with suppress(OSError), os.scandir(f"{root}/{below}") as entries:
-        for entry in entries:
-            if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
-                yield below + entry.name
-
-
 def _mark(root: str, path: str) -> Mark | None:
     try:
         is_ = os.lstat(f"{root}/{path}")
@@ -248,6 +266,10 @@ def _mark(root: str, path: str) -> Mark | None:
 
 def _is_bare(root: str) -> bool:
     return all(os.path.lexists(f"{root}/{name}") for name in _BARE)
+
+
+def _is_in_git(path: str) -> bool:
+    return ".git" in path.split("/")
 
 
 def _is_in(path: str, folder: str) -> bool:

@@ -7,8 +7,8 @@ import time
 
 from .proc import below, send_signal
 
-_STILL = frozenset(b"TtZX")
-"""Stopped, traced, dead."""
+_STILL, _WAITING = frozenset("TtZX"), "D"
+"""Stopped, traced, dead; and what no stop reaches until something else has happened."""
 
 
 async def pause(supervisor: int, limit_s: float = 2.0) -> bool:
@@ -16,12 +16,14 @@ async def pause(supervisor: int, limit_s: float = 2.0) -> bool:
     fork until its stop arrives: only a second look at processes that all stood still has seen every one."""
     end, stood_still = time.monotonic() + limit_s, False
     while time.monotonic() < end:
-        moving = [pid for pid in below(supervisor) if not _stands_still(pid)]
+        moving = {pid: states for pid in below(supervisor) if not (states := _states(pid)) <= _STILL}
         if not moving and stood_still:
             return True
         stood_still = not moving
-        for pid in moving:
+        for pid, states in moving.items():
             send_signal(os.kill, pid, signal.SIGSTOP)
+            if _WAITING in states:
+                _send_below(pid, signal.SIGCONT)  # perhaps by `vfork`, until a child has started its program
         if moving:
             await asyncio.sleep(0.001)
     return False
@@ -29,23 +31,27 @@ async def pause(supervisor: int, limit_s: float = 2.0) -> bool:
 
 def resume(supervisor: int) -> None:
     """Let everything below a supervisor go on."""
-    for pid in below(supervisor):
-        send_signal(os.kill, pid, signal.SIGCONT)
+    _send_below(supervisor, signal.SIGCONT)
 
 
-def _stands_still(pid: int) -> bool:
-    """Whether no thread of a process runs; one that is gone does not."""
+def _send_below(parent: int, number: int) -> None:
+    for pid in below(parent):
+        send_signal(os.kill, pid, number)
+
+
+def _states(pid: int) -> set[str]:
+    """Of all threads of a process; none of one that is gone."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return True
-    return all(_state(f"/proc/{pid}/task/{thread}/stat") in _STILL for thread in threads)
+        return set()
+    return {_state(f"/proc/{pid}/task/{thread}/stat") for thread in threads}
 
 
-def _state(path: str) -> int:
+def _state(path: str) -> str:
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
             line = file.read(4096)
-        return line[line.rindex(b")") + 2]
+        return chr(line[line.rindex(b")") + 2])
     except (OSError, ValueError, IndexError):
-        return ord("X")
+        return "X"

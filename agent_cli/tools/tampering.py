@@ -3,13 +3,17 @@ as anything of them is alive. Apart from the single call, because nobody else lo
 background."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from ..sandbox.integrity import Guarded, furnish, moved_on, taken
+from ..protocol.obeyed import OBEYED
+from ..sandbox.integrity import Guarded, Places, furnish, moved_on, taken
 from ..sandbox.running import ProcessError, Running
 from ..workspace.git_places import git_places
+from ..workspace.git_programs import run_by_git
+from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace
 
 
@@ -38,6 +42,7 @@ class Tampering:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._before: dict[tuple[str, str], Guarded] = {}
+        self._places: dict[str, Places] = {}
         self._alive: list[Running] = []
         self._starting = 0
         self._outside: list[Running] = []
@@ -138,7 +143,9 @@ class Tampering:
         for root in roots:
             if may_write:
                 furnish(root)
-            found[root, ".git"] = taken(root, known.get((root, ".git")))
+            places = self._places.setdefault(root, places_of(root))
+            own = _below(root, run_by_git(root))
+            found[root, ".git"] = taken(root, known.get((root, ".git")), places=places, own=own)
         for root in roots:
             repository = git_places(root).repository
             folder, name = os.path.split(repository)
@@ -154,6 +161,25 @@ class Tampering:
         if key[0] == str(self._workspace.root):
             return list(paths)
         return [self._workspace.relative(str(Path(key[0], path))) for path in paths]
+
+
+def places_of(root: str) -> Places:
+    """Where in a root something lies, or would lie, that runs later: found by walking it once, and again where a
+    folder has changed since."""
+    walked = HiddenFiles([Path(root)], _runs_later, links=True)
+    at_the_top = [os.path.join(root, name) for name in sorted(OBEYED)]
+    return lambda: _below(root, (*at_the_top, *walked.paths(), *run_by_git(root)))
+
+
+def _runs_later(path: str) -> bool:
+    name = os.path.basename(path).lower()
+    return name == ".git" or name in OBEYED
+
+
+def _below(root: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """Paths relative to the root they are in, each once."""
+    top = root.rstrip("/") + "/"
+    return tuple(dict.fromkeys(path[len(top) :] for path in paths if path.startswith(top)))
 
 
 def _goes_on(running: Running) -> bool:

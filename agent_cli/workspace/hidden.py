@@ -39,8 +39,15 @@ class HiddenFiles:
     """
 
     def __init__(
-        self, roots: Iterable[Path], is_closed: Callable[[str], bool], most_folders: int = MAX_FOLDERS
+        self,
+        roots: Iterable[Path],
+        is_closed: Callable[[str], bool],
+        most_folders: int = MAX_FOLDERS,
+        *,
+        links: bool = False,
     ) -> None:
+        """`links`: a link counts by its own name."""
+        self._links = links
         self._most_folders = most_folders
         self._roots = tuple(str(root) for root in roots)
         self._is_closed = is_closed
@@ -88,7 +95,7 @@ class HiddenFiles:
         folders, closed, linked = [], [], []
         with os.scandir(path) as entries:
             for entry in entries:
-                if entry.is_symlink():
+                if entry.is_symlink() and not (self._links and self._is_closed(entry.path)):
                     continue
                 if self._is_closed(entry.path):
                     closed.append(entry.path)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.model.server import Call, Reply
 
-from .mechanisms import EACH_SANDBOX, LANDLOCK_ONLY, on_x86_64
+from .mechanisms import ANY, EACH_SANDBOX, LANDLOCK_ONLY, on_x86_64
 from .world import Done, World, shell, until
 
 SWAP = """
@@ -216,6 +216,55 @@ def test_beside_a_command_outside_nothing_confined_writes_what_it_may_run(
     obeyed(world, call("shell", command="sleep 60", background=True), plant, "cat .git/HEAD", before=before)
     _, planted, read = told(world)
     assert "[exit code 1" in planted and "[exit code 0" in read, planted + read
+
+
+RUN_LATER = (
+    ".githooks/pre-push",
+    ".idea/workspace.xml",
+    ".vscode/launch.json",
+    ".claude/settings.json",
+    ".mcp.json",
+    ".devcontainer/devcontainer.json",
+    "sub/.vscode/tasks.json",
+    "sub/.envrc",
+    "sub/deep/er/.cursor/mcp.json",
+)
+EVIL = """
+import pathlib, sys
+for name in pathlib.Path(sys.argv[1]).read_text().split():
+    try:
+        pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(name).write_text("[core]\\n\\tfsmonitor = evil\\n")
+    except OSError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_what_runs_later_is_asked_about_put_back_or_told(world: World, before: tuple[str, ...]) -> None:
+    hook = world.work / ".githooks" / "pre-push"
+    hook.parent.mkdir()
+    hook.write_text("#!/bin/sh\n", encoding="utf-8")
+    nested = world.work / "sub" / "deep" / "er"
+    for folder in (world.work, nested):
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    subprocess.run(["git", "config", "core.hooksPath", ".githooks"], cwd=world.work, check=True)
+    config = (nested / ".git" / "config").read_bytes()
+    (world.work / "evil.py").write_text(EVIL, encoding="utf-8")
+    others = [name for name in RUN_LATER if name != ".githooks/pre-push"]
+    (world.work / "new").write_text(" ".join(others), encoding="utf-8")
+    (world.work / "there").write_text(".githooks/pre-push sub/deep/er/.git/config", encoding="utf-8")
+    steps = [call("write_file", path=name, content="evil") for name in RUN_LATER]
+    done = obeyed(world, *steps, "python3 evil.py there", "python3 evil.py new", before=before)
+    assert len(done.result["denied"]) == len(RUN_LATER)
+    *_, changed, made = told(world)
+    assert not [name for name in others if name not in made], made
+    assert (
+        hook.read_text(encoding="utf-8") == "#!/bin/sh\n" and (nested / ".git" / "config").read_bytes() == config
+    )
+    assert "sub/deep/er/.git/config" in changed and "put back" in changed
+    assert (".githooks" in changed) == (before != ANY or "Read-only" in changed)
 
 
 @pytest.mark.parametrize("text", ["[" * 9000, "a: &a [x]\n" + "b: [" + "*a," * 50_000 + "]\n"])

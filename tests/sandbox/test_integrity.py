@@ -6,10 +6,21 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent_cli.sandbox.integrity import moved_on, named, runs_nothing, taken
+from agent_cli.sandbox import integrity
+from agent_cli.sandbox.integrity import Guarded, moved_on, named, runs_nothing
+from agent_cli.tools.tampering import places_of
+from agent_cli.workspace.git_programs import run_by_git
+
+
+def taken(root: str, before: Guarded | None = None, **more: Any) -> Guarded:
+    """With all that a session watches."""
+    own = tuple(os.path.relpath(path, root) for path in run_by_git(root))
+    places = before.places if before else places_of(root)
+    return integrity.taken(root, before, places=places, own=own, **more)
 
 
 @pytest.fixture
@@ -107,13 +118,52 @@ def test_changes_of_git_are_found_and_put_back(work: Path, name: str) -> None:
     assert git(work, "log", "--format=%s") == "one\n"
 
 
-@pytest.mark.parametrize("path", [".envrc", ".husky/pre-commit", ".vscode/tasks.json", ".vscode/settings.json"])
+@pytest.mark.parametrize(
+    "path",
+    [".envrc", ".husky/pre-commit", ".vscode/tasks.json", ".vscode/launch.json", ".idea/workspace.xml", ".mcp.json",
+     ".devcontainer/devcontainer.json", ".zed/tasks.json", ".cursor/mcp.json", ".claude/settings.json",
+     ".codex/config.toml", ".gemini/settings.json", ".agent/config.yaml", "sub/.vscode/tasks.json",
+     "sub/deep/and/deeper/.envrc"],
+)  # fmt: skip
 def test_other_things_that_run_later_are_named_and_left(work: Path, path: str) -> None:
     guarded = taken(str(work))
     write(work / path)
     assert guarded.changed() == (path,)
     assert guarded.put_back() == ()
     assert (work / path).read_text(encoding="utf-8") == "evil"
+
+
+@pytest.mark.parametrize("path", ["sub/a", "sub/a/b/c/d"])
+def test_settings_and_hooks_of_repositories_further_down_are_put_back(work: Path, path: str) -> None:
+    (work / path).mkdir(parents=True)
+    git(work / path, "init", "-q")
+    config = (work / path / ".git/config").read_bytes()
+    guarded = taken(str(work))
+    git(work / path, "config", "core.fsmonitor", "evil")
+    write(work / path / ".git/hooks/post-commit")
+    expected = (f"{path}/.git/config", f"{path}/.git/hooks/post-commit")
+    assert guarded.changed() == expected and guarded.put_back() == expected and guarded.changed() == ()
+    assert (work / path / ".git/config").read_bytes() == config
+    shutil.rmtree(work / path)
+    assert guarded.changed() == ()
+
+
+def test_a_link_in_the_place_of_a_repository_further_down_is_found(work: Path) -> None:
+    guarded = taken(str(work))
+    (work / "sub/.git").symlink_to("/evil")
+    assert guarded.changed() == ("sub/.git",)
+
+
+def test_hooks_that_are_kept_with_the_project_are_put_back(work: Path) -> None:
+    git(work, "config", "core.hooksPath", ".githooks")
+    write(work / ".githooks/pre-push", "#!/bin/sh\n")
+    guarded = taken(str(work))
+    write(work / ".githooks/pre-push")
+    write(work / ".githooks/pre-commit")
+    expected = (".githooks/pre-commit", ".githooks/pre-push")
+    assert guarded.changed() == expected and guarded.put_back() == expected and guarded.changed() == ()
+    assert (work / ".githooks/pre-push").read_text(encoding="utf-8") == "#!/bin/sh\n"
+    assert not (work / ".githooks/pre-commit").exists()
 
 
 def test_everyday_work_is_no_change(work: Path) -> None:

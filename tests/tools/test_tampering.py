@@ -113,6 +113,16 @@ async def test_what_a_command_outside_changes_beside_a_job_stays(runner: Process
     assert tampering.look() == [] and git(work, "remote") == "origin\n"
 
 
+async def test_a_job_that_starts_programs_all_the_time_can_be_paused(runner: ProcessRunner, work: Path) -> None:
+    """A shell waits, and no stop reaches it, until the child has started its program."""
+    tampering = Tampering(Workspace(work))
+    job = await start(runner, tampering, work, "while :; do /bin/true; done")
+    for _ in range(50):
+        assert await tampering.leave() == []
+        tampering.left(None)
+    await job.stop()
+
+
 FLEEING = """
 while True:
     if os.fork():
