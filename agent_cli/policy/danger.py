@@ -82,7 +82,7 @@ DANGERS: dict[str, Danger] = {
     ),
     **_all("pkill killall", r" (-u|-U|--e?uid|-g|--group|-v|\.|\.\*) ", "ends every process"),
     "helm": Danger(r" (uninstall|delete|rollback|push) ", "changes a cluster"),
-    **_all("kill", r" \S.* -1 | -- -1 ", "ends every process"),
+    **_all("kill", r" \S.* -1 | -- -1 |(?<! -s)(?<! -n) 1 ", "ends every process"),
     "crontab": Danger(r"^(?! -l $)", "changes what runs by itself"),
     **_all("at batch launchctl systemd-run", "", "changes what runs by itself"),
     **_all(

@@ -11,6 +11,7 @@ _FOLDERS = (
     ".ssh .gnupg .aws .azure .kube .password-store .local/share/keyrings Library/Keychains .config/gcloud"
     " .config/gh .config/hub .config/op .mozilla/firefox .config/google-chrome .config/chromium"
     " .config/BraveSoftware .config/microsoft-edge Library/Safari Library/Cookies .thunderbird"
+    " .config/github-copilot .config/glab-cli .config/doctl .config/stripe .config/sops .config/rclone"
 ).split()
 _FILES = (
     ".env .env.* .envrc *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx id_rsa* id_dsa* id_ecdsa* id_ed25519*"
@@ -20,6 +21,10 @@ _FILES = (
     " secrets.yml secrets.yaml secrets.json secrets.toml .credentials.json application_default_credentials.json"
     " *service-account*.json *service_account*.json *serviceaccount*.json client_secret*.json"
     " *.keychain *.keychain-db .bash_history .zsh_history .sh_history .python_history .node_repl_history"
+    " .codex/auth.json .claude/.credentials.json .claude.json .gemini/oauth_creds.json .qwen/oauth_creds.json"
+    " .gemini/mcp-oauth-tokens.json .local/share/opencode/auth.json .config/goose/secrets.yaml .rclone.conf"
+    " .cache/huggingface/token .cache/huggingface/stored_tokens .huggingface/token .kaggle/kaggle.json"
+    " .config/containers/auth.json .config/ngrok/ngrok.yml .fly/config.yml .netlify/config.json"
     " .psql_history .mysql_history .rediscli_history .irb_history fish_history"
 ).split()
 _SYSTEM = (

@@ -76,6 +76,33 @@ def test_secrets_of_the_workspace_and_the_home_are_out_of_sight(world: World) ->
     assert "exit code 0" not in told[3] and ".yaml" not in told[3], told[3]
 
 
+CREDENTIALS = (
+    ".codex/auth.json",
+    ".claude/.credentials.json",
+    ".gemini/oauth_creds.json",
+    ".config/rclone/rclone.conf",
+    ".config/github-copilot/apps.json",
+    ".local/share/opencode/auth.json",
+    ".cache/huggingface/token",
+)
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_credentials_of_other_programs_are_out_of_sight(world: World, before: tuple[str, ...]) -> None:
+    for name in CREDENTIALS:
+        (world.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (world.home / name).write_text("planted\n", encoding="utf-8")
+    read = "import pathlib; [print(p, p.read_text()) for p in pathlib.Path.home().rglob('*') if p.is_file()]"
+    (world.work / "r.py").write_text(read, encoding="utf-8")
+    each = "import pathlib\nfor p in map(pathlib.Path.home().joinpath, {!r}):\n try: print(p, p.read_text())\n except OSError: pass\n"
+    (world.work / "e.py").write_text(each.format(CREDENTIALS), encoding="utf-8")
+    world.script(shell("python3 r.py; python3 e.py"), Reply(text="done"))
+    world.run("run", "go", "--mode", "auto-edit", before=before)
+    (told,) = outputs(world)
+    assert "planted" not in told and "exit code 0" in told, told
+
+
 def test_git_works_but_its_hooks_and_settings_stay_as_they_are(world: World) -> None:
     subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
     config = (world.work / ".git" / "config").read_text(encoding="utf-8")
