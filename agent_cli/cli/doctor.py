@@ -232,6 +232,8 @@ async def _sandbox(setup: Setup) -> str:
     if not strength.is_there:
         raise Problem(f"none: {strength.why}", "Until then commands that are not known to only read ask first.")
     holes = [] if strength.hides_inside else ["cannot protect single files of the workspace"]
+    metadata = "does not keep commands from changing permissions and times of files outside the workspace"
+    holes += [] if strength.keeps_metadata else [metadata]
     holes += [] if strength.cuts_network else ["does not cut the network"]
     holes += [] if strength.shares_network else ["cannot let commands reach single hosts"]
     text = "; ".join([f"{setup.config.sandbox} by {strength.mechanism}, tried just now", *holes])

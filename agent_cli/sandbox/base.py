@@ -34,6 +34,8 @@ class Strength(msgspec.Struct, frozen=True):
     hides_inside: bool = False
     """`hidden` and `read_only` hold below `writable` too."""
     cuts_network: bool = False
+    keeps_metadata: bool = False
+    """Permissions, times and attributes of files outside stay as they are, as their content does."""
     shares_network: bool = False
     """Commands without the network share one that leads nowhere, in which we can listen for them."""
 

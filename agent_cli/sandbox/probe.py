@@ -52,6 +52,10 @@ def connected(family, address):
     with_it.settimeout(2)
     with_it.connect(address)
     return True
+def changed(path):
+    os.chmod(path, 0o600)
+    os.utime(path, (1, 1))
+    return True
 def killed():
     os.kill(int(agent), 0)
     return os.readlink("/proc/self/ns/pid") == space
@@ -67,6 +71,7 @@ attempts = {
     "network": lambda: connected(_socket.AF_INET, ("127.0.0.1", int(port))),
     "environ": lambda: binascii.crc32(read("/proc/%s/environ" % agent)) == int(environ),
     "kill": killed,
+    "metadata": lambda: changed(outside + "/file"),
 }
 done = []
 for name, attempt in attempts.items():
@@ -279,6 +284,7 @@ def _strength(
         why="; ".join(dict.fromkeys(reasons)),
         hides_inside=not achieved & {"inside", "fixed"},
         cuts_network="network" not in achieved,
+        keeps_metadata="metadata" not in achieved,
         shares_network=shares_network,
     )
 

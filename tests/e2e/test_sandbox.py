@@ -103,6 +103,22 @@ def test_credentials_of_other_programs_are_out_of_sight(world: World, before: tu
     assert "planted" not in told and "exit code 0" in told, told
 
 
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_whether_permissions_of_files_outside_stay_is_what_doctor_says(
+    world: World, before: tuple[str, ...]
+) -> None:
+    (world.home / "own").write_text("mine", encoding="utf-8")
+    (world.home / "own").chmod(0o600)
+    in_sandbox = f"python3 -c 'import os; os.chmod(\"{world.home}/own\", 0o666)'"
+    world.script(shell(in_sandbox), Reply(text="done"))
+    world.run("run", "go", "--mode", "auto-edit", before=before)
+    stays = (world.home / "own").stat().st_mode & 0o777 == 0o600
+    said = " ".join(world.run("doctor", before=before).out.split())
+    assert stays == ("permissions and times of files outside" not in said), said
+    assert stays or before != ANY
+
+
 def test_git_works_but_its_hooks_and_settings_stay_as_they_are(world: World) -> None:
     subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
     config = (world.work / ".git" / "config").read_text(encoding="utf-8")

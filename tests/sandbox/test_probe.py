@@ -102,7 +102,7 @@ async def test_without_a_sandbox_every_attempt_of_the_probe_succeeds(tmp_path: P
         assert await running.ended_within(10)
     await runner.aclose()
     assert set(out.decode().split()[1:]) == {
-        *("own", "write", "hidden", "inside", "fixed", "socket", "network", "environ", "kill")
+        *("own", "write", "hidden", "inside", "fixed", "socket", "network", "environ", "kill", "metadata")
     }
 
 
@@ -111,7 +111,7 @@ def test_a_mechanism_that_lets_something_through_is_not_used() -> None:
     assert "could be written" in _objection(_Outcome(everything))
     assert _objection(_Outcome(frozenset({"hidden"}))) == "the workspace could not be written"
     assert _objection(_Outcome(frozenset({"own", "inside", "network", "kill"}))) == ""
-    landlock = _strength(Means("landlock"), frozenset({"own", "inside", "kill"}), ["bubblewrap: x"])
+    landlock = _strength(Means("landlock"), frozenset({"own", "inside", "kill", "metadata"}), ["bubblewrap: x"])
     assert landlock == Strength("landlock", landlock.why, hides_inside=False, cuts_network=True)
     assert landlock.why.startswith("bubblewrap: x; landlock: commands can end other programs")
 
