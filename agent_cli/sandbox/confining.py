@@ -18,6 +18,11 @@ _MOST_BUBBLEWRAP_ARGUMENTS = 8900
 """It takes 9000."""
 
 
+_FEW, _MOST_HIDDEN = 20, 1000
+"""Files hidden one by one: below the first their folder is not worth hiding as a whole; above the second a command
+would take seconds to start, as each mount takes longer than the one before it."""
+
+
 class Means(msgspec.Struct, frozen=True):
     """One way of confining."""
 
@@ -97,6 +102,11 @@ def _by_bubblewrap(
 ) -> Order:
     from . import bubblewrap, seccomp
 
+    confinement = msgspec.structs.replace(confinement, hidden=_gathered(confinement))
+    if len(confinement.hidden) > _MOST_HIDDEN:
+        number = len(confinement.hidden)
+        advice = "close their folders by rules such as deny read(FOLDER/**)"
+        raise OSError(errno.E2BIG, f"{number} files are closed to commands, more than {_MOST_HIDDEN}: {advice}")
     ground = bubblewrap.look(confinement, cwd, os.environ)  # not `env`, which earlier commands have a say in
     _make_way(confinement.tmp, bubblewrap.tops(confinement, ground))
     words = bubblewrap.arguments(
@@ -119,6 +129,25 @@ def _by_bubblewrap(
     scoped = confinement.network == "open" and not os.stat(means.program).st_mode & stat.S_ISUID
     wrap = ("bubblewrap", os.fsencode(means.program), packed, filter_program, own, scoped, bubblewrap.asked(words))
     return Order(tuple(argv), inner, wrap, entered)
+
+
+def _gathered(confinement: Confinement) -> tuple[str, ...]:
+    """What is hidden, a folder in the place of many files where it holds nothing else."""
+    by_folder: dict[str, set[str]] = {}
+    for path in confinement.hidden:
+        by_folder.setdefault(os.path.dirname(path), set()).add(path)
+    seen = (*confinement.writable, *confinement.shown)
+    found: list[str] = []
+    for folder, paths in by_folder.items():
+        is_needed = len(paths) < _FEW or any(path == folder or _is_below(path, folder) for path in seen)
+        found += paths if is_needed or not _holds_only(folder, paths) else [folder]
+    return tuple(sorted(found))
+
+
+def _holds_only(folder: str, paths: set[str]) -> bool:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return all(entry.path in paths for entry in entries)
+    return False
 
 
 def _make_way(tmp: str, places: Sequence[str]) -> None:

@@ -317,7 +317,8 @@ class ProcessRunner:
         try:
             return confined(means, confinement, argv, env, cwd, self.network)
         except (OSError, ValueError) as error:
-            raise ProcessError(f"cannot run {argv[0]} confined: {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise ProcessError(f"cannot run {argv[0]} confined: {why}") from error
 
     async def _begin(
         self, request: bytes, fds: tuple[int, ...], pipes: tuple[Pipe, ...], input_fd: int | None, tag: str

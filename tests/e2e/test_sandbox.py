@@ -103,6 +103,23 @@ def test_credentials_of_other_programs_are_out_of_sight(world: World, before: tu
     assert "planted" not in told and "exit code 0" in told, told
 
 
+def test_a_folder_of_nothing_but_secrets_is_hidden_as_one(world: World) -> None:
+    """One by one they would be more than can be hidden."""
+    for folder in ("certs", "mixed"):
+        (world.work / folder).mkdir()
+        for number in range(1100):
+            (world.work / folder / f"{number}.pem").write_text("planted", encoding="utf-8")
+    (world.work / "mixed" / "readme").write_text("x", encoding="utf-8")
+    (told,) = in_auto_edit(world, "touch ran")
+    assert "files are closed to commands, more than 1000" in told and "[Errno" not in told
+    assert not (world.work / "ran").exists()
+    (world.work / "mixed" / "readme").unlink()
+    read = "import os; [print(open(f'{d}/{n}').read()) for d in ('certs', 'mixed') for n in os.listdir(d)]"
+    (world.work / "r.py").write_text(read, encoding="utf-8")
+    *_, told = in_auto_edit(world, "python3 r.py; touch ran")
+    assert "planted" not in told and (world.work / "ran").exists(), told
+
+
 @pytest.mark.parametrize("before", EACH_SANDBOX)
 @on_x86_64
 def test_whether_permissions_of_files_outside_stay_is_what_doctor_says(
