@@ -15,7 +15,6 @@ from ..policy.paths import Policy, watched
 from ..policy.rules import BUILT_IN_PLACE, Rule, matches_path
 from ..policy.secrets import is_secret, secret_patterns
 from ..protocol.actions import Mode, Reach, SandboxLevel
-from ..protocol.obeyed import OBEYED
 from ..sandbox.base import Confinement, Strength
 from ..workspace.git_places import git_places
 from ..workspace.hidden import HiddenFiles
@@ -226,6 +225,7 @@ def _closes_more(rule: Rule) -> bool:
 
 def _obeyed(roots: tuple[str, ...]) -> tuple[str, ...]:
     """What editors, shells, other agents, git and the agent itself read or run by themselves."""
+    from ..protocol.obeyed import OBEYED
     from ..workspace.git_programs import run_by_git
 
     named = (os.path.join(root, name) for root in roots for name in (".agentignore", *sorted(OBEYED)))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..protocol.actions import Allow, Ask, Deny, Mode, Reach, Verdict
-from ..protocol.obeyed import is_obeyed_by_name
 from .reach import widest
 from .rules import BUILT_IN_PLACE, Effect, Kind, Rule, matches_path, may_match_path
 from .secrets import is_secret, names_a_secret
@@ -204,6 +203,8 @@ def is_protected(path: str, policy: Policy) -> bool:
 
 def is_obeyed(path: str, policy: Policy) -> bool:
     """Whether editors, shells, other agents or git run or obey a file of the workspace by themselves."""
+    from ..protocol.obeyed import is_obeyed_by_name
+
     around = max((root for root in policy.roots if inside(path, (root,))), key=len, default="")
     if not around:
         return False
