@@ -49,7 +49,6 @@ from .setup import Setup
 if TYPE_CHECKING:
     from ..core.search import EarlierSessions
     from ..protocol.redact import Redactor
-    from ..workspace.multi_root import FolderCheckpoints
     from .debug_log import DebugLog
 
 CHECKPOINT_TIMEOUT_S = 20.0
@@ -329,7 +328,7 @@ def snapshots(
 
     has_git = program("git", os.environ.get("PATH", os.defpath), (root, *roots))
 
-    def of_folder(folder: Path) -> "FolderCheckpoints":
+    def of_folder(folder: Path) -> Snapshots:
         further = "" if folder == root else str(folder)
         if has_git:
             from ..workspace.checkpoints import Checkpoints

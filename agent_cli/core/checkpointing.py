@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ from ..protocol.messages import FileChange, MemoryChange, new_id
 from ..protocol.operations import Choice, Rewound
 from ..protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
 from ..workspace.moves import CheckpointError, Move
+from ..workspace.moves import Snapshots as Snapshots
 from .rewinding import AROUND, RESOLVED, Undoing, taken_back
 from .rewinding import NothingToRestore as NothingToRestore
 from .session import Session
@@ -40,27 +41,6 @@ from .turn_files import (
 )
 
 _MOST_NAMED = 5
-
-
-class Snapshots(Protocol):
-    """Where checkpoints live; `workspace.Checkpoints` is one. All may raise `CheckpointError`."""
-
-    @property
-    def left_out(self) -> tuple[str, ...]: ...
-    @property
-    def beyond(self) -> tuple[str, ...]: ...
-    @property
-    def needs_care(self) -> bool: ...
-    async def take(self, about: Sequence[Move] = ()) -> str: ...
-    async def cover(self, path: str, checkpoint: str) -> str: ...
-    async def claim(self, before: str, after: str, until_s: float) -> str: ...
-    async def changes(self, before: str, after: str) -> tuple[FileChange, ...]: ...
-    async def diff(self, before: str, after: str) -> str: ...
-    async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport: ...
-    async def resolve(
-        self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
-    ) -> RestoreReport: ...
-    async def tend(self) -> None: ...
 
 
 class Checkpointing:

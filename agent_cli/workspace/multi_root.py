@@ -8,7 +8,6 @@ covers, and undo needs no options of the session that took it.
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -16,45 +15,25 @@ import msgspec
 from ..protocol.events import Conflict, RestoreReport
 from ..protocol.messages import FileChange
 from ..protocol.operations import Choice
-from .moves import CheckpointError, Move
+from .moves import CheckpointError, Move, Snapshots
 from .restore import joined
 
 _MAIN = ""
 """The key of the workspace root; further folders have their path."""
 
 
-class FolderCheckpoints(Protocol):
-    """Checkpoints of one folder: `Checkpoints`, or `Copies` where git is missing."""
-
-    left_out: tuple[str, ...]
-    beyond: tuple[str, ...]
-
-    @property
-    def needs_care(self) -> bool: ...
-    async def take(self, about: Sequence[Move] = ()) -> str: ...
-    async def cover(self, path: str, checkpoint: str) -> str: ...
-    async def claim(self, before: str, after: str, until_s: float) -> str: ...
-    async def changes(self, before: str, after: str) -> tuple[FileChange, ...]: ...
-    async def diff(self, before: str, after: str) -> str: ...
-    async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport: ...
-    async def resolve(
-        self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
-    ) -> RestoreReport: ...
-    async def tend(self) -> None: ...
-
-
 class MultiRootCheckpoints:
     """Saves and restores all folders of a workspace together."""
 
-    def __init__(self, root: Path, extra: Sequence[Path], make: Callable[[Path], FolderCheckpoints]) -> None:
+    def __init__(self, root: Path, extra: Sequence[Path], make: Callable[[Path], Snapshots]) -> None:
         """`extra` are the folders added to `root`; `make` gives the checkpoints of one folder."""
         self._root, self._make = root, make
         self._extra = tuple(str(folder) for folder in outermost(root, extra))
-        self._made: dict[str, FolderCheckpoints] = {}
+        self._made: dict[str, Snapshots] = {}
         self._failed: dict[str, str] = {}
         """Folders that the last checkpoint lacks, with the reason."""
 
-    def _of(self, folder: str) -> FolderCheckpoints:
+    def _of(self, folder: str) -> Snapshots:
         if folder not in self._made:
             self._made[folder] = self._make(Path(folder) if folder else self._root)
         return self._made[folder]
