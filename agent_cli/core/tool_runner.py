@@ -28,6 +28,7 @@ from ..protocol.events import (
 from ..protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from ..protocol.records import CallStarted
 from ..tools.base import Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
+from ..tools.finish import Finish
 from ..tools.registry import Registry
 from .approvals import Approvals
 from .checkpointing import Checkpointing
@@ -83,13 +84,11 @@ class ToolRunner:
 
     async def run(self, calls: Sequence[ToolCall]) -> str:
         """Run calls to their results. The text the turn ends with when one of them said that the task is
-        done, and none beside it failed; else empty."""
+        done, and none before it failed; else empty."""
         jobs = [self._prepare(call, self._turn_id) for call in calls]
         await self._run(jobs)
-        for job in jobs:
-            if job.succeeded and (rule := self.rules.ended_by(job.call.name, job.actions)):
-                job.final = job.final or f"Ended by the rule {rule}."
-        return next((job.final for job in jobs if job.final), "") if all(job.succeeded for job in jobs) else ""
+        end = self._end(jobs)
+        return end.final if end else ""
 
     async def _run(self, jobs: list[Job]) -> None:
         for job in jobs:
@@ -105,9 +104,11 @@ class ToolRunner:
         try:
             if any(job.command for job in jobs):
                 await self._know_the_sandbox()
-            for together, group in groupby(enumerate(jobs), key=lambda pair: _group(*pair)):
+            for together, group in groupby(enumerate(jobs), key=lambda pair: self._group(*pair)):
                 batch = [job for _, job in group]
-                if together < 0 and self._consent.still_allowed(batch):
+                if end := self._end(jobs):
+                    self._close(batch, f"Not run: `{end.call.name}`, called before it, has ended the turn.")
+                elif together < 0 and self._consent.still_allowed(batch):
                     await self._run_together(batch)
                 else:
                     for job in batch:
@@ -115,6 +116,24 @@ class ToolRunner:
         except BaseException:
             self._close(jobs, "Not run: the turn was stopped.")
             raise
+
+    @staticmethod
+    def _end(jobs: Sequence[Job]) -> Job | None:
+        """The call that ends the turn: it said that the task is done, and it and all before it succeeded."""
+        for job in jobs:
+            if not job.succeeded:
+                return None
+            if job.final:
+                return job
+        return None
+
+    def _group(self, index: int, job: Job) -> int:
+        """Neighbours with the same key form a group: readers that need no question share one. What may end the
+        turn runs alone, since nothing behind it is to run."""
+        if job.call.name == Finish.name or self.rules.ended_by(job.call.name, job.actions):
+            return index
+        together = job.result is not None or (job.reads_only and isinstance(job.verdict, Allow))
+        return -1 if together else index
 
     async def _know_the_sandbox(self) -> None:
         """Measure the sandbox before the first command: what a verdict counts on must be so."""
@@ -213,7 +232,8 @@ class ToolRunner:
             status = "ok" if outcome.ok else "failed"
             if outcome.ok:
                 outcome = await self._after_edit(job, outcome)
-            job.final = outcome.text if outcome.finished else ""
+            ending = self.rules.ended_by(job.call.name, job.actions) if outcome.ok else ""
+            job.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
             outcome = ToolOutcome(text=describe(error), ok=False, seen=shown_by(error))
             status = "failed"
@@ -364,9 +384,3 @@ class ToolRunner:
 
     def _notice(self, text: str) -> None:
         self._emit(Notice(level="warning", text=text, submission_id=self._submission_id))
-
-
-def _group(index: int, job: Job) -> int:
-    """Neighbours with the same key form a group: readers that need no question share one."""
-    together = job.result is not None or (job.reads_only and isinstance(job.verdict, Allow))
-    return -1 if together else index

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from agent_cli.core.history import shorten
 from agent_cli.core.recall import recallable
@@ -54,6 +55,25 @@ async def test_finish_ends_the_turn_with_its_summary(tmp_path: Path) -> None:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and (end.stop_reason, end.text) == ("end_turn", "All **done**.")
         assert len(it.model.requests) == 1
+
+
+@pytest.mark.parametrize("rules", [[], [{"ends_turn": "shell(true)"}]])
+async def test_calls_behind_the_one_that_ends_the_turn_do_not_run(tmp_path: Path, rules: list[Any]) -> None:
+    end = call("shell", command="true") if rules else call("finish", summary="done")
+    calls = call("shell", command="touch first"), end, call("glob", pattern="*"), call("shell", command="touch later")
+    async with engine(tmp_path, say(*calls), say("more"), mode="yolo", tool_rules=rules) as it:
+        ended = await it.prompt("go")
+        assert isinstance(ended, TurnCompleted) and len(it.model.requests) == 1
+        assert (it.root / "first").exists() and not (it.root / "later").exists()
+        assert [each.status for each in it.of(ToolCallFinished)] == ["ok", "ok", "cancelled", "cancelled"]
+        assert "ended the turn" in it.of(ToolCallFinished)[-1].text
+
+
+async def test_calls_behind_a_finish_that_a_failure_voids_run(tmp_path: Path) -> None:
+    calls = call("read_file", path="missing"), call("finish", summary="done"), call("shell", command="touch later")
+    async with engine(tmp_path, say(*calls), say("more"), mode="yolo") as it:
+        await it.prompt("go")
+        assert (it.root / "later").exists() and len(it.model.requests) == 2
 
 
 async def test_finish_beside_a_failure_does_not_end_the_turn(tmp_path: Path) -> None:
