@@ -14,7 +14,7 @@ from .load import PROJECT_FILE
 from .yaml_file import parse
 
 TOOLS_FOLDER = Path(".agent") / "tools"
-_MAX_TOOL_FILES = 50
+_MAX_TOOL_FILES = 200
 _MAX_BYTES = 1_000_000
 _NEVER = "never:"
 """Before the hash of what the user does not want to be asked about again."""
@@ -100,9 +100,9 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def tool_sources(root: Path) -> dict[str, bytes]:
-    """The Python files of `.agent/tools` by their path from the root. What is no small regular file is left out,
-    since a repository must not be able to keep the program from starting."""
-    files = sorted((root / TOOLS_FOLDER).glob("*.py"))
+    """The Python files of `.agent/tools` and of its subfolders by their path from the root. What is no small
+    regular file is left out, since a repository must not be able to keep the program from starting."""
+    files = sorted((root / TOOLS_FOLDER).rglob("*.py"))
     found = {str(file.relative_to(root)): _small_file(file) for file in files[:_MAX_TOOL_FILES]}
     return {path: source for path, source in found.items() if source is not None}
 

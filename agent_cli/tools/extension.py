@@ -8,11 +8,9 @@ import asyncio
 import contextlib
 import inspect
 import re
-import sys
 import threading
-import types
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -131,18 +129,15 @@ def installed(names: Iterable[str], taken: set[str]) -> tuple[list[Tool], list[s
 
 def of_project(sources: dict[str, bytes], taken: set[str]) -> tuple[list[Tool], list[str]]:
     """The tools in these files, whose code is run by this, and what is wrong with the others; files named
-    `_*.py` hold none. `taken` is as for `installed`. Only what was read runs: no other version of it on the
-    disk, no compiled one."""
+    `_*.py` and those of subfolders hold none and can be imported from `agent_project_tools`. `taken` is as for
+    `installed`. Only what was read runs: no other version of it on the disk, no compiled one."""
+    from .project_modules import ProjectModules, tool_modules
+
+    ProjectModules(sources).install()
     tools: list[Tool] = []
     problems: list[str] = []
-    for path, source in sources.items():
-        if Path(path).name.startswith("_"):
-            continue
-
-        def load(path: str = path, source: bytes = source) -> Any:
-            return _module(path, source).TOOLS
-
-        _gather(path, load, "project", tools, problems, taken, asks=True)
+    for path, name in tool_modules(sources).items():
+        _gather(path, partial(_offered, name), "project", tools, problems, taken, asks=True)
     return tools, problems
 
 
@@ -171,13 +166,11 @@ def _gather(
         problems.append(f"{where} is not used: {type(error).__name__}: {error}")
 
 
-def _module(path: str, source: bytes) -> Any:
-    """Run a file's text as a module of its own."""
-    name = f"agent_project_tools.{Path(path).stem}"
-    module = types.ModuleType(name)
-    module.__file__ = path
-    sys.modules[name] = module
-    exec(compile(source, path, "exec"), module.__dict__)
+def _offered(name: str) -> Any:
+    """What a module offers as its tools."""
+    from importlib import import_module
+
+    module = import_module(name)
     if not hasattr(module, "TOOLS"):
         raise ExtensionError("it has no list `TOOLS`")
-    return module
+    return module.TOOLS

@@ -206,8 +206,14 @@ def test_nothing_a_repository_puts_among_its_tools_keeps_the_program_from_starti
     (folder / "gone.py").symlink_to("nowhere")
     (folder / "folder.py").mkdir()
     (folder / "large.py").write_bytes(b"#" * 2_000_000)
+    (folder / "part").mkdir()
+    (folder / "part" / "deep.py").write_bytes(b"x = 1")
     os.mkfifo(folder / "pipe.py")
-    assert tool_sources(tmp_path) == {".agent/tools/_part.py": b"", ".agent/tools/good.py": b"TOOLS = []"}
+    assert tool_sources(tmp_path) == {
+        ".agent/tools/_part.py": b"",
+        ".agent/tools/good.py": b"TOOLS = []",
+        ".agent/tools/part/deep.py": b"x = 1",
+    }
 
 
 def test_answers_given_at_the_same_time_are_all_kept(tmp_path: Path) -> None:

@@ -55,6 +55,21 @@ async def test_a_projects_tools_work_like_ours_and_always_ask(context: ToolConte
     assert (await tool.run(params, context)).text == str(context.workspace.root)
 
 
+async def test_a_tool_imports_what_was_read_with_it_and_not_what_stands_on_the_disk(context: ToolContext) -> None:
+    tool = GOOD.replace(b"word.upper()", b"word.upper() + END")
+    for end in (b"!", b"?"):
+        sources = {
+            ".agent/tools/loud.py": b"from agent_project_tools.parts.ends import END\n" + tool,
+            ".agent/tools/parts/__init__.py": b"MARK = '" + end + b"'",
+            ".agent/tools/parts/ends.py": b"from . import MARK\nfrom ._more import more\nEND = more(MARK)\nTOOLS = 1",
+            ".agent/tools/parts/_more.py": b"def more(mark):\n    return mark * 2",
+        }
+        tools, problems = of_project(sources, set())
+        assert not problems and [each.name for each in tools] == ["shout", "where"]
+        shout, params = default_registry(extra=tools).parse("shout", '{"word": "hi"}')
+        assert (await shout.run(params, context)).text == f"HI{end.decode() * 2}"
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [
