@@ -19,6 +19,7 @@ from ..sandbox.base import Confinement, Strength
 from ..workspace.git_places import git_places
 from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace
+from .closed_outside import closed_outside
 
 if TYPE_CHECKING:
     from ..workspace.git_index import TrackedFiles
@@ -111,7 +112,7 @@ class Confining:
             return False
         if self.strength.hides_inside:
             return True
-        return not self._closed_inside(policy, ()) and not self._fixed_inside(policy)
+        return not self._closed_inside(policy, self._closed_outside(policy)) and not self._fixed_inside(policy)
 
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
         """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
@@ -186,8 +187,8 @@ class Confining:
         )
 
     def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
-        found = (path for path in _usual_secrets(policy.home) if watched(path, path, policy) is not None)
-        return tuple(sorted(found))
+        usual = (path for path in _usual_secrets(policy.home) if watched(path, path, policy) is not None)
+        return tuple(sorted({*usual, *closed_outside(policy)}))
 
     def _is_fixed(self, path: str) -> bool:
         policy = self._policy

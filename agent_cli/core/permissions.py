@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import stat
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
@@ -22,6 +21,7 @@ from ..sandbox.process import ProcessRunner
 from ..workspace.agentignore import AgentIgnore
 from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace, real_path
+from .closed_outside import closed_outside, further_names
 from .confining import Confining
 from .outlet import Outlet, allow_hosts
 
@@ -159,14 +159,8 @@ class Permissions:
         return self._closed_files.paths()
 
     def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
-        """The closed files of the workspace that are the same file as the one at a path: its hard links."""
-        try:
-            status = os.stat(path)
-        except OSError:
-            return ()
-        if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
-            return ()
-        return tuple(file for file in _files(self._closed_files_of(policy)) if _is_same(file, status))
+        """The closed files that are the same file as the one at a path: its hard links."""
+        return further_names(path, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
 
     def beyond(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
         """What the policy says to running commands with more than the sandbox that has kept them from something:
@@ -293,21 +287,6 @@ def _names(glob: str) -> tuple[str, ...] | None:
 
     found = tuple(islice(iglob(glob), _MAX_NAMES))
     return None if len(found) == _MAX_NAMES else (*found, *map(real_path, found))
-
-
-def _files(paths: Iterable[str]) -> Iterable[str]:
-    """The files among some paths and below the folders among them."""
-    for path in paths:
-        yield path
-        for folder, _, names in os.walk(path):
-            yield from (os.path.join(folder, name) for name in names)
-
-
-def _is_same(path: str, status: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), status)
-    except OSError:
-        return False
 
 
 def _resolve(word: str, folder: str) -> str:

@@ -120,10 +120,10 @@ def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdic
     links; None when none covers it. A glob that may match a denied file asks. What this covers a sandbox hides."""
     if verdict := _watched(path, shown, policy, glob):
         return verdict
-    twins = () if glob else policy.twins(path)
-    for twin in twins:
-        if verdict := _watched(twin, twin, policy, False):
-            return verdict
+    for name in (policy.names(path) or ()) if glob else (path,):
+        for twin in policy.twins(name):
+            if verdict := _watched(twin, twin, policy, False):
+                return verdict
     return None
 
 

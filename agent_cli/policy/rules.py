@@ -140,7 +140,7 @@ def matches_path(rule: Rule, path: str, root: str) -> bool:
     workspace root; a directory covers what is in it; deny and ask rules ignore case, and `x/**` covers `x`."""
     if not rule.pattern:
         return True
-    return _path_regex(_absolute(rule, root), rule.effect != "allow").fullmatch(path) is not None
+    return _path_regex(absolute_pattern(rule, root), rule.effect != "allow").fullmatch(path) is not None
 
 
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:
@@ -152,7 +152,7 @@ def may_match_path(rule: Rule, glob: str, root: str) -> bool:
     if is_built_in and _is_far(glob.rsplit("/", 1)[-1], rule.pattern.rsplit("/", 1)[-1]):
         return False
     below = not is_built_in or rule.pattern.endswith("/**")
-    return not rule.pattern or ".." in glob.split("/") or globs_meet(glob, _absolute(rule, root), below)
+    return not rule.pattern or ".." in glob.split("/") or globs_meet(glob, absolute_pattern(rule, root), below)
 
 
 def _is_far(glob: str, pattern: str) -> bool:
@@ -165,7 +165,8 @@ def _is_far(glob: str, pattern: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _absolute(rule: Rule, root: str) -> str:
+def absolute_pattern(rule: Rule, root: str) -> str:
+    """The pattern of a rule on paths from `/` on, as it is matched."""
     pattern = os.path.expanduser(rule.pattern)
     if rule.effect != "allow":
         pattern = pattern.removesuffix("/**") or pattern

@@ -1,5 +1,5 @@
-"""Import a project's Python files from the text that was read and agreed to, never from the disk: what changes there
-later does not run, and no compiled file beside it is used."""
+"""Import a project's Python files from the text that was read and agreed to, never from the disk: what changes
+there later does not run, and no compiled file beside it is used."""
 
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
 """Putting new content in a file's place: all of it or none, never over what somebody else wrote meanwhile, and
-keeping what hangs on the file (mode, owner, attributes, hard links). Writers of one folder take turns. All of it
-happens in the folder that is held open, so that no link put there meanwhile leads it elsewhere (`anchored`)."""
+keeping what hangs on the file (mode, owner, attributes). A further name of the file (a hard link) keeps the old
+content: it may lie anywhere, in the store of a package manager for one. Writers of one folder take turns. All of
+it happens in the folder that is held open, so that no link put there meanwhile leads it elsewhere (`anchored`)."""
 
 import contextlib
 import errno
@@ -29,8 +30,8 @@ def write_atomic(
 
     `expected` is the state the content was made from: mode, owner and attributes are kept, and a file that
     has changed since is left alone. None creates a new file, with its folders, and refuses to replace one;
-    it gets `mode`, where given, or mode, owner and attributes of the file `like`. A file with several hard
-    links, or of another owner, is written in place.
+    it gets `mode`, where given, or mode, owner and attributes of the file `like`. A file of another owner is
+    written in place, or refused when it has further names.
 
     Raises:
         FileError: changed meanwhile, not permitted, no space; the old content is untouched.
@@ -53,7 +54,12 @@ def _replaced(at: Spot, shown: str, data: bytes, expected: Stamp, mode: int | No
     with _draft(at, data, status) as (draft, fd):
         if mode is not None:
             os.fchmod(fd, stat.S_IMODE(mode))
-        if _must_stay(status, os.fstat(fd)):
+        if _is_anothers(status, os.fstat(fd)):
+            if status.st_nlink > 1:
+                raise FileError(
+                    f"{shown} has another owner and further names (hard links), which a write would change too;"
+                    " nothing was written"
+                )
             draft.unlink()
             _write_in_place(at, shown, data, expected)
         else:
@@ -232,9 +238,9 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _must_stay(status: os.stat_result, new: os.stat_result) -> bool:
-    """Whether putting another file in its place would cut links or take it from its owner."""
-    return status.st_nlink > 1 or (new.st_uid, new.st_gid) != (status.st_uid, status.st_gid)
+def _is_anothers(status: os.stat_result, new: os.stat_result) -> bool:
+    """Whether putting another file in its place would take it from its owner."""
+    return (new.st_uid, new.st_gid) != (status.st_uid, status.st_gid)
 
 
 def cut_short(real: str) -> str:

@@ -60,7 +60,12 @@ async def test_finish_ends_the_turn_with_its_summary(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rules", [[], [{"ends_turn": "shell(true)"}]])
 async def test_calls_behind_the_one_that_ends_the_turn_do_not_run(tmp_path: Path, rules: list[Any]) -> None:
     end = call("shell", command="true") if rules else call("finish", summary="done")
-    calls = call("shell", command="touch first"), end, call("glob", pattern="*"), call("shell", command="touch later")
+    calls = (
+        call("shell", command="touch first"),
+        end,
+        call("glob", pattern="*"),
+        call("shell", command="touch later"),
+    )
     async with engine(tmp_path, say(*calls), say("more"), mode="yolo", tool_rules=rules) as it:
         ended = await it.prompt("go")
         assert isinstance(ended, TurnCompleted) and len(it.model.requests) == 1

@@ -158,6 +158,26 @@ def test_git_works_but_its_hooks_and_settings_stay_as_they_are(world: World) -> 
     assert (world.work / ".git").is_dir() and not (world.work / ".git" / "commondir").exists(), moved
 
 
+@on_x86_64
+@pytest.mark.parametrize("before", EACH)
+def test_what_a_rule_closes_outside_stays_closed_by_its_hard_links_too(
+    world: World, before: tuple[str, ...]
+) -> None:
+    private = world.home / "priv" / "p.txt"
+    private.parent.mkdir()
+    private.write_text("planted\n", encoding="utf-8")
+    os.link(private, world.work / "hl.txt")
+    (world.work / "r.py").write_text("import sys; print(open(sys.argv[1][::-1]).read())", encoding="utf-8")
+    text = f"permissions: {{deny: ['read({world.home}/priv/**)']}}\n"
+    (world.config / "config.yaml").write_text(text, encoding="utf-8")
+    commands = ("cat hl.txt", "cat h*t", "python3 r.py txt.lh", f"python3 r.py {str(private)[::-1]}")
+    reads = Reply(calls=(Call("read_file", {"path": "hl.txt"}),))
+    world.script(reads, *(shell(command) for command in commands), Reply(text="done"))
+    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json", before=before)
+    assert len(outputs(world)) == 5, done.err
+    assert not [text for text in outputs(world) if "planted" in text]
+
+
 def test_plan_mode_reads_in_a_sandbox_that_writes_nothing(world: World) -> None:
     world.script(shell("ls; git status"), Reply(text="done"))
     done = world.run("run", "go", "--mode", "plan", "--output-format", "stream-json")

@@ -81,26 +81,9 @@ async def context(root: Path, tmp_path: Path) -> Any:
 
 
 def judge(root: Path, mode: Mode, rules: tuple[Rule, ...] = RULES, *, sandboxed: bool = False) -> Policy:
-    """The policy in force, which knows of hard links to closed files."""
+    """The policy in force."""
     policy = Permissions(Workspace(root), rules, mode=mode).policy()
-    closed = HiddenFiles((root,), lambda path: watched(path, path, policy) is not None)
-
-    def twins(path: str) -> tuple[str, ...]:
-        try:
-            status = os.stat(path)
-        except OSError:
-            return ()
-        if status.st_nlink < 2:
-            return ()
-        files = [
-            os.path.join(place, name)
-            for top in closed.paths()
-            for place, _, names in os.walk(top)
-            for name in names
-        ]
-        return tuple(file for file in files if os.path.samestat(os.stat(file), status))
-
-    return msgspec.structs.replace(policy, sandboxed=sandboxed, twins=twins)
+    return msgspec.structs.replace(policy, sandboxed=sandboxed)
 
 
 def calls(path: str) -> list[tuple[Tool, Any]]:
@@ -180,6 +163,26 @@ async def test_a_hard_link_made_by_a_command_is_found_at_the_next_look(root: Pat
         assert is_denied(Shell().actions(ShellParams(f"cat {path}"), context), judge(root, "yolo"))
     os.link(root / "sub" / "b.txt", root / "other.txt")
     assert isinstance(authorize(ReadPath(str(root / "other.txt"), "other.txt"), judge(root, "ask")), Allow)
+
+
+@pytest.mark.parametrize("pattern", ["{0}/priv/**", "{0}/priv", "{0}/priv/p.txt", "{0}/*/p.txt", "~/priv/**"])
+@pytest.mark.parametrize("effect", ["deny", "ask"])
+async def test_a_hard_link_to_a_file_that_a_rule_closes_outside_is_closed(
+    root: Path, context: ToolContext, pattern: str, effect: Any
+) -> None:
+    private = root.parent / "priv" / "p.txt"
+    private.parent.mkdir()
+    private.write_text("x\n", encoding="utf-8")
+    os.link(private, root / "hl.txt")
+    os.link(root / "sub" / "b.txt", root / "other.txt")
+    rules = (parse_rule(f"read({pattern.format(root.parent)})", effect, "rules.yaml:3"),)
+    for mode in ("ask", "auto-edit", "yolo"):
+        policy = judge(root, mode, rules)
+        for action in (*(tool.actions(params, context)[-1] for tool, params in calls("hl.txt")[:3]),
+                       RunCommand("cat hl.txt", str(root)), RunCommand("cat < hl.txt", str(root))):  # fmt: skip
+            verdict = authorize(action, policy)
+            assert "rules.yaml:3" in verdict.rule and type(verdict).__name__.lower() == effect, (action, verdict)
+        assert isinstance(authorize(RunCommand("cat other.txt", str(root)), policy), Allow)
 
 
 async def test_what_is_not_denied_stays_open(root: Path, context: ToolContext) -> None:

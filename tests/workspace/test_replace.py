@@ -4,7 +4,9 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,49 +20,85 @@ def put(path: Path, data: bytes) -> str:
     return str(path)
 
 
-def test_hard_links_stay_links(tmp_path: Path) -> None:
+def test_a_further_name_of_a_file_keeps_the_old_content(tmp_path: Path) -> None:
     path = put(tmp_path / "f", b"old content")
+    os.chmod(path, 0o640)
     os.link(path, tmp_path / "other")
     made = write_atomic(path, "f", b"new", stamp_of(path))
-    assert (tmp_path / "other").read_bytes() == b"new" and os.path.samefile(path, tmp_path / "other")
-    assert made == stamp_of(path) and sorted(os.listdir(tmp_path)) == ["f", "other"]
+    assert (tmp_path / "other").read_bytes() == b"old content" and Path(path).read_bytes() == b"new"
+    assert made == stamp_of(path) and made.mode & 0o777 == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["f", "other"]
 
 
-_IN_PLACE = """
-import sys
-from agent_cli.workspace.files import stamp_of
+_AS_ANOTHER_USER = """
+import hashlib, os, sys
+from agent_cli.workspace.files import FileError, stamp_of
 from agent_cli.workspace.replace import write_atomic
-write_atomic(sys.argv[1], "f", b"new " * 8_000_000, stamp_of(sys.argv[1]))
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+try:
+    write_atomic(sys.argv[1], "f", sys.argv[2].encode() * int(sys.argv[3]), stamp_of(sys.argv[1]))
+except FileError as error:
+    sys.exit(str(error))
 """
 
 
-def test_a_write_in_place_that_is_killed_leaves_the_old_content_by_name(tmp_path: Path) -> None:
-    old, backup = b"old " * 1_000_000, tmp_path / ".f.agent-backup"
-    path = put(tmp_path / "f", old)
-    os.link(path, tmp_path / "other")
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that another user may write to."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can write as somebody else")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        yield Path(folder)
+
+
+def as_another_user(path: str, text: str, times: int = 1) -> "subprocess.Popen[str]":
+    """Write to a file of root's, which is done in place."""
+    os.chmod(path, 0o666)
+    return subprocess.Popen(
+        [sys.executable, "-c", _AS_ANOTHER_USER, path, text, str(times)],
+        cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_file_of_somebody_else_with_a_further_name_is_not_written(shared: Path) -> None:
+    path = put(shared / "f", b"old")
+    os.link(path, shared / "other")
+    _, said = as_another_user(path, "new").communicate(timeout=30)
+    assert "f has another owner and further names (hard links)" in said
+    assert (shared / "other").read_bytes() == Path(path).read_bytes() == b"old"
+    assert sorted(os.listdir(shared)) == ["f", "other"]
+
+
+def test_a_write_in_place_that_is_killed_leaves_the_old_content_by_name(shared: Path) -> None:
+    old, backup = b"old " * 1_000_000, shared / ".f.agent-backup"
+    path = put(shared / "f", old)
     until = time.monotonic() + 30
     while not backup.exists():  # the child may be done before it is killed
         assert time.monotonic() < until
-        put(tmp_path / "f", old)
-        child = subprocess.Popen([sys.executable, "-c", _IN_PLACE, path], cwd=Path(__file__).parents[2])
+        put(shared / "f", old)
+        child = as_another_user(path, "new ", 8_000_000)
         while child.poll() is None and not backup.exists():
             time.sleep(0.0005)
         child.kill()
-        child.wait(timeout=30)
+        child.communicate(timeout=30)
     assert backup.read_bytes() == old
-    put(tmp_path / "f", b"half")
+    put(shared / "f", b"half")
     with pytest.raises(FileError, match=r"write of f was cut short.*cat \.f\.agent-backup >"):
         write_atomic(path, "f", b"newer", stamp_of(path))
     os.unlink(backup)
     write_atomic(path, "f", b"newer", stamp_of(path))
-    assert (tmp_path / "other").read_bytes() == b"newer"
+    assert Path(path).read_bytes() == b"newer"
 
 
-def test_the_longest_name_can_be_written_in_place(tmp_path: Path) -> None:
-    path = put(tmp_path / ("n" * 255), b"old")
-    os.link(path, tmp_path / "other")
-    write_atomic(path, "f", b"new", stamp_of(path))
-    assert (tmp_path / "other").read_bytes() == b"new" and len(os.listdir(tmp_path)) == 2
+def test_the_longest_name_can_be_written_in_place(shared: Path) -> None:
+    path = put(shared / ("n" * 255), b"old")
+    inode = os.stat(path).st_ino
+    assert as_another_user(path, "new").communicate(timeout=30)[1] == ""
+    assert Path(path).read_bytes() == b"new" and os.stat(path).st_ino == inode
+    assert len(os.listdir(shared)) == 1
 
 
 def test_a_failed_creation_leaves_no_folders(tmp_path: Path) -> None:
