@@ -2,6 +2,7 @@
 know once it is made, and its diff."""
 
 import asyncio
+import os
 from collections.abc import Callable, Collection
 from typing import Annotated, TypeVar
 
@@ -17,6 +18,7 @@ from .output import counted
 
 T = TypeVar("T")
 _MAX_SHOWN_LINES = 40
+_LONGEST_CHECKED = 1_000_000
 UNKNOWN = ""
 """In `seen`: the model knows of the file, but not what stands in it now."""
 
@@ -106,6 +108,7 @@ class PlannedChange(msgspec.Struct, frozen=True):
         if context.hunks is not None:
             part, left_out = self._with_hunks(context.hunks)
             return part.make(context.with_all_hunks(), f"{note}{left_out}")
+        note = f"{note}{python_note(self.place.real, self.after)}{_links_note(self.place.real)}"
         try:
             write_atomic(self.place.real, self.place.shown, self.data, self.before.stamp if self.before else None)
         except FileError as error:
@@ -169,6 +172,33 @@ class PlannedChange(msgspec.Struct, frozen=True):
                 f"{self.place.shown} is in {codec.shown}, which has no character {bad!r} (U+{ord(bad):04X})."
                 " Nothing was written."
             ) from error
+
+
+def python_note(path: str, text: str) -> str:
+    """A warning where a Python file would not compile; empty where it would."""
+    if not path.endswith((".py", ".pyi")) or len(text) > _LONGEST_CHECKED:
+        return ""
+    import ast
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return f" Warning: it is not valid Python now: line {error.lineno}: {error.msg}."
+    except (ValueError, RecursionError, MemoryError):  # nothing that this can judge
+        pass
+    return ""
+
+
+def _links_note(path: str) -> str:
+    """A remark on a file that has further names."""
+    try:
+        linked = os.stat(path).st_nlink > 1
+    except OSError:
+        return ""
+    return " It had further names (hard links): those keep the old content." if linked else ""
 
 
 def read_for_change(place: Resolved) -> TextFile:

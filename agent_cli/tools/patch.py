@@ -19,6 +19,7 @@ from .change import (
     UNKNOWN,
     PlannedChange,
     aside,
+    python_note,
     read_for_change,
     refuse_unknown_encoding,
     short_diff,
@@ -377,7 +378,7 @@ def _said(step: Step) -> str:
     done = "Created" if isinstance(step, Create) else "Changed"
     mode = {True: " It may be run now.", False: " It may not be run any more.", None: ""}[step.executable]
     counts = f"{counted(step.diff.added, 'line')} added, {step.diff.removed} removed"
-    return f"{done} {shown}: {counts}.{mode}{step.note}"
+    return f"{done} {shown}: {counts}.{mode}{step.note}{python_note(step.place.real, step.change.after)}"
 
 
 def _file_change(step: Step) -> FileChange:

@@ -1,4 +1,5 @@
-"""`read_file`: a page of a text file with line numbers, a picture, or a document made readable."""
+"""`read_file`: a page of a text file with line numbers, a picture, a document made readable, or the entries of a
+folder."""
 
 import asyncio
 import contextlib
@@ -57,7 +58,9 @@ class ReadFile:
     async def run(self, params: ReadParams, context: ToolContext) -> ToolOutcome:
         place = locate(context, params.path)
         if os.path.isdir(place.real):
-            raise ToolError(f"{place.shown} is a directory; use list_dir to see what is in it")
+            from .listing import ListDir, ListParams
+
+            return await ListDir().run(ListParams(params.path), context)
         first, limit = max(1, params.offset), max(1, params.limit)
         try:
             kind, size_bytes = _looked_at(place)

@@ -201,6 +201,7 @@ async def test_what_was_forgiven_is_said(context: ToolContext, root: Path) -> No
     assert outcome.text == (
         "Changed f.py: 1 line added, 1 removed. The edit matched but for indentation (line 2)."
         " New in this file: ‘ (U+2018), ’ (U+2019); replace it if that was not meant."
+        " Warning: it is not valid Python now: line 2: invalid character '‘' (U+2018)."
     )
     (root / "g.py").write_text("x = “a”\ny = 'é'\n", encoding="utf-8")
     outcome = await call(context, "edit_file", path="g.py", edits=[edit("x = “a”", 'x = "a"')])

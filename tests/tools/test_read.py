@@ -21,6 +21,14 @@ async def test_lines_are_numbered_and_the_content_is_known(context: ToolContext,
     assert outcome.seen == {str(root / "f"): content_hash(b"one\n\nthree")}
 
 
+async def test_a_folder_is_listed(context: ToolContext, root: Path) -> None:
+    (root / "sub").mkdir()
+    (root / "sub" / "b").write_bytes(b"12")
+    listed = await call(context, "list_dir", path="sub")
+    assert "b  2 B" in listed.text and await call(context, "read_file", path="sub") == listed
+    assert not listed.seen
+
+
 async def test_a_page_ends_with_the_next_call(context: ToolContext, root: Path) -> None:
     (root / "f").write_text("".join(f"line {n}\n" for n in range(1, 3001)), encoding="utf-8")
     first = await call(context, "read_file", path="f")
@@ -123,7 +131,6 @@ async def test_what_is_not_text_is_refused_with_what_to_do(context: ToolContext,
         ("x", "an executable"),
         ("big", "binary data"),
         ("pipe", "named pipe"),
-        (".", "list_dir"),
         ("none", "does not exist"),
     ):
         with pytest.raises(ToolError, match=words):

@@ -35,6 +35,29 @@ async def test_overwriting_needs_a_read_of_the_present_content(context: ToolCont
     assert (root / "f").read_bytes() == b"newer\n"
 
 
+async def test_python_that_does_not_compile_is_written_with_a_warning(context: ToolContext, root: Path) -> None:
+    for name, text, warned in (
+        ("a.py", "def f(:\n  pass\n", "not valid Python now: line 1:"), ("b.py", "x = (\n", "line 1: '(' was never closed"),
+        ("c.pyi", "\nclass\n", "line 2:"), ("d.py", "x = '\\d'\n", ""), ("e.txt", "def f(:\n", ""), ("f.py", "", ""),
+    ):  # fmt: skip
+        said = (await call(context, "write_file", path=name, content=text)).text
+        assert (root / name).read_text(encoding="utf-8") == text
+        assert warned in said if warned else "Warning" not in said
+    await call(context, "read_file", path="b.py")
+    edited = await call(context, "edit_file", path="b.py", edits=[{"old": "(", "new": "["}])
+    assert "not valid Python now: line 1: '[' was never closed." in edited.text
+    patch = "*** Begin Patch\n*** Update File: b.py\n@@\n-x = [\n+x = {\n*** End Patch"
+    assert "'{' was never closed" in (await call(context, "apply_patch", patch=patch)).text
+
+
+async def test_further_names_of_a_written_file_are_mentioned(context: ToolContext, root: Path) -> None:
+    (root / "f").write_text("old\n", encoding="utf-8")
+    os.link(root / "f", root / "g")
+    await call(context, "read_file", path="f")
+    said = (await call(context, "write_file", path="f", content="new\n")).text
+    assert "those keep the old content" in said and (root / "g").read_text(encoding="utf-8") == "old\n"
+
+
 async def test_an_empty_file_may_be_filled_without_a_read(context: ToolContext, root: Path) -> None:
     (root / "f").touch()
     await call(context, "write_file", path="f", content="x")
