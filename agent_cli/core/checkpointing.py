@@ -98,6 +98,18 @@ class Checkpointing:
             self._before[turn_id] = checkpoint
             self._save(turn_id, "before", checkpoint, uncovered=tuple(beyond))
 
+    async def changed_since(self, turn_id: str, mark: str) -> tuple[str, tuple[FileChange, ...]]:
+        """The state now, and the files that differ from an earlier one (empty: before the first side effect);
+        nothing where no checkpoint can be taken."""
+        before = mark or self._before.get(turn_id) or ""
+        if not before:
+            return "", ()
+        try:
+            now = await self._snapshots.take([Move(before, before)])
+            return now, () if now == before else await self._snapshots.changes(before, now)
+        except CheckpointError:
+            return "", ()
+
     async def after_turn(self, turn_id: str, *, late: bool = False) -> tuple[FileChange, ...]:
         """Save the state a turn left behind; returns what it changed."""
         before = self._before.get(turn_id) or ""

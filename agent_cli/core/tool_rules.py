@@ -5,6 +5,7 @@ A rule that speaks of a single command or file (`never_run`, `never_edit`, `need
 rule; the rest, which depends on what happened before, lives here.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..config.rules import ToolRule, several
-from ..policy.calls import CallPattern, may_be, parse_call, surely_is
+from ..policy.calls import CallPattern, count, ends_with, is_alone, may_be, parse_call, surely_is
 from ..policy.rules import Rule, matches_path, parse_rule
 from ..protocol.actions import Action, Deny, WritePath
 from ..protocol.messages import ToolResult
@@ -20,6 +21,8 @@ from ..protocol.messages import ToolResult
 if TYPE_CHECKING:
     from .calls_made import CallMade
 
+_MOST_FILES = 50
+"""For how many files that one call has changed a command with `{file}` runs."""
 MOST_REMINDERS = 3
 """How often a model that wants to stop is sent back to what is missing."""
 _AS_PERMISSIONS = ("never_run", "never_edit", "needs_approval")
@@ -49,6 +52,8 @@ class _Done(msgspec.Struct, frozen=True):
     tool: str
     actions: tuple[Action, ...]
     ok: bool
+    changed: tuple[str, ...] = ()
+    """The files that it is known to have changed, whatever it said it would do."""
 
 
 def was_made(result: ToolResult) -> bool:
@@ -132,7 +137,8 @@ class TurnRules:
         """A call has its result."""
         self._was_tried = True
         if was_made(result):
-            self._done.append(_Done(tool, actions, result.status == "ok"))
+            changed = tuple(os.path.join(self._root, each.path) for each in result.changes)
+            self._done.append(_Done(tool, actions, result.status == "ok", changed))
             self._output = result.text
 
     def refusal(self, tool: str, actions: tuple[Action, ...]) -> Deny | None:
@@ -152,18 +158,18 @@ class TurnRules:
                 bound.calls, self._done
             ):
                 return f"{names} must be called, and succeed, before anything else"
-            case "only_after" if meant and not self._succeeded(bound.calls, self._since_edit(None)):
+            case "only_after" if meant and not self._succeeded(bound.calls, self._since_edit(None, bound.calls)):
                 return f"{bound.about} may only follow a successful {names}, with no edit in between"
             case "then_only" if not is_named and self._follows(bound):
                 return f"after {bound.about} only {names} may be called"
-            case "at_most" if meant and self._count(bound) >= (bound.rule.at_most or 0):
+            case "at_most" if meant and self._count(bound, tool, actions) > (bound.rule.at_most or 0):
                 return f"{bound.about} may be called {bound.rule.at_most} times for one input, and was"
         return ""
 
     def _is_a_beginning(self, tool: str, actions: tuple[Action, ...]) -> bool:
         """Whether any of the rules about what comes first names this call."""
         first = (call for bound in self._rules if bound.rule.kind == "run_first" for call in bound.calls)
-        return any(surely_is(call, tool, actions, self._root) for call in first)
+        return any(is_alone(call, tool, actions, self._root) for call in first)
 
     def _follows(self, bound: BoundRule) -> bool:
         """Whether the last call was the one that the rule speaks of, with the output that it speaks of."""
@@ -174,39 +180,55 @@ class TurnRules:
         wanted = bound.rule.if_output
         return is_it and (wanted is None or re.search(wanted, self._output) is not None)
 
-    def _count(self, bound: BoundRule) -> int:
+    def _count(self, bound: BoundRule, tool: str, actions: tuple[Action, ...]) -> int:
+        """How often what a rule speaks of was called, with this call."""
         assert bound.about is not None
-        return sum(may_be(bound.about, tool, actions, self._root) for tool, actions in self._begun)
+        made = (*self._begun, (tool, actions))
+        return sum(count(bound.about, name, done, self._root) for name, done in made)
 
     def _succeeded(self, calls: tuple[CallPattern, ...], done: Sequence[_Done]) -> bool:
         return any(
             each.ok and surely_is(call, each.tool, each.actions, self._root) for each in done for call in calls
         )
 
-    def _since_edit(self, paths: Rule | None) -> list[_Done]:
-        """The calls after the last one that changed a file, one of `paths` if given."""
+    def _since_edit(self, paths: Rule | None, required: tuple[CallPattern, ...]) -> list[_Done]:
+        """The calls after the last one that changed a file, one of `paths` if given. What a required call writes
+        itself, caches and reports, is no edit."""
         for at in range(len(self._done) - 1, -1, -1):
-            if self._edited(self._done[at], paths):
+            done = self._done[at]
+            if any(ends_with(call, done.tool, done.actions, self._root) for call in required if not _edits(call)):
+                continue
+            if self._edited(done, paths):
                 return self._done[at + 1 :]
         return self._done
 
     def _edited(self, done: _Done, paths: Rule | None) -> list[str]:
         """The files that a call has changed, of those meant."""
         written = [action.path for action in done.actions if isinstance(action, WritePath)] if done.ok else []
-        return [path for path in written if paths is None or matches_path(paths, path, self._root)]
+        files = dict.fromkeys((*written, *done.changed))
+        return [path for path in files if paths is None or matches_path(paths, path, self._root)]
 
-    def after_edit(self, actions: tuple[Action, ...]) -> Iterator[tuple[BoundRule, str]]:
-        """The commands to run once a call has changed files, each with its rule."""
+    @property
+    def follows_edits(self) -> bool:
+        """Whether a rule depends on which files were changed, by whatever call."""
+        return any(
+            bound.rule.kind in ("after_edit_run", "only_after")
+            or (bound.rule.kind == "required_before_end" and bound.paths is not None)
+            for bound in self._rules
+        )
+
+    def after_edit(self, written: Iterable[str]) -> Iterator[tuple[BoundRule, str]]:
+        """The commands to run once files were changed, each with its rule."""
         from shlex import quote
 
-        written = [action.path for action in actions if isinstance(action, WritePath)]
+        found = list(dict.fromkeys(written))
         for bound in self._rules:
             command, paths = bound.rule.after_edit_run, bound.paths
             if command is None or paths is None:
                 continue
-            files = [path for path in written if matches_path(paths, path, self._root)]
+            files = [path for path in found if matches_path(paths, path, self._root)]
             if "{file}" in command:
-                yield from ((bound, command.replace("{file}", quote(path))) for path in files)
+                yield from ((bound, command.replace("{file}", quote(path))) for path in files[:_MOST_FILES])
             elif files:
                 yield bound, command
 
@@ -249,7 +271,13 @@ class TurnRules:
             return False
         if bound.paths is not None and not any(self._edited(done, bound.paths) for done in self._done):
             return False
-        return not self._succeeded(bound.calls, self._since_edit(bound.paths))
+        return not self._succeeded(bound.calls, self._since_edit(bound.paths, bound.calls))
+
+
+def _edits(call: CallPattern) -> bool:
+    return call.tool in ("write_file", "edit_file", "apply_patch") or (
+        call.rule is not None and call.rule.kind == "write"
+    )
 
 
 def _tool_of(call: CallPattern) -> str:

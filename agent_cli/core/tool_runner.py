@@ -77,6 +77,8 @@ class ToolRunner:
         self.rules = rules
         self._emit = emit
         self._turn_id = turn_id
+        self._mark = ""
+        """The checkpoint after the last call that may have changed files; kept where a rule depends on that."""
         self._submission_id = submission_id
         self._consent = Consent(
             session, registry, permissions, approvals, context, rules, self._notice, submission_id=submission_id
@@ -228,10 +230,9 @@ class ToolRunner:
                     submission_id=self._submission_id,
                 )
             )
-            outcome = await self._outcome(job)
+            outcome = await self._with_changes(job, await self._outcome(job))
             status = "ok" if outcome.ok else "failed"
-            if outcome.ok:
-                outcome = await self._after_edit(job, outcome)
+            outcome = await self._after_edit(job, outcome)
             ending = self.rules.ended_by(job.call.name, job.actions) if outcome.ok else ""
             job.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
@@ -296,8 +297,11 @@ class ToolRunner:
     async def _after_edit(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
         """Run what the rules want run after an edit; it is judged as every command is, and its end is added to
         what the model reads of the edit."""
-        for rule, command in self.rules.after_edit(job.actions):
+        written = [*(job.writes if outcome.ok else ()), *self._places(outcome)]
+        commands = list(self.rules.after_edit(written))
+        if commands:
             await self._know_the_sandbox()
+        for rule, command in commands:
             call = ToolCall(f"{job.call.id}.after", "shell", msgspec.json.encode({"command": command}).decode())
             after = self._prepare(call, job.turn_id)
             if after.result is None:
@@ -308,7 +312,23 @@ class ToolRunner:
                 done = str(error)
             note = f"[{rule.label}: {command}]\n{done}"
             outcome = msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
+        if commands and self.rules.follows_edits:  # what a formatter has changed is no edit of the next call
+            self._mark, _ = await self._checkpointing.changed_since(self._turn_id, self._mark)
         return outcome
+
+    async def _with_changes(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
+        """The outcome with the files that the call has changed in truth, where a rule depends on that: a command
+        does not say which it writes."""
+        if job.reads_only or not self.rules.follows_edits:
+            return outcome
+        self._mark, found = await self._checkpointing.changed_since(self._turn_id, self._mark)
+        named = {change.path for change in outcome.changes}
+        more = tuple(change for change in found if change.path not in named and not change.path.endswith("/"))
+        return msgspec.structs.replace(outcome, changes=(*outcome.changes, *more))
+
+    def _places(self, outcome: ToolOutcome) -> list[str]:
+        root = self._context.workspace.root
+        return [str(root / change.path) for change in outcome.changes if change.kind != "deleted"]
 
     def _live(self, job: Job) -> Callable[[str], None]:
         def emit(text: str) -> None:

@@ -10,11 +10,18 @@ from ..protocol.actions import Action, CallExternal, Fetch, ReadPath, RunCommand
 from .rules import Rule, RuleError, matches_path, matches_words, parse_rule
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .shell_syntax import SimpleCommand
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _BARE_KINDS = frozenset({"shell", "write", "read", "fetch", "mcp"})
 _MAX_DEPTH = 4
+_ALTERING = frozenset(
+    "cd pushd popd export declare typeset readonly local unset alias set shopt enable hash source . eval"
+    " exec".split()
+)
+"""What changes where or how the next commands of a line run."""
 
 
 class CallPattern(msgspec.Struct, frozen=True):
@@ -45,24 +52,68 @@ def parse_call(text: str, place: str) -> CallPattern:
 
 def may_be(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
     """Whether a call may be one of those meant: for rules that forbid. A command beyond the reader may be any."""
+    return count(pattern, tool, actions, root) > 0
+
+
+def count(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> int:
+    """How many of those meant a call may be: of a command line each simple command counts."""
     if pattern.rule is None:
-        return pattern.tool == tool
-    return any(_covers(pattern.rule, action, root) for action in actions)
+        return int(pattern.tool == tool)
+    return sum(_covers(pattern.rule, action, root) for action in actions)
 
 
 def surely_is(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
     """Whether a call is one of those meant beyond doubt: for rules that require. Of a command line all parts must
-    have run when it succeeds, so only `&&` may join them."""
-    if pattern.rule is None or pattern.rule.kind != "shell":
+    have run when it succeeds, so only `&&` may join them. It must run where the rule means it to: in the root,
+    with nothing altered that decides what a name runs."""
+
+    def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
+        return any(_is_plain(rule, part) for part in parts)
+
+    return _is_shell(pattern, holds, tool, actions, root)
+
+
+def is_alone(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
+    """Whether a call is surely one of those meant, and does nothing else."""
+
+    def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
+        return all(_is_plain(rule, part) and set(part.writes) <= {"/dev/null"} for part in parts)
+
+    return _is_shell(pattern, holds, tool, actions, root)
+
+
+def ends_with(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
+    """Whether what a call does last is surely one of those meant."""
+    return _is_shell(pattern, lambda parts, rule: _is_plain(rule, parts[-1]), tool, actions, root)
+
+
+def _is_shell(
+    pattern: CallPattern,
+    holds: "Callable[[list[SimpleCommand], Rule], bool]",
+    tool: str,
+    actions: tuple[Action, ...],
+    root: str,
+) -> bool:
+    """Whether what is required of the parts of a command line holds for a call; of others, whether it is meant."""
+    rule = pattern.rule
+    if rule is None or rule.kind != "shell":
         return may_be(pattern, tool, actions, root)
-    commands = [action.command for action in actions if isinstance(action, RunCommand)]
-    return any(_surely_runs(pattern.rule, line) for line in commands)
+    commands = [action for action in actions if isinstance(action, RunCommand) and _is_as_started(action, root)]
+    return any((parts := _joined(action.command)) and holds(parts, rule) for action in commands)
 
 
-def _covers(rule: Rule, action: Action, root: str) -> bool:
+def _is_as_started(action: RunCommand, root: str) -> bool:
+    from . import danger
+
+    return (
+        action.cwd == root and not action.functions and not any(map(danger.may_change_what_runs, action.altered))
+    )
+
+
+def _covers(rule: Rule, action: Action, root: str) -> int:
     match action:
         case RunCommand(command=command):
-            return rule.kind == "shell" and _may_run(rule, command, 0)
+            return _may_run(rule, command, 0) if rule.kind == "shell" else 0
         case WritePath(path=path):
             return rule.kind == "write" and matches_path(rule, path, root)
         case ReadPath(path=path):
@@ -72,39 +123,45 @@ def _covers(rule: Rule, action: Action, root: str) -> bool:
         case CallExternal(server=server, tool=tool):
             return rule.kind == "mcp" and matches_words(rule, f"{server}/{tool}")
         case _:
-            return False
+            return 0
 
 
-def _may_run(rule: Rule, line: str, depth: int) -> bool:
+def _may_run(rule: Rule, line: str, depth: int) -> int:
+    """How many simple commands of a line a rule may cover; one beyond the reader counts as one."""
+    from .rulings import all_texts_of
     from .shell_syntax import Unsure, parse
     from .unwrap import layers
 
     if depth > _MAX_DEPTH:
-        return True
+        return 1
+    found = 0
     try:
         for part in parse(line):
             inside = layers(part)
-            if any(_matches(rule, command) for command in inside.commands):
-                return True
-            if any(_may_run(rule, script, depth + 1) for script in inside.scripts):
-                return True
+            found += any(
+                matches_words(rule, text) for command in inside.commands for text in all_texts_of(command)
+            )
+            found += sum(_may_run(rule, script, depth + 1) for script in inside.scripts)
     except Unsure:
-        return True
-    return False
+        return max(found, 1)
+    return found
 
 
-def _surely_runs(rule: Rule, line: str) -> bool:
+def _joined(line: str) -> "list[SimpleCommand]":
+    """The parts of a line that all have run when it succeeds; none when that is not certain, or when one of them
+    changes where or how the next ones run."""
     from .shell_syntax import Unsure, parse
+    from .unwrap import program
 
     try:
-        parts = parse(line)
+        parts = list(parse(line))
+        is_certain = all(part.then in ("&&", "") and program(part) not in _ALTERING for part in parts)
     except Unsure:
-        return False
-    joined = all(part.then in ("&&", "") for part in parts)
-    return joined and any(_matches(rule, part) and not part.assigns for part in parts)
+        return []
+    return parts if is_certain else []
 
 
-def _matches(rule: Rule, command: "SimpleCommand") -> bool:
+def _is_plain(rule: Rule, part: "SimpleCommand") -> bool:
     from .rulings import texts_of
 
-    return any(matches_words(rule, text) for text in texts_of(command))
+    return not part.assigns and any(matches_words(rule, text) for text in texts_of(part))

@@ -13,6 +13,8 @@ from .rules import Effect, Kind, Rule, matches_words
 from .shell_syntax import SimpleCommand
 from .unwrap import normalised, program
 
+_MOST_OPTIONS = 4
+
 
 class Rulings(msgspec.Struct, frozen=True):
     """The rules on leaving the sandbox that cover one command."""
@@ -27,6 +29,19 @@ def texts_of(part: SimpleCommand) -> tuple[str, ...]:
     written = part.argv
     bare = (program(part), *written[1:])
     return tuple(dict.fromkeys(" ".join(words) for words in (written, bare, normalised(part))))
+
+
+def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
+    """The forms of a command for rules that forbid: those without options too, wherever these stand and whether
+    or not they take a value, so that `make -s release` is `make release`."""
+    words = normalised(part)
+    options = [at for at, word in enumerate(words) if at and word.startswith("-")][:_MOST_OPTIONS]
+    forms = list(texts_of(part))
+    for taking in range(1 << len(options)):
+        valued = {at + 1 for bit, at in enumerate(options) if taking >> bit & 1}
+        kept = [word for at, word in enumerate(words) if at not in valued and not (at and word.startswith("-"))]
+        forms.append(" ".join(kept))
+    return tuple(dict.fromkeys(forms))
 
 
 def rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect, kind: Kind = "shell") -> Rule | None:

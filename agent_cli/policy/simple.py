@@ -18,7 +18,7 @@ from .paths import Policy, strictest, weightiest
 from .reach import narrowest, widest
 from .readers import Reading, reading
 from .rules import Effect, Rule, matches_words
-from .rulings import allowing_rule, is_doubtful, on_leaving, rule_on, texts_of
+from .rulings import all_texts_of, allowing_rule, is_doubtful, on_leaving, rule_on
 from .shell_syntax import SimpleCommand
 from .unwrap import TRANSPARENT, Layers, program
 
@@ -82,7 +82,7 @@ def _is_of_the_mode(verdict: Verdict) -> bool:
 def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> Judged:
     """The verdict on one command, whatever it runs in turn. A transparent wrapper is as good as what it runs."""
     shown = " ".join(part.argv)
-    if denied := rule_on(texts_of(part), policy, "deny"):
+    if denied := rule_on(all_texts_of(part), policy, "deny"):
         return Judged(Deny(str(denied), f"`{shown}` is denied"), shown)
     read = Reading() if is_transparent else None if is_doubtful(part, policy) else reading(part)
     led = read is not None and read.by_git and not policy.plain_git(cwd)
@@ -135,7 +135,7 @@ def _weighed(
     if why := danger.destroys(part, place) or danger.redirected(part, place):
         reach = widest((danger.reach_of(part, need.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot bring that back", "", reach), part, shown, policy)
-    if asked := rule_on(texts_of(part), policy, "ask") or _on_hosts(part, policy, "ask"):
+    if asked := rule_on(all_texts_of(part), policy, "ask") or _on_hosts(part, policy, "ask"):
         reach = widest((need.reach, filed))
         return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
     own = _own(part, shown, read, need, cwd, policy)

@@ -220,6 +220,93 @@ async def test_a_refused_call_does_not_lift_what_the_last_call_demands(tmp_path:
     assert all("only list_dir may be called" in found[at][1] for at in (1, 2, 4))
 
 
+def ran(command: str) -> Any:
+    return call("shell", command=command)
+
+
+async def test_an_edit_by_a_command_makes_the_test_stale(tmp_path: Path) -> None:
+    rule = {"only_after": "shell(sh test.sh)", "call": "shell(git commit *)"}
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "test.sh").write_text("echo x >> report\ngrep -q = a.py\n", encoding="utf-8")
+    test, commit = ran("sh test.sh"), ran("git commit -m x || true")
+    found = await outcome(
+        tmp_path, [rule], say(test), say(commit), say(ran("sed -i s/1/2/ a.py")), say(commit),
+        say(test), say(commit), say(ran("sh test.sh && sed -i s/2/3/ a.py")), say(commit), say("ok"),
+    )  # fmt: skip
+    assert [status for status, _ in found] == ["ok", "ok", "ok", "failed", "ok", "ok", "ok", "failed"]
+
+
+async def test_what_runs_after_an_edit_runs_after_one_by_a_command(tmp_path: Path) -> None:
+    rules = [{"after_edit_run": "echo >> {file}; wc -l {file}", "paths": "src/**"}]
+    (tmp_path / "work" / "src").mkdir(parents=True)
+    found = await outcome(
+        tmp_path,
+        rules,
+        say(ran("echo 1 > src/b.py; false")),
+        say(ran("cat src/b.py")),
+        say(ran("touch c")),
+        say("ok"),
+    )
+    assert "2 " in found[0][1] and "after_edit_run" in found[0][1]
+    assert not any("after_edit_run" in text for _, text in found[1:])
+
+
+async def test_a_turn_that_edited_by_a_command_does_not_end_before_the_tests_ran(tmp_path: Path) -> None:
+    rule = {"required_before_end": "shell(sh test.sh)", "paths": "**/*.py"}
+    async with engine(
+        tmp_path, say(ran("touch other")), say("done"), say(ran("echo b = 2 > b.py")), *[say("done")] * 4,
+        mode="yolo", tool_rules=[rule],
+    ) as it:  # fmt: skip
+        first, second = await it.prompt("go"), await it.prompt("go")
+        assert isinstance(first, TurnCompleted) and first.stop_reason == "end_turn"
+        assert isinstance(second, TurnCompleted) and second.stop_reason == "rules_unmet"
+
+
+async def test_each_command_of_a_line_counts(tmp_path: Path) -> None:
+    lines = "wc a; wc b; wc c", "wc a.py; true", "echo; sh -c 'wc b; wc c'", "wc a.py; echo", "wc a.py"
+    rules = [{"at_most": 2, "call": "shell(wc *)"}]
+    found = await outcome(tmp_path, rules, *[say(ran(each)) for each in lines], say("ok"))
+    assert ["at_most" in text for _, text in found] == [True, False, True, False, True]
+
+
+async def test_only_the_call_named_is_made_first_and_nothing_beside_it(tmp_path: Path) -> None:
+    lines = "rm a.py && touch setup", "touch setup && rm a.py", "touch setup > a.py", "touch setup"
+    found = await outcome(
+        tmp_path, [{"run_first": "shell(touch setup)"}], *[say(ran(each)) for each in lines], say("ok")
+    )
+    assert [status for status, _ in found] == ["failed", "failed", "failed", "ok"]
+    assert (tmp_path / "work" / "a.py").exists()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["cd sub && sh t.sh"], ["cd sub", "sh t.sh"], ["export MAKEFLAGS=-n", "sh t.sh"], ["export MAKEFLAGS=-n && sh t.sh"],
+        ["sh() { true; }", "sh t.sh"], ["MAKEFLAGS=-n sh t.sh"],
+    ],
+)  # fmt: skip
+async def test_a_required_call_counts_only_in_the_root_and_with_nothing_altered(
+    tmp_path: Path, lines: list[str]
+) -> None:
+    (tmp_path / "work" / "sub").mkdir(parents=True)
+    for folder in ("work", "work/sub"):
+        (tmp_path / folder / "t.sh").write_text("true\n", encoding="utf-8")
+    rule = {"only_after": "shell(sh t.sh)", "call": "write_file"}
+    last = call("write_file", path="new", content="x")
+    found = await outcome(tmp_path, [rule], *[say(ran(line)) for line in lines], say(last), say("ok"))
+    assert found[-1][0] == "failed" and "sh t.sh" in found[-1][1]
+
+
+@pytest.mark.parametrize("line", ["make -s ok", "make ok -k", "make -C . ok", "make -j 2 -s ok", "make -- ok"])
+async def test_options_do_not_hide_what_needs_approval(tmp_path: Path, line: str) -> None:
+    async with engine(
+        tmp_path, say(ran(line)), say("ok"), mode="yolo", interactive=False,
+        tool_rules=[{"needs_approval": "shell(make ok)"}],
+    ) as it:  # fmt: skip
+        await it.prompt("go")
+        assert results(it)[0][0] == "denied"
+
+
 SET_UP = "shell(touch setup)"
 
 
