@@ -234,6 +234,7 @@ def _permissions(setup: Setup, confining: Confining, untrusted: Callable[[], str
         readable=(spill,),
         confining=confining,
         untrusted=untrusted,
+        instructions=setup.config.context.instructions,
         session_grants=(),
         project=GrantFile(setup.project_state() / "permissions.json"),
         user=GrantFile(setup.config_dir / "permissions.json"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..policy.paths import Policy, watched
+from ..policy.paths import Policy, is_instruction, watched
 from ..policy.rules import BUILT_IN_PLACE, Rule, matches_path
 from ..policy.secrets import is_secret, secret_patterns
 from ..protocol.actions import Mode, Reach, SandboxLevel
@@ -112,7 +112,8 @@ class Confining:
             return False
         if self.strength.hides_inside:
             return True
-        return not self._closed_inside(policy, self._closed_outside(policy)) and not self._fixed_inside(policy)
+        closed = self._closed_inside(policy, self._closed_outside(policy))
+        return not closed and not any(_is_fixed_by_rule(path, policy) for path in self._fixed_inside(policy))
 
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
         """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
@@ -129,7 +130,7 @@ class Confining:
         fixed = self._fixed_inside(policy)
         return Confinement(
             writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
-            read_only=(*guarded, *_obeyed(roots), *fixed, *_ourselves(roots)),
+            read_only=(*guarded, *_obeyed(roots, policy), *fixed, *_ourselves(roots)),
             hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),
             shown=policy.roots,
@@ -155,6 +156,8 @@ class Confining:
             self._tmp = None
 
     def _closed_inside(self, policy: Policy, outside: tuple[str, ...]) -> tuple[str, ...]:
+        if self._policy is None or bool(self._policy.untrusted) != bool(policy.untrusted):
+            self._fixed.forget()
         if self._policy is None or self._policy.rules != policy.rules:
             self._hidden.forget()
             self._fixed.forget()
@@ -173,7 +176,8 @@ class Confining:
 
     def _fixed_inside(self, policy: Policy) -> tuple[str, ...]:
         """What is never to be changed, of what commands could change; to be asked after `_closed_inside`."""
-        return self._fixed.paths() if self._may_write(policy) and any(map(_fixes, policy.rules)) else ()
+        has_any = bool(policy.untrusted) or any(map(_fixes, policy.rules))
+        return self._fixed.paths() if self._may_write(policy) and has_any else ()
 
     def _may_write(self, policy: Policy) -> bool:
         level = self.level(policy.mode, policy.untrusted)
@@ -192,9 +196,9 @@ class Confining:
 
     def _is_fixed(self, path: str) -> bool:
         policy = self._policy
-        return policy is not None and any(
-            _fixes(rule) and matches_path(rule, path, policy.root) for rule in policy.rules
-        )
+        if policy is None or (policy.untrusted and is_instruction(path, policy)):
+            return policy is not None
+        return _is_fixed_by_rule(path, policy)
 
     def _is_closed(self, path: str) -> bool:
         policy = self._policy
@@ -219,17 +223,22 @@ def _fixes(rule: Rule) -> bool:
     return rule.kind == "write" and rule.effect == "deny"
 
 
+def _is_fixed_by_rule(path: str, policy: Policy) -> bool:
+    return any(_fixes(rule) and matches_path(rule, path, policy.root) for rule in policy.rules)
+
+
 def _closes_more(rule: Rule) -> bool:
     """Whether a rule closes files that are no usual secrets."""
     return rule.kind == "read" and rule.effect != "allow" and rule.place != BUILT_IN_PLACE
 
 
-def _obeyed(roots: tuple[str, ...]) -> tuple[str, ...]:
+def _obeyed(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
     """What editors, shells, other agents, git and the agent itself read or run by themselves."""
     from ..protocol.obeyed import OBEYED
     from ..workspace.git_programs import run_by_git
 
-    named = (os.path.join(root, name) for root in roots for name in (".agentignore", *sorted(OBEYED)))
+    names = (".agentignore", *sorted(OBEYED), *(policy.instructions if policy.untrusted else ()))
+    named = (os.path.join(root, name) for root in roots for name in names)
     return (*named, *(path for root in roots for path in run_by_git(root)))
 
 

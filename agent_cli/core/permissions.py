@@ -61,6 +61,7 @@ class Permissions:
         readable: tuple[Path, ...] = (),
         confining: Confining | None = None,
         untrusted: Callable[[], str] = lambda: "",
+        instructions: tuple[str, ...] = (),
         session_grants: tuple[str, ...] = (),
         project: GrantStore | None = None,
         user: GrantStore | None = None,
@@ -72,6 +73,7 @@ class Permissions:
         self._readable = tuple(os.path.realpath(path) for path in readable)
         self._confining = confining
         self._untrusted = untrusted
+        self._instructions = instructions
         self._has_looked = False
         self._closed = AgentIgnore(workspace.roots)
         self._git: GitSettings | None = None
@@ -136,6 +138,7 @@ class Permissions:
             plain_git=self._plain_git,
             run_by_git=self._run_by_git,
             untrusted=self._untrusted(),
+            instructions=self._instructions,
             unwritable=self._unwritable(),
         )
         return msgspec.structs.replace(

@@ -42,6 +42,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Programs whose names may mean others since the PATH was changed; `*` stands for all."""
     functions: frozenset[str] = frozenset()
     """Names that earlier commands have made functions of; `*` stands for all."""
+    instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+    """Names of the files that later conversations in the workspace are given."""
     untrusted: str = ""
     """Where text of strangers in the conversation came from, such as a host; empty while there is none. From then
     on the network and changes outside the workspace ask, whatever rules allow."""
@@ -249,6 +251,8 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
     if found := _INVISIBLE.search(path + shown):
         why = f"the name {shown!a} holds the invisible character U+{ord(found.group()):04X}"
         return Ask("deceptive name", why, reach="outside")
+    if asked := _instructing(path, shown, policy):
+        return asked
     is_inside = inside(path, policy.roots)
     reach: Reach = "inside" if is_inside else "outside"
     if rule := _path_rule(policy, "ask", "write", path, shown):
@@ -269,7 +273,21 @@ def guarded_write(path: str, shown: str, policy: Policy) -> Verdict | None:
         return denied
     if rule := _path_rule(policy, "ask", "write", path, shown):
         return Ask(str(rule), f"changing {shown} needs approval", reach="outside")
-    return None
+    return _instructing(path, shown, policy)
+
+
+def is_instruction(path: str, policy: Policy) -> bool:
+    """Whether later conversations in the workspace are given what is in a file."""
+    names = tuple(f"/{name.lower()}" for name in policy.instructions)
+    return inside(path, policy.roots) and path.lower().endswith(names)
+
+
+def _instructing(path: str, shown: str, policy: Policy) -> Ask | None:
+    """The question about instructions to later conversations while text from others may have led the model."""
+    if not policy.untrusted or not is_instruction(path, policy):
+        return None
+    why = f"text from {policy.untrusted} is in the conversation, and later ones would be given {shown}"
+    return Ask("instructions", why, reach="outside")
 
 
 def _unwritable(path: str, shown: str, policy: Policy) -> Deny | None:
