@@ -21,6 +21,7 @@ from ..sandbox.process import ProcessRunner
 from ..workspace.agentignore import AgentIgnore
 from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace, real_path
+from ..workspace.small_files import small_bytes
 from .closed_outside import closed_outside, further_names
 from .confining import Confining
 from .outlet import Outlet, allow_hosts
@@ -28,6 +29,7 @@ from .outlet import Outlet, allow_hosts
 if TYPE_CHECKING:
     from ..workspace.git_settings import GitSettings
 
+_LARGEST_SCRIPT = 256 * 1024
 _MAX_NAMES = 10_000
 """Files that one glob of a command is followed to."""
 
@@ -134,6 +136,7 @@ class Permissions:
             resolve=_resolve,
             hidden=self._hidden,
             names=_names,
+            script=_script,
             searched=self._searched,
             plain_git=self._plain_git,
             run_by_git=self._run_by_git,
@@ -290,6 +293,13 @@ def _names(glob: str) -> tuple[str, ...] | None:
 
     found = tuple(islice(iglob(glob), _MAX_NAMES))
     return None if len(found) == _MAX_NAMES else (*found, *map(real_path, found))
+
+
+def _script(path: str) -> str:
+    try:
+        return small_bytes(Path(path), _LARGEST_SCRIPT).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _resolve(word: str, folder: str) -> str:

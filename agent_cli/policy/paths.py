@@ -53,6 +53,8 @@ class Policy(msgspec.Struct, frozen=True):
     """The real paths that an absolute glob stands for at this moment; None when that is not known."""
     closed_below: Callable[[str], tuple[str, ...] | None] = lambda folder: None
     """Real paths below a folder that rules close, as they are at this moment; None when that is not known."""
+    script: Callable[[str], str] = lambda path: ""
+    """The text of a small file that a command may run as a script; empty when there is none to read."""
     twins: Callable[[str], tuple[str, ...]] = lambda path: ()
     """Further real paths by which the file at a real path is known and closed: hard links."""
     scratch: tuple[str, ...] = ("/tmp", "/var/tmp")

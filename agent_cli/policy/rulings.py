@@ -14,6 +14,7 @@ from .shell_syntax import SimpleCommand
 from .unwrap import normalised, program
 
 _MOST_OPTIONS = 4
+_MOST_WORDS = 100
 
 
 class Rulings(msgspec.Struct, frozen=True):
@@ -35,6 +36,8 @@ def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
     """The forms of a command for rules that forbid: those without options too, wherever these stand and whether
     or not they take a value, so that `make -s release` is `make release`."""
     words = normalised(part)
+    if len(words) > _MOST_WORDS:
+        return texts_of(part)
     options = [at for at, word in enumerate(words) if at and word.startswith("-")][:_MOST_OPTIONS]
     forms = list(texts_of(part))
     for taking in range(1 << len(options)):

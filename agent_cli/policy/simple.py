@@ -11,6 +11,7 @@ import msgspec
 
 from ..protocol.actions import Allow, Ask, Deny, Reach, Verdict
 from . import danger
+from .carried import carried
 from .grants import grant_for
 from .named_files import Named, files_named, real_path
 from .needs import Need, need_of
@@ -82,7 +83,7 @@ def _is_of_the_mode(verdict: Verdict) -> bool:
 def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> Judged:
     """The verdict on one command, whatever it runs in turn. A transparent wrapper is as good as what it runs."""
     shown = " ".join(part.argv)
-    if denied := rule_on(all_texts_of(part), policy, "deny"):
+    if denied := _forbidding(part, cwd, policy, "deny"):
         return Judged(Deny(str(denied), f"`{shown}` is denied"), shown)
     read = Reading() if is_transparent else None if is_doubtful(part, policy) else reading(part)
     led = read is not None and read.by_git and not policy.plain_git(cwd)
@@ -99,6 +100,13 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: boo
     if led and read is None and not need.why:
         need = msgspec.structs.replace(need, why="may run programs that the settings of this repository name")
     return _weighed(part, shown, read, named, need, cwd, place, policy)
+
+
+def _forbidding(part: SimpleCommand, cwd: str, policy: Policy, effect: Effect) -> Rule | None:
+    """The rule of an effect that covers a command in any of its forms, or what it carries."""
+    if not any(rule.kind == "shell" and rule.effect == effect for rule in policy.rules):
+        return None
+    return rule_on((*all_texts_of(part), *carried(part, cwd, policy)), policy, effect)
 
 
 def _on_hosts(part: SimpleCommand, policy: Policy, effect: Effect) -> Rule | None:
@@ -135,7 +143,7 @@ def _weighed(
     if why := danger.destroys(part, place) or danger.redirected(part, place):
         reach = widest((danger.reach_of(part, need.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot bring that back", "", reach), part, shown, policy)
-    if asked := rule_on(all_texts_of(part), policy, "ask") or _on_hosts(part, policy, "ask"):
+    if asked := _forbidding(part, cwd, policy, "ask") or _on_hosts(part, policy, "ask"):
         reach = widest((need.reach, filed))
         return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
     own = _own(part, shown, read, need, cwd, policy)

@@ -51,6 +51,38 @@ async def test_what_is_never_run_does_not_run_in_any_form(tmp_path: Path, comman
     assert status == "denied" and "git push" in text and "test:1" in text
 
 
+CARRIERS = {
+    "c.sh": "#!/bin/sh\ntrue && git push\n",
+    "c.py": "import subprocess\nsubprocess.run(['git', 'push', 'origin'])\n",
+    "d.py": "import os\nos.system('git push')\n",
+    "ok.py": "print('git')\n# never git push here\n",
+    "Makefile": "all: ok\nok:\n\techo git\nc: ok d\nd:\n\t@git push\ne: ; git push\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "runs"),
+    [
+        ("awk 'BEGIN{system(\"git push\")}'", False), ("perl -e 'system(q(x)); system(\"git push\")'", False),
+        ("node -e 'require(\"child_process\").execSync(\"git push\")'", False), ("vim -c '!git push' -c q", False),
+        ("tmux new -d 'git push'", False), ("sh c.sh", False), ("source ./c.sh", False), (". ./c.sh", False), ("./c.sh", False),
+        ("python3 c.py", False), ("python3 d.py", False), ("python3 -c 'import os; os.system(\"git push\")'", False),
+        ("make c", False), ("make -s e", False), ("make d", False), ("make nosuch", False),
+        ("python3 ok.py", True), ("make", True), ("make ok", True), ("grep 'git push' c.sh", True), ("echo 'git push'", True),
+        ("cat c.sh", True), ("python3 -c 'print(\"never git push\")'", True), ("awk 1 c.sh", True),
+    ],
+)  # fmt: skip
+async def test_what_is_never_run_is_not_by_what_carries_it(tmp_path: Path, line: str, runs: bool) -> None:
+    (tmp_path / "work").mkdir()
+    for name, text in CARRIERS.items():
+        (tmp_path / "work" / name).write_text(text, encoding="utf-8")
+        (tmp_path / "work" / name).chmod(0o755)
+    ((status, text),) = await outcome(
+        tmp_path, [{"never_run": "git push *"}], say(call("shell", command=line)), say("ok")
+    )
+    assert (status != "denied") is runs, text
+
+
 async def test_what_is_never_edited_is_not_by_any_tool(tmp_path: Path) -> None:
     calls = say(
         READ, edit("x"), call("edit_file", path="a.py", edits=[{"old": "a", "new": "b"}]),
