@@ -43,10 +43,9 @@ from .person import Person
 from .reminders import Reminders
 from .session import Session
 from .spending import DayLedger, OverBudget, Spending
-from .steers import Steers
 from .tool_rules import BoundRule, TurnRules
 from .tool_runner import ToolRunner
-from .turn import Stop, Turn
+from .turn import Steers, Stop, Turn
 
 if TYPE_CHECKING:
     from .mentions import Brought

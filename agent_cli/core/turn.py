@@ -29,7 +29,6 @@ from .prompt import NOTHING_NEW, Moment
 from .reminders import CLOSING, CONTINUE, LOST_CALLS, Reminders
 from .session import Session
 from .spending import OverBudget, Spending
-from .steers import Steers
 from .tool_runner import ToolRunner
 
 if TYPE_CHECKING:
@@ -46,6 +45,15 @@ class Stop(msgspec.Struct, frozen=True):
     text: str = ""
     """The answer, pieces joined."""
     unmet_rules: tuple[str, ...] = ()
+
+
+class Steers(list[str]):
+    """Guidance that was typed for the running turn and has not reached the model yet, oldest first."""
+
+    def take_back(self, text: str) -> bool:
+        """Take one out, of equal texts the newest; False when none waits."""
+        at = max((at for at, held in enumerate(self) if held == text), default=-1)
+        return at >= 0 and self.pop(at) == text
 
 
 class Turn:
