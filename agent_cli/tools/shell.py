@@ -141,9 +141,9 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
     folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
     tampering = context.jobs.tampering(context.workspace)
     confinement = _beside(context.confine(folder), folder, context)
-    told = await tampering.leave() if confinement is None else tampering.look()
     proxy = await _proxy(confinement, context)
     given = _given(folder, confinement, context, proxy)
+    told = await tampering.leave() if confinement is None else tampering.look()
     if confinement is not None:
         tampering.begin(may_write=bool(confinement.writable))
     running = None

@@ -82,10 +82,13 @@ class Tampering:
         Raises:
             ProcessError: one of them cannot be paused.
         """
-        paused = [await running.pause() for running in self._alive if _goes_on(running)]
-        if not all(paused):
-            self._come_back()
-            raise ProcessError("a background command in the sandbox cannot be paused meanwhile: stop it first")
+        try:
+            paused = [await running.pause() for running in self._alive if _goes_on(running)]
+            if not all(paused):
+                raise ProcessError("a background command in the sandbox cannot be paused meanwhile: stop it first")
+        except BaseException:
+            self._resume()
+            raise
         return self.look()
 
     def left(self, running: Running | None) -> None:
@@ -108,10 +111,12 @@ class Tampering:
         """A command outside is over: what it has changed stays, and confined ones go on."""
         if running is not None:
             self._outside.remove(running)
-        if self._outside or not self._alive:
-            return
-        self._before = self._taken(self._before, False)
-        for confined in self._alive:
+        if self._alive and not self._outside:
+            self._before = self._taken(self._before, False)
+        self._resume()
+
+    def _resume(self) -> None:
+        for confined in () if self._outside else self._alive:
             confined.resume()
 
     def look(self) -> list[str]:

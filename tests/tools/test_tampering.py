@@ -123,6 +123,21 @@ async def test_a_job_that_starts_programs_all_the_time_can_be_paused(runner: Pro
     await job.stop()
 
 
+async def test_what_a_job_has_planted_is_not_kept_where_leaving_is_given_up(
+    runner: ProcessRunner, work: Path
+) -> None:
+    tampering = Tampering(Workspace(work))
+    job = await start(runner, tampering, work, "echo evil >.git/hooks/pre-push; touch done; while :; do :; done")
+    await until(work / "done")
+    leaving = asyncio.create_task(tampering.leave())
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait({leaving})
+    assert leaving.cancelled()
+    assert ".git/hooks/pre-push" in tampering.look()[0] and not (work / ".git/hooks/pre-push").exists()
+    await job.stop()
+
+
 FLEEING = """
 while True:
     if os.fork():
