@@ -77,12 +77,12 @@ class Confining:
         """The level in force in words, with what enforces it, or why nothing does, and which of the rules on files
         it cannot hold."""
         level = self.level(mode, untrusted)
+        has_rules = any(_fixes(rule) or _closes_more(rule) for rule in rules)
         if level != "off":
-            is_short = not self.strength.hides_inside and any(_fixes(rule) or _closes_more(rule) for rule in rules)
-            short = ", which cannot close single files to commands" if is_short else ""
-            return f"{level} ({self.strength.mechanism}{short})"
+            short = ", which cannot close single files to commands" if not self.strength.hides_inside else ""
+            return f"{level} ({self.strength.mechanism}{short if has_rules else ''})"
         if self._wanted.level == "off" or self.strength.is_there:
-            return "off"
+            return "off (rules on files hold only for what names them)" if has_rules else "off"
         return f"none ({self.strength.why})" if self.strength.why else "none"
 
     async def measured(self) -> bool:

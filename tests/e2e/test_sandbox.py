@@ -363,6 +363,14 @@ def test_what_a_mechanism_cannot_close_is_said_with_the_level(world: World, befo
     assert ("cannot close single files" in shown) == (before != ANY), shown
 
 
+@pytest.mark.parametrize("rules", ["", "permissions: {deny: [read(private/**)]}\n"])
+def test_without_a_sandbox_it_is_said_what_rules_on_files_are_worth(world: World, rules: str) -> None:
+    (world.config / "config.yaml").write_text(rules, encoding="utf-8")
+    world.script(Reply(text="done"))
+    shown = world.run("run", "go", "--mode", "yolo", "--output-format", "stream-json").lines[0]["sandbox"]
+    assert shown == ("off (rules on files hold only for what names them)" if rules else "off")
+
+
 @pytest.mark.parametrize("before", EACH_SANDBOX)
 @pytest.mark.parametrize("options", [("--mode", "auto-edit"), ("--mode", "yolo", "--sandbox", "workspace-write")])
 @on_x86_64
