@@ -108,7 +108,7 @@ class _Parts:
         interactive: bool,
         session_id: str,
     ) -> None:
-        from ..core.secrecy import environment_redactor
+        from .redacting import redactor_of
 
         self._setup = setup
         self._registry = registry
@@ -119,7 +119,7 @@ class _Parts:
         self._session: Session | None = None
         self._spill = setup.state / "spill" / session_id
         self._permissions = _permissions(setup, confining, self._untrusted, self._spill)
-        self._redactor = environment_redactor(os.environ, env.held(), setup.config)
+        self._redactor = redactor_of(setup, env)
         self.briefing = Briefing(setup, session_id, self._may_instruct, self._redactor)
 
     def _untrusted(self) -> str:
@@ -136,7 +136,7 @@ class _Parts:
 
     def assembled(self, model: Model, draft: Draft, notes: Sequence[str], log: "DebugLog | None") -> Opened:
         """The engine, ready to run."""
-        from ..core.secrecy import Outgoing
+        from ..core.secrecy import Outgoing, recorded
 
         setup, config, permissions = self._setup, self._setup.config, self._permissions
         session = self._session = Session(
@@ -145,6 +145,7 @@ class _Parts:
             saved=draft.saved,
             root=setup.workspace.root,
             reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
+            masked=partial(recorded, redactor=self._redactor),
         )
         identifier = session.header.session_id
         redactor = self._redactor
@@ -312,11 +313,11 @@ def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLo
     """The log of `--debug`, where it is asked for."""
     if not setup.chosen.flag("debug"):
         return None
-    from ..core.secrecy import environment_redactor
     from .debug_log import DebugLog
+    from .redacting import redactor_of
 
     path = setup.state / "logs" / f"{identifier}.jsonl"
-    return DebugLog(path, lambda: environment_redactor(os.environ, env.held(), setup.config))
+    return DebugLog(path, lambda: redactor_of(setup, env))
 
 
 def snapshots(

@@ -13,7 +13,7 @@ from ..config.example import example, words
 from ..config.schema import Config
 from .host_lists import flatten, shown_value
 from .options import Chosen, UsageError
-from .session_output import redactor_of
+from .redacting import redactor_of
 from .setup import Setup
 
 config = typer.Typer(help="The configuration and where each value comes from.", no_args_is_help=True)

@@ -15,8 +15,9 @@ from ..store.session_file import NAME, Loaded, read_session
 from ..store.sessions import Hit, SessionInfo, totals
 from .forking import copy_beside
 from .options import UsageError
+from .redacting import redactor_of
 from .session_files import Mask, export, forgetting, import_, prune_command, repair_command
-from .session_output import emit, one_line, parse_moment, redactor_of, setup_for_sessions, when
+from .session_output import emit, one_line, parse_moment, setup_for_sessions, when
 
 app = typer.Typer(help="Work with saved sessions.", no_args_is_help=True)
 app.command()(export)

@@ -16,7 +16,8 @@ from ..store.retention import OnDelete, Pruned, plan, prune, prune_if_due
 from ..store.session_file import StoreError, read_session
 from ..store.transfer import import_session, repair
 from .options import UsageError
-from .session_output import emit, one_line, redactor_of, setup_for_sessions, size, stop_writing, when
+from .redacting import redactor_of
+from .session_output import emit, one_line, setup_for_sessions, size, stop_writing, when
 from .setup import Setup
 
 Mask = Callable[[str], str]

@@ -7,8 +7,6 @@ import sys
 import time
 from collections.abc import Iterable
 
-from ..config.keys import keyed
-from ..protocol.redact import Redactor
 from ..protocol.sanitize import clean
 from ..store.session_file import StoreError
 from .options import Chosen, UsageError
@@ -37,13 +35,6 @@ class Telling:
         if now >= self._next:
             self._next = now + _EVERY_S
             print(f"agent: read {done:,} of {total:,} sessions", file=sys.stderr, flush=True)
-
-
-def redactor_of(setup: Setup) -> Redactor:
-    """Masks what this user's environment and configuration know as secret, and what is shaped like one."""
-    from ..core.secrecy import environment_redactor
-
-    return environment_redactor(os.environ, keyed(os.environ, setup.config_dir).held(), setup.config)
 
 
 def emit(lines: Iterable[str]) -> None:

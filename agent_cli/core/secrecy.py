@@ -1,5 +1,5 @@
-"""Where secrets are masked on their way out: in events, for every front end and the log, and in requests to the
-model. What stays on this machine for its owner alone, the session's records, stays as it was.
+"""Where secrets are masked on their way out: in events, for every front end and the log, in requests to the model,
+and in what the session's records keep of results. What the person and the model wrote is kept as they wrote it.
 
 The texts are masked here and nowhere else; `protocol.redact` knows how.
 """
@@ -41,7 +41,9 @@ from ..protocol.events import (
     TurnFailed,
     TurnStarted,
 )
+from ..protocol.fingerprints import Recognizer
 from ..protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from ..protocol.records import AnyRecord, Folded
 from ..protocol.redact import Redactor
 from ..sandbox.environment import is_provider_secret
 
@@ -213,13 +215,25 @@ def masked(message: Message, redactor: Redactor) -> Message:
     """A message as the model may see it; itself where nothing is hidden."""
     match message:
         case ToolResult():
-            return _with(message, ("text",), redactor.mask)
+            return _with(message, ("text", "display"), redactor.mask)
         case UserMessage(origin="human"):
             return _with(_with_attachments(message, redactor), ("context",), redactor.mask)
         case UserMessage():
             return _with(_with_attachments(message, redactor), ("text", "context"), redactor.mask)
         case _:
             return message
+
+
+def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
+    """A record as it is kept: without the secrets that the model is not sent, so that no later run can send them.
+    What the person and the model wrote stays byte for byte."""
+    match record:
+        case ToolResult() | UserMessage():
+            return masked(record, redactor)
+        case Folded():
+            return _with(record, ("summary",), redactor.mask)
+        case _:
+            return record
 
 
 def _with_attachments(message: UserMessage, redactor: Redactor) -> UserMessage:
@@ -268,6 +282,12 @@ def _password(address: str) -> str:
         return ""
 
 
-def environment_redactor(environ: Mapping[str, str], keys: Mapping[str, str], config: Config) -> Redactor:
-    """The redactor of a run."""
-    return Redactor({**known_secrets(environ, keys), **configured_secrets(config)})
+def environment_redactor(
+    environ: Mapping[str, str],
+    keys: Mapping[str, str],
+    config: Config,
+    earlier: Callable[[Mapping[str, str]], Recognizer] | None = None,
+) -> Redactor:
+    """The redactor of a run. `earlier` learns the secrets of this run, and gives what recognizes those of all."""
+    known = {**known_secrets(environ, keys), **configured_secrets(config)}
+    return Redactor(known, earlier(known) if earlier else None)

@@ -38,15 +38,17 @@ class Session:
         saved: bool,
         root: Path | None = None,
         reread: Callable[[], Sequence[AnyRecord]] | None = None,
+        masked: Callable[[AnyRecord], AnyRecord] | None = None,
     ) -> None:
         """`root` is the directory it works in now; the one it began in, if not given. `reread` gives the records
-        as they were saved; without it every text stays in memory."""
+        as they were saved; without it every text stays in memory. `masked` gives a record without secrets."""
         if not records or not isinstance(records[0], Header):
             raise ValueError("a session begins with its header")
         self.records: list[AnyRecord] = list(records)
         self.root = root or Path(records[0].cwd)
         self._journal = journal
         self._reread = reread
+        self._masked = masked
         self._is_released = False
         self._unsaved: list[AnyRecord] = [] if saved else list(records)
         self.call_ids: set[str] = set()
@@ -82,11 +84,7 @@ class Session:
             self._in_full()
         now = time.time()
         numbered = [
-            storable(
-                self._portable(
-                    msgspec.structs.replace(record, seq=len(self.records) + index, time=record.time or now)
-                )
-            )
+            self._kept(msgspec.structs.replace(record, seq=len(self.records) + index, time=record.time or now))
             for index, record in enumerate(records, start=1)
         ]
         if self._journal is not None:
@@ -122,6 +120,11 @@ class Session:
             if isinstance(record, AssistantMessage | ToolResult) and sent.get(record.id) is not record:
                 self.records[index] = slim(record)
         self._is_released = True
+
+    def _kept(self, record: AnyRecord) -> AnyRecord:
+        """A record as it goes to the disk."""
+        record = storable(self._portable(record))
+        return self._masked(record) if self._masked else record
 
     def _portable(self, record: AnyRecord) -> AnyRecord:
         """The same record with paths inside the session's directory relative to it, so that it can move."""

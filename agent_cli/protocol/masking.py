@@ -38,7 +38,7 @@ class Masking:
         """The end of what went out, as it was, of the line that is not finished."""
         self._held = ""
         self._light = True
-        """What is held is at most the beginning of a known value, and two characters."""
+        """What is held is at most the beginning of a known value, and a few characters."""
         self._awaited: re.Pattern[str] | None = None
         """What must come before anything can be said of what is held."""
         self._most = _MAX_HELD

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
+from .fingerprints import Recognizer
 from .spans import Span, entropy, replaced
 
 if TYPE_CHECKING:
@@ -47,17 +48,27 @@ def is_worth_masking(value: str) -> bool:
     return entropy(value) > _LOWEST_ENTROPY
 
 
-class Redactor:
-    """Masks the secrets of a run: the values of `known`, by name, and tokens that show what they are."""
+def secret_lines(known: Mapping[str, str]) -> dict[str, str]:
+    """Each line that is masked wherever it stands → the name shown instead; `known` are values by name."""
+    found: dict[str, str] = {}
+    for name, value in known.items():
+        shown = re.sub(r"[^\w.:/ -]", "_", name)[:100] or "secret"
+        for line in {value.strip(), *(line.strip() for line in value.splitlines())}:
+            if is_worth_masking(line) and len(line) <= _LONGEST_LINE:
+                found.setdefault(line, shown)
+    return found
 
-    def __init__(self, known: Mapping[str, str] | None = None) -> None:
+
+class Redactor:
+    """Masks the secrets of a run: the values of `known`, by name, those of earlier runs, and tokens that show what
+    they are."""
+
+    def __init__(self, known: Mapping[str, str] | None = None, earlier: Recognizer | None = None) -> None:
+        lines, self._earlier = (earlier or Recognizer()).apart(secret_lines(known or {}))
         found: dict[str, str] = {}
-        for name, value in (known or {}).items():
-            shown = re.sub(r"[^\w.:/ -]", "_", name)[:100] or "secret"
-            for line in {value.strip(), *(line.strip() for line in value.splitlines())}:
-                if is_worth_masking(line) and len(line) <= _LONGEST_LINE:
-                    for form in _forms(line):
-                        found.setdefault(form, shown)
+        for line, shown in lines.items():
+            for form in forms(line):
+                found.setdefault(form, shown)
         self._forms = tuple(found.items())
         self._sorted = sorted(found)
         self._longest = max(map(len, found), default=0)
@@ -94,9 +105,13 @@ class Redactor:
             while at >= 0:
                 yield Span(at, at + len(form), name)
                 at = text.find(form, at + 1)
+        yield from self._earlier.spans(text)
 
     def begun(self, text: str, start: int) -> int:
         """Where, from `start` on, the end of `text` may be the beginning of a known value; its length if not."""
+        return min(self._earlier.begun(text, start), self._begun(text, start))
+
+    def _begun(self, text: str, start: int) -> int:
         size = len(text)
         for at in range(max(start, size - self._longest + 1), size):
             gram = text[at : at + _GRAM]
@@ -111,6 +126,9 @@ class Redactor:
 
     def innocent(self, text: str) -> int:
         """How much of a short text has surely nothing to do with a known value; -1 where that is not sure."""
+        return min(self._earlier.innocent(text), self._innocent(text))
+
+    def _innocent(self, text: str) -> int:
         grams, size = self._grams, len(text)
         for at in range(size - _GRAM + 1):
             if text[at : at + _GRAM] in grams:
@@ -133,14 +151,19 @@ def _merged(found: list[Span]) -> list[Span]:
     return merged
 
 
-def _forms(value: str) -> set[str]:
+def forms(value: str) -> set[str]:
     """The ways in which a value may be written."""
     data = value.encode("utf-8", "surrogatepass")
-    forms = {value, quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
-    forms |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], data.hex(), data.hex().upper()}
+    written = {value, quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
+    written |= {
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        data.hex(),
+        data.hex().upper(),
+    }
     for shift, unsure in ((0, 0), (1, 2), (2, 3)):  # inside a longer text each place modulo three looks different
         shifted = bytes(shift) + data
         whole = base64.b64encode(shifted).decode("ascii").rstrip("=")
         sure = whole[unsure : len(whole) - bool(len(shifted) % 3)]
-        forms |= {sure, sure.replace("+", "-").replace("/", "_")}
-    return {form for form in forms if len(form) >= _SHORTEST}
+        written |= {sure, sure.replace("+", "-").replace("/", "_")}
+    return {form for form in written if len(form) >= _SHORTEST}

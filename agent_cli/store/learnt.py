@@ -5,23 +5,19 @@ again, so nothing here raises and nothing waits long.
 """
 
 import contextlib
-import fcntl
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from ..protocol.learnt import Learnt
-from .opening import make_private
+from .exclusive import alone, replace_private
 
 KEPT_S = 30 * 86_400.0
 """Servers are updated: what was learnt longer ago is found out again."""
 _MOST = 500
 """Models; the one learnt about longest ago is forgotten first."""
-_LOCK_TRIES = 20
-_LOCK_WAIT_S = 0.005
 _LARGEST_BYTES = 4_000_000
 
 
@@ -56,22 +52,22 @@ class LearntFile:
         self._keep(key, lambda _: learnt)
 
     def _keep(self, key: str, changed: Callable[[Learnt], Learnt]) -> None:
-        with contextlib.suppress(OSError, UnicodeError), self._alone():
+        with contextlib.suppress(OSError, UnicodeError), alone(self.path):
             entries = self._read()
             before = entries.pop(key, None)
             entries[key] = _Entry(self._now(), changed(before.learnt if before else Learnt()))
             newest = sorted(entries.items(), key=lambda item: item[1].at)[-_MOST:]
             lines = ",\n".join(f"{_text(key)}:{_text(entry)}" for key, entry in newest)
-            self._replace(f"{{\n{lines}\n}}\n".encode())
+            replace_private(self.path, f"{{\n{lines}\n}}\n".encode())
 
     def forget(self, query: str) -> list[str]:
         """Drop what is known of the models whose key contains `query`; returns their keys."""
         dropped: list[str] = []
-        with contextlib.suppress(OSError, UnicodeError), self._alone():
+        with contextlib.suppress(OSError, UnicodeError), alone(self.path):
             entries = self._read()
             found = [key for key in entries if query in key]
             lines = ",\n".join(f"{_text(key)}:{_text(entries[key])}" for key in entries if key not in found)
-            self._replace(f"{{\n{lines}\n}}\n".encode())
+            replace_private(self.path, f"{{\n{lines}\n}}\n".encode())
             dropped = found
         return dropped
 
@@ -90,35 +86,6 @@ class LearntFile:
                 if now - KEPT_S < entry.at <= now + KEPT_S:
                     entries[key] = msgspec.structs.replace(entry, learnt=entry.learnt.sound())
         return entries
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Held while the file is read and replaced.
-
-        Raises:
-            OSError: the folder cannot be written, or another program holds the lock too long.
-        """
-        make_private(self.path.parent)
-        lock = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            for left in reversed(range(_LOCK_TRIES)):
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if not left:
-                        raise
-                    time.sleep(_LOCK_WAIT_S)
-            yield
-        finally:
-            os.close(lock)
-
-    def _replace(self, data: bytes) -> None:
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        draft.replace(self.path)
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,18 @@
+"""The redactor of a program's run: what the environment, the key file and the configuration hold, and what was a
+secret in earlier runs."""
+
+import os
+
+from ..config.keys import KeyedEnvironment, keyed
+from ..core.secrecy import environment_redactor
+from ..protocol.redact import Redactor
+from ..store.known_secrets import KnownSecretsFile
+from .setup import Setup
+
+
+def redactor_of(setup: Setup, env: KeyedEnvironment | None = None) -> Redactor:
+    """Masks what this user's environment and configuration know as secret or once knew, and what is shaped like
+    one."""
+    keys = (env or keyed(os.environ, setup.config_dir)).held()
+    kept = KnownSecretsFile(setup.state / "known-secrets.json")
+    return environment_redactor(os.environ, keys, setup.config, kept.recognizer)
