@@ -6,6 +6,7 @@ The texts are masked here and nowhere else; `protocol.redact` knows how.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -75,6 +76,8 @@ _OWN_WORDS: dict[type, tuple[str, ...]] = {
 _OUTPUTS: dict[type, tuple[str, ...]] = {ToolCallFinished: ("text", "display")}
 """Texts in which what is assigned to a secret's name is masked too."""
 _FAILURES = (TurnFailed, OperationFailed, SessionClosed, RetryScheduled, FellBack)
+_SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml", ".properties", ".ini", ".cfg", ".conf", ".tfvars")
+"""Ends of names of files in which every value that is assigned to a secret's name is masked for the model too."""
 _MOST_STREAMS = 64
 _SPARE = 100
 """So many messages more than twice those sent are remembered before the rest is forgotten."""
@@ -215,13 +218,19 @@ def masked(message: Message, redactor: Redactor) -> Message:
     """A message as the model may see it; itself where nothing is hidden."""
     match message:
         case ToolResult():
-            return _with(message, ("text", "display"), redactor.mask)
+            assignments = any(map(_holds_settings, message.seen))
+            return _with(message, ("text", "display"), partial(redactor.mask, assignments=assignments))
         case UserMessage(origin="human"):
             return _with(_with_attachments(message, redactor), ("context",), redactor.mask)
         case UserMessage():
             return _with(_with_attachments(message, redactor), ("text", "context"), redactor.mask)
         case _:
             return message
+
+
+def _holds_settings(path: str) -> bool:
+    """Whether a file is one in which a name and its value are no code."""
+    return path.lower().endswith(_SETTINGS)
 
 
 def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
@@ -237,7 +246,10 @@ def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
 
 
 def _with_attachments(message: UserMessage, redactor: Redactor) -> UserMessage:
-    hidden = tuple(_with(each, ("text",), redactor.mask) for each in message.attachments)
+    hidden = tuple(
+        _with(each, ("text",), partial(redactor.mask, assignments=_holds_settings(each.name)))
+        for each in message.attachments
+    )
     if all(new is old for new, old in zip(hidden, message.attachments, strict=True)):
         return message
     return msgspec.structs.replace(message, attachments=hidden)

@@ -35,7 +35,7 @@ _LONG_FOR_WORDS = 20
 """Words without a digit, such as `development`, are a secret only when there are as many characters."""
 _GRAM = 3
 _SHORT_TEXT = 2_000
-_MAY_HOLD = re.compile(r"[\w+-]{16}|[=@]|://|-----|eyJ|:AA|(?i:authorization|bearer|api-key)")
+_MAY_HOLD = re.compile(r"[\w+-]{16}|[=@]|:[ \t]{0,3}\\?[\"']|://|-----|eyJ|:AA|(?i:authorization|bearer|api-key)")
 """What a text has that holds anything with the shape of a secret: without it the tables need not be loaded."""
 
 

@@ -26,7 +26,7 @@ _LETTER_OR_DIGIT = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 _DIGIT = re.compile("[0-9]")
 _PIECES = re.compile(r"[^A-Za-z0-9]+")
 _MARKS = re.compile(r"[!#%^&*~]|(?<=\w)@(?![\w-]+\.\w{2,})")
-_CODE = re.compile(r"==|\?\?|\?\.|&&|->|::")
+_CODE = re.compile(r"==(?!\Z)|\?\?|\?\.|&&|->|::")
 _NO_VALUE = re.compile(
     r"[/.~$%@&*=<+-]|.*://|(?:your|example|sample|dummy|fake|placeholder|change|replace|insert|todo|null|none"
     r"|undefined|xxx|process\.env|os\.environ|env\.|secrets\.)",
@@ -129,6 +129,29 @@ SHAPES: tuple[Shape, ...] = (
     _shape("Grafana token", "glsa_", f"[A-Za-z0-9_]{{32{_ANY}"),
     _shape("Linear key", "lin_api_", f"[A-Za-z0-9]{{32{_ANY}"),
     _shape("Sentry token", "sntrys_ sntryu_", f"[A-Za-z0-9_=+/]{{40{_ANY}"),
+    # By the provider's documentation, or the rule of that name in gitleaks (config/gitleaks.toml) or trufflehog
+    # (pkg/detectors): dockerhub v2 of trufflehog; "oat" are those of organizations.
+    _shape("Docker token", "dckr_pat_ dckr_oat_", f"{_WORD}{{24{_ANY}"),
+    _shape("Atlassian token", "ATATT3 ATCTT3", f"[A-Za-z0-9_=-]{{60{_ANY}"),  # gitleaks: atlassian-api-token
+    _shape("Notion token", "ntn_", f"[A-Za-z0-9]{{40{_ANY}"),  # gitleaks: notion-api-token
+    # developers.notion.com: the form of tokens made before ntn_
+    _shape("Notion token", "secret_", "[A-Za-z0-9]{43}(?![A-Za-z0-9_-])", looks_random),
+    _shape("Figma token", "figd_ figu_ figo_", f"{_WORD}{{32{_ANY}"),  # trufflehog: figmapersonalaccesstoken
+    _shape("Fly token", "fo1_", f"{_WORD}{{40{_ANY}"),  # gitleaks: flyio-access-token, this row and the next
+    _shape("Fly token", "fm1a_ fm1r_ fm2_", f"[A-Za-z0-9+/=_-]{{80{_ANY}"),
+    _shape(
+        "Mailgun key", "key-", "[0-9a-z]{32}(?![A-Za-z0-9_-])", looks_random
+    ),  # gitleaks: mailgun-private-api-token
+    _shape("New Relic key", "NRAK- NRII-", f"[A-Za-z0-9-]{{27{_ANY}"),  # gitleaks: new-relic-user-api-key
+    _shape("Terraform token", "atlasv1.", f"[A-Za-z0-9_=-]{{60{_ANY}"),  # gitleaks: hashicorp-tf-api-token
+    _shape("Pulumi token", "pul-", "[0-9a-f]{40}(?![A-Za-z0-9_])"),  # gitleaks: pulumi-api-token
+    _shape("Supabase token", "sbp_", f"[0-9a-z_]{{40{_ANY}"),  # trufflehog: supabasetoken
+    _shape("Supabase key", "sb_secret_", f"{_WORD}{{20{_ANY}"),  # supabase.com/docs/guides/api/api-keys
+    # vercel.com/changelog/new-token-formats-and-secret-scanning, and the tokens of its file store
+    _shape("Vercel token", "vcp_ vci_ vca_ vcr_ vck_", f"[A-Za-z0-9_]{{24{_ANY}", looks_random),
+    _shape("Vercel token", "vercel_", f"[A-Za-z0-9_]{{24{_ANY}", looks_random),
+    # learn.microsoft.com: connection strings of storage accounts and of service buses
+    _shape("Azure key", "AccountKey= SharedAccessKey=", f"([A-Za-z0-9+/]{{40{_ANY}={{0,2}})"),
     _shape("age key", "AGE-SECRET-KEY-1", "[0-9A-Z]{40,80}"),
     Shape(
         "password in a URL",
@@ -214,6 +237,8 @@ JUDGED = re.compile(rf"{_VALUE}{{8,{LONGEST_JUDGED}}}+")
 VALUE = re.compile(rf"({_VALUE}{{8,{LONGEST}}}+)(?![(\[{{])")
 _SEPARATOR = rf"{_QUOTES}[ \t]{{0,3}}(?::=|=>|[:=])[ \t]{{0,3}}\\?[\"'`]?"
 
+_NAME = r"[A-Za-z_-]{5,12}[A-Za-z0-9_.-]{0,30}"
+
 _WORDS = (
     "passw", "passphrase", "secret", "token", "api_key", "apikey", "api-key", "access_key", "accesskey",
     "access-key", "private_key", "privatekey", "private-key", "credential", "account_key", "accountkey",
@@ -236,8 +261,12 @@ ALWAYS = (
     ),
     # As files of environment variables and shells write it; code hardly ever does.
     Context(_WORDS, re.compile(r"[A-Z_]{5,12}[A-Z0-9_]{0,30}=\\?[\"']?"), "", looks_random),
+    # As JSON and YAML write it: in quotes behind a colon. In code that is a literal, never a call or a name.
+    Context(_WORDS, re.compile(rf"{_NAME}\\?[\"']?[ \t]{{0,3}}:[ \t]{{0,3}}\\?[\"']"), "", looks_random),
 )
-ASSIGNED = Context(_WORDS, re.compile(rf"[A-Za-z_-]{{5,12}}[A-Za-z0-9_.-]{{0,30}}{_SEPARATOR}"), "", looks_random)
+ASSIGNED = Context(_WORDS, re.compile(rf"{_NAME}{_SEPARATOR}"), "", looks_random)
+NO_SECRET_NAME = re.compile(r"public|page|cursor|continuation|next[_-]?token", re.I)
+"""What a name has whose value is none: public keys, and what asks for the next part of a list."""
 BEFORE_NAME = re.compile(r"(?:[A-Za-z0-9_.]|(?<=[A-Za-z0-9])-){0,40}\Z")
 LONGEST_BEFORE = 40
 AFTER_NAME = re.compile(r"[A-Za-z0-9_.-]*")

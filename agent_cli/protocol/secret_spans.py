@@ -115,7 +115,7 @@ def _assigned_name(text: str, at: int, found: tuple[Span, ...]) -> str:
     first = before.start() if before else at
     last = min(after.end(), at + 40) if after else at
     name = text[first:last].strip(".-")
-    if "public" in name.lower():
+    if shapes.NO_SECRET_NAME.search(name):
         return ""
     is_name = at - first < shapes.LONGEST_BEFORE and not any(s.start < last and first < s.end for s in found)
     return name if is_name else "secret"

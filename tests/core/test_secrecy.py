@@ -18,7 +18,15 @@ from agent_cli.core.secrecy import (
     masked,
 )
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.messages import AssistantMessage, Message, PlanItem, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.messages import (
+    AssistantMessage,
+    Attachment,
+    Message,
+    PlanItem,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from agent_cli.protocol.redact import Redactor
 from tests.protocol.secrets import ALNUM, some, tokens
 
@@ -199,6 +207,20 @@ def test_the_model_sees_no_secret_of_a_result() -> None:
     assert sent[2] == result(1, f"TOKEN={SHOWN}\npassword: tr0ub4dor&3x [masked: GitHub token]")
     assert sent[3] == UserMessage(id="u2", text=f"job 1 ended: {SHOWN}", origin="hint")
     assert CONVERSATION[2] == result(1, f"TOKEN={SECRET}\npassword: tr0ub4dor&3x {tokens()['github'][1]}")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_masked"),
+    [("app.yaml", True), ("conf/App.TOML", True), ("db.properties", True), ("app.py", False), ("app.ts", False)],
+)
+def test_the_model_sees_no_assigned_secret_of_a_file_of_settings(path: str, is_masked: bool) -> None:
+    line = "db.password = tr0ub4dor&3x"
+    result = ToolResult(id="r", call_id="c", tool="read_file", status="ok", text=line, seen={path: "hash"})
+    prompt = UserMessage(id="u", text="look", attachments=(Attachment(path, line),))
+    sent_result, sent_prompt = Outgoing(REDACTOR).masked([result, prompt])
+    assert isinstance(sent_result, ToolResult) and isinstance(sent_prompt, UserMessage)
+    expected = "db.password = [masked: db.password]" if is_masked else line
+    assert (sent_result.text, sent_prompt.attachments[0].text) == (expected, expected)
 
 
 def test_a_longer_conversation_begins_as_the_shorter_one_did() -> None:

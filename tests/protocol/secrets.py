@@ -76,14 +76,33 @@ def tokens() -> dict[str, tuple[str, str]]:
         "replicate": join("r", "8_", some(ALNUM, 37, 39)),
         "grafana": join("gl", "sa_", some(ALNUM, 32, 40)),
         "linear": join("lin", "_api_", some(ALNUM, 40, 41)),
+        "docker": join("dckr", "_pat_", some(WORD, 27, 50)),
+        "docker-organization": join("dckr", "_oat_", some(WORD, 32, 51)),
+        "atlassian": join("ATA", "TT3x", some(WORD, 180, 52), "=", some(HEX, 8, 52)),
+        "notion": join("nt", "n_", some(DIGITS, 11, 53), some(ALNUM, 35, 53)),
+        "notion-old": join("sec", "ret_", some(ALNUM, 43, 54)),
+        "figma": join("fi", "gd_", some(WORD, 40, 55)),
+        "fly": join("fo", "1_", some(WORD, 43, 56)),
+        "fly-macaroon": join("Fly", "V1 fm", "2_", some(ALNUM + "+/", 120, 57), "=="),
+        "mailgun": join("ke", "y-", some(HEX, 32, 58)),
+        "new-relic": join("NR", "AK-", some(string.ascii_uppercase + DIGITS, 27, 59)),
+        "terraform": join(some(ALNUM, 14, 60), ".atla", "sv1.", some(WORD, 67, 60)),
+        "pulumi": join("pu", "l-", some(HEX, 40, 61)),
+        "supabase": join("sb", "p_", some(HEX, 40, 62)),
+        "supabase-secret": join("sb", "_secret_", some(WORD, 31, 63)),
+        "vercel": join("vc", "p_", some(ALNUM, 56, 64)),
+        "vercel-blob": join("ver", "cel_blob_rw_", some(ALNUM, 16, 65), "_", some(ALNUM, 30, 65)),
         "age": join("AGE-SEC", "RET-KEY-1", some(string.ascii_uppercase + DIGITS, 58, 42)),
     }
     found = {kind: (f"value {token} end", token) for kind, token in plain.items()}
     aws = some(ALNUM, 40, 43)
+    azure, bus = some(ALNUM + "+/", 86, 48) + "==", some(ALNUM + "+/", 43, 49) + "="
     password, bearer = some(ALNUM, 14, 44), some(ALNUM, 30, 45)
     basic = base64.b64encode(f"user:{some(ALNUM, 12, 46)}".encode()).decode()
     hook = join(some(ALNUM, 9, 47).upper(), "/", some(ALNUM, 11, 47).upper(), "/", some(ALNUM, 24, 47))
     found |= {
+        "azure-storage": (f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey={azure};E=y", azure),
+        "azure-bus": (f"Endpoint=sb://x/;SharedAccessKeyName=Root;SharedAccessKey={bus}", bus),
         "aws-secret": (f"aws_secret_access_key = {aws}", aws),
         "url": (f"postgres://app:{password}@db.example.com/x", password),
         "bearer": (f"Authorization: Bearer {bearer}", bearer),

@@ -43,6 +43,13 @@ HARMLESS = [
     "self._secret = secret_for(user_id2)",
     "const token = process.env.GITHUB_TOKEN;",
     "const apiKey = await vault.read('path/v2')",
+    '"nextPageToken": "CAUQ1b2c3d4e5"',
+    '"continuation_token": "a1b2c3d4e5f6"',
+    "secret_santa_2024_gift_exchange_list_for_everybody_in_it",
+    "key-value-store-with-32-characters-or-so",
+    "vercel_deployment_protection_bypass_header_name",
+    "from atlasv1.client import Session",
+    "if (token ==a1b2c3d4e5f6) {",
     "password: ${{ secrets.DEPLOY_PASSWORD_2 }}",
     "PASSWORD=$DB_PASSWORD_V2",
     "PASSWORD=${DB_PASSWORD:-none}",
@@ -133,10 +140,8 @@ def test_what_is_no_secret_stays(text: str) -> None:
     ("text", "masked"),
     [
         ("db_password=tr0ub4dor&3x", "db_password=[masked: db_password]"),
-        ('  "clientSecret": "8f14e45fceea167a",', '  "clientSecret": "[masked: clientSecret]",'),
         ("api_key = 'q8Zr2Lm9Xw4'", "api_key = '[masked: api_key]'"),
         ("password: Str0ng!Pass99 # mine", "password: [masked: password] # mine"),
-        (r"{\"token\": \"a1b2c3d4e5f6\"}", r"{\"token\": \"[masked: token]\"}"),
         ("my.token := a1b2c3d4e5f6", "my.token := [masked: my.token]"),
     ],
 )
@@ -150,10 +155,16 @@ def test_an_assigned_secret_is_masked_when_asked_for(text: str, masked: str) -> 
     [
         ("DB_PASSWORD=tr0ub4dor&3x", "DB_PASSWORD=[masked: DB_PASSWORD]"),
         ("+export API_KEY='q8Zr2Lm9Xw4'", "+export API_KEY='[masked: API_KEY]'"),
+        ('  "clientSecret": "8f14e45fceea167a",', '  "clientSecret": "[masked: clientSecret]",'),
+        ('{"client_secret":"8f14e45fceea167a"}', '{"client_secret":"[masked: client_secret]"}'),
+        (r"{\"token\": \"a1b2c3d4e5f6\"}", r"{\"token\": \"[masked: token]\"}"),
+        ('  db_password: "tr0ub4dor&3x"', '  db_password: "[masked: db_password]"'),
+        ("- token: 'a1b2c3d4e5f6'", "- token: '[masked: token]'"),
+        ("ACCOUNT_KEY=" + some(ALNUM, 86, 4) + "==", "ACCOUNT_KEY=[masked: ACCOUNT_KEY]"),
         ("    12\tMY_SECRET=8f14e45fceea167a # x", "    12\tMY_SECRET=[masked: MY_SECRET] # x"),
     ],
 )
-def test_a_line_of_an_environment_file_is_masked_always(text: str, masked: str) -> None:
+def test_an_assignment_as_files_of_settings_write_it_is_masked_always(text: str, masked: str) -> None:
     assert NOBODY.mask(text) == masked
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from agent_cli.sandbox.environment import OF_CONFINEMENT, child_env, confined_env
 from agent_cli.sandbox.secret_names import is_secret, leads_out
+from tests.protocol.secrets import tokens
 
 SECRETS = {
     "GITHUB_TOKEN": "x1y2z3", "GH_TOKEN": "abc", "GITLAB_TOKEN": "abc", "NPM_TOKEN": "abc", "NODE_AUTH_TOKEN": "abc",
@@ -156,3 +157,12 @@ def test_what_only_the_proxy_adds_does_not_outlast_the_command() -> None:
         confined({}, offline=True, proxy=PROXY, cache="/c").keys() | confined({}, offline=True, cache="/c").keys()
     )
     assert added <= OF_CONFINEMENT
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["docker", "atlassian", "notion", "figma", "fly", "fly-macaroon", "new-relic", "terraform", "pulumi", "supabase",
+     "supabase-secret", "vercel", "azure-storage", "azure-bus"],
+)  # fmt: skip
+def test_a_value_with_the_shape_of_a_token_is_a_secret_whatever_its_name(kind: str) -> None:
+    assert is_secret("DEPLOYMENT", tokens()[kind][0])
