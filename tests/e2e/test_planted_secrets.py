@@ -1,5 +1,6 @@
-"""Forty planted secrets, a model that tries to read each of them in twenty-five ways, and the real program: nothing
-of them may reach the model's provider, any file of ours but the private session, the output, or a command line."""
+"""Sixty planted secrets, a model that tries to read each of them in thirty ways, and the real program: nothing of
+them may reach the model's provider, any file of ours, the output, an export or a command line; neither in the
+session that knows them, nor where it goes on without their variables, is forked or imported."""
 
 import base64
 import json
@@ -44,6 +45,13 @@ WAYS: dict[str, Callable[[str, str], Call]] = {
     "tee": lambda path, new: sh(f"tee {new} < {path}"),
     "git-diff": lambda path, new: sh(f"git diff --no-index /dev/null {path}"),
     "repo_map": lambda path, new: Call("repo_map", {"path": path}),
+    "sort": lambda path, new: sh(f"sort -u {path}"),
+    "cut": lambda path, new: sh(f"cut -d= -f2- {path}"),
+    "dd": lambda path, new: sh(f"dd if={path} bs=5 2>/dev/null"),
+    "json": lambda path, new: sh(f"python3 -c \"import json; print(json.dumps(open('{path}').read()))\""),
+    "url": lambda path, new: sh(
+        f"python3 -c \"from urllib.parse import quote; print(quote(open('{path}').read(), safe=''))\""
+    ),
 }  # fmt: skip
 """By name: the call that reads a file; `new` is a name not used yet."""
 OF_ENVIRONMENT = (
@@ -70,7 +78,7 @@ class Plant(NamedTuple):
     place: str
     """A path, `history`, or the name of a variable."""
     kind: str
-    """file, history or variable"""
+    """file, history, variable, or note: an ordinary file with the value of a variable"""
 
 
 def _line(name: str, secret: str) -> str:
@@ -78,7 +86,7 @@ def _line(name: str, secret: str) -> str:
 
 
 def plant(world: World) -> tuple[list[Plant], dict[str, str]]:
-    """Put forty secrets into the world: what they are, and the variables to set."""
+    """Put sixty secrets into the world: what they are, and the variables to set."""
     planted: list[Plant] = []
     for number, path in enumerate(
         (".env", ".env.local", ".env.production", "web/.env", ".envrc", ".npmrc", "deploy/id_rsa", "deploy/server.pem",
@@ -97,10 +105,18 @@ def plant(world: World) -> tuple[list[Plant], dict[str, str]]:
     } | {"DATABASE_URL": some(ALNUM, 20, "db")}  # fmt: skip
     planted += [Plant(name, secret, name, "variable") for name, secret in variables.items()]
     planted += _plant_history(world)
-    env = variables | {
-        "DATABASE_URL": join("postgres://app:", variables["DATABASE_URL"], "@db/x"),
-        "SECRETS_TEST": "1",
-    }
+    notes = {f"APP_{number}_SECRET": some(ALNUM, 26, f"note{number}") for number in range(20)}
+    for name, secret in notes.items():
+        (world.work / f"{name}.txt").write_text(f"it is {secret}\n", encoding="utf-8")
+        planted.append(Plant(name, secret, f"{name}.txt", "note"))
+    env = (
+        variables
+        | notes
+        | {
+            "DATABASE_URL": join("postgres://app:", variables["DATABASE_URL"], "@db/x"),
+            "SECRETS_TEST": "1",
+        }
+    )
     return planted, env
 
 
@@ -143,7 +159,7 @@ def attempts(planted: list[Plant]) -> Iterator[tuple[str, Call]]:
     """Name of the way, and call."""
     count = 0
     for each in planted:
-        for way, call in WAYS.items() if each.kind == "file" else ():
+        for way, call in WAYS.items() if each.kind in ("file", "note") else ():
             count += 1
             yield way, call(each.place, f"x{count}")
     for each in planted:
@@ -203,56 +219,101 @@ def watching_command_lines(leaks: Leaks) -> Iterator[None]:
             leaks.look("command line", line[:40].decode("utf-8", "replace"), line)
 
 
-def run(world: World, mode: str, each: int) -> tuple[Leaks, int]:
-    """One of `each` attempts, all of them in one session; what leaked, and how many results there were."""
+class Trial(NamedTuple):
+    """The attempts of a test, and where their secrets must not get."""
+
+    world: World
+    mode: str
+    leaks: Leaks
+
+    def play(self, phase: str, tried: list[tuple[str, Call]], env: dict[str, str], *arguments: str) -> None:
+        """All attempts, by one run of the program."""
+        calls = [Call(call.name, call.arguments, id=f"{phase}_{at}") for at, (_, call) in enumerate(tried)]
+        self.world.script(*(Reply(calls=tuple(calls[at : at + 30])) for at in range(0, len(calls), 30)))
+        self.world.script(Reply(text="All read."))
+        begun = len(self.world.bodies())
+        options = ("--mode", self.mode, "--output-format", "stream-json", "--debug", "--max-turns", "100")
+        done = self.world.run("run", *arguments, *options, env=env, timeout_s=120)
+        assert done.result["text"] == "All read.", done.err[-2000:]
+        ways = {f"{phase}_{at}": way for at, (way, _) in enumerate(tried)}
+        assert self._look_at_requests(phase, ways, begun) >= ways.keys()
+        self.leaks.look(f"{phase}: output", "", (done.out + done.err).encode())
+
+    def _look_at_requests(self, phase: str, ways: dict[str, str], begun: int) -> set[str]:
+        """Look at each message once; returns the ids of the calls that had a result."""
+        seen: dict[str, str] = {}
+        for body in self.world.bodies()[begun:]:
+            seen.update(
+                {
+                    f"{m.get('tool_call_id', '')} {m['content']}": m.get("tool_call_id", "")
+                    for m in body["messages"]
+                }
+            )
+        for text, identifier in seen.items():
+            self.leaks.look(f"{phase}: request", ways.get(identifier, "earlier"), text.encode())
+        return set(seen.values())
+
+    def hand_on(self, elsewhere: Path) -> None:
+        """The session shown, exported in each form, and imported by somebody else, all without its variables."""
+        for path in self.world.sessions():
+            identifier = path.stem.rpartition("-")[2]
+            commands = [("export", identifier, "--format", form) for form in ("md", "html", "json")]
+            for command in (*commands, ("show", identifier), ("search", "read", "--json")):
+                done = self.world.run("sessions", *command, env=LATER)
+                assert done.code == 0, done
+                self.leaks.look(" ".join(command[:1] + command[2:]), "", (done.out + done.err).encode())
+        file = elsewhere.with_suffix(".json")
+        assert self.world.run("sessions", "export", identifier, "-o", str(file), env=LATER).code == 0
+        there = LATER | {"AGENT_STATE_DIR": str(elsewhere)}
+        assert self.world.run("sessions", "import", str(file), env=there).code == 0
+        self.play("imported", [], there, "-c", "go on")
+
+    def look_at_files(self, *folders: Path) -> None:
+        """Look at all that the program has written."""
+        for folder in folders:
+            for path in folder.rglob("*"):
+                if path.is_file():
+                    self.leaks.look("file", path.relative_to(folder).parts[0], path.read_bytes())
+
+
+LATER = {"OPENAI_API_KEY": some(ALNUM, 40, "another key")}
+STEP = 11
+"""One of so many attempts is made at a time; coprime to the number of ways, so that all of them are among them."""
+
+
+def run(world: World, mode: str, shift: int) -> tuple[Leaks, int]:
+    """Every eleventh attempt, from the one at `shift` on, in each phase of a session; what leaked, and how many
+    attempts there were."""
     planted, env = plant(world)
-    assert len(planted) >= 40 and len(WAYS) >= 25
-    tried = list(attempts(planted))[::each]
-    assert {way for way, _ in tried} >= WAYS.keys()
-    calls = [Call(call.name, call.arguments, id=f"call_{at}") for at, (_, call) in enumerate(tried)]
-    replies = [Reply(calls=tuple(calls[at : at + 30])) for at in range(0, len(calls), 30)]
-    world.script(*replies, Reply(text="All read."))
-    leaks = Leaks(planted)
-    prompt = "Look at @.env and @deploy/id_rsa, please"
-    arguments = ("run", prompt, "--mode", mode, "--output-format", "stream-json", "--debug", "--max-turns", "100")
-    with watching_command_lines(leaks):
-        done = world.run(*arguments, env=env, timeout_s=120)
-    assert done.result["text"] == "All read.", done.err[-2000:]
-    results = {}
-    for body in world.bodies():
-        results.update({m["tool_call_id"]: str(m["content"]) for m in body["messages"] if m["role"] == "tool"})
-    assert len(results) == len(calls)
-    for at, (way, _) in enumerate(tried):
-        leaks.look("request", way, results[f"call_{at}"].encode())
-    rest = [m for m in world.bodies()[-1]["messages"] if m["role"] != "tool"]
-    leaks.look("request", "other messages", repr(rest).encode())
-    leaks.look("stdout", "", done.out.encode())
-    leaks.look("stderr", "", done.err.encode())
-    for path in world.state.rglob("*"):
-        if path.is_file() and "sessions" not in path.relative_to(world.state).parts[:1]:
-            leaks.look("file", path.relative_to(world.state).parts[0], path.read_bytes())
-    return leaks, len(results)
+    assert len(planted) >= 60 and len(WAYS) >= 30
+    parts = [list(attempts(planted))[(shift + number) % STEP :: STEP] for number in range(3)]
+    assert all({way for way, _ in part} >= WAYS.keys() for part in parts)
+    trial = Trial(world, mode, Leaks(planted))
+    elsewhere = world.state.with_name("elsewhere")
+    with watching_command_lines(trial.leaks):
+        trial.play("same", parts[0], env, "Look at @.env, @APP_0_SECRET.txt and @deploy/id_rsa, please")
+        trial.play("resumed", parts[1], LATER, "-c", "Go on without the variables")
+        trial.play("forked", parts[2], LATER, "-c", "--fork", "Go on in a copy")
+        trial.hand_on(elsewhere)
+    trial.look_at_files(world.state, elsewhere)
+    return trial.leaks, sum(map(len, parts))
 
 
 def report(leaks: Leaks, mode: str, tries: int) -> str:
     """The table of what leaked."""
     lines = [f"mode {mode}, {tries} attempts: {sum(map(len, leaks.table.values()))} leaks"]
     for (kind, sink, how), names in sorted(leaks.table.items()):
-        lines.append(f"  {len(names):>4}  {kind:<9} {sink:<12} {how}: {', '.join(names[:4])}")
+        lines.append(f"  {len(names):>4}  {kind:<9} {sink:<20} {how}: {', '.join(names[:4])}")
     return "\n".join(lines)
 
 
-HOLDS = {"ask": {"file", "variable", "history"}, "auto-edit": {"file", "variable", "history"}}
-"""The kinds of secrets of which none gets out, by mode."""
-
-
-@pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("shift", [0, *(pytest.param(shift, marks=pytest.mark.long) for shift in range(1, STEP))])
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-def test_no_planted_secret_gets_out(world: World, mode: str, each: int) -> None:
-    leaks, tries = run(world, mode, each)
+def test_no_planted_secret_gets_out(world: World, mode: str, shift: int) -> None:
+    leaks, tries = run(world, mode, shift)
     told = report(leaks, mode, tries)
     print(told)
-    assert not [kind for kind, _, _ in leaks.table if kind in HOLDS[mode]], told
+    assert not leaks.table, told
 
 
 @pytest.mark.parametrize(
