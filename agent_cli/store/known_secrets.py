@@ -14,7 +14,7 @@ import msgspec
 
 from ..protocol.fingerprints import KnownSecret, Recognizer, digest, known_secret
 from ..protocol.redact import forms, secret_lines
-from .exclusive import alone, replace_private
+from .opening import alone, replace_private
 
 _MOST = 300
 """Secrets; the one that was not seen for longest is forgotten first."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ..protocol.learnt import Learnt
-from .exclusive import alone, replace_private
+from .opening import alone, replace_private
 
 KEPT_S = 30 * 86_400.0
 """Servers are updated: what was learnt longer ago is found out again."""

@@ -3,13 +3,18 @@ have put a pipe, a device or a link where a file is expected: nothing here waits
 New folders are the user's alone, their parents too.
 """
 
+import contextlib
 import errno
+import fcntl
 import os
 import stat
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+_LOCK_TRIES = 20
+_LOCK_WAIT_S = 0.005
 Progress = Callable[[int, int], None]
 """Told how many sessions of how many have been read."""
 
@@ -144,3 +149,39 @@ def sync_folder(folder: Path, disk: Disk = DISK) -> None:
         disk.sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Held while a file is read and replaced.
+
+    Raises:
+        OSError: the folder cannot be written, or another program holds the lock too long.
+    """
+    make_private(path.parent)
+    lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for left in reversed(range(_LOCK_TRIES)):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not left:
+                    raise
+                time.sleep(_LOCK_WAIT_S)
+        yield
+    finally:
+        os.close(lock)
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Put a file readable by its owner only in the place of the one there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    draft.replace(path)
