@@ -19,7 +19,6 @@ from ..sandbox.base import Confinement, Strength
 from ..workspace.git_places import git_places
 from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace
-from .closed_outside import closed_outside
 
 if TYPE_CHECKING:
     from ..workspace.git_index import TrackedFiles
@@ -191,6 +190,8 @@ class Confining:
         )
 
     def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
+        from .closed_outside import closed_outside
+
         usual = (path for path in _usual_secrets(policy.home) if watched(path, path, policy) is not None)
         return tuple(sorted({*usual, *closed_outside(policy)}))
 

@@ -22,7 +22,6 @@ from ..workspace.agentignore import AgentIgnore
 from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace, real_path
 from ..workspace.small_files import small_bytes
-from .closed_outside import closed_outside, further_names
 from .confining import Confining
 from .outlet import Outlet, allow_hosts
 
@@ -166,6 +165,8 @@ class Permissions:
 
     def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
         """The closed files that are the same file as the one at a path: its hard links."""
+        from .closed_outside import closed_outside, further_names
+
         return further_names(path, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
 
     def beyond(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
