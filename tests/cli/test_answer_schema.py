@@ -1,5 +1,6 @@
 """Reading an answer by a schema: what models wrap their JSON in is seen through, and nothing is guessed."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,5 @@ def test_a_comma_in_a_string_stays(schema: AnswerSchema) -> None:
     ],
 )
 def test_what_is_not_sure_is_asked_for_again(schema: AnswerSchema, text: str, why: str) -> None:
-    with pytest.raises(ValueError, match="") as caught:
+    with pytest.raises(ValueError, match=re.escape(why)):
         schema.read(text)
-    assert why in str(caught.value)
