@@ -23,12 +23,12 @@ def expand(text: str, env: Mapping[str, str], key: str) -> str:
         ConfigError: a variable without a default is not set.
     """
 
-    def value(found: re.Match[str]) -> str:
-        name, default = found.groups()
-        if given := env.get(name) or default:
-            return given
-        if default is not None:
-            return ""
-        raise ConfigError(f"{key}: the variable {name} is not set; set it, or write ${{{name}:-default}}")
+    for name, _ in _REFERENCE.findall(text):
+        if name not in env and f"${{{name}}}" in text:
+            raise ConfigError(f"{key}: the variable {name} is not set; set it, or write ${{{name}:-default}}")
+    return expanded(text, env)
 
-    return _REFERENCE.sub(value, text)
+
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """Put in what variables hold, and nothing for those that are not set."""
+    return _REFERENCE.sub(lambda found: env.get(found[1]) or found[2] or "", text)

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from ..config.expand import expanded
 from ..config.schema import Config
 from ..protocol.events import (
     AnswerCompleted,
@@ -273,15 +274,17 @@ def known_secrets(environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[s
     return found
 
 
-def configured_secrets(config: Config) -> dict[str, str]:
-    """Name → value of the secrets that the configuration holds: headers and passwords in addresses of servers."""
+def configured_secrets(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
+    """Name → value of the secrets that the configuration holds or names: headers and passwords in addresses of
+    servers."""
     found = {}
     for name, provider in config.providers.items():
-        for header, value in provider.headers.items():
+        for header, text in provider.headers.items():
+            value = expanded(text, environ)
             found[f"{header} of {name}"] = (
                 value.partition(" ")[2] if header.lower().endswith("authorization") else value
             )
-        if password := _password(provider.base_url or ""):
+        if password := _password(expanded(provider.base_url or "", environ)):
             found[f"password of {name}"] = password
     return found
 
@@ -301,5 +304,5 @@ def environment_redactor(
     earlier: Callable[[Mapping[str, str]], Recognizer] | None = None,
 ) -> Redactor:
     """The redactor of a run. `earlier` learns the secrets of this run, and gives what recognizes those of all."""
-    known = {**known_secrets(environ, keys), **configured_secrets(config)}
+    known = {**known_secrets(environ, keys), **configured_secrets(config, environ)}
     return Redactor(known, earlier(known) if earlier else None)

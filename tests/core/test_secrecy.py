@@ -300,7 +300,7 @@ def test_the_configuration_may_hold_secrets() -> None:
         base_url="https://me:pass-word-1@host/v1",
         headers={"Authorization": "Bearer b3arer-value", "x-team": "team-7-abc"},
     )
-    assert configured_secrets(Config(providers={"mine": mine})) == {
+    assert configured_secrets(Config(providers={"mine": mine}), {}) == {
         "Authorization of mine": "b3arer-value",
         "x-team of mine": "team-7-abc",
         "password of mine": "pass-word-1",
@@ -311,3 +311,11 @@ def test_a_password_is_masked_as_it_is_written_and_as_it_is_meant() -> None:
     redactor = environment_redactor(ENVIRON, {}, Config())
     for password in ("s%40fe-pass1", "s@fe-pass1"):
         assert redactor.mask(f"login {password}!") == "login [masked: password in DATABASE_URL]!"
+
+
+def test_what_a_variable_puts_into_a_header_or_an_address_is_known_to_be_secret() -> None:
+    mine = Provider(base_url="https://me:${PLAIN_NAME}@gw.example", headers={"x-key": "k-${OTHER_NAME:-none}"})
+    known = configured_secrets(
+        Config(providers={"mine": mine}), {"PLAIN_NAME": "one-terces", "OTHER_NAME": "two-terces"}
+    )
+    assert known == {"x-key of mine": "k-two-terces", "password of mine": "one-terces"}
