@@ -182,3 +182,13 @@ async def test_a_snapshot_is_computed_anew_only_when_something_has_changed(tmp_p
         assert (changed.model, changed.context_window) == ("scripted/other", 5_000)
         await it.do(Undo())
         assert (it.agent.snapshot().turns, it.agent.snapshot().last_answer) == (0, "")
+
+
+async def test_a_model_that_was_replaced_is_closed_with_the_session(tmp_path: Path) -> None:
+    other = ScriptedModel(say("b"), name="scripted/other")
+    async with engine(tmp_path, say("a"), other_model=other) as it:
+        await it.prompt("1")
+        await it.do(ChangeSettings(model="scripted/other"))
+        await it.prompt("2")
+        first = it.model
+    assert first.closed and other.closed and first is not other

@@ -151,6 +151,26 @@ async def test_endless_overflow_costs_at_most_three_requests(tmp_path: Path) -> 
         assert it.session.prompts()[-1].text == "3"
 
 
+async def test_what_can_be_reduced_again_and_again_is_asked_three_times_all_the_same(tmp_path: Path) -> None:
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return say("S " * 2000)
+        nonlocal limit
+        limit = int(limit * 0.7)
+        return fail("context_overflow", "too long", limit_tokens=limit)
+
+    limit = 60_000
+    turns = [say(f"{number} " * 4000) for number in range(8)]
+    async with engine(tmp_path, *turns, model=None) as it:
+        for number in range(8):
+            await it.prompt(f"{number} " * 2000)
+        it.model._then = reply  # type: ignore[assignment]
+        end = await it.prompt("last")
+        assert isinstance(end, TurnFailed) and end.stop_reason == "context_limit"
+        mains = [r for r in it.model.requests[8:] if "about to be replaced" not in r.messages[-1].text]
+        assert len(mains) == 3
+
+
 async def test_a_fact_of_the_first_summary_survives_three_compactions(tmp_path: Path) -> None:
     def reply(request: object) -> object:
         messages = request.messages  # type: ignore[attr-defined]
