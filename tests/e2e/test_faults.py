@@ -236,3 +236,25 @@ def test_the_day_s_bound_is_kept_across_programs(world: World) -> None:
     done = world.run("run", "b", *options)
     assert (done.code, done.result["stop_reason"]) == (5, "cost_limit")
     assert "6.00 USD for one day (limits.day_cost_usd; 6.00 USD spent)" in done.err
+
+
+def test_a_refusal_in_the_middle_of_an_answer_is_not_repaired_by_asking_again(world: World) -> None:
+    """What was shown would be said twice: only a refusal before the first word may be repaired."""
+    world.may_refuse = True
+    begun = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": {"content": "Half of it"}}],
+    }
+    refused = {
+        "error": {
+            "message": "Unsupported parameter: 'stream_options'",
+            "type": "invalid_request_error",
+            "code": 400,
+        }
+    }
+    raw = "".join(f"data: {json.dumps(each)}\n\n" for each in (begun, refused))
+    world.script(Reply(raw=raw, headers={"content-type": "text/event-stream"}), Reply(text="again"))
+    done = world.run("run", "go", "--output-format", "json")
+    assert done.code == 4 and len(world.bodies()) == 1, done.result
+    assert "stream_options" in done.result["error"]["message"]
