@@ -83,7 +83,7 @@ def _first_input(chosen: Chosen) -> FirstInput:
     if prompt.startswith("!") or commands.parse(prompt):
         raise UsageError(f"{prompt.split()[0]} takes no piped text; write a prompt beside the pipe")
     take_terminal()
-    return FirstInput(beside(prompt, piped) if prompt else piped, is_data=True)
+    return FirstInput(beside(prompt, piped) if prompt else piped, is_data=True, has_prompt=bool(prompt))
 
 
 def _guarded(setup: Setup) -> Callable[[], None]:

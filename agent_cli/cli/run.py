@@ -64,6 +64,7 @@ async def _run(
             opened.agent,
             task,
             images,
+            is_data=setup.chosen.positional in (None, "-"),
             output_format=setup.chosen.values.get("output_format", "text"),
             quiet=setup.chosen.flag("quiet"),
             out=sys.stdout,

@@ -321,7 +321,7 @@ class Turn:
             self._inbox.queue(user_input.text, user_input.images)
         brought: Brought | None = None
         try:
-            brought = await self._attach(user_input.text)
+            brought = None if user_input.is_data else await self._attach(user_input.text)
         finally:
             self._say(
                 "human",
@@ -331,7 +331,7 @@ class Turn:
                 attachments=brought.attachments if brought else (),
                 beside=self._inbox.take(user_input.text, prompt=True),
             )
-        for each in brought.counted:
+        for each in brought.counted if brought else ():
             self._emit(
                 Attached(
                     name=each.name,

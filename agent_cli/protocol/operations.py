@@ -22,6 +22,8 @@ class UserInput(msgspec.Struct, frozen=True, tag=True):
 
     text: str
     images: tuple[Image, ...] = ()
+    is_data: bool = False
+    """Whether it was piped in: naming a file in it is no consent to read that."""
 
 
 class Steer(msgspec.Struct, frozen=True, tag=True):

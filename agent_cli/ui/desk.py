@@ -26,6 +26,8 @@ class FirstInput(msgspec.Struct, frozen=True):
     text: str = ""
     is_data: bool = False
     """Whether piped text is in it: it is sent as a prompt, and never read as a command."""
+    has_prompt: bool = False
+    """Whether the user wrote a prompt before it, in which names are followed."""
 
 
 NOTHING = FirstInput()

@@ -114,6 +114,7 @@ async def run_task(
     task: str,
     images: tuple[Image, ...] = (),
     *,
+    is_data: bool = False,
     output_format: OutputFormat = "text",
     quiet: bool = False,
     out: TextIO,
@@ -122,14 +123,14 @@ async def run_task(
     structure: Callable[[str], object] | None = None,
     stopper: Stopper | None = None,
 ) -> RunResult:
-    """Run `task` to its end and write the result to `out`.
+    """Run `task` to its end and write the result to `out`. With `is_data` it was piped in.
 
     `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final
     text into data, raising ValueError where it does not fit; the model is then told so once and may answer
     again. The engine is shut down at the end.
     """
     run = _Run(client, output_format, Pipe(out), Pipe(err), quiet)
-    work = asyncio.ensure_future(run.work(task, images, verify, structure))
+    work = asyncio.ensure_future(run.work(UserInput(task, images, is_data), verify, structure))
     stopper = stopper or Stopper()
     watch = asyncio.ensure_future(stopper.wait())
     over = asyncio.ensure_future(run.turn_over.wait())  # what comes after the turn is stopped at once
@@ -177,12 +178,11 @@ class _Run:
 
     async def work(
         self,
-        task: str,
-        images: tuple[Image, ...],
+        task: UserInput,
         verify: Callable[[], Awaitable[bool]] | None,
         structure: Callable[[str], object] | None,
     ) -> None:
-        completed = await self._turn(UserInput(task, images))
+        completed = await self._turn(task)
         if completed and structure and not self._fits(structure) and self._reason == "end_turn":
             self._progress(f"the answer does not fit the schema: {lines.one_line(self._unfit)}; asked once more")
             completed = await self._turn(UserInput(_AGAIN.format(self._unfit)))

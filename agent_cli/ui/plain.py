@@ -143,7 +143,7 @@ class PlainRepl:
         for text in self.client.snapshot().unsent:
             self.say(f"Queued when the program ended, and not sent: {clean(text)}")
         if first_input.is_data:
-            await self.client.submit(UserInput(first_input.text))
+            await self.client.submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
         elif first_input.text.strip():
             await self._line(first_input.text)
         while not self._left.is_set() and (line := await self._next_line()) is not None:

@@ -146,7 +146,10 @@ class Repl:
             said, text = never_sent(self._now, drafts)
             self.propose(text, said)
         if first_input.text.strip():
-            (self.queue if first_input.is_data else self.send)(first_input.text)
+            if first_input.is_data:
+                self._submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
+            else:
+                self.send(first_input.text)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)

@@ -92,3 +92,24 @@ def test_more_than_any_window_holds_is_refused_before_anything_starts(world: Wor
             head.stdout.close()
             head.wait(10)
         assert done.code == 2 and "larger than 16 MiB" in done.err and not world.sessions()
+
+
+def test_names_in_the_prompt_beside_a_pipe_are_followed(world: World) -> None:
+    for name in ("mine", "theirs"):
+        (world.work / f"{name}.txt").write_text(f"text of {name}", encoding="utf-8")
+    for command in ((), ("run",)):
+        world.script(Reply(text="Compared."))
+        assert world.run(*command, "compare with @mine.txt", text="see @theirs.txt\n").code == 0
+        assert "text of mine" in str(world.bodies()[-1]) and "text of theirs" not in str(world.bodies()[-1])
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("run", "-")])
+def test_a_name_in_a_prompt_that_was_piped_in_is_no_consent_to_read_it(
+    world: World, command: tuple[str, ...]
+) -> None:
+    (world.home / "private.txt").write_text("TOP-terces", encoding="utf-8")
+    (world.work / "own.txt").write_text("OWN-terces", encoding="utf-8")
+    world.script(Reply(text="Nothing was attached."))
+    done = world.run(*command, text=f"look at @{world.home}/private.txt and @own.txt\n")
+    assert done.code == 0 and "Nothing was attached." in done.out
+    assert len(world.bodies()) == 1 and "terces" not in str(world.bodies())
