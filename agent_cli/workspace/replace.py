@@ -1,7 +1,8 @@
 """Putting new content in a file's place: all of it or none, never over what somebody else wrote meanwhile, and
 keeping what hangs on the file (mode, owner, attributes). A further name of the file (a hard link) keeps the old
-content: it may lie anywhere, in the store of a package manager for one. Writers of one folder take turns. All of
-it happens in the folder that is held open, so that no link put there meanwhile leads it elsewhere (`anchored`)."""
+content and mode: it may lie anywhere, in the store of a package manager for one. Writers of one folder take turns.
+All of it happens in the folder that is held open, so that no link put there meanwhile leads it elsewhere
+(`anchored`)."""
 
 import contextlib
 import errno
@@ -110,7 +111,8 @@ def put_link(real: str, shown: str, target: str) -> None:
 
 
 def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> Stamp:
-    """Let all who may read a file run it too, or nobody; gives the new state.
+    """Let all who may read a file run it too, or nobody; gives the new state. A further name of the file (a hard
+    link) keeps the old mode.
 
     Raises:
         FileError: changed or deleted meanwhile, or not permitted.
@@ -122,6 +124,8 @@ def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> 
             fd, status = open_at(at, shown)
             try:
                 _refuse_other(stamp(status), shown, expected)
+                if status.st_nlink > 1:  # the mode belongs to all names of the file
+                    return _replaced(at, shown, b"".join(chunks(fd)), expected, mode)
                 os.fchmod(fd, stat.S_IMODE(mode))
                 return stamp(os.fstat(fd))
             finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.workspace.files import FileError, stamp_of
-from agent_cli.workspace.replace import LOCK_TIMEOUT_S, remove, write_atomic
+from agent_cli.workspace.replace import LOCK_TIMEOUT_S, remove, set_executable, write_atomic
 
 
 def put(path: Path, data: bytes) -> str:
@@ -28,6 +28,25 @@ def test_a_further_name_of_a_file_keeps_the_old_content(tmp_path: Path) -> None:
     assert (tmp_path / "other").read_bytes() == b"old content" and Path(path).read_bytes() == b"new"
     assert made == stamp_of(path) and made.mode & 0o777 == 0o640
     assert sorted(os.listdir(tmp_path)) == ["f", "other"]
+
+
+@pytest.mark.parametrize("before", [0o640, 0o750])
+def test_a_further_name_of_a_file_keeps_its_mode(tmp_path: Path, before: int) -> None:
+    path, other = put(tmp_path / "f", b"text"), tmp_path / "other"
+    os.chmod(path, before)
+    os.link(path, other)
+    made = set_executable(path, "f", before == 0o640, stamp_of(path) or pytest.fail())
+    assert other.stat().st_mode & 0o777 == before and made == stamp_of(path)
+    assert made.mode & 0o777 == {0o640: 0o750, 0o750: 0o640}[before] and Path(path).read_bytes() == b"text"
+
+
+def test_a_link_is_not_followed_to_change_a_mode(tmp_path: Path) -> None:
+    out, link = put(tmp_path / "out", b"text"), tmp_path / "link"
+    os.chmod(out, 0o640)
+    link.symlink_to(out)
+    with pytest.raises(FileError):
+        set_executable(str(link), "link", True, stamp_of(str(link)) or pytest.fail())
+    assert os.stat(out).st_mode & 0o777 == 0o640
 
 
 _AS_ANOTHER_USER = """
