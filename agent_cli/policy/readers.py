@@ -247,6 +247,8 @@ GIT_READERS: dict[str, Reader] = {
     "stash list": _git(r"--(oneline|stat|date=\w+)", most=0, opens=""),
     "worktree list": _git("--porcelain|-v", most=0, opens=""),
 }  # fmt: skip
+_OF_LANGUAGE = r"LC_[A-Z]+|LANG|TZ|NO_COLOR|CLICOLOR(_FORCE)?|FORCE_COLOR|COLUMNS|LINES"
+"""Variables that change only how readers print; one that names a file could have them print it."""
 _GIT_BEFORE = r"--no-pager|-P|--no-optional-locks|--literal-pathspecs"
 
 GIT_CHANGES: dict[str, str] = {
@@ -274,7 +276,9 @@ GIT_CHANGES: dict[str, str] = {
 
 def reading(command: SimpleCommand) -> Reading | None:
     """What a simple command reads, given that it is known to read only; None when it is not."""
-    if command.assigns or command.background or command.fed or not command.words:
+    if not all(re.fullmatch(_OF_LANGUAGE, name) for name in command.assigns):
+        return None
+    if command.background or command.fed or not command.words:
         return None
     name, words = command.argv[0], list(command.words[1:])
     if name in _WHOLE and re.fullmatch(_WHOLE[name], " ".join(command.argv[1:])):

@@ -17,8 +17,10 @@ _AFTER_PLAIN_DOLLAR = frozenset(' /.,:;=%^)]|+"')
 _REDIRECTION = re.compile(r"&>>|&>|[0-9]*(?:>>|>\||>&|<&|<>|>|<)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _RESERVED = frozenset(
-    "if then elif else fi for while until do done case esac select function time coproc { } ! [[ ]] in".split()
+    "if then elif else fi for while until do done case esac select function coproc { } ! [[ ]] in".split()
 )
+_TIMED = ("time", "-p")
+"""Words behind which the shell still takes a word for a reserved one."""
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -105,7 +107,7 @@ class _Reader:
                 self.word()
                 continue
             word = self.word()
-            if not words and self.line[start : self.at] in _RESERVED:
+            if all(before.text in _TIMED for before in words) and self.line[start : self.at] in _RESERVED:
                 raise Unsure(f"`{word.text}` begins a compound command")
             words.append(word)
         if not words and not assigns:

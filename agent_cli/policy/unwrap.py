@@ -48,7 +48,7 @@ WRAPPERS: dict[str, Wrapper] = {
         r"-v|--verbose|--foreground|--preserve-status|-[sk].+|--(signal|kill-after)=.+",
         "-[sk]|--signal|--kill-after", 1,
     ),
-    "time": Wrapper(r"-[pv]+"),
+    "time": Wrapper(r"-[pv]+", assigns=True),
     "xargs": Wrapper(
         r"-[0rtx]+|--null|--no-run-if-empty|--verbose|--exit|-[InPLdsE].+|-i.*"
         r"|--(max-args|max-procs|max-lines|delimiter|replace|max-chars)=.*",

@@ -14,7 +14,7 @@ TEXT = "A\n"
 
 
 def _put_file(at: Path, out: Path) -> None:
-    at.write_text(TEXT)
+    at.write_text(TEXT, encoding="utf-8")
 
 
 def _put_link(at: Path, out: Path) -> None:
