@@ -175,6 +175,7 @@ _CATASTROPHE = (
     r"|\bpush\b.{0,400}(?:--f|\s-f\b|--del|\s:|\s\+)|\breset\b.{0,400}--h|\bclean\s{1,9}-\S{0,99}f|-delete\b"
     r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
     r"|\b(?:LD_\w{1,30}|DYLD_\w{1,30}|PATH|GIT_\w{1,30}|PYTHONPATH|BASH_ENV|NODE_OPTIONS)="
+    r"(?!(?<=\bPATH=)\"?\$\{?PATH\}?\"?(?:\s|$))"
     r"|\bkill\b.{0,400}\s-1\b|\bchmod\b.{0,400}(?:-R|\+s)"
 )
 

@@ -1,5 +1,6 @@
-"""Files and folders of a workspace that git's settings lead to: hooks kept with the project, filters, monitors,
-further settings. Whoever may write them has git run what they like. Settings are read here, not asked of git."""
+"""Files and folders of a workspace that git's settings and hooks lead to: hooks kept with the project, what hooks
+start, filters, monitors, further settings. Whoever may write them has git run what they like. Settings are read
+here, not asked of git."""
 
 import os
 import re
@@ -18,11 +19,21 @@ _FOLDERS = ("core.hookspath", "init.templatedir")
 _FILES = ("core.attributesfile", "core.excludesfile")
 _WORDS = re.compile(r"[^\s;|&()<>'\"`$=]+")
 """Of a command line; what is quoted or has a blank is found by none, as no line for a shell would be."""
+_CONFIGURED = {
+    "pre-commit": (".pre-commit-config.yaml", ".pre-commit-config.yml"),
+    "lefthook": tuple(
+        f"{dot}lefthook{local}.{kind}"
+        for dot in ("", ".")
+        for local in ("", "-local")
+        for kind in ("yml", "yaml", "toml", "json")
+    ),
+}
+"""Programs that hooks start → the files that tell them what to run."""
 
 
 def run_by_git(root: str) -> tuple[str, ...]:
-    """The real paths below a workspace folder to which the settings of its repository and of the user lead. Hooks
-    and included settings need not be there yet."""
+    """The real paths below a workspace folder to which the hooks and settings of its repository and the user's
+    settings lead. Hooks, settings and what tells hooks what to run need not be there yet."""
     try:
         place = git_folder(root)
     except (OSError, ValueError):
@@ -34,7 +45,9 @@ def run_by_git(root: str) -> tuple[str, ...]:
         *(os.path.join(place.common, "config"), os.path.join(place.own, "config.worktree")),
         *(os.path.join(home, ".gitconfig"), os.path.join(home, ".config", "git", "config")),
     )
-    found = {os.path.realpath(path) for file in files for path in _named_in(file, place.top, _DEEPEST)}
+    named = [os.path.realpath(path) for file in files for path in _named_in(file, place.top, _DEEPEST)]
+    hooks = [os.path.join(place.common, "hooks"), *filter(os.path.isdir, named)]
+    found = {*named, *(os.path.realpath(path) for folder in hooks for path in _started(folder, place.top))}
     inside = os.path.realpath(root).rstrip(os.sep) + os.sep
     return tuple(sorted(path for path in found if path.startswith(inside)))
 
@@ -50,8 +63,28 @@ def _named_in(file: str, top: str, deepest: int) -> Iterator[str]:
         elif name in _FOLDERS or name in _FILES:
             yield _joined(top, value)
         else:
-            words = (_joined(top, word.lstrip("!")) for word in _WORDS.findall(value) if "/" in word)
-            yield from filter(os.path.isfile, words)
+            yield from _files_in(value, top)
+
+
+def _started(folder: str, top: str) -> Iterator[str]:
+    """The files that the hooks in a folder start or are links to, and the settings of what they start."""
+    names: list[str] = []
+    with suppress(OSError):
+        names = [name for name in os.listdir(folder) if not name.endswith(".sample")]
+    for hook in (os.path.join(folder, name) for name in names):
+        if os.path.islink(hook):
+            yield hook
+        with suppress(OSError):
+            text = small_bytes(os.path.realpath(hook), _LARGEST).decode("utf-8", "surrogateescape")
+            yield from _files_in(text, top)
+            for program, files in _CONFIGURED.items():
+                yield from (_joined(top, name) for name in files if program in text)
+
+
+def _files_in(line: str, top: str) -> Iterator[str]:
+    """The files that the words of a command line name."""
+    words = (_joined(top, word.lstrip("!")) for word in _WORDS.findall(line) if "/" in word)
+    return filter(os.path.isfile, words)
 
 
 def _settings(file: str) -> Iterator[tuple[str, str]]:

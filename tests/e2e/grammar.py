@@ -266,10 +266,9 @@ SHELLS: tuple[Wrapper, ...] = tuple(
             "while true; do @L; break; done", "if true; then @L; fi", "f() { @L; }; f", "case x in x) @L;; esac", "echo \"$(@L)\"",
             "x=$(@L); echo \"$x\"", "cat <(@L)", "@L > log.txt", "@L & wait", "bash <<'END'\n@L\nEND", "sh <<< @Q",
             "find . -maxdepth 0 -exec sh -c @Q \\;",  "xargs -I @ sh -c @Q < /dev/null; @L",
-            "! @L", "trap : EXIT; @L", "coproc { @L; }; wait", "until @L; do break; done", "timeout 20 bash -c @Q | cat",
+            "! @L", "coproc { @L; }; wait", "until @L; do break; done", "timeout 20 bash -c @Q | cat",
             "python3 -c 'import subprocess, sys; subprocess.run(sys.argv[1], shell=True)' @Q", "perl -e 'system(@ARGV)' sh -c @Q",
-            "awk 'BEGIN { system(ARGV[1]) }' @Q", "c=@Q; $SHELL -c \"$c\"", "c=@Q; eval \"$c\"", "exec sh -c @Q",
-            "git -c alias.it=@Q it 2>/dev/null; sh -c @Q", "time sh -c @Q", "xargs -I{} -a data.csv -n1 true; @L",
+            "awk 'BEGIN { system(ARGV[1]) }' @Q", "c=@Q; $SHELL -c \"$c\"", "c=@Q; eval \"$c\"", "exec sh -c @Q", "time sh -c @Q", "xargs -I{} -a data.csv -n1 true; @L",
         ),
     ),
 )  # fmt: skip
@@ -281,12 +280,14 @@ FILES: tuple[Wrapper, ...] = (
 )  # fmt: skip
 
 
-PIPED: tuple[Wrapper, ...] = (
+ASKED: tuple[Wrapper, ...] = (
+    _plain("trap : EXIT; @L"),
+    _plain("git -c alias.it=@Q it 2>/dev/null; sh -c @Q"),
     _plain("echo @Q | sh"),
     _plain("printf '%s' @Q | xargs -0 sh -c"),
     _in_file("cat %f | sh"),
 )
-"""What comes through a pipe into a shell is asked about, whatever it is."""
+"""A shell that runs what comes through a pipe, a trap and a program for git ask, whatever is in them."""
 
 
 def _is_simple(line: str) -> bool:
@@ -311,7 +312,7 @@ def wrapped(
 def harmful(n: int, at: Places, kind: Kind, chance: random.Random) -> Line:
     """A line that does harm, in none to three wrappers."""
     core = chance.choice(CORES[kind])(n, at)
-    line, files = wrapped(core, n, chance, depth=chance.choice((0, 0, 1, 1, 1, 2, 2, 3)), more=PIPED)
+    line, files = wrapped(core, n, chance, depth=chance.choice((0, 0, 1, 1, 1, 2, 2, 3)), more=ASKED)
     return Line(n, kind, line, files)
 
 

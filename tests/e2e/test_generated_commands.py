@@ -74,7 +74,9 @@ def test_no_harm_is_done_without_a_question(
         for each in found
         if any(name in mechanism and each[:2] == (kind, how) for name, kind, how in _KNOWN_LIMITS)
     ]
-    assert not [each for each in found if each not in known]
+    unasked = [each for each in found if each not in known]
+    print(f"{len(found)} effects, {len(known)} of them known limits: {unasked}")
+    assert not unasked
 
 
 def _asked_about(
@@ -85,7 +87,7 @@ def _asked_about(
     lines = [make(number, chance) for number in range(count)]
     with World(place / mode) as world, scene(world, count, env_file=False) as it:
         results = it.play(lines, mode, before)
-    print(f"{mode}: {dict(Counter(status for status, _ in results.values()))}")
+    print(f"{mode}: {dict(Counter(status for status, _ in results.values()))}", flush=True)
     return [(line, results[line.number][1]) for line in lines if results[line.number][0] == "denied"]
 
 

@@ -45,3 +45,17 @@ def test_everything_else_asks(line: str) -> None:
 )  # fmt: skip
 def test_destruction_is_seen_behind_it(line: str) -> None:
     assert isinstance(found := verdict(line, "auto-edit"), Ask) and found.rule == "destruction"
+
+
+@pytest.mark.parametrize(
+    "line", ["env -i PATH=$PATH make", 'env -i PATH="$PATH" make', "env -i PATH=${PATH} make"]
+)
+def test_a_path_that_stays_as_it_is_changes_nothing(line: str) -> None:
+    assert isinstance(verdict(line, "auto-edit"), Allow)
+
+
+@pytest.mark.parametrize(
+    "line", ["env -i PATH=$PATH:/x make", "env -i PATH=$PWD make", "PATH=$X make", "env PYTHONPATH=$PATH make"]
+)
+def test_one_that_changes_asks(line: str) -> None:
+    assert isinstance(verdict(line, "auto-edit"), Ask)

@@ -50,3 +50,32 @@ def test_included_settings_are_read_too(work: Path) -> None:
 
 def test_a_folder_without_a_repository_has_none(tmp_path: Path) -> None:
     assert run_by_git(str(tmp_path)) == ()
+
+
+@pytest.mark.parametrize("folder", [".git/hooks", ".githooks"])
+@pytest.mark.parametrize(
+    ("hook", "found"),
+    [
+        ("#!/bin/sh\nexec ./tools/clean.py --fast\n", ["tools/clean.py"]),
+        ("ARGS=(hook-impl --config=.pre-commit-config.yaml)\nexec pre-commit hook-impl\n", [".pre-commit-config.yaml"]),
+        ('call_lefthook run "pre-commit" "$@"\n', [".lefthook.yml", "lefthook.yml"]),
+        ("#!/bin/sh\nmake test\n", []),
+    ],
+)  # fmt: skip
+def test_what_hooks_start_in_the_workspace_is_found(work: Path, folder: str, hook: str, found: list[str]) -> None:
+    place = work / folder
+    place.mkdir(exist_ok=True)
+    if folder == ".githooks":
+        subprocess.run(["git", "config", "core.hooksPath", folder], cwd=work, check=True)
+    (place / "pre-commit").write_text(hook, encoding="utf-8")
+    known = run_by_git(str(work))
+    assert {f"{work}/{name}" for name in found} <= set(known)
+    assert found or set(known) <= {f"{work}/.githooks"}
+    (place / "pre-commit").rename(place / "pre-commit.sample")
+    assert set(run_by_git(str(work))) <= {f"{work}/.githooks"}
+
+
+def test_the_file_that_a_hook_is_a_link_to_is_found(work: Path) -> None:
+    (work / ".git/hooks").mkdir(exist_ok=True)
+    (work / ".git/hooks/pre-push").symlink_to("../../tools/monitor")
+    assert run_by_git(str(work)) == (f"{work}/tools/monitor",)
