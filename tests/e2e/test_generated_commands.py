@@ -60,7 +60,7 @@ def _done_unasked(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("before", EACH)
-@pytest.mark.parametrize(("count", "batches"), [(18, 1), pytest.param(A_BATCH, BATCHES, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("count", "batches"), [(9, 1), pytest.param(A_BATCH, BATCHES, marks=pytest.mark.long)])
 def test_no_harm_is_done_without_a_question(
     place: Path, before: tuple[str, ...], mode: str, count: int, batches: int, request: pytest.FixtureRequest
 ) -> None:
@@ -91,7 +91,7 @@ def _asked_about(
     return [(line, results[line.number][1]) for line in lines if results[line.number][0] == "denied"]
 
 
-HARMLESS = (25, pytest.param(400, marks=pytest.mark.long))
+HARMLESS = (12, pytest.param(400, marks=pytest.mark.long))
 
 
 @pytest.mark.parametrize("count", HARMLESS)

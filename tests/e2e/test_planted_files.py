@@ -120,7 +120,7 @@ def _is_said(path: str, words: set[str]) -> bool:
 
 
 @pytest.mark.parametrize("before", EACH)
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.long)])
 def test_nothing_planted_is_run_or_obeyed_unasked_and_untold(
     tmp_path: Path, before: tuple[str, ...], step: int
 ) -> None:
@@ -141,5 +141,6 @@ def test_nothing_planted_is_run_or_obeyed_unasked_and_untold(
                 done = play(world, some, before)
                 quiet += silent(world, some, done)
                 use_git(world, at)
-        ran = set(canary.read_text(encoding="utf-8").split()) if canary.exists() else set()
-    assert ran - {name.replace(" ", "_") for name in NEW} - {"2"} == set() and quiet == []
+        lines = canary.read_text(encoding="utf-8").splitlines() if canary.exists() else []
+    ran = {line.split()[0] for line in lines if line.strip()}
+    assert ran - {name.replace(" ", "_") for name in NEW} == set() and quiet == []
