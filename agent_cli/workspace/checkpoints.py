@@ -23,19 +23,32 @@ from ..protocol.operations import Choice
 from . import store_care
 from .moves import CheckpointError, Move
 from .private_git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
-from .restore import Change, Entry, chains, joined, kind_of_change, printable, restore, settled
+from .restore import UNKNOWN, Change, Entry, chains, joined, kind_of_change, printable, restore, settled
 from .small_files import first_line, small_bytes
 from .users_git import UsersGit, note_on, repository_around
 
 if TYPE_CHECKING:  # what takes and compares is loaded with the first checkpoint, which a program may never take
     from .comparing import Comparison
     from .kept import FolderPairs, Kept, Usual
+    from .looking import Inode
     from .nested import NestedTrees
     from .restore_folders import Folders
     from .work_tree import Saved, WorkTree
 
 _TRIES = 3
+_MOST_NAMED = 20
 _LONGEST_EXCLUDE = 1_000_000
+
+
+class _Net(msgspec.Struct, frozen=True):
+    """What moves do together."""
+
+    changes: dict[str, Change]
+    folders: "FolderPairs"
+    unsure: "FolderPairs"
+    """Folders that they leave alone, since nobody knows who changed them."""
+    rest: RestoreReport
+    """What they cannot bring back."""
 
 
 class Checkpoints:
@@ -144,12 +157,14 @@ class Checkpoints:
 
     def _kept(self, usual: "Usual", states: Mapping[str, "Saved"]) -> "Kept":
         """What git does not keep, of all work trees."""
-        from .kept import Kept, stamps_of
+        from .kept import Kept, grouped, stamps_of
 
         modes: dict[str, int] = {}
         folders: dict[str, int] = {}
         empty: list[str] = []
         out = dict(self._nested.out)
+        linked: dict[str, Inode] = {}
+        special: dict[str, str] = {}
         for prefix, saved in states.items():
             at = f"{prefix}/" if prefix else ""
             plain = {-1, *(mode for mode in (usual.file, usual.program) if mode == usual.of_mode(mode))}
@@ -157,10 +172,15 @@ class Checkpoints:
             folders |= {at + path: mode for path, mode in saved.folders.items() if mode != usual.folder}
             empty += [at + path for path in saved.empty]
             out |= {at + path: why for path, why in saved.out.items()}
+            linked |= {at + path: inode for path, inode in saved.linked.items()}
+            special |= {at + path: kind for path, kind in saved.special.items()}
         covered = tuple(sorted(self._files.covered))
         stamps, git = stamps_of(self._top, out), self._users_git.state()
         nested = self._nested.kept(states)
-        return Kept(usual, modes, folders, tuple(sorted(empty)), out, covered, nested, stamps, git)
+        return Kept(
+            usual, modes, folders, tuple(sorted(empty)), out, covered, nested, stamps, git,
+            links=grouped(linked), special=special,
+        )  # fmt: skip
 
     def _tell(self, kept: "Kept") -> None:
         large = [path for path, why in kept.out.items() if why.startswith("larger")]
@@ -268,10 +288,11 @@ class Checkpoints:
         from .blobs import batches
         from .restore_folders import Folders
 
-        changes, pairs, reports = await self._net(moves)
-        differing = {path: (each.start, each.end) for path, each in changes.items() if each.start != each.end}
+        net = await self._net(moves)
+        reports = [net.rest]
+        differing = {path: (each.start, each.end) for path, each in net.changes.items() if each.start != each.end}
         target = await self._read(moves[-1].target)
-        folders = Folders(self._top, pairs, target.usual.folder, target.empty, dry_run=dry_run)
+        folders = Folders(self._top, net.folders, target.usual.folder, target.empty, dry_run=dry_run)
         folders.open()
         if dry_run:
             folders.remove()
@@ -284,10 +305,28 @@ class Checkpoints:
             async for batch, needed in batches(self._git, put):
                 reports.append(self._restore_some(batch, needed, folders))
         reports.append(folders.close())
-        held_up = [Conflict(self._shown(path), each.reason) for path, each in changes.items() if each.reason]
+        reports.append(await self._separated(moves, reports))
+        held_up = [Conflict(self._shown(path), each.reason) for path, each in net.changes.items() if each.reason]
+        held_up += [Conflict(f"{self._shown(path)}/", UNKNOWN) for path in folders.differing(net.unsure)]
         told = {conflict.path for report in reports for conflict in report.conflicts}
         reports.append(RestoreReport(conflicts=tuple(each for each in held_up if each.path not in told)))
         return joined(reports)
+
+    async def _separated(self, moves: Sequence[Move], reports: Sequence[RestoreReport]) -> RestoreReport:
+        """Say which names of one file are separate files from now on."""
+        left, target = await self._read(moves[0].left), await self._read(moves[-1].target)
+        restored = {change.path for report in reports for change in report.restored}
+        found = [
+            self._shown(path)
+            for names in target.links
+            if (len(names) > 1 and names not in left.links) or restored.intersection(map(self._shown, names))
+            for path in names
+        ]
+        if not found:
+            return RestoreReport()
+        more = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
+        names = ", ".join(found[:_MOST_NAMED]) + more
+        return RestoreReport(notes=(f"hard links are not restored; these are separate files now: {names}",))
 
     def _restore_some(
         self, pairs: Mapping[str, tuple[Entry, Entry]], needed: Mapping[str, bytes], folders: "Folders",
@@ -310,16 +349,26 @@ class Checkpoints:
         from .blobs import contents
         from .comparing import entries
         from .deciding import decide
+        from .restore_folders import Folders
 
-        changes, _, _ = await self._net(moves)
-        wanted = {path: each for path, each in changes.items() if not paths or self._shown(path) in paths}
+        net = await self._net(moves)
+        wanted = {path: each for path, each in net.changes.items() if not paths or self._shown(path) in paths}
         concerned = {path: each for path, each in wanted.items() if each.reason}
         now = await entries(self._git, saved, await self._read(saved), list(concerned))
 
         async def load(blobs: Collection[str]) -> Mapping[str, bytes]:
             return await contents(self._git, blobs)
 
-        return await decide(self._top, concerned, choice, now, load, self._shown)
+        report = await decide(self._top, concerned, choice, now, load, self._shown)
+        named = {path.rstrip("/") for path in paths}
+        chosen = {path: pair for path, pair in net.unsure.items() if not paths or self._shown(path) in named}
+        if choice == "mine" or not chosen:
+            return report
+        target = await self._read(moves[-1].target)
+        folders = Folders(self._top, chosen, target.usual.folder, target.empty)
+        folders.open()
+        folders.remove()
+        return joined((report, folders.close()))
 
     async def tend(self) -> None:
         """Keep the store fit, at most once a day: many single objects become one pack. May take a while, and may
@@ -331,11 +380,14 @@ class Checkpoints:
         """Whether `tend` would do anything."""
         return store_care.is_due(self._store)
 
-    async def _net(self, moves: Sequence[Move]) -> tuple[dict[str, Change], "FolderPairs", list[RestoreReport]]:
-        """What moves do together to files and to folders, and what they cannot bring back."""
+    async def _net(self, moves: Sequence[Move]) -> "_Net":
+        """What moves do together."""
         from .comparing import Touched
+        from .kept import add_folders
 
-        steps, pairs, out = [], dict[str, tuple[int | None, int | None]](), dict[str, Conflict]()
+        steps, out = [], dict[str, Conflict]()
+        folders: FolderPairs = {}
+        unsure: FolderPairs = {}
         gits = []
         for move in moves:
             compared = await self._compare(move.left, move.target)
@@ -344,13 +396,12 @@ class Checkpoints:
             steps.append((await touched.files(await compared.files()), only))
             gits.append(compared.users_git)
             out |= {} if move.within else {each.path: each for each in compared.not_held(self._shown)}
-            folders = {} if move.only is not None else await touched.folders(await compared.folders())
-            for path, (old, new) in folders.items():
-                first, last = pairs.get(path, (old, old))
-                pairs[path] = (first, new if last == old else last)
+            more = await touched.folders(await compared.folders())
+            add_folders(more, folders if move.only is None else unsure)
         changes = await asyncio.to_thread(settled, self._top, chains(steps, self._shown))
         note = note_on(gits, self._users_git.state())
-        return changes, pairs, [RestoreReport(conflicts=tuple(out.values()), notes=(note,) if note else ())]
+        rest = RestoreReport(conflicts=tuple(out.values()), notes=(note,) if note else ())
+        return _Net(changes, folders, unsure, rest)
 
     async def _compare(self, left: str, right: str) -> "Comparison":
         from .comparing import Comparison

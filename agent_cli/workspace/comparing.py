@@ -93,6 +93,11 @@ class Comparison:
             if why := was.get(path) or becomes.get(path):
                 name = f"{shown(path.rstrip('/'))}/" if path.endswith("/") else shown(path)
                 yield Conflict(name, f"not covered by undo: {why}", decidable=False)
+        was, becomes = self._was.special, self._becomes.special
+        for path in sorted(was.keys() | becomes.keys()):
+            if was.get(path) != becomes.get(path) and not (self._was.is_out(path) or self._becomes.is_out(path)):
+                why = becomes.get(path) or was[path]
+                yield Conflict(shown(path), f"not covered by undo: {why}", decidable=False)
 
     def _trees(self) -> Iterator[tuple[str, str, str]]:
         """(prefix of its paths, tree before, tree after) of everything that differs."""

@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from .looking import Inode
 from .restore import NESTED, Entry
 
 _MOST_STAMPS = 1_000
+_MOST_LINKED = 1_000
 
 
 class Usual(msgspec.Struct, frozen=True):
@@ -61,6 +63,10 @@ class Kept(msgspec.Struct, frozen=True):
     """Where the user's own git stood, as in `UsersGit.state`."""
     own: tuple[str, ...] = ()
     """Of a checkpoint taken after a crash: files that were surely changed before it, by the turn."""
+    links: tuple[tuple[str, ...], ...] = ()
+    """Paths that are names of one file (hard links); a single one has its other names elsewhere."""
+    special: dict[str, str] = {}
+    """Pipes, sockets and devices, which nothing holds, with the word for each."""
     has_folders: bool = True
     """False for a checkpoint of an older version, which says nothing of folders."""
 
@@ -90,6 +96,14 @@ def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> Usual:
     return Usual(first(others, 0o644), first(programs, 0o755), first(Counter(folders.values()), 0o755))
 
 
+def grouped(linked: Mapping[str, Inode]) -> tuple[tuple[str, ...], ...]:
+    """The paths of each file that has several names, as far as they are not too many."""
+    groups: dict[Inode, list[str]] = {}
+    for path in sorted(linked)[:_MOST_LINKED]:
+        groups.setdefault(linked[path], []).append(path)
+    return tuple(tuple(names) for names in groups.values())
+
+
 def stamps_of(top: str | os.PathLike[str], out: Mapping[str, str]) -> dict[str, int]:
     """When things that are left out were changed last, in ns; those of which nobody needs to hear excepted."""
     found: dict[str, int] = {}
@@ -112,6 +126,8 @@ def encoded(kept: Kept) -> bytes:
         "stamps": kept.stamps,
         "git": kept.git,
         "own": kept.own,
+        "links": kept.links,
+        "special": kept.special,
     }
     return json.dumps(plain).encode()
 
@@ -136,6 +152,8 @@ def decoded(message: bytes) -> Kept:
         plain.get("stamps", {}),
         plain.get("git", {}),
         tuple(plain.get("own", ())),
+        tuple(tuple(names) for names in plain.get("links", ())),
+        plain.get("special", {}),
     )
 
 
@@ -169,6 +187,13 @@ def folder_differences(left: Kept, right: Kept, files: Pairs) -> FolderPairs:
     for path in outside:
         del found[path]
     return {path: pair for path, pair in found.items() if pair[0] != pair[1] or path in left_empty ^ right_empty}
+
+
+def add_folders(more: FolderPairs, to: FolderPairs) -> None:
+    """Add a further move of folders to the ones before it."""
+    for path, (old, new) in more.items():
+        first, last = to.get(path, (old, old))
+        to[path] = (first, new if last == old else last)
 
 
 def _mode(kept: Kept, folder: str) -> int:

@@ -30,6 +30,12 @@ class Loose(msgspec.Struct, frozen=True):
     size_bytes: int
     mode: int
     """Permissions; of a link, -1."""
+    inode: "Inode | None" = None
+    """Of a file that has several names."""
+
+
+Inode = tuple[int, int]
+"""Device and number of a file."""
 
 
 class Look(msgspec.Struct):
@@ -46,6 +52,10 @@ class Look(msgspec.Struct):
     """Files and links that the index does not know."""
     closed: list[str] = []
     """Folders that cannot be listed."""
+    linked: dict[str, Inode] = {}
+    """Those of `files` that were asked for and have several names."""
+    special: dict[str, str] = {}
+    """Pipes, sockets and devices, with the word for each."""
 
     def name(self, names: Collection[str], skip: Collection[str]) -> None:
         """Some loose files are known to the index after all, others do not matter."""
@@ -55,6 +65,7 @@ class Look(msgspec.Struct):
                 self.loose += [each] if each.path not in skip else []
             else:
                 self.files[each.path] = each.mode
+                self.linked.update({each.path: each.inode} if each.inode else {})
 
     def add(self, other: "Look") -> None:
         """Take over what a further walk has found; `unknown` becomes that of the further walk."""
@@ -63,6 +74,8 @@ class Look(msgspec.Struct):
         self.folders.update(other.folders)
         self.loose += other.loose
         self.closed += other.closed
+        self.linked |= other.linked
+        self.special |= other.special
         self.unknown = other.unknown
 
 
@@ -74,6 +87,7 @@ class Ignored(msgspec.Struct):
     size_bytes: int
     why_not: str = ""
     """Why it is left out; empty when it may be held."""
+    special: dict[str, str] = {}
 
 
 def parents_of(names: Iterable[str]) -> set[str]:
@@ -138,12 +152,15 @@ def _take_in(
             continue
         kind, mode = status.st_mode & _KIND, status.st_mode & _PERMISSIONS
         if kind not in (_FILE, _LINK):
+            found.special[path] = special_kind(status)
             continue
         if path not in names:
             if path not in skip:
-                loose.append(Loose(path, status.st_size, mode if kind == _FILE else -1))
+                loose.append(_loose(path, status))
         else:
             files[path] = mode if kind == _FILE else -1
+            if inode := inode_if_linked(status):
+                found.linked[path] = inode
             if status.st_ctime > fresh_since:
                 found.fresh.append(path)
 
@@ -192,15 +209,36 @@ def _count_in(found: Ignored, folder: str, entries: Iterable["os.DirEntry[str]"]
             waiting.append(path)
         else:
             count += 1
-            if not found.why_not and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
-                status = entry.stat(follow_symlinks=False)
+            if found.why_not:
+                continue
+            status = entry.stat(follow_symlinks=False)
+            if status.st_mode & _KIND not in (_FILE, _LINK):
+                found.special[path] = special_kind(status)
+            else:
                 found.size_bytes += status.st_size
-                mode = -1 if entry.is_symlink() else stat.S_IMODE(status.st_mode)
-                found.files.append(Loose(path, status.st_size, mode))
+                found.files.append(_loose(path, status))
                 if len(found.files) > MOST_IGNORED_FILES or found.size_bytes > MOST_IGNORED_BYTES:
                     found.why_not = "too large"
                     found.files = []
     return count
+
+
+def _loose(path: str, status: os.stat_result) -> Loose:
+    mode = stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else -1
+    return Loose(path, status.st_size, mode, inode_if_linked(status))
+
+
+def inode_if_linked(status: os.stat_result) -> Inode | None:
+    """The identity of a file that has several names (hard links); None for any other."""
+    has_more = status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
+    return (status.st_dev, status.st_ino) if has_more else None
+
+
+def special_kind(status: os.stat_result) -> str:
+    """Name the kind of what is neither a file nor a link nor a folder."""
+    if stat.S_ISFIFO(status.st_mode):
+        return "a named pipe"
+    return "a socket" if stat.S_ISSOCK(status.st_mode) else "a device"
 
 
 class Allowance:

@@ -89,6 +89,10 @@ class Folders:
             self._set(path, self._due[path])
         return RestoreReport(tuple(self._restored), tuple(self._conflicts))
 
+    def differing(self, pairs: Mapping[str, tuple[int | None, int | None]]) -> list[str]:
+        """Those of some folders that are not as they shall be."""
+        return [path for path, (_, new) in sorted(pairs.items()) if self._mode(path) != new]
+
     def _rmdir(self, path: str) -> None:
         if not self._dry_run:
             with spot(os.path.join(self._root, path)) as at:

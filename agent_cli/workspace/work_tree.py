@@ -16,7 +16,19 @@ from pathlib import Path
 import msgspec
 
 from .ignore_files import BadIgnoreFile, unless_held_up
-from .looking import Allowance, Look, Loose, absent, look, measured, parents_of, size_note
+from .looking import (
+    Allowance,
+    Inode,
+    Look,
+    Loose,
+    absent,
+    inode_if_linked,
+    look,
+    measured,
+    parents_of,
+    size_note,
+    special_kind,
+)
 from .moves import CheckpointError
 from .private_git import GitFailed, PrivateGit
 
@@ -41,6 +53,10 @@ class Saved(msgspec.Struct, frozen=True):
     out: dict[str, str]
     nested: tuple[str, ...]
     """Repositories in it, whose files are not in its tree."""
+    linked: dict[str, Inode] = {}
+    """Files that have several names."""
+    special: dict[str, str] = {}
+    """Pipes, sockets and devices, with the word for each."""
 
 
 class _Listed(msgspec.Struct, frozen=True):
@@ -51,6 +67,8 @@ class _Listed(msgspec.Struct, frozen=True):
     gone: list[str]
     large: dict[str, str]
     nested: tuple[str, ...]
+    linked: dict[str, Inode]
+    special: dict[str, str]
 
 
 class WorkTree:
@@ -77,6 +95,8 @@ class WorkTree:
         self._tree = ""
         self._modes: dict[str, int] = {}
         """The permissions of the last time; git says which files were touched since."""
+        self._linked: dict[str, Inode] = {}
+        """Those of the files in `_modes` that had several names the last time."""
         self._out: dict[str, str] = {}
         """Ignored folders and files that were found too large; they stay out."""
         self._allowance = Allowance()
@@ -116,12 +136,26 @@ class WorkTree:
         gone = listed.gone + sorted(name for name in absent(names, found) if not self._is_out(name))
         await self._update(listed, [*listed.present, *(each.path for each in extra)], gone)
         found.files.update((each.path, each.mode) for each in extra)
+        linked = self._linked_now(listed, found, extra)
         self._modes = dict(found.files)
         for path in (*found.fresh, *listed.present, *(each.path for each in extra)):
             self._modes.pop(path, None)
         out |= listed.large
         empty = sorted(found.folders.keys() - self._known)
-        return Saved(self._tree, found.files, found.folders, tuple(empty), out, listed.nested)
+        special = found.special | listed.special
+        return Saved(
+            self._tree, found.files, found.folders, tuple(empty), out, listed.nested, linked, special
+        )  # fmt: skip
+
+    def _linked_now(self, listed: _Listed, found: Look, extra: list[Loose]) -> dict[str, Inode]:
+        """The files with several names. Whoever adds or removes a name changes the file's time, so git lists it
+        and its status is read again; of the others the last time counts."""
+        now = {path: inode for path, inode in self._linked.items() if path in self._modes}
+        for path in listed.present:
+            now.pop(path, None)
+        now |= found.linked | listed.linked | {each.path: each.inode for each in extra if each.inode}
+        self._linked = {path: inode for path, inode in now.items() if path in found.files}
+        return self._linked
 
     async def run(self, *arguments: str, input: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
         """git, on this index and work tree."""
@@ -183,6 +217,7 @@ class WorkTree:
         names = dict.fromkeys(os.fsdecode(name) for name in raw.split(b"\0") if name)
         nested = tuple(name.rstrip("/") for name in names if name.endswith("/"))
         present, gone, large, total = dict[str, int](), list[str](), dict[str, str](), 0
+        linked, special = dict[str, Inode](), dict[str, str]()
         for name in [*names, *self.covered]:
             try:
                 status = os.lstat(f"{self.top}/{name}")
@@ -194,12 +229,14 @@ class WorkTree:
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                 present[name] = -1 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
                 total += status.st_size
+                linked.update({name: inode} if (inode := inode_if_linked(status)) else {})
             elif not name.endswith("/"):
                 gone.append(name)
+                special.update({} if stat.S_ISDIR(status.st_mode) else {name: special_kind(status)})
         if self._most[0] and (len(present) > self._most[0] or total > self._most[1]):
             raise TooMuch(f"{len(present):,} files, {total / 1e6:,.0f} MB")
         gone = [name for name in gone if self._names and name in self._names]
-        return _Listed(present, gone, large, nested)
+        return _Listed(present, gone, large, nested, linked, special)
 
     async def _list_and_look(self) -> tuple[_Listed, Look]:
         """git's walk and ours, at the same time: ours knows only the files of the last time."""
@@ -275,6 +312,7 @@ class WorkTree:
             self._out[f"{folder}/"] = inside.why_not.strip()
             return []
         found.folders.update(inside.folders)
+        found.special.update(inside.special)
         return inside.files
 
     def _admitted(self, loose: list[Loose], out: dict[str, str]) -> list[Loose]:

@@ -1,5 +1,8 @@
 """Undo in a workspace of several folders, and what it says of files that lie in none of them."""
 
+import contextlib
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -156,3 +159,38 @@ def test_a_crash_and_a_resume_without_the_option_keep_the_folder_covered(world: 
     assert world.run("run", "--continue", "go on", "--mode", "ask").code == 0
     undone = world.run("undo", "--turns", "2")
     assert f"{other}/" in undone.out and undone.code == 1, undone.out
+
+
+def test_pipes_and_hard_links_that_do_not_come_back_are_named(world: World) -> None:
+    os.mkfifo(world.work / "pipe")
+    (world.work / "one").write_text("same", encoding="utf-8")
+    os.link(world.work / "one", world.work / "two")
+    world.script(shell("rm pipe one two"), Reply(text="Done."))
+    assert world.run("run", "clean up", "--mode", "yolo").code == 0
+    for option in ("--dry-run", "--code"):
+        undone = world.run("undo", option)
+        assert "pipe: not covered by undo: a named pipe" in undone.out
+        assert "hard links are not restored; these are separate files now: one, two" in undone.out
+    assert undone.code == 1 and not (world.work / "pipe").exists()
+    assert {(world.work / name).read_text("utf-8") for name in ("one", "two")} == {"same"}
+
+
+def test_an_empty_folder_that_a_killed_command_removed_comes_back_with_old(world: World) -> None:
+    (world.work / "empty").mkdir()
+    (world.work / "gone").write_text("back", encoding="utf-8")
+    world.script(shell("rmdir empty; rm gone; mkdir made; sleep 60"))
+    process = world.start("run", "clean up", "--mode", "yolo")
+    until(lambda: (world.work / "made").exists())
+    process.kill()
+    finish(process)
+    for pid in world.alive():
+        with contextlib.suppress(ProcessLookupError):  # what watches over commands may be quicker
+            os.kill(pid, signal.SIGKILL)
+    dry = world.run("undo", "--dry-run")
+    assert "empty/: changed around a crash" in dry.out
+    undone = world.run("undo", "--conflicts", "old")
+    assert undone.code == 0, undone.out
+    assert (world.work / "empty").is_dir() and (world.work / "gone").read_text("utf-8") == "back"
+    assert not (world.work / "made").exists()
+    assert world.run("redo").code == 0
+    assert not (world.work / "empty").exists() and (world.work / "made").is_dir()
