@@ -4,6 +4,8 @@ new since, out of the instructions files, the memory blocks and the facts of the
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ..config.rules import ToolRule
 from ..core.prompt import REPLACED, Moment, SystemPrompt, moment, system_prompt
 from ..core.tool_rules import told
@@ -25,7 +27,7 @@ class Briefing:
     ) -> None:
         self._setup = setup
         context = setup.config.context
-        self._chain = Chain(setup.root, context.instructions, setup.config_dir, may_read)
+        self._chain = Chain(setup.root, context.instructions, setup.config_dir, may_read, setup.is_doubtful)
         self.memory = Memory(setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, redactor)
 
     def system(self, tools: Collection[str]) -> SystemPrompt:
@@ -58,5 +60,5 @@ class Briefing:
             started_in=header.cwd,
         )
         if request := self._setup.chosen.text("answer_request"):  # here, since the system prompt never changes
-            return Moment(f"{new.text}\n\n{request}".strip(), new.told)
+            return msgspec.structs.replace(new, text=f"{new.text}\n\n{request}".strip())
         return new

@@ -49,6 +49,7 @@ from .setup import Setup
 if TYPE_CHECKING:
     from ..core.search import EarlierSessions
     from ..protocol.redact import Redactor
+    from ..tools.instructed import InstructionWatch
     from .debug_log import DebugLog
 
 CHECKPOINT_TIMEOUT_S = 20.0
@@ -195,6 +196,16 @@ class _Parts:
         agent, memory = Agent(handlers), self.briefing.memory
         return Opened(agent, permissions, self._processes, context.shell, memory, redactor, self._registry, told)
 
+    def _watch(self) -> "InstructionWatch":
+        """What notes the files of instructions that commands change."""
+        from ..tools.instructed import InstructionWatch
+
+        setup = self._setup
+        names = setup.config.context.instructions
+        return InstructionWatch(
+            setup.workspace, names, self._may_instruct, self._untrusted, setup.doubt
+        )  # fmt: skip
+
     def _context(self, session: Session) -> ToolContext:
         """What tools may reach. A resumed session's commands go on where they left off, as far as that outlives a
         process."""
@@ -213,6 +224,7 @@ class _Parts:
         context.cache, context.passed = self._confining.cache, shell.pass_env
         context.way_out = self._permissions.way_out(self._processes, config.tools.web.private_hosts)
         context.memory = self.briefing.memory
+        context.jobs.watched = self._watch
         if left_off := working_directory(session.records, session.root):
             context.shell.cwd = Path(left_off)
         if number := last_job(session.records):

@@ -39,7 +39,7 @@ def run_command(chosen: Chosen) -> int:
     _check_output_file(chosen)
     if not chosen.flag("quiet"):
         for offer in offers(setup):
-            print(f"{offer.place} is ignored: not trusted. Start `agent` once.", file=sys.stderr)
+            print(f"{offer.place} {offer.otherwise}. Start `agent` once.", file=sys.stderr)
     return asyncio.run(_run(setup, task, images, schema.read if schema else None))
 
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from ..config.layer import Layer
+from ..config.layer import ConfigError, Layer
 from ..config.load import Loaded, assignment, load, nested
 from ..config.places import config_dir, state_dir
 from ..config.trust import TOOLS_FOLDER, Trust, tool_sources
@@ -18,6 +18,7 @@ from ..policy.rules import Effect, Rule, RuleError, parse_rule
 from ..store.learnt import LearntFile
 from ..store.opening import make_private
 from ..store.sessions import Sessions
+from ..workspace.instructions import instruction_bytes
 from ..workspace.paths import PathError, Workspace
 from .options import Chosen, UsageError
 
@@ -95,6 +96,24 @@ class Setup:
     def tools_are_trusted(self) -> bool:
         """Whether the user has agreed to the tools that the project brings, if any, as they are now."""
         return not self.tool_sources or self.trust.knows(*self.tools_as_one())
+
+    def doubt(self, real: str, content: bytes) -> None:
+        """Note that a file of instructions has a content that may come from others.
+
+        Raises:
+            OSError: it could not be saved.
+        """
+        try:
+            self.trust.doubt(real, content)
+        except ConfigError as error:
+            raise OSError(0, str(error)) from error
+
+    def is_doubtful(self, real: str) -> bool:
+        """Whether a file of instructions has a content that may come from others."""
+        try:
+            return self.trust.doubts(real, lambda: instruction_bytes(real))
+        except OSError:
+            return False
 
     def tools_as_one(self) -> tuple[str, bytes]:
         """The place of the project's tools, and what stands for their content as they were read."""

@@ -11,6 +11,7 @@ from ..config.load import PROJECT_FILE
 from ..config.project import tightened
 from ..config.yaml_file import parse
 from ..protocol.sanitize import visible
+from ..workspace.instructions import Chain, instruction_bytes
 from .setup import Setup
 
 
@@ -24,6 +25,8 @@ class Offer(msgspec.Struct, frozen=True):
     """What would be so, a line each."""
     texts: tuple[tuple[str, bytes], ...]
     """Name and content of each file."""
+    otherwise: str = "is ignored: not trusted"
+    """What is so without a yes."""
 
 
 def offers(setup: Setup) -> tuple[Offer, ...]:
@@ -40,7 +43,24 @@ def offers(setup: Setup) -> tuple[Offer, ...]:
             f"{path}: {len(text):,} bytes of Python that would run with your rights" for path, text in texts
         )
         found.append(Offer(place, content, effects, texts))
+    found += map(_instructing, _doubtful(setup))
     return tuple(found)
+
+
+def _doubtful(setup: Setup) -> list[str]:
+    """The files of instructions whose content may come from others."""
+    if not setup.trust.has_doubts():
+        return []
+    chain = Chain(setup.root, setup.config.context.instructions)
+    chain.read()
+    return sorted(filter(setup.is_doubtful, chain.files))
+
+
+def _instructing(real: str) -> Offer:
+    content = instruction_bytes(real)
+    effect = "instructions to the model, which a command wrote while text from others was in the conversation"
+    otherwise = "is given to the model as data, not as instructions"
+    return Offer(real, content, (effect,), ((real, content),), otherwise)
 
 
 def _effects(setup: Setup, data: bytes) -> Iterator[str]:
@@ -77,7 +97,7 @@ def ask_for_trust(setup: Setup) -> None:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         for offer in found:
-            print(f"{_shown(offer.place)} is ignored: not trusted.", file=sys.stderr)
+            print(f"{_shown(offer.place)} {offer.otherwise}.", file=sys.stderr)
         return
     print("This project brings things of its own. None of it counts unless you agree:\n")
     for offer in found:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,8 @@ _MAX_TOOL_FILES = 200
 _MAX_BYTES = 1_000_000
 _NEVER = "never:"
 """Before the hash of what the user does not want to be asked about again."""
+_DOUBTFUL = "others:"
+"""Before the hash of what was written while text from others was in the conversation."""
 
 
 class Trust:
@@ -60,16 +62,41 @@ class Trust:
         """
         return self._known().get(place) == _NEVER + _digest(content)
 
+    def doubts(self, place: str, content: Callable[[], bytes]) -> bool:
+        """Whether this very content of a place may come from others and the user has not agreed to it. `content`
+        is asked only where there is a doubt about the place.
+
+        Raises:
+            ConfigError: the answers cannot be read.
+        """
+        known = self._known().get(place, "")
+        return known.startswith((_DOUBTFUL, _NEVER)) and known.endswith(f":{_digest(content())}")
+
+    def has_doubts(self) -> bool:
+        """Whether there is a doubt about any place."""
+        return any(known.startswith((_DOUBTFUL, _NEVER)) for known in self._known().values())
+
+    def doubt(self, place: str, content: bytes) -> None:
+        """Note that this content of a place may come from others.
+
+        Raises:
+            ConfigError: it could not be saved.
+        """
+        self._note(place, _DOUBTFUL + _digest(content))
+
     def remember(self, place: str, content: bytes, *, agreed: bool = True) -> None:
         """The user's answer to this content; what was said to other content of the place counts no longer.
 
         Raises:
             ConfigError: the answer could not be saved.
         """
+        self._note(place, ("" if agreed else _NEVER) + _digest(content))
+
+    def _note(self, place: str, said: str) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _locked(self._path.parent):
-                known = {**self._known(), place: ("" if agreed else _NEVER) + _digest(content)}
+                known = {**self._known(), place: said}
                 draft = self._path.with_suffix(".tmp")
                 draft.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
                 os.chmod(draft, 0o600)

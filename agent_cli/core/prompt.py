@@ -10,12 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from ..protocol.messages import Message, ToolResult, UserMessage
+from ..protocol.messages import Attachment, Message, ToolResult, UserMessage
 from ..workspace.files import content_hash
 from ..workspace.git_folder import git_folder
 from ..workspace.instructions import Instruction
 from ..workspace.memory import Block
 from ..workspace.small_files import first_line
+from .job import marked
 
 _PROMPTS = Path(__file__).parent / "prompts"
 REPLACED: Mapping[str, str] = {"*": ""}
@@ -36,6 +37,13 @@ class Moment(msgspec.Struct, frozen=True):
     text: str
     told: dict[str, str]
     """As in `SystemPrompt`, of what `text` gives anew; an empty hash for what is no longer there."""
+    untrusted: str = ""
+    """Where text of others in it came from; empty where there is none."""
+
+    @property
+    def origin(self) -> tuple[Attachment, ...]:
+        """What notes in the message that it brings text of others."""
+        return (Attachment("instructions", "", untrusted=self.untrusted),) if self.untrusted else ()
 
 
 NOTHING_NEW = Moment("", {})
@@ -50,8 +58,10 @@ def system_prompt(
     extra_roots: Sequence[Path] = (),
     append: str = "",
 ) -> SystemPrompt:
-    """The system prompt of a new session. Advice on tools that are not among `tools` is left out, and so are
-    memory blocks without text where there is no tool to fill them."""
+    """The system prompt of a new session. Doubtful instructions are left to the first `moment`. Advice on tools
+    that are not among `tools` is left out, and so are memory blocks without text where there is no tool to fill
+    them."""
+    instructions = [each for each in instructions if not each.is_doubtful]
     parts = [
         _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
         _environment(root, extra_roots),
@@ -114,18 +124,21 @@ def moment(
     known = _known(header_told, earlier, blocks)
     if "*" in known:
         return Moment(facts, {})
-    now = {each.source: (each.hash, _instructed(each)) for each in instructions}
+    now = {each.source: (_version(each), _instructed(each)) for each in instructions}
     now |= {_source(block): (block.hash, _remembered(block)) for block in blocks}
     new = {source: each for source, each in now.items() if known.get(source, "") != each[0]}
     gone = [source for source, hash in known.items() if hash and source not in now]
     told = {source: hash for source, (hash, _) in new.items()} | dict.fromkeys(gone, "")
+    data = {each.source for each in instructions if each.is_doubtful and each.source in new}
     parts = [
         facts,
-        _CHANGED if told else "",
-        *(text for _, text in new.values()),
+        *(new[source][1] for source in new if source in data),
+        _CHANGED if told.keys() > data else "",
+        *(new[source][1] for source in new if source not in data),
         *(_gone(source, root) for source in gone),
     ]
-    return Moment("\n\n".join(part for part in parts if part), told)
+    source = f"changed instructions ({', '.join(sorted(data))})" if data else ""
+    return Moment("\n\n".join(part for part in parts if part), told, source)
 
 
 _CHANGED = "New, or changed since it was given last; it counts from here on:"
@@ -162,7 +175,15 @@ def _source(block: Block) -> str:
     return f"memory:{block.label}"
 
 
+def _version(each: Instruction) -> str:
+    """What the model knows of instructions: their hash, and whether they were given as data."""
+    return f"data:{each.hash}" if each.is_doubtful else each.hash
+
+
 def _instructed(each: Instruction) -> str:
+    if each.is_doubtful:
+        source = f"{_quoted(each.path)}, which a command wrote after text from others was read"
+        return marked(each.text, source)
     return f'<instructions path="{_quoted(each.path)}">\n{_inner(each.text)}\n</instructions>'
 
 

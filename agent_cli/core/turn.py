@@ -360,7 +360,7 @@ class Turn:
             context=moment.text,
             told=moment.told,
             images=images,
-            attachments=attachments,
+            attachments=(*attachments, *moment.origin),
         )
         self._session.append(message, *beside)
 

@@ -3,7 +3,7 @@ call was given."""
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from ..workspace.paths import Workspace
 from .output import OutputLog
 
 if TYPE_CHECKING:
+    from .instructed import InstructionWatch
     from .tampering import Tampering
 
 MAX_RUNNING = 16
@@ -101,6 +102,9 @@ class Jobs:
         self._gone = False
         self._earlier: tuple[JobState, ...] = ()
         self._tampering: Tampering | None = None
+        self._watch: InstructionWatch | None = None
+        self.watched: Callable[[], InstructionWatch] | None = None
+        """Makes what notes the files of instructions that commands change; None where nothing does."""
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
@@ -118,9 +122,17 @@ class Jobs:
             self._tampering = Tampering(workspace)
         return self._tampering
 
+    @property
+    def watch(self) -> "InstructionWatch | None":
+        """What notes the files of instructions that commands change."""
+        if self._watch is None and self.watched is not None:
+            self._watch = self.watched()
+        return self._watch
+
     def take_changes(self) -> list[str]:
         """What commands in the background have changed that would run later, in words, for the user."""
         found = self._tampering.look() if self._tampering else []
+        found += self._watch.look() if self._watch else []
         return [f"{words[0].upper()}{words[1:]}." for words in found]
 
     def take_over(self, last: int, noted: Iterable[JobNoted]) -> None:

@@ -81,7 +81,9 @@ class Shell:
             *_end(running, job, ended, time.monotonic() - begun, context),
             *_news(job, ended, context),
         ]
+        strangers = _strangers(params.command, start, context)
         person += _tampered(start, context)
+        person += watch.look(strangers) if (watch := context.jobs.watch) else []
         if full_screen and not (ended and running.exit_code == 0):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
@@ -98,7 +100,7 @@ class Shell:
             exit_code=running.exit_code if ended else None,
             job=job.id if job is not None else "",
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
-            untrusted=_strangers(params.command, start, context),
+            untrusted=strangers,
             **(_blocked(start, output, came_from, context) if ended else {}),
         )
 
@@ -144,6 +146,9 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
     proxy = await _proxy(confinement, context)
     given = _given(folder, confinement, context, proxy)
     told = await tampering.leave() if confinement is None else tampering.look()
+    if watch := context.jobs.watch:
+        told += watch.look()
+        watch.begin(brings=confinement is None or confinement.network != "none" or bool(proxy))
     if confinement is not None:
         tampering.begin(may_write=bool(confinement.writable))
     running = None
@@ -158,6 +163,8 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
         )
     finally:
         (tampering.left if confinement is None else tampering.started)(running)
+        if watch and running is not None:
+            watch.started(running)
     proxied = context.way_out.connected if context.way_out and proxy else None
     return _Start(running, given if reports else None, confinement, told, proxied)
 

@@ -110,14 +110,15 @@ class Importer:
 
     def __init__(self, looks: Looks) -> None:
         self._looks = looks
-        self._given: set[str] = set()
+        self.given: set[str] = set()
+        """Real paths of the files given so far."""
         self._left_bytes = MAX_CHAIN_BYTES
         self._count = 0
 
     def expanded(self, text: str, real: str, scope: Scope) -> str:
         """`text`, which stands in the file at `real`, with what it names behind each line that names it; a line
         that holds nothing but a name is replaced."""
-        self._given.add(real)
+        self.given.add(real)
         return self._expanded(text, os.path.dirname(real), scope, 1)
 
     def _expanded(self, text: str, folder: str, scope: Scope, depth: int) -> str:
@@ -149,7 +150,7 @@ class Importer:
             text = text_of(real, name, min(MAX_FILE_BYTES, self._left_bytes))
         except OSError as error:
             return _refused(name, f"it cannot be read ({error.strerror or error})")
-        self._given.add(real)
+        self.given.add(real)
         self._left_bytes -= len(text.encode("utf-8", "replace"))
         inner = Scope(os.path.dirname(real), scope.home) if name.startswith("~/") else scope
         text = self._expanded(text, os.path.dirname(real), inner, depth + 1)
@@ -166,7 +167,7 @@ class Importer:
             return "it lies outside the home directory"
         if Path(real).suffix != Path(name).suffix:
             return "it leads to a file of another kind"
-        if real in self._given:
+        if real in self.given:
             return "it is given already"
         return "" if self._looks.may_read(real) else "it is closed to the agent"
 

@@ -11,12 +11,17 @@ from pathlib import Path
 import msgspec
 
 from .agentignore import AgentIgnore
+from .anchored import spot
 from .files import content_hash
 from .imports import MAX_CHAIN_BYTES, Importer, Looks, Scope, cut_note, text_of
 from .imports import MAX_FILE_BYTES as MAX_BYTES
+from .small_files import regular_bytes
 
-__all__ = ["DEFAULT_NAMES", "MAX_BYTES", "MAX_CHAIN_BYTES", "Chain", "Instruction", "instructions"]
+__all__ = [
+    "DEFAULT_NAMES", "MAX_BYTES", "MAX_CHAIN_BYTES", "Chain", "Instruction", "instruction_bytes", "instructions",
+]  # fmt: skip
 
+_MOST_COMPARED = 1_000_000
 DEFAULT_NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
 
@@ -31,6 +36,8 @@ class Instruction(msgspec.Struct, frozen=True):
     """Of `text`."""
     source: str
     """The same file's name on any machine: its path from where the agent works, or `user:` and its name."""
+    is_doubtful: bool = False
+    """Whether a command changed it, or what it imports, while text from others was in a conversation."""
 
 
 class Chain:
@@ -43,14 +50,19 @@ class Chain:
         names: Sequence[str] = DEFAULT_NAMES,
         config_dir: Path | None = None,
         may_read: Callable[[str], bool] = lambda real: True,
+        is_doubtful: Callable[[str], bool] = lambda real: False,
     ) -> None:
         """In every folder from the repository's root (the nearest ancestor with `.git`, else `cwd` alone) down to
         `cwd` the first of `names` that can be read counts; before them that of `config_dir`. `may_read` says of a
-        real path of the project whether the agent may open it; access lists are heeded besides."""
+        real path of the project whether the agent may open it; access lists are heeded besides. `is_doubtful`
+        says of one whether its content may come from others."""
         self._cwd = cwd.resolve()
         self._names = tuple(names)
         self._config_dir = config_dir
         self._may_read = may_read
+        self._is_doubtful = is_doubtful
+        self.files: frozenset[str] = frozenset()
+        """Real paths of the files that `read` has given, those they import included."""
         self._looks: Looks | None = None
         self._found: tuple[Instruction, ...] = ()
 
@@ -73,9 +85,11 @@ class Chain:
                 break
         importer = Importer(looks)
         found = [self._own(looks, importer)]
+        own = set(importer.given)
         for folder in dict.fromkeys(folders):
             if folder != self._config_dir:
                 found.append(self._of_project(folder, folders[0], looks, importer))
+        self.files = frozenset(importer.given - own)
         return looks, _within_bound([each for each in found if each])
 
     def _own(self, looks: Looks, importer: Importer) -> Instruction | None:
@@ -99,8 +113,12 @@ class Chain:
             if not real or not _is_text_of(real, path, project) or not looks.may_read(real):
                 continue
             if text := _text(real, path.name):
+                earlier = set(importer.given)
                 text = importer.expanded(text, real, Scope(str(project)))
-                return Instruction(str(path), text, _hash(text), os.path.relpath(path, self._cwd))
+                is_doubtful = any(map(self._is_doubtful, importer.given - earlier))
+                return Instruction(
+                    str(path), text, _hash(text), os.path.relpath(path, self._cwd), is_doubtful
+                )  # fmt: skip
         return None
 
 
@@ -112,6 +130,16 @@ def instructions(
 ) -> tuple[Instruction, ...]:
     """The instructions that apply in a folder now, as `Chain` gives them."""
     return Chain(cwd, names, config_dir, may_read).read()
+
+
+def instruction_bytes(real: str) -> bytes:
+    """The content of a file by which it is compared.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    with spot(real) as at:
+        return regular_bytes(at, _MOST_COMPARED)
 
 
 def _folders(cwd: Path) -> list[Path]:
