@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from . import (
+    beside,
     checkpoints,
     files,
     growth,
@@ -31,6 +32,7 @@ def main() -> int:
     rows: list[tuple[str, float, str, float]] = []
     with tempfile.TemporaryDirectory(prefix="agent-bench-") as folder:
         rows += startup.measure(Path(folder))
+        rows += beside.measure(Path(folder))
         rows += streaming.measure(rows[0][1] / 1000)
         for module in (rendering, terminal, toolcall, files, search, sandbox, growth, sessions, checkpoints):
             rows += asyncio.run(module.measure(Path(folder)))

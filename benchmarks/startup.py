@@ -89,12 +89,12 @@ def timed(argv: list[str], env: dict[str, str]) -> float:
     return time.perf_counter() - began
 
 
-def until_prompt(folder: Path, env: dict[str, str]) -> tuple[float, float]:
+def until_prompt(folder: Path, env: dict[str, str], agent: str = AGENT) -> tuple[float, float]:
     """Seconds until the prompt is on the terminal, and resident kilobytes then."""
     master, slave = pty.openpty()
     began = time.perf_counter()
     process = subprocess.Popen(
-        [AGENT], env=env, cwd=folder / "work", stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+        [agent], env=env, cwd=folder / "work", stdin=slave, stdout=slave, stderr=slave, start_new_session=True
     )
     os.close(slave)
     seen = b""
@@ -115,12 +115,14 @@ def until_prompt(folder: Path, env: dict[str, str]) -> tuple[float, float]:
     return took, resident
 
 
-def until_request(folder: Path, env: dict[str, str], server: "Listener", *options: str) -> float:
+def until_request(
+    folder: Path, env: dict[str, str], server: "Listener", *options: str, agent: str = AGENT
+) -> float:
     """Seconds until the server has the first byte of the first request."""
     server.arrived.clear()
     began = time.perf_counter()
     process = subprocess.Popen(
-        [AGENT, "run", "--no-session", "-q", *options, "say hi"],
+        [agent, "run", "--no-session", "-q", *options, "say hi"],
         env=env,
         cwd=folder / "work",
         stdin=subprocess.DEVNULL,
@@ -142,6 +144,10 @@ class Listener:
         self.arrived = threading.Event()
         self.at = 0.0
         self.size = 0
+        self.times: list[float] = []
+        """When each request has arrived."""
+        self.calls = 0
+        """How many requests are still answered with a call of the shell."""
         threading.Thread(target=self._serve, daemon=True).start()
 
     def __enter__(self) -> "Listener":
@@ -172,6 +178,17 @@ class Listener:
                 if b"/chat/completions" not in head.partition(b"\r\n")[0]:
                     connection.sendall(REFUSAL)
                     continue
+                self.times.append(self.at)
+                answer = _call(self.calls) if self.calls else ANSWER
+                self.calls = max(0, self.calls - 1)
                 connection.sendall(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + ANSWER
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + answer
                 )
+
+
+def _call(number: int) -> bytes:
+    """An answer that calls the shell; each another one, as a repeated call is stopped."""
+    function = {"name": "shell", "arguments": json.dumps({"command": f"echo {number} > out"})}
+    delta = {"tool_calls": [{"index": 0, "id": f"call{number}", "type": "function", "function": function}]}
+    data = json.dumps({"choices": [{"delta": delta, "finish_reason": "tool_calls"}]})
+    return f"data: {data}\n\ndata: [DONE]\n\n".encode()
