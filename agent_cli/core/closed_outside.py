@@ -4,6 +4,7 @@ files. Only rules that begin with a fixed folder are followed: what `**/name` me
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 
 from ..policy.paths import Policy, inside
@@ -34,17 +35,25 @@ def further_names(path: str, closed: Callable[[], Iterable[str]]) -> tuple[str, 
 
 
 def _covered(rule: Rule, policy: Policy) -> Iterator[str]:
-    parts = absolute_pattern(rule, policy.root).split("/")
-    fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
-    path = os.path.realpath("/".join(parts[:fixed]) or "/")
-    is_around = any(inside(root, [path]) for root in policy.roots)
+    folder, is_pattern = _fixed(absolute_pattern(rule, policy.root))
+    if folder == "/" or folder in policy.roots:  # as most rules; spares a look at the disk for each of them
+        return
+    path = os.path.realpath(folder)
     if inside(path, ("/proc", "/sys", "/dev", *policy.roots)) or path == "/" or not os.path.lexists(path):
         return
-    if fixed < len(parts):
+    if is_pattern:
         entries = islice(_entries(path, policy.roots), _MOST_ENTRIES)
         yield from (each for each in entries if matches_path(rule, each, policy.root))
-    elif not is_around:
+    elif not any(inside(root, [path]) for root in policy.roots):
         yield path
+
+
+@lru_cache(maxsize=1024)
+def _fixed(pattern: str) -> tuple[str, bool]:
+    """The folder (or file) that a pattern begins with, and whether anything follows it."""
+    parts = pattern.split("/")
+    fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
+    return "/".join(parts[:fixed]) or "/", fixed < len(parts)
 
 
 def _entries(folder: str, without: tuple[str, ...]) -> Iterator[str]:

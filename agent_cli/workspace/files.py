@@ -156,6 +156,8 @@ def _kind(mode: int) -> str:
 def why(shown: str, error: OSError, real: str) -> str:
     """A system error on a file in words that say what to do about it."""
     if isinstance(error, FileNotFoundError):
+        if os.path.basename(os.path.normpath(shown)) != os.path.basename(real):
+            return f"{shown} is a broken symbolic link: {real} does not exist{_nearest(real)}"
         return f"{shown} does not exist{_nearest(real)}"
     if isinstance(error, NotADirectoryError | FileExistsError):
         return f"{shown}: a part of this path is a file, not a folder"

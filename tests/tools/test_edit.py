@@ -385,3 +385,14 @@ async def test_a_failed_match_in_a_large_file_is_answered_quickly(context: ToolC
     begun = time.monotonic()
     await refused(context, edit("value_of_something = compute_it(everything)", "q"))
     assert time.monotonic() - begun < 1.5
+
+
+async def test_a_broken_link_is_named_with_what_it_leads_to(context: ToolContext, root: Path) -> None:
+    os.symlink("nowhere", root / "link")
+    for path, words in (
+        ("link", f"link is a broken symbolic link: {root}/nowhere does not exist"),
+        ("no", "no does"),
+    ):
+        with pytest.raises(ToolError) as error:
+            await call(context, "edit_file", path=path, edits=[edit("a", "b")])
+        assert str(error.value).startswith(words)

@@ -279,6 +279,13 @@ async def test_a_deleted_link_is_put_back_when_a_later_write_fails(context: Tool
     assert os.readlink(root / "link") == "nowhere"
 
 
+async def test_a_broken_link_is_named_with_what_it_leads_to(context: ToolContext, root: Path) -> None:
+    os.symlink("nowhere", root / "link")
+    said = await refused(context, envelope("*** Update File: link", "@@", "-1", "+2"))
+    assert f"link is a broken symbolic link: {root}/nowhere does not exist" in said
+    assert os.readlink(root / "link") == "nowhere"
+
+
 async def test_fences_among_the_context_end_nothing(context: ToolContext, root: Path) -> None:
     (root / "f").write_bytes(b"intro\nold\n```bash\nmake\n```\nend\n")
     body = " intro\n-old\n+new\n ```bash\n-make\n+make all\n ```\n end\n"
