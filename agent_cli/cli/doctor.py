@@ -27,11 +27,12 @@ from ..model.providers import (
     resolve,
 )
 from ..protocol.sanitize import clean
+from ..sandbox.base import Strength
 from ..sandbox.process import ProcessError, ProcessRunner
 from ..workspace.programs import program
 from .endpoint import Finding, examine
 from .options import Chosen
-from .sandboxing import measured_for
+from .sandboxing import measured_for, wanted_for
 from .setup import Setup
 
 _ENOUGH_MB = 100
@@ -92,7 +93,10 @@ async def _findings(setup: Setup) -> AsyncGenerator[Finding, None]:
     yield await _found("git", "note", _git(setup))
     yield await _found("ripgrep", "FAIL", _ripgrep(setup))
     yield await _found("state folder", "FAIL", _state(setup))
-    yield await _found("sandbox", "note", _sandbox(setup))
+    strength = await measured_for(setup)
+    yield await _found("sandbox", "note", _sandbox(setup, strength))
+    if text := _promises(setup, strength):
+        yield Finding("ok", "promises", text)
     yield await _found("terminal", "note", _terminal())
 
 
@@ -224,22 +228,30 @@ async def _state(setup: Setup) -> str:
     return f"{setup.state}, {free:,} MB free"
 
 
-async def _sandbox(setup: Setup) -> str:
+async def _sandbox(setup: Setup, strength: Strength) -> str:
     if setup.config.sandbox == "off":
         advice = "Commands run with all your rights; `sandbox: workspace-write` confines them."
         raise Problem(f"switched off ({setup.loaded.place('sandbox')})", advice)
-    strength = await measured_for(setup)
     if not strength.is_there:
         raise Problem(f"none: {strength.why}", "Until then commands that are not known to only read ask first.")
     holes = [] if strength.hides_inside else ["cannot protect single files of the workspace"]
-    metadata = "does not keep commands from changing permissions and times of files outside the workspace"
-    holes += [] if strength.keeps_metadata else [metadata]
     holes += [] if strength.cuts_network else ["does not cut the network"]
     holes += [] if strength.shares_network else ["cannot let commands reach single hosts"]
     text = "; ".join([f"{setup.config.sandbox} by {strength.mechanism}, tried just now", *holes])
     if strength.why:
         raise Problem(text, strength.why)
     return text
+
+
+def _promises(setup: Setup, strength: Strength) -> str:
+    """What holds against programs that commands run, in the mode that is configured."""
+    from ..sandbox.promises import promises
+
+    wanted = wanted_for(setup)
+    here = Strength("none") if wanted.level == "off" else strength
+    found = promises(here, setup.config.mode, wanted.asked_for and wanted.level != "off")
+    listed = "; ".join(f"{cell}: {', '.join(texts)}" for cell, texts in found.items())
+    return f"mode {setup.config.mode}, against programs that commands run: {listed}" if listed else ""
 
 
 async def _terminal() -> str:

@@ -114,6 +114,14 @@ class Confining:
         closed = self._closed_inside(policy, self._closed_outside(policy))
         return not closed and not any(_is_fixed_by_rule(path, policy) for path in self._fixed_inside(policy))
 
+    def lacking(self, mode: Mode) -> str:
+        """Say why commands cannot be confined as a mode wants it; empty where it wants nothing."""
+        if self._wanted.level == "off" or (mode == "yolo" and not self._wanted.asked_for):
+            return ""
+        if self.strength.is_there:
+            return "the sandbox here cannot close single files of the workspace to commands"
+        return "there is no sandbox here"
+
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
         """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
         level = self.level(policy.mode, policy.untrusted)

@@ -117,8 +117,10 @@ class Permissions:
         """The policy as a value, with what the sandbox does for commands."""
         policy = self._unconfined()
         confining = self._confining
-        if confining is None or not confining.is_enough(policy):
+        if confining is None:
             return policy
+        if not confining.is_enough(policy):
+            return msgspec.structs.replace(policy, lacking=confining.lacking(policy.mode))
         has_hosts = confining.strength.shares_network and not policy.untrusted and allow_hosts(policy.rules)
         return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 

@@ -130,7 +130,7 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back")
     if rule := rule_on(lines, policy, "ask"):
         return Ask(str(rule), reason)
-    if policy.mode == "yolo" or (policy.mode == "auto-edit" and policy.sandboxed):
+    if policy.is_unbounded or (policy.mode in ("auto-edit", "yolo") and policy.sandboxed):
         return Allow(f"mode {policy.mode}, in the sandbox" if policy.sandboxed else f"mode {policy.mode}")
     return Ask(f"mode {policy.mode}", reason)
 
@@ -177,7 +177,7 @@ def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
-    if policy.mode == "yolo" and not policy.sandboxed:
+    if policy.is_unbounded:
         return Allow("mode yolo", need.reach)
     if policy.mode in ("auto-edit", "yolo") and policy.sandboxed and need.reach == "inside":
         return Allow(f"mode {policy.mode}, in the sandbox")

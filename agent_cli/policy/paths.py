@@ -65,6 +65,13 @@ class Policy(msgspec.Struct, frozen=True):
     """Real paths of the workspace to which git's settings lead: hooks, filters, further settings."""
     has_hosts: bool = False
     """Whether sandboxed commands reach, by HTTP, the hosts that rules allow."""
+    lacking: str = ""
+    """Why the sandbox that commands shall have is none or not enough; they ask then, in `yolo` too."""
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether commands run with all rights, and nobody wants them to have fewer."""
+        return self.mode == "yolo" and not self.sandboxed and not self.lacking
 
     @property
     def root(self) -> str:
@@ -261,7 +268,7 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
         return Ask(str(rule), f"changing {shown} needs approval", reach="outside")
     if rule := _path_rule(policy, "allow", "write", path, shown):
         return Allow(str(rule), reach)
-    if policy.mode == "yolo" and (is_inside or not policy.sandboxed):
+    if (policy.mode == "yolo" and is_inside) or policy.is_unbounded:
         return Allow("mode yolo", reach)
     if is_inside and policy.mode == "auto-edit":
         return Allow("mode auto-edit")

@@ -189,7 +189,7 @@ def _own(part: SimpleCommand, shown: str, read: Reading | None, need: Need, cwd:
 
 def _by_mode(part: SimpleCommand, shown: str, closed: str | None, need: Need, policy: Policy) -> Judged:
     name = f"mode {policy.mode}"
-    if policy.mode == "yolo" and not policy.sandboxed:
+    if policy.is_unbounded:
         return Judged(Allow(name, need.reach), shown)
     is_enough = need.reach == "inside" or (need.by_http and policy.has_hosts)
     if policy.mode in ("auto-edit", "yolo") and policy.sandboxed and is_enough:
@@ -201,8 +201,8 @@ def _by_mode(part: SimpleCommand, shown: str, closed: str | None, need: Need, po
         why = f"`{shown}` {need.why}"
     elif closed is not None:
         why = f"`{shown}` may open files that {closed} closes"
-    elif policy.mode == "auto-edit":
-        why = "there is no sandbox here"
+    elif policy.mode in ("auto-edit", "yolo"):
+        why = policy.lacking or "there is no sandbox here"
     return Judged(Ask(name, why, _grant(part, need, policy), need.reach), shown)
 
 

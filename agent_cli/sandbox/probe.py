@@ -52,9 +52,8 @@ def connected(family, address):
     with_it.settimeout(2)
     with_it.connect(address)
     return True
-def changed(path):
-    os.chmod(path, 0o600)
-    os.utime(path, (1, 1))
+def changed(how, *arguments):
+    how(*arguments)
     return True
 def killed():
     os.kill(int(agent), 0)
@@ -71,14 +70,16 @@ attempts = {
     "network": lambda: connected(_socket.AF_INET, ("127.0.0.1", int(port))),
     "environ": lambda: binascii.crc32(read("/proc/%s/environ" % agent)) == int(environ),
     "kill": killed,
-    "metadata": lambda: changed(outside + "/file"),
+    "metadata": lambda: changed(os.chmod, outside + "/file", 0o600),
+    "metadata ": lambda: changed(os.utime, outside + "/file", (1, 1)),
+    "metadata  ": lambda: changed(os.setxattr, outside + "/file", "user.tried", b"x"),
 }
 done = []
 for name, attempt in attempts.items():
     try:
         if attempt():
             done.append(name.strip())
-    except OSError:
+    except (OSError, AttributeError):  # not every system has attributes
         pass
 print("done", *done)
 """

@@ -38,7 +38,7 @@ def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
     checks = findings(done)
     assert checks == {
         "configuration": "ok", "model": "ok", "tcp": "ok", "http": "ok", "git": "ok", "ripgrep": "ok",
-        "state folder": "ok", "sandbox": checks["sandbox"], "terminal": "note",
+        "state folder": "ok", "sandbox": checks["sandbox"], "promises": "ok", "terminal": "note",
     }  # fmt: skip
     assert line(done, "http") == "ok    http: HTTP 200, the key is accepted, mock is offered"
     assert line(done, "model").startswith("ok    model: openai/mock (AGENT_MODEL), ")
@@ -143,11 +143,11 @@ def test_a_proxy_that_hangs_is_named_in_time(world: World) -> None:
     )
     started = time.monotonic()
     with running(Listener()) as port:
-        proxy = f"http://jo:secret@127.0.0.1:{port}"
+        proxy = f"http://jo:planted@127.0.0.1:{port}"
         done = world.run("doctor", env={"OPENAI_BASE_URL": "https://api.invalid/v1", "HTTPS_PROXY": proxy})
     assert done.code == 1 and time.monotonic() - started < 6
     assert f"the proxy http://127.0.0.1:{port} (HTTPS_PROXY) took the connection" in line(done, "proxy")
-    assert "secret" not in done.out and "http" not in findings(done)
+    assert "planted" not in done.out and "http" not in findings(done)
 
 
 def test_doctor_says_that_the_state_cannot_be_written(world: World) -> None:
