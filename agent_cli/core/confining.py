@@ -19,9 +19,13 @@ from ..sandbox.base import Confinement, Strength
 from ..workspace.git_places import git_places
 from ..workspace.hidden import HiddenFiles
 from ..workspace.paths import Workspace
+from .denied import DeniedFiles, denies_reading, denies_writing
 
 if TYPE_CHECKING:
     from ..workspace.git_index import TrackedFiles
+
+
+_ONLY_NAMED = "rules on files hold only for what names them"
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -58,6 +62,7 @@ class Confining:
         self._has_own_rules = False
         self._hidden = HiddenFiles(workspace.roots, self._is_closed)
         self._fixed = HiddenFiles(workspace.roots, self._is_fixed)
+        self._denied = DeniedFiles(workspace)
         self._is_measured = False
         self.cache = cache
         self.strength = strength
@@ -76,13 +81,17 @@ class Confining:
         """The level in force in words, with what enforces it, or why nothing does, and which of the rules on files
         it cannot hold."""
         level = self.level(mode, untrusted)
-        has_rules = any(_fixes(rule) or _closes_more(rule) for rule in rules)
+        has_rules = any(denies_writing(rule) or _closes_more(rule) for rule in rules)
         if level != "off":
             short = ", which cannot close single files to commands" if not self.strength.hides_inside else ""
             return f"{level} ({self.strength.mechanism}{short if has_rules else ''})"
+        if self._masks(mode) and any(denies_reading(rule) or denies_writing(rule) for rule in rules):
+            return "off (files that rules deny stay closed)"
         if self._wanted.level == "off" or self.strength.is_there:
-            return "off (rules on files hold only for what names them)" if has_rules else "off"
-        return f"none ({self.strength.why})" if self.strength.why else "none"
+            return f"off ({_ONLY_NAMED})" if has_rules else "off"
+        named = _ONLY_NAMED if has_rules and mode == "yolo" else ""
+        why = "; ".join(filter(None, (self.strength.why, named)))
+        return f"none ({why})" if why else "none"
 
     async def measured(self) -> bool:
         """Hide our keys from commands and try, once, what the mechanism really enforces; whether that is another
@@ -122,10 +131,17 @@ class Confining:
             return "the sandbox here cannot close single files of the workspace to commands"
         return "there is no sandbox here"
 
+    def _masks(self, mode: Mode) -> bool:
+        """Whether commands without a sandbox are kept from the files that rules deny."""
+        can = self.strength.mechanism == "bubblewrap" and self.strength.hides_inside
+        return mode == "yolo" and self._wanted.level != "off" and can
+
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
         """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
         level = self.level(policy.mode, policy.untrusted)
-        if reach == "outside" or level == "off":
+        if level == "off":
+            return self._denied.masked(policy) if self._masks(policy.mode) else None
+        if reach == "outside":
             return None
         outside = self._closed_outside(policy)
         may_write = self._may_write(policy)
@@ -183,7 +199,7 @@ class Confining:
 
     def _fixed_inside(self, policy: Policy) -> tuple[str, ...]:
         """What is never to be changed, of what commands could change; to be asked after `_closed_inside`."""
-        has_any = bool(policy.untrusted) or any(map(_fixes, policy.rules))
+        has_any = bool(policy.untrusted) or any(map(denies_writing, policy.rules))
         return self._fixed.paths() if self._may_write(policy) and has_any else ()
 
     def _may_write(self, policy: Policy) -> bool:
@@ -227,13 +243,8 @@ def _usual_secrets(home: str) -> Iterator[str]:
             yield path
 
 
-def _fixes(rule: Rule) -> bool:
-    """Whether a rule says that files are never to be changed."""
-    return rule.kind == "write" and rule.effect == "deny"
-
-
 def _is_fixed_by_rule(path: str, policy: Policy) -> bool:
-    return any(_fixes(rule) and matches_path(rule, path, policy.root) for rule in policy.rules)
+    return any(denies_writing(rule) and matches_path(rule, path, policy.root) for rule in policy.rules)
 
 
 def _closes_more(rule: Rule) -> bool:

@@ -23,6 +23,8 @@ class Confinement(msgspec.Struct, frozen=True):
     shown: tuple[str, ...] = ()
     """Folders it may read wherever they lie. The one it starts in is seen below `/tmp` only if it is in these or
     in `writable`: any other there is of another program."""
+    is_bounded: bool = True
+    """False: it reaches all that a command outside reaches, but for `hidden` and `read_only`."""
 
 
 class Strength(msgspec.Struct, frozen=True):

@@ -25,6 +25,10 @@ _SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/pro
 """Root may write there without any capability."""
 _KEPT_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
 """Of root, for files it may write anyway: workspaces of others, archives, packages. Mounts hold against them."""
+_BREAKING_CAPABILITIES = (
+    *("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_RAWIO", "CAP_SYS_MODULE", "CAP_DAC_READ_SEARCH", "CAP_MKNOD"),
+)
+"""Of root, with which mounts do not hold."""
 _OF_THE_SYSTEM = ("/run/current-system", "/run/opengl-driver")
 """Where a system keeps its programs in `/run`."""
 _FOLDER_LISTS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "MANPATH")
@@ -94,6 +98,8 @@ def arguments(
     containers forbid; else that of the machine, whose processes it then sees but cannot look into.
     `own_network`: where the network is cut, one of its own; else it is in one already that leads nowhere.
     """
+    if not confinement.is_bounded:
+        return [*_masks(confinement, ground, new_users=new_users), *("--chdir", cwd)]
     return [
         *("--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *(("--unshare-user",) if new_users else ()),
@@ -113,7 +119,7 @@ def asked(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
     found: list[tuple[str, str, bool]] = []
     rest = iter(words)
     for word in rest:
-        if word in ("--bind", "--ro-bind"):
+        if word in ("--bind", "--ro-bind", "--dev-bind"):
             source, place = next(rest), next(rest)
             source = os.path.realpath(source) if source in _OF_THE_SYSTEM else source
             found.append((_real(place), source, word == "--ro-bind"))
@@ -125,6 +131,28 @@ def asked(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
         elif word in ("--chdir", "--cap-add", "--cap-drop", "--proc"):
             next(rest)
     return tuple((os.fsencode(place), os.fsencode(source), fixed) for place, source, fixed in found)
+
+
+def _masks(confinement: Confinement, ground: Ground, *, new_users: bool) -> Iterator[str]:
+    """The machine as it is, but for files that are hidden or stay as they are. Root gives up its rights to take
+    mounts off or to go round them; anybody else has none in a user namespace, whose mounts are locked."""
+    if new_users:
+        yield "--unshare-user"
+    for name in _BREAKING_CAPABILITIES if not ground.uid else ():
+        yield from ("--cap-drop", name)
+    yield from ("--dev-bind", "/", "/")
+    there = ground.folders | ground.files
+    fixed = [path for path in sorted(confinement.read_only) if path in there]
+    hidden = [path for path in sorted(confinement.hidden) if path in there]
+    tops = list(confinement.shown)
+    fixed_inside, hidden_inside = ([path for path in paths if _is_in(path, tops)] for paths in (fixed, hidden))
+    yield from _pinned(fixed_inside, hidden_inside, tops)
+    for path in fixed:
+        yield from ("--ro-bind", path, path)
+    yield from _hide(hidden, ground)
+    for path in hidden:
+        if path in ground.folders:
+            yield from ("--remount-ro", path)
 
 
 def _real(place: str) -> str:

@@ -117,16 +117,17 @@ def _by_bubblewrap(
         own_proc=means.own_proc,
         own_network=not entered,
     )
-    inner = _with_tmp(env, "/tmp")
+    inner = _with_tmp(env, "/tmp" if confinement.is_bounded else "")
     if len(words) + 3 * len(inner) > _MOST_BUBBLEWRAP_ARGUMENTS:
         raise OSError(errno.E2BIG, "too many variables, or too many hidden and writable paths")
     families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
-    filter_program = seccomp.filter_program(os.uname().machine, families)
+    bounded = confinement.is_bounded
+    filter_program = seccomp.filter_program(os.uname().machine, families) if bounded else seccomp.NO_FILTER
     if any("\0" in word for word in words):
         raise ValueError("embedded null byte")
     packed = b"".join(os.fsencode(word) + b"\0" for word in words)
     own = {os.fsencode(name): os.fsencode(env[name]) for name in (CALL_TAG,) if name in env}
-    scoped = confinement.network == "open" and not os.stat(means.program).st_mode & stat.S_ISUID
+    scoped = bounded and confinement.network == "open" and not os.stat(means.program).st_mode & stat.S_ISUID
     wrap = ("bubblewrap", os.fsencode(means.program), packed, filter_program, own, scoped, bubblewrap.asked(words))
     return Order(tuple(argv), inner, wrap, entered)
 

@@ -23,11 +23,12 @@ PROMISES = (
     "secrets of the workspace are not read",
 )
 _HELD: tuple[Cell, ...] = ("refused", "asks, held", "held", "not held", "held")
+_DENIED: tuple[Cell, ...] = ("refused", "asks, held", "held", "held", "held")
 _PUT_BACK: tuple[Cell, ...] = ("refused", "asks, put back", "put back", "not held", "put back")
 _NOT_HELD: tuple[Cell, ...] = ("refused", "asks", "not held", "not held", "not held")
 _ASKS: tuple[Cell, ...] = ("refused", "asks", "asks", "not held", "asks")
 MATRIX: Mapping[Mechanism, tuple[tuple[Cell, ...], ...]] = {
-    "bubblewrap": (_HELD,) * len(PROMISES),
+    "bubblewrap": (*(_HELD,) * 7, *(_DENIED,) * 2, _HELD),
     "landlock": (_HELD, _NOT_HELD, *(_HELD,) * 3, *(_PUT_BACK,) * 2, *(_ASKS,) * 3),
     "none": (_ASKS,) * len(PROMISES),
 }

@@ -119,6 +119,10 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return code.to_bytes(2, "little") + bytes((if_true, if_false)) + value.to_bytes(4, "little")
 
 
+NO_FILTER = _step(_RETURN, _ALLOW)
+"""It allows every call."""
+
+
 def _refuse(test: int, value: int, error: int) -> list[bytes]:
     return [_step(test, value, 0, 1), _step(_RETURN, _FAIL | error)]
 

@@ -142,7 +142,9 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
     reports = program.endswith("bash")
     folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
     tampering = context.jobs.tampering(context.workspace)
-    confinement = _beside(context.confine(folder), folder, context)
+    limits = context.confine(folder)
+    masks = None if limits is None or limits.is_bounded else limits
+    confinement = None if masks else _beside(limits, folder, context)
     proxy = await _proxy(confinement, context)
     given = _given(folder, confinement, context, proxy)
     told = await tampering.leave() if confinement is None else tampering.look()
@@ -159,7 +161,7 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
             env=given.env,
             on_output=log.feed,
             takes_input=params.background,
-            confinement=confinement,
+            confinement=masks or confinement,
         )
     finally:
         (tampering.left if confinement is None else tampering.started)(running)

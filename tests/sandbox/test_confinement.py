@@ -234,3 +234,58 @@ async def test_where_nothing_can_be_had_a_confined_command_does_not_run(tmp_path
         )
     await runner.aclose()
     assert not (tmp_path / "made").exists()
+
+
+MASKED = {
+    "read": "cat conf/secret.env",
+    "link": "ln conf/secret.env l; cat l",
+    "the agent's view": 'cat /proc/$AGENT_PID/root$PWD/.env /proc/$AGENT_PID/cwd$PWD/.env; cat "/proc/$AGENT_PID/root$HOME/.netrc"',
+    "take the mounts off": "umount -l conf/secret.env; umount -R conf; cat conf/secret.env",
+    "take them off in a namespace": "unshare -Urm sh -c 'umount -l conf/secret.env; umount -l conf; cat conf/secret.env'",
+    "mount the folder again": "unshare -Urm sh -c 'mount --bind . /mnt; cat /mnt/conf/secret.env'",
+    "mount all again": "unshare -Urm sh -c 'mount --rbind . /mnt; umount -l /mnt/conf/secret.env; cat /mnt/conf/secret.env'",
+    "enter the agent's": "nsenter -t $AGENT_PID -m cat $PWD/.env; nsenter -t $AGENT_PID -U -m cat $PWD/.env",
+    "outside": "cat {home}/.netrc {home}/.ssh/id",
+    "write": "echo GOT >> .git/config; cat .git/config",
+    "rename its folder": "mv conf other; cat other/secret.env",
+}
+AS_OUTSIDE = {
+    "a server": "(exec 3<>/dev/tcp/127.0.0.1/$LISTENER)",
+    "a socket": "test -S {home}/agent.sock",
+    "another process": "kill -0 $AGENT_PID && test -d /proc/$AGENT_PID",
+    "files": "echo x > {home}/new && chmod 600 {home}/new && mv {home}/new moved && rm moved",
+    "a device": "test -w /dev/ptmx && echo x > /dev/null",
+    "the kernel's settings": "test -r /proc/sys/kernel/hostname && test -d /sys/kernel",
+}
+
+
+def masked(setting: Setting) -> dict[str, Any]:
+    place = trials.prepare(setting, trials.folder_for(setting, False))
+    (place.workspace / "conf" / "open").write_text("", encoding="utf-8")  # or the whole folder is hidden
+    commands = {name: text.replace("{home}", str(place.home)) for name, text in (MASKED | AS_OUTSIDE).items()}
+    try:
+        outcomes: dict[str, Any] = trials.run(setting, place, commands, network="open", is_bounded=False)[
+            "outcomes"
+        ]
+    finally:
+        trials.remove(place)
+    return outcomes
+
+
+def achieved(outcomes: dict[str, Any]) -> set[str]:
+    return {name for name in MASKED if "TOPSECRET" in outcomes[name][1] or "GOT" in outcomes[name][1]}
+
+
+@pytest.mark.parametrize(
+    "setting", [each for each in SETTINGS if each.means and each.means[0] == "bubblewrap"], ids=str
+)
+def test_masks_alone_hold_and_leave_all_else_as_outside(setting: Setting) -> None:
+    outcomes = masked(setting)
+    assert not {name: outcomes[name] for name in achieved(outcomes)}
+    assert not {name: outcomes[name] for name in AS_OUTSIDE if outcomes[name][0] != 0}
+
+
+def test_without_masks_all_that_is_closed_is_reached() -> None:
+    assert set(MASKED) - {name for name in MASKED if "again" in name or "namespace" in name} <= achieved(
+        masked(trials.unconfined())
+    )

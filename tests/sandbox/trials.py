@@ -155,6 +155,7 @@ def run(
     env: dict[str, str] | None = None,
     kept: tuple[str, ...] = (),
     network: str = "none",
+    is_bounded: bool = True,
 ) -> dict[str, Any]:
     """Have commands confined in a place; as `trial` tells it. What those `kept` leave running goes on."""
     if hidden is None:
@@ -176,11 +177,13 @@ def run(
         "confinement": None
         if setting.means and setting.means[0] == "none"
         else {
-            "writable": (str(place.workspace),),
+            "writable": (str(place.workspace),) if is_bounded else (),
             "read_only": read_only,
             "hidden": hidden,
             "tmp": str(place.tmp),
             "network": network,
+            "shown": () if is_bounded else (str(place.workspace),),
+            "is_bounded": is_bounded,
         },
     }
     other = {} if setting.uid == os.getuid() else {"user": setting.uid, "group": setting.uid, "extra_groups": []}
