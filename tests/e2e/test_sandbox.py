@@ -21,22 +21,25 @@ def outputs(world: World) -> list[str]:
     return [record["text"] for record in world.records("tool_result")]
 
 
-def in_auto_edit(world: World, *commands: str) -> list[str]:
+def in_auto_edit(world: World, *commands: str, before: tuple[str, ...] = ANY) -> list[str]:
     """Run commands in a session that asks nobody."""
     world.script(*(shell(command) for command in commands), Reply(text="done"))
-    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json")
+    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json", before=before)
     assert done.code == 0, done.err + done.out[-2000:]
     return outputs(world)
 
 
-def test_a_commands_work_is_done_in_the_workspace_and_nowhere_else(world: World) -> None:
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_a_commands_work_is_done_in_the_workspace_and_nowhere_else(world: World, before: tuple[str, ...]) -> None:
     (world.home / "own").write_text("mine", encoding="utf-8")
     inside, outside, network, tmp = in_auto_edit(
         world,
         "echo built > out.txt && mkdir -p deep/er && cat out.txt",
         f"echo spoiled > {world.home}/own",
         "python3 -c 'import urllib.request as u; u.urlopen(\"http://198.51.100.7\", timeout=2)'",
-        "echo kept > /tmp/note && cat /tmp/note",
+        'echo kept > "$TMPDIR/note" && cat "$TMPDIR/note"',
+        before=before,
     )
     assert "built" in inside and (world.work / "out.txt").read_text(encoding="utf-8") == "built\n"
     assert (world.home / "own").read_text(encoding="utf-8") == "mine", outside
@@ -145,7 +148,9 @@ def test_whether_permissions_of_files_outside_stay_is_what_doctor_says(
     assert stays or before != ANY
 
 
-def test_git_works_but_its_hooks_and_settings_stay_as_they_are(world: World) -> None:
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_git_works_but_its_hooks_and_settings_stay_as_they_are(world: World, before: tuple[str, ...]) -> None:
     subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
     config = (world.work / ".git" / "config").read_text(encoding="utf-8")
     commit, hook, setting, moved = in_auto_edit(
@@ -154,6 +159,7 @@ def test_git_works_but_its_hooks_and_settings_stay_as_they_are(world: World) -> 
         'python3 -c \'open(".git/hooks/pre-commit","w").write("evil")\'',
         'python3 -c \'open(".git/config","a").write("[core]\\n\\tfsmonitor=evil\\n")\'',
         'python3 -c \'import os; os.rename(".git", "g")\'; python3 -c \'open(".git/commondir","w").write("../evil")\'',
+        before=before,
     )
     assert "first" in commit, commit
     assert not (world.work / ".git" / "hooks" / "pre-commit").exists(), hook
@@ -181,9 +187,11 @@ def test_what_a_rule_closes_outside_stays_closed_by_its_hard_links_too(
     assert not [text for text in outputs(world) if "planted" in text]
 
 
-def test_plan_mode_reads_in_a_sandbox_that_writes_nothing(world: World) -> None:
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_plan_mode_reads_in_a_sandbox_that_writes_nothing(world: World, before: tuple[str, ...]) -> None:
     world.script(shell("ls; git status"), Reply(text="done"))
-    done = world.run("run", "go", "--mode", "plan", "--output-format", "stream-json")
+    done = world.run("run", "go", "--mode", "plan", "--output-format", "stream-json", before=before)
     assert done.lines[0]["sandbox"].startswith("read-only ("), done.lines[0]
 
 
@@ -238,14 +246,18 @@ def test_in_yolo_no_word_of_a_line_leaves_a_sandbox_that_was_asked_for(
     assert not list(outside.iterdir()) and "secret-YEK" not in str(world.bodies())
 
 
-def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World) -> None:
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World, before: tuple[str, ...]) -> None:
     place = Path.home() / f"agent-test-{os.getpid()}"
-    (told,) = in_auto_edit(world, f'python3 -c \'open("{place}", "w")\'')
+    (told,) = in_auto_edit(world, f'python3 -c \'open("{place}", "w")\'', before=before)
     assert not place.exists()
     assert f"The sandbox kept it from writing {place}" in told and "Nobody is there" in told, told
 
 
-def test_a_usual_task_asks_nothing_in_auto_edit(world: World) -> None:
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_a_usual_task_asks_nothing_in_auto_edit(world: World, before: tuple[str, ...]) -> None:
     subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
     (world.work / "calc.py").write_text("def add(a, b):\n    return a - b\n", encoding="utf-8")
     test = "import unittest, calc\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(calc.add(1, 2), 3)\n"
@@ -261,7 +273,8 @@ def test_a_usual_task_asks_nothing_in_auto_edit(world: World) -> None:
         shell("rm -r build __pycache__; git status --short | head"),
         Reply(text="done"),
     )  # fmt: skip
-    done = world.run("run", "fix it", "--mode", "auto-edit", "--output-format", "json", timeout_s=60.0)
+    how = ("--mode", "auto-edit", "--output-format", "json")
+    done = world.run("run", "fix it", *how, before=before, timeout_s=60.0)
     assert (done.code, done.result["denied"]) == (0, []), done.err
     assert [each["exit_code"] for each in done.result["commands"]] == [0] * 8, outputs(world)
 

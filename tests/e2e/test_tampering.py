@@ -3,8 +3,11 @@ runs, and is told."""
 
 import subprocess
 
+import pytest
+
 from tests.model.server import Call, Reply
 
+from .mechanisms import EACH_SANDBOX, on_x86_64
 from .world import World, shell
 
 JOB = """
@@ -18,13 +21,17 @@ time.sleep(60)
 """
 
 
-def test_what_a_job_does_after_the_last_command_is_put_back_and_told_at_the_end_of_the_turn(world: World) -> None:
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_what_a_job_does_after_the_last_command_is_put_back_and_told_at_the_end_of_the_turn(
+    world: World, before: tuple[str, ...]
+) -> None:
     subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
     (world.work / "job.py").write_text(JOB, encoding="utf-8")
     job = Reply(calls=(Call("shell", {"command": "python3 job.py", "background": True}),))
     wait = Reply(calls=(Call("jobs", {"action": "read", "job": "1", "wait_s": 1.5}),))
     world.script(job, wait, Reply(text="done"))
-    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json")
+    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json", before=before)
     assert (world.work / "done").exists() and not (world.work / ".git/commondir").exists()
     notices = " ".join(line["text"] for line in done.lines if line.get("level") == "warning")
     assert ".git/commondir, which git runs or reads; that was put back" in notices
