@@ -16,8 +16,8 @@ test: $(TEST_STAMP)
 
 # What front ends and commands do, on a machine that offers nothing: no home, no locale, a terminal that can do
 # nothing, no standard input, output to a file.
-BARE := tests/config tests/cli/test_options.py tests/ui/test_plain.py tests/ui/test_headless.py \
-	tests/ui/test_commands.py tests/e2e/test_run.py tests/e2e/test_surroundings.py
+BARE := tests/config tests/cli/setup/test_options.py tests/ui/plain/test_repl.py tests/ui/headless/test_runner.py \
+	tests/ui/commands/test_registry.py tests/e2e/test_run.py tests/e2e/test_surroundings.py
 
 test-bare: $(TEST_STAMP)
 	env -i PATH="$$PATH" LC_ALL=C TERM=dumb $(BIN)/python -m pytest -n 2 --dist worksteal $(BARE) \

@@ -8,12 +8,12 @@ def main() -> None:
     """Run the command line; never returns."""
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
-        from . import __version__
+        from agent_cli import __version__
 
         print(f"agent-cli {__version__}")
         sys.exit(0)
     try:
-        from .cli.main import run
+        from agent_cli.cli.main import run
 
         code = run(arguments)
     except KeyboardInterrupt:  # while it was loading

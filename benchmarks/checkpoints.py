@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import median
 
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.workspace.checkpoints import Checkpoints
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.checkpoints.git_store import Checkpoints
 
 _FILES = 50_000
 _FOLDERS = 2_500

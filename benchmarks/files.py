@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import median
 
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.tools.base import ToolContext, ToolError, ToolOutcome
-from agent_cli.tools.change import Edit
-from agent_cli.tools.edit import EditFile, EditParams
-from agent_cli.tools.read import ReadFile, ReadParams
-from agent_cli.workspace.files import MAX_TEXT_BYTES
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.tools.files.edit import EditFile, EditParams
+from agent_cli.tools.files.file_change import Edit
+from agent_cli.tools.files.read import ReadFile, ReadParams
+from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
+from agent_cli.workspace.files.reader import MAX_TEXT_BYTES
 from agent_cli.workspace.paths import Workspace
 
 SIZES = (("10 kB", 10_000, 5.0, 25.0), ("1 MB", 1_000_000, 60.0, 100.0), ("100 MB", 100_000_000, 3000.0, 500.0))

@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 from statistics import median
 
-from agent_cli.core.session import Session
-from agent_cli.model.base import ModelRequest
+from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, Folded, ModelCalled, TurnEnded
 from agent_cli.protocol.usage import Usage
+from agent_cli.session.session import Session
 from agent_cli.store.session_file import SessionFile
-from tests.core.harness import engine, header
+from tests.engine.harness import engine, header
 from tests.model.scripted import Entry, ScriptedModel, call, say
 
 from .startup import AGENT, environment

@@ -102,8 +102,8 @@ def _drawn(text: str, frames: list[float]) -> None:
     """As the REPL does: pieces in, at each frame what is finished and what is alive out."""
     from agent_cli.config.schema import Ui
     from agent_cli.protocol.events import TextDelta
-    from agent_cli.ui.render import Renderer
-    from agent_cli.ui.theme import choose
+    from agent_cli.ui.render.renderer import Renderer
+    from agent_cli.ui.text.theme import choose
     from tests.ui.fake_client import SNAPSHOT
 
     view = Renderer(choose(Ui(theme="dark"), {}), Ui(), lambda: WIDTH, lambda: SNAPSHOT)
@@ -117,7 +117,7 @@ def _drawn(text: str, frames: list[float]) -> None:
 
 
 def _loaded() -> None:
-    from agent_cli.ui.render import warm_up
+    from agent_cli.ui.render.renderer import warm_up
 
     warm_up()
     _drawn("# a\n\n**b** `c`\n\n| d |\n|---|\n\n```python\ne = 1\n```\n", [])
@@ -125,7 +125,7 @@ def _loaded() -> None:
 
 def _child() -> dict[str, float]:
     from agent_cli.config.schema import Ui
-    from agent_cli.ui.theme import choose
+    from agent_cli.ui.text.theme import choose
 
     loaded = _cpu(_loaded)
     answer, frames = _answer(), list[float]()
@@ -137,7 +137,7 @@ def _child() -> dict[str, float]:
         "loaded": loaded,
         "frame": sorted(frames)[int(len(frames) * 0.99)],
     }
-    from agent_cli.ui.diff import drawn
+    from agent_cli.ui.render.diff_view import drawn
 
     rows, theme = _diff().split("\n"), choose(Ui(theme="dark"), {})
     return figures | {"diff": _cpu(lambda: _written("\n".join(drawn(rows, theme))))}

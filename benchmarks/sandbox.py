@@ -8,16 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
-from agent_cli.core.outlet import Outlet
-from agent_cli.policy.rules import parse_rule
+from agent_cli.engine.permissions.egress import Outlet
+from agent_cli.policy.rules.rule import parse_rule
 from agent_cli.protocol.actions import Allow
-from agent_cli.sandbox import bubblewrap
-from agent_cli.sandbox.base import Confinement
-from agent_cli.sandbox.confining import Means
-from agent_cli.sandbox.environment import child_env, confined_env
-from agent_cli.sandbox.integrity import taken
+from agent_cli.sandbox.git_tamper_guard import taken
+from agent_cli.sandbox.mechanisms import bubblewrap
+from agent_cli.sandbox.mechanisms.select import Means
 from agent_cli.sandbox.probe import measure as measure_strength
-from agent_cli.sandbox.process import ProcessError, ProcessRunner
+from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
+from agent_cli.sandbox.profile.confinement import Confinement
+from agent_cli.sandbox.profile.environment import child_env, confined_env
 
 ROUNDS = 60
 _ALONE = (

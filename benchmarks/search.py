@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.tools.base import ToolContext
-from agent_cli.tools.read import ReadFile, ReadParams
-from agent_cli.tools.repo_map import MapParams, RepoMap
-from agent_cli.tools.search import Glob, GlobParams, Grep, GrepParams
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.tools.files.read import ReadFile, ReadParams
+from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.search.grep_glob import Glob, GlobParams, Grep, GrepParams
+from agent_cli.tools.search.repo_map import MapParams, RepoMap
 from agent_cli.workspace.paths import Workspace
 
 FOLDERS, FILES = 100, 100

@@ -10,7 +10,7 @@ from statistics import median
 
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, ModelCalled, encode
-from agent_cli.store.sessions import Sessions
+from agent_cli.store.catalog import Sessions
 
 COUNT = 10_000
 _TURNS = 4

@@ -10,8 +10,8 @@ import time
 from statistics import median
 
 from agent_cli.config.schema import Config, Provider, Wire
-from agent_cli.model.base import ModelRequest, TextPiece
-from agent_cli.model.providers import open_model
+from agent_cli.model.routing import open_model
+from agent_cli.model.types.base import ModelRequest, TextPiece
 from agent_cli.protocol.messages import UserMessage
 
 TOKENS = 10_000

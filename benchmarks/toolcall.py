@@ -9,9 +9,9 @@ from statistics import median
 
 from agent_cli.protocol.events import ToolCallFinished, TurnCompleted
 from agent_cli.protocol.operations import UserInput
-from agent_cli.sandbox.environment import child_env
-from agent_cli.sandbox.process import ProcessRunner
-from tests.core.harness import engine
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.environment import child_env
+from tests.engine.harness import engine
 from tests.model.scripted import ScriptedModel, call, say
 
 CALLS = 60

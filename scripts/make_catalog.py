@@ -1,4 +1,4 @@
-"""Write `agent_cli/model/catalog.json` from the table of the installed LiteLLM.
+"""Write `agent_cli/model/catalog/catalog.json` from the table of the installed LiteLLM.
 
 Run it when the LiteLLM range moves: `.venv/bin/python scripts/make_catalog.py`; it prints what changed.
 With `--check` it writes nothing and fails when the file would change.
@@ -8,8 +8,8 @@ import json
 import sys
 from typing import Any
 
-from agent_cli.model.catalog import CATALOGUE, litellm_table
-from agent_cli.model.catalog_row import Row, row_of
+from agent_cli.model.catalog.catalog import CATALOGUE, litellm_table
+from agent_cli.model.catalog.row import Row, row_of
 
 PROVIDERS = (
     "anthropic", "openai", "gemini", "xai", "deepseek", "mistral", "groq", "moonshot", "zai", "cerebras",

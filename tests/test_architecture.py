@@ -18,14 +18,30 @@ LONGEST_FUNCTION = 60
 MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
     "config": {"protocol"},
-    "sandbox": {"protocol", "config"},
-    "workspace": {"protocol", "config"},
-    "store": {"protocol", "config"},
+    "redaction": {"protocol"},
+    "fs": set(),
+    "sandbox": {"protocol", "redaction", "config"},
+    "workspace": {"protocol", "redaction", "fs", "config"},
+    "store": {"protocol", "redaction", "config"},
     "policy": {"protocol", "config"},
     "net": {"protocol", "config"},
     "model": {"protocol", "config", "net"},
-    "tools": {"protocol", "config", "sandbox", "workspace", "net"},
-    "core": {"protocol", "config", "net", "sandbox", "workspace", "store", "policy", "model", "tools"},
+    "tools": {"protocol", "redaction", "fs", "config", "sandbox", "workspace", "net"},
+    "session": {"protocol", "redaction", "config", "sandbox"},
+    "engine": {
+        "protocol",
+        "redaction",
+        "fs",
+        "config",
+        "net",
+        "sandbox",
+        "workspace",
+        "store",
+        "policy",
+        "model",
+        "session",
+        "tools",
+    },
     "ui": {"protocol", "config"},
     "cli": {
         "protocol",
@@ -37,7 +53,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "policy",
         "model",
         "tools",
-        "core",
+        "redaction",
+        "fs",
+        "session",
+        "engine",
         "ui",
     },
 }
@@ -47,15 +66,15 @@ HOMES: dict[str, tuple[str, ...]] = {
     "prompt_toolkit": ("ui", "cli"),
     "typer": ("cli",),
     "yaml": ("config",),
-    "litellm": ("model/litellm_model.py",),
-    "httpx": ("model/http.py", "net/fetch.py"),
-    "subprocess": ("sandbox", "ui/editor.py"),
-    "platformdirs": ("config/places.py",),
-    "PIL": ("tools/pictures.py",),
-    "pypdf": ("workspace/pdf_text.py",),
-    "tree_sitter": ("workspace/symbols.py",),
-    "bs4": ("workspace/html_text.py",),
-    "markdown_it": ("store/export_html.py", "ui"),
+    "litellm": ("model/litellm/model.py",),
+    "httpx": ("model/transport/http.py", "net/fetch.py"),
+    "subprocess": ("sandbox", "ui/repl/editor.py"),
+    "platformdirs": ("config/dirs.py",),
+    "PIL": ("tools/files/images.py",),
+    "pypdf": ("workspace/documents/pdf_text.py",),
+    "tree_sitter": ("workspace/symbols/parse.py",),
+    "bs4": ("workspace/documents/html_text.py",),
+    "markdown_it": ("store/export/html.py", "ui"),
 }
 
 
@@ -73,8 +92,10 @@ def imports(path: Path) -> list[tuple[str, str]]:
             found += [(alias.name.split(".")[0], "library") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             if node.level == 0:
-                found.append(((node.module or "").split(".")[0], "library"))
-            elif node.level == depth:
+                top, _, rest = (node.module or "").partition(".")
+                ours = top == "agent_cli"
+                found.append((rest.split(".")[0], "room") if ours and rest else (top, "library"))
+            elif node.level >= depth:
                 found += [((node.module or alias.name).split(".")[0], "room") for alias in node.names]
     return found
 
@@ -148,8 +169,8 @@ def heavy(modules: set[str]) -> set[str]:
 
 PATHS: list[tuple[str, str, int, set[str]]] = [
     ("--version", "import sys; sys.argv = ['agent', '--version']\nimport agent_cli.__main__ as m\ntry: m.main()\nexcept SystemExit: pass", 80, {"asyncio", "msgspec"}),
-    ("run", "import agent_cli.cli.main, agent_cli.cli.run, agent_cli.model.chat_completions", 357, {"prompt_toolkit", "httpx"}),
-    ("repl", "import agent_cli.cli.main, agent_cli.cli.interactive", 560, {"httpx"}),
+    ("run", "import agent_cli.cli.main, agent_cli.cli.run, agent_cli.model.wire.chat.dialect", 390, {"prompt_toolkit", "httpx"}),
+    ("repl", "import agent_cli.cli.main, agent_cli.cli.interactive", 588, {"httpx"}),
 ]  # fmt: skip
 
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.demo import PROJECT
-from agent_cli.core.history import open_calls, repair, visible_messages
-from agent_cli.core.ledger import Costs
-from agent_cli.model.base import ModelRequest
+from agent_cli.cli.commands.demo import PROJECT
+from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     AnyRecord,
@@ -26,8 +24,10 @@ from agent_cli.protocol.records import (
     encode,
 )
 from agent_cli.protocol.titles import title_of
+from agent_cli.session.costs import Costs
+from agent_cli.session.history import open_calls, repair, visible_messages
+from agent_cli.store.catalog import describe, totals
 from agent_cli.store.session_file import read_session
-from agent_cli.store.sessions import describe, totals
 from tests.cli.record_examples import EXAMPLES
 from tests.e2e.world import World
 from tests.model.valid import check_request

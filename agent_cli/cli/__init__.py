@@ -1,1 +1,1 @@
-"""The composition root: options to configuration to objects to exit code."""
+"""The entry point: options to configuration to objects to exit code."""

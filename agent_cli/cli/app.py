@@ -12,10 +12,11 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .. import __version__
-from ..protocol.actions import Mode
-from ..protocol.stop import USAGE
-from .options import TABLES, Option, UsageError
+from agent_cli import __version__
+from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.stop_reason import USAGE
+
+from .setup.options import TABLES, Option, UsageError
 
 _OFFERED = 20
 """Sessions that completion offers."""
@@ -83,13 +84,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _ELSEWHERE = {
-    "sessions": ("session_commands", "app"),
-    "permissions": ("permission_commands", "permissions"),
-    "config": ("config_commands", "config"),
-    "models": ("models_command", "models_command"),
-    "undo": ("undo", "undo_command"),
-    "redo": ("undo", "redo_command"),
-    "help": ("help_command", "help_command"),
+    "sessions": ("commands.sessions", "app"),
+    "permissions": ("commands.permissions", "permissions"),
+    "config": ("commands.config", "config"),
+    "models": ("commands.models", "models_command"),
+    "undo": ("commands.undo", "undo_command"),
+    "redo": ("commands.undo", "redo_command"),
+    "help": ("commands.help", "help_command"),
 }
 """Command → module and name of what has it. Loaded when it is asked for; help, which shows all, loads all."""
 
@@ -153,7 +154,7 @@ def show_help(words: Sequence[str]) -> int:
 @app.command(cls=_Command)
 def demo() -> int:
     """Watch the agent mend a small broken project. Needs no key and no network."""
-    from .demo import run_demo
+    from .commands.demo import run_demo
 
     return run_demo()
 
@@ -161,7 +162,7 @@ def demo() -> int:
 @app.command(cls=_Command)
 def doctor() -> int:
     """Check whether a task could run here, and what is missing."""
-    from .doctor import run_doctor
+    from .commands.doctor import run_doctor
 
     return run_doctor()
 
@@ -178,7 +179,7 @@ def replay(
     ] = None,
 ) -> int:
     """Drive the engine with the recorded answers of a session, in this directory."""
-    from .replay import run_replay
+    from .commands.replay import run_replay
 
     return run_replay(file, cd, mode)
 
@@ -258,17 +259,18 @@ def _beginning(values: Callable[[], Iterable[str]]) -> Callable[[str], list[str]
 
 
 def _models() -> Iterable[str]:
-    from ..model.catalog import known
+    from agent_cli.model.catalog.catalog import known
 
     return (info.name for info in known(""))
 
 
 def _sessions() -> Iterable[str]:
     """Ids of the sessions of this directory, newest first; none where they cannot be had."""
-    from ..config.layer import ConfigError
-    from ..store.session_file import StoreError
-    from .options import Chosen
-    from .setup import Setup
+    from agent_cli.config.layer import ConfigError
+    from agent_cli.store.session_file import StoreError
+
+    from .setup.options import Chosen
+    from .setup.setup import Setup
 
     try:
         setup = Setup(Chosen("agent", {}))

@@ -8,28 +8,29 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ..config.keys import keyed
-from ..model.base import ModelError
-from ..model.providers import MissingKey, NoModel, preload
-from ..protocol.operations import Shutdown
-from ..protocol.records import Header
-from ..protocol.sanitize import clean
-from ..protocol.stop import EXIT_CODES
-from ..store.session_file import StoreError, read_session
-from ..store.sessions import NoSession, SessionInfo
-from ..ui import commands
-from ..ui.desk import NOTHING, Choice, FirstInput, Leaving
-from ..ui.lines import ago
-from ..ui.repl import run_repl
-from ..ui.theme import choose as choose_theme
-from ..ui.theme import is_plain
-from .compose import Opened, open_session
-from .first_steps import cannot_start
-from .host import RECENT, SessionHost
-from .options import Chosen, UsageError
-from .piped import beside, read_piped, take_terminal
-from .setup import Setup, with_values
-from .trusting import ask_for_trust
+from agent_cli.config.api_keys import keyed
+from agent_cli.model.routing import MissingKey, NoModel, preload
+from agent_cli.model.types.base import ModelError
+from agent_cli.protocol.operations import Shutdown
+from agent_cli.protocol.records import Header
+from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.stop_reason import EXIT_CODES
+from agent_cli.store.catalog import NoSession, SessionInfo
+from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.ui.commands import registry
+from agent_cli.ui.commands.api import NOTHING, Choice, FirstInput, Leaving
+from agent_cli.ui.repl.repl import run_repl
+from agent_cli.ui.text.lines import ago
+from agent_cli.ui.text.theme import choose as choose_theme
+from agent_cli.ui.text.theme import is_plain
+
+from .services.first_run import cannot_start
+from .services.repl_services import RECENT, SessionHost
+from .services.trust_prompt import ask_for_trust
+from .setup.compose import Opened, open_session
+from .setup.options import Chosen, UsageError
+from .setup.piped_input import beside, read_piped, take_terminal
+from .setup.setup import Setup, with_values
 
 _MOST_PICKED = 200
 _PRELOAD_AFTER_S = 0.2
@@ -80,7 +81,7 @@ def _first_input(chosen: Chosen) -> FirstInput:
         if not prompt and chosen.command == "agent" and not (chosen.flag("continue") or chosen.text("resume")):
             raise UsageError('nothing to do: standard input is empty; write `agent "PROMPT"`, or pipe one in')
         return FirstInput(prompt)
-    if prompt.startswith("!") or commands.parse(prompt):
+    if prompt.startswith("!") or registry.parse(prompt):
         raise UsageError(f"{prompt.split()[0]} takes no piped text; write a prompt beside the pipe")
     take_terminal()
     return FirstInput(beside(prompt, piped) if prompt else piped, is_data=True, has_prompt=bool(prompt))
@@ -90,8 +91,8 @@ def _guarded(setup: Setup) -> Callable[[], None]:
     """Have the terminal given back even if the program is killed; call the result when it ends by itself."""
     if is_plain(setup.config.ui, sys.stdin, sys.stdout):
         return lambda: None
-    from ..sandbox.terminal_guard import guard_terminal
-    from ..ui.terminal import RESET
+    from agent_cli.sandbox.process.terminal_guard import guard_terminal
+    from agent_cli.ui.repl.terminal import RESET
 
     return guard_terminal(sys.stdout.fileno(), RESET.encode())
 
@@ -190,14 +191,14 @@ async def _one_session(setup: Setup, opened: Opened, first_input: FirstInput) ->
 def _due(setup: Setup) -> Iterator[str]:
     """What to say of old sessions that are about to go."""
     if (setup.state / "prune.json").exists():
-        from ..store.announcing import due_notice
+        from agent_cli.store.prune_notices import due_notice
 
         if notice := due_notice(setup.state):
             yield notice
 
 
 def _prune(setup: Setup) -> None:
-    from .session_files import prune_quietly
+    from .commands.session_files import prune_quietly
 
     prune_quietly(setup)
 
@@ -238,7 +239,7 @@ def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
     Raises:
         NoSession: none was.
     """
-    from ..ui.choosing import choose
+    from agent_cli.ui.repl.standalone_picker import choose
 
     rows = [Choice(info.id, clean(info.title), f"{ago(info.updated)} · {info.id}") for info in infos]
     give_back = _guarded(setup)

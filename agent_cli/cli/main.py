@@ -4,13 +4,14 @@ served by typer, which is imported only then. Errors become one line and an exit
 import sys
 from collections.abc import Sequence
 
-from ..config.layer import ConfigError
-from ..policy.rules import RuleError
-from ..protocol.stop import USAGE
-from ..store.session_file import StoreError
-from ..store.sessions import NoSession
-from .options import COMMANDS, UsageError, parse
-from .streams import make_safe
+from agent_cli.config.layer import ConfigError
+from agent_cli.policy.rules.rule import RuleError
+from agent_cli.protocol.stop_reason import USAGE
+from agent_cli.store.catalog import NoSession
+from agent_cli.store.session_file import StoreError
+
+from .setup.options import COMMANDS, UsageError, parse
+from .setup.stdio import make_safe
 
 COMPLETION = ("--show-completion", "--install-completion")
 
@@ -59,7 +60,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         return run_command(parse("run", arguments))
     except (Exception, KeyboardInterrupt) as error:
-        from .early_end import end_early
+        from .services.early_result import end_early
 
         if (code := end_early(arguments, error)) is None:
             raise
@@ -73,7 +74,7 @@ def _fail(message: str, code: int) -> int:
 
 def _way_out(error: StoreError) -> str:
     """What to do where the folder of the program's own state cannot be used."""
-    from ..config.places import state_dir
+    from agent_cli.config.dirs import state_dir
 
     if str(state_dir()) not in str(error) or not isinstance(error.__cause__, OSError):
         return ""

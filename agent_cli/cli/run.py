@@ -9,18 +9,19 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..protocol.messages import Image
-from ..protocol.operations import Shutdown
-from ..protocol.sanitize import clean
-from ..protocol.stop import EXIT_CODES
-from ..ui.headless import RunResult, Stopper, run_task
-from .compose import Opened, open_session
-from .options import Chosen, UsageError
-from .setup import Setup, with_values
-from .trusting import offers
+from agent_cli.protocol.messages import Image
+from agent_cli.protocol.operations import Shutdown
+from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.stop_reason import EXIT_CODES
+from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
+
+from .services.trust_prompt import offers
+from .setup.compose import Opened, open_session
+from .setup.options import Chosen, UsageError
+from .setup.setup import Setup, with_values
 
 if TYPE_CHECKING:
-    from .answer_schema import AnswerSchema
+    from .services.answer_schema import AnswerSchema
 
 
 def run_command(chosen: Chosen) -> int:
@@ -100,7 +101,7 @@ def _verifier(setup: Setup, opened: Opened) -> Callable[[], Awaitable[bool]] | N
 
 
 def _echo(data: bytes) -> None:
-    from ..protocol.sanitize import clean
+    from agent_cli.protocol.sanitize import clean
 
     sys.stderr.write(clean(data.decode("utf-8", "replace")))
 
@@ -111,7 +112,7 @@ def _task(chosen: Chosen) -> str:
     Raises:
         UsageError: there is none.
     """
-    from .piped import beside, read_all, read_piped
+    from .setup.piped_input import beside, read_all, read_piped
 
     given = chosen.positional
     if given is None or given == "-":
@@ -130,7 +131,7 @@ def _image(path: Path) -> Image:
     """The picture of a file, made fit for a model."""
     from base64 import b64encode
 
-    from ..tools.pictures import PictureError, fit
+    from agent_cli.tools.files.images import PictureError, fit
 
     try:
         fitted = fit(path.read_bytes())
@@ -144,7 +145,7 @@ def _answer_schema(chosen: Chosen) -> "AnswerSchema | None":
     name = chosen.text("output_schema")
     if name is None:
         return None
-    from .answer_schema import AnswerSchema
+    from .services.answer_schema import AnswerSchema
 
     return AnswerSchema(name)
 

@@ -1,1 +1,1 @@
-"""Configuration: schema, layers, where each value comes from."""
+"""The configuration: schema, layers with the origin of each value, trust, API keys."""

@@ -80,7 +80,7 @@ def _explain(layer: Layer, message: str, strict: bool) -> str:
     key = ".".join(parts)
     unknown = re.search(r"unknown field `([^`]*)`", text)
     if unknown is None:
-        from .plain_words import told
+        from .validation_messages import told
 
         choices = get_args(_kind(parts)) if get_origin(_kind(parts)) is Literal else ()
         what = told(text, choices, next((value for _, value in _fitting(layer.values, parts)), None))

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from .call_rule_schema import ToolRule
 from .layer import ConfigError, Layer, check, nest
-from .project import tightened
-from .rules import ToolRule
+from .project_restrictions import tightened
 from .schema import Config
 from .yaml_file import read_file, read_value, settle_paths
 

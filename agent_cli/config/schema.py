@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ..protocol.actions import Mode, SandboxLevel
-from .rules import ToolRule
+from agent_cli.protocol.actions import Mode, SandboxLevel
+
+from .call_rule_schema import ToolRule
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Wire = Literal["chat_completions", "ollama_chat", "anthropic_messages", "openai_responses", "litellm"]

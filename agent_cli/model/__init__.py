@@ -1,1 +1,1 @@
-"""Language models behind one protocol: three wire formats of our own, litellm for the rest."""
+"""Language models: one protocol, every provider."""

@@ -4,9 +4,10 @@ from typing import assert_never
 
 import msgspec
 
-from ..protocol.messages import Finish, Reasoning, ToolCall, new_id
-from ..protocol.usage import Usage
-from .base import (
+from agent_cli.protocol.messages import Finish, Reasoning, ToolCall, new_id
+from agent_cli.protocol.usage import Usage
+
+from .types.base import (
     Adjusted,
     Alive,
     Answer,
@@ -20,7 +21,7 @@ from .base import (
     TextPiece,
     UsageReport,
 )
-from .surrogates import mended
+from .types.surrogates import mended
 
 
 class _Call:

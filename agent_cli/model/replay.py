@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from ..protocol.messages import AssistantMessage
-from ..protocol.records import AnyRecord, ModelCalled, decode
-from ..protocol.usage import Usage
-from .base import (
+from agent_cli.protocol.messages import AssistantMessage
+from agent_cli.protocol.records import AnyRecord, ModelCalled, decode
+from agent_cli.protocol.usage import Usage
+
+from .types.base import (
     CallPiece,
     CallStart,
     Finished,

@@ -1,1 +1,1 @@
-"""The way to the network that every room shares: proxies, whom to trust, which addresses may be reached."""
+"""Which addresses may be reached, and through which proxy."""

@@ -1,1 +1,1 @@
-"""May this happen? Pure decisions on canonical facts; no I/O."""
+"""May this happen? `authorize` and its verdict: pure decisions on canonical facts, no I/O."""

@@ -9,7 +9,7 @@ is a person's decision.
 
 import msgspec
 
-from ..protocol.actions import (
+from agent_cli.protocol.actions import (
     Action,
     Allow,
     Ask,
@@ -24,8 +24,9 @@ from ..protocol.actions import (
     WriteMemory,
     WritePath,
 )
-from .paths import Policy, inside, read_verdict, strictest, together, write_verdict
-from .rules import Kind, matches_words
+
+from .rules.path_verdict import Policy, inside, read_verdict, strictest, together, write_verdict
+from .rules.rule import Kind, matches_words
 
 __all__ = ["Policy", "authorize", "judged_parts", "may_leave", "strictest", "together"]
 
@@ -41,14 +42,14 @@ def authorize(action: Action, policy: Policy) -> Verdict:
 def may_leave(action: RunCommand, policy: Policy) -> Verdict:
     """What the policy says to running a command outside the sandbox in which it may run: the question to put when
     the sandbox has kept it from something. Allow: a rule lets all of it out; Deny: it may never leave."""
-    from .commands import outside_verdict
+    from .shell.line import outside_verdict
 
     return outside_verdict(action.command, action.cwd, _with_facts(action, policy))
 
 
 def judged_parts(action: RunCommand, policy: Policy) -> list[tuple[str, Verdict]]:
     """Each simple command of a line with what the policy says to it alone."""
-    from .commands import parts_of
+    from .shell.line import parts_of
 
     return parts_of(action.command, action.cwd, _with_facts(action, policy))
 
@@ -60,11 +61,11 @@ def _decided(action: Action, policy: Policy) -> Verdict:
         case WritePath(path=path, shown=shown):
             return write_verdict(path, shown, policy)
         case RunCommand():
-            from .commands import run_verdict  # what reads command lines is needed at the first one
+            from .shell.line import run_verdict  # what reads command lines is needed at the first one
 
             return run_verdict(action.command, action.cwd, _with_facts(action, policy))
         case SendInput(command=command, text=text):
-            from .commands import input_verdict
+            from .shell.line import input_verdict
 
             return input_verdict(command, text, policy)
         case StopCommand():
@@ -126,7 +127,7 @@ def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
         case RunCommand() if verdict.reach == "network":
             return "it needs the network"
         case RunCommand() if not policy.sandboxed:
-            from .commands import is_read
+            from .shell.line import is_read
 
             return "" if is_read(action.command, action.cwd, policy) else "it cannot be told what it does"
         case SendInput() if not policy.sandboxed:

@@ -5,7 +5,7 @@ import os
 import re
 from urllib.parse import urlsplit
 
-from ..protocol.actions import (
+from agent_cli.protocol.actions import (
     Action,
     CallExternal,
     Fetch,
@@ -16,11 +16,12 @@ from ..protocol.actions import (
     WriteMemory,
     WritePath,
 )
-from .code import INTERPRETERS
-from .readers import reading
-from .secrets import is_secret
-from .shell_syntax import SimpleCommand, Unsure, parse
-from .unwrap import SHELLS, layers, program
+
+from .rules.secret_paths import is_secret
+from .shell.inline_code import INTERPRETERS
+from .shell.parser import SimpleCommand, Unsure, parse
+from .shell.readonly_commands import reading
+from .shell.wrappers import SHELLS, layers, program
 
 _CODE = "runs code of this project"
 _PACKAGES = "installs packages and runs their scripts"

@@ -12,7 +12,7 @@ import msgspec
 from .actions import Mode, Reach
 from .messages import FileChange, Finish, PlanItem, ToolStatus
 from .operations import Rewound
-from .stop import StopReason
+from .stop_reason import StopReason
 from .usage import CallKind, Usage
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from .actions import Mode
 from .messages import Image
-from .stop import StopReason
+from .stop_reason import StopReason
 
 GrantScope = Literal["session", "project", "user"]
 Mark = Literal["pinned", "dropped", ""]

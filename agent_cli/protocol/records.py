@@ -8,7 +8,7 @@ import msgspec
 from .actions import Mode
 from .messages import AssistantMessage, Image, Record, ToolResult, UserMessage
 from .operations import GrantScope, Mark, Rewound
-from .stop import StopReason
+from .stop_reason import StopReason
 from .usage import CallKind, Usage
 
 FORMAT_VERSION = 2

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .base import Confinement, Strength
-from .confining import Means
+from .mechanisms.select import Means
+from .profile.confinement import Confinement, Strength
 
 if TYPE_CHECKING:
-    from .process import ProcessRunner
+    from .process.runner import ProcessRunner
 
 _TIMEOUT_S = 5.0
 _FORBIDDEN = {
@@ -129,7 +129,7 @@ def _candidates(reasons: list[str]) -> Iterator[Means]:
     if sys.platform != "linux":
         reasons.append(f"there is no sandbox for {sys.platform}")
         return
-    from . import bubblewrap, seccomp
+    from .mechanisms import bubblewrap, seccomp
 
     if os.uname().machine not in seccomp.MACHINES:
         reasons.append(f"there is no sandbox for processors of the kind {os.uname().machine}")
@@ -203,7 +203,7 @@ def _ourselves() -> tuple[str, str, str]:
 async def _share_network(processes: "ProcessRunner", means: Means) -> None:
     """Have a network that leads nowhere, which lives as long as its descriptors do. Where that cannot be had, each
     command gets one of its own."""
-    from .process import ProcessError
+    from .process.runner import ProcessError
 
     processes.leave_network()
     if means.mechanism != "bubblewrap":
@@ -240,7 +240,7 @@ def _opened(paths: Iterable[str]) -> list[int]:
 
 
 async def _tried(processes: "ProcessRunner", means: Means, field: _Field) -> _Outcome:
-    from .process import ProcessError
+    from .process.runner import ProcessError
 
     out = bytearray()
     try:

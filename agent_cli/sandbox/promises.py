@@ -4,8 +4,9 @@ it, `agent doctor` says the part of this machine, and a test compares both with 
 from collections.abc import Mapping
 from typing import Literal
 
-from ..protocol.actions import Mode
-from .base import Mechanism, Strength
+from agent_cli.protocol.actions import Mode
+
+from .profile.confinement import Mechanism, Strength
 
 Cell = Literal["held", "put back", "not held", "asks", "asks, held", "asks, put back", "refused"]
 COLUMNS = ("plan", "ask", "auto-edit", "yolo", "yolo, sandbox asked for")

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..protocol.messages import UserMessage
-from ..protocol.records import AnyRecord, Header, InputQueued, InputTaken, Named
+from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.records import AnyRecord, Header, InputQueued, InputTaken, Named
+
 from .session_file import StoreError
 
 

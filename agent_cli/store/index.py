@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .opening import Progress, Stored, make_private, read_regular, seconds
-from .outline import TAIL_BYTES, Outline, Said, read_on
 from .scan import around, outline_of
+from .secure_io import Progress, Stored, make_private, read_regular, seconds
+from .summary import TAIL_BYTES, Outline, Said, read_on
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..protocol.messages import ToolResult, UserMessage
-from ..protocol.records import FORMAT_VERSION, AnyRecord, Folded, Header
+from agent_cli.protocol.messages import ToolResult, UserMessage
+from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Folded, Header
 
 _NAMES_WHAT_IS_KEPT = 2
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from .announcing import DAY_S, announce, read_announced
-from .opening import make_private
+from .catalog import SessionInfo, Sessions
+from .prune_notices import DAY_S, announce, read_announced
+from .secure_io import make_private
 from .session_file import NAME, SessionLocked, StoreError
-from .sessions import SessionInfo, Sessions
 
 OnDelete = Callable[[Path, str], None]
 """Told the state folder of the project and the id of a deleted session, so that its checkpoints go too."""

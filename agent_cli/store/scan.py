@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .opening import Progress, read_regular
-from .outline import Outline, Said, read_on
+from .secure_io import Progress, read_regular
 from .session_file import StoreError, identity, read_session
+from .summary import Outline, Said, read_on
 
 
 def outline_of(path: Path) -> Outline | None:
@@ -25,7 +25,7 @@ def outline_of(path: Path) -> Outline | None:
 
 def _mended(path: Path) -> Outline | None:
     """The same of a session whose first line is damaged."""
-    from ..protocol.records import encode
+    from agent_cli.protocol.records import encode
 
     try:
         records = read_session(path).records

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from .. import __version__
-from ..protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
-from .opening import (
+from agent_cli import __version__
+from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
+
+from .secure_io import (
     DISK,
     Disk,
     content_of,
@@ -111,7 +112,7 @@ def parse_session(data: bytes, path: Path) -> Loaded:
     loaded = _parse(data)
     is_ours = data.startswith(_OPEN) and isinstance(next(iter(loaded.records), None), Header)
     if (loaded.damage or loaded.torn) and not is_ours:
-        from .recover import by_lines
+        from .salvage import by_lines
 
         again = _parse(by_lines(data))
         if len(again.records) > len(loaded.records) or (again.records and not again.damage):
@@ -132,7 +133,7 @@ def _with_header(loaded: Loaded, data: bytes, path: Path) -> Loaded:
     records = loaded.records
     header = records[0] if records else None
     if not isinstance(header, Header):
-        from .recover import header_from
+        from .salvage import header_from
 
         header, known = header_from(data, path, records)
         if header is None:
@@ -184,7 +185,7 @@ def _parse(data: bytes) -> Loaded:
 
 def _salvaged(line: bytes) -> list[AnyRecord]:
     """The whole records in a line that is not one: what lies between two of them was damaged."""
-    from .recover import pieces
+    from .salvage import pieces
 
     found: list[AnyRecord] = []
     for piece in pieces(line):

@@ -1,1 +1,1 @@
-"""What the model can do: one file a tool family, each a declaration and a coroutine."""
+"""What the model can do: the registry, plug-ins, and tools of one file each."""

@@ -7,24 +7,24 @@ from typing import Any
 
 import msgspec
 
-from .ask import AskUser
-from .base import Tool, ToolError, UnknownTool, describe
-from .edit import EditFile
-from .finish import Finish
-from .jobs import JobsTool
-from .listing import ListDir
-from .memory import MemoryTool
-from .patch import ApplyPatch
-from .plan import UpdatePlan
-from .read import ReadFile
-from .recall import Recall
-from .repo_map import RepoMap
-from .schema import fields_in_words, object_schema
-from .search import Glob, Grep
-from .search_history import SearchHistory
-from .shell import Shell
-from .web import WebFetch
-from .write import WriteFile
+from .files.edit import EditFile
+from .files.patch import ApplyPatch
+from .files.read import ReadFile
+from .files.write import WriteFile
+from .kit.base import Tool, ToolError, UnknownTool, describe
+from .kit.schema import fields_in_words, object_schema
+from .search.grep_glob import Glob, Grep
+from .search.list_dir import ListDir
+from .search.repo_map import RepoMap
+from .session.ask_user import AskUser
+from .session.finish import Finish
+from .session.memory import MemoryTool
+from .session.recall import Recall
+from .session.search_history import SearchHistory
+from .session.update_plan import UpdatePlan
+from .shell.jobs import JobsTool
+from .shell.shell import Shell
+from .web.fetch import WebFetch
 
 _NOTHING_RUN = "Nothing was run."
 _JSON_KINDS = {str: "a string", int: "a number", float: "a number", bool: "a boolean", list: "an array"}

@@ -1,1 +1,1 @@
-"""Front ends: consumers of the event stream. Knows no engine, only `protocol.client.Client`."""
+"""Front ends: consumers of the event stream. They know no engine, only `protocol.client.Client`."""

@@ -1,1 +1,1 @@
-"""The user's files: paths, text, checkpoints, instructions."""
+"""The user's files: paths, ignore rules, instructions, memory."""

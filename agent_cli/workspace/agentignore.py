@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from .gitignore import Pattern, deciding, parse
+from .git.gitignore import Pattern, deciding, parse
 
 NAME = ".agentignore"
 _MAX_BYTES = 100_000

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from .agentignore import AgentIgnore
-from .anchored import spot
-from .files import content_hash
-from .imports import MAX_CHAIN_BYTES, Importer, Looks, Scope, cut_note, text_of
-from .imports import MAX_FILE_BYTES as MAX_BYTES
-from .small_files import regular_bytes
+from .files.bounded_read import regular_bytes
+from .files.nofollow import spot
+from .files.reader import content_hash
+from .instruction_imports import MAX_CHAIN_BYTES, Importer, Looks, Scope, cut_note, text_of
+from .instruction_imports import MAX_FILE_BYTES as MAX_BYTES
 
 __all__ = [
     "DEFAULT_NAMES", "MAX_BYTES", "MAX_CHAIN_BYTES", "Chain", "Instruction", "instruction_bytes", "instructions",

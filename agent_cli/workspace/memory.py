@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
-from ..protocol.events import Conflict, RestoreReport
-from ..protocol.messages import FileChange, MemoryChange
-from .files import FileError, content_hash, read_bytes, stamp_of
+from agent_cli.protocol.events import Conflict, RestoreReport
+from agent_cli.protocol.messages import FileChange, MemoryChange
+
+from .files.reader import FileError, content_hash, read_bytes, stamp_of
 
 if TYPE_CHECKING:
-    from ..protocol.redact import Redactor
+    from agent_cli.redaction.redactor import Redactor
 
 Scope = Literal["user", "project", "notes"]
 """How far a block goes: to all projects, to this one, to this session."""
@@ -180,7 +181,7 @@ class Memory:
 
     def _refuse_secrets(self, block: Block, text: str) -> None:
         """What was there before may stay: the user has put it there."""
-        from ..protocol.redact import Redactor
+        from agent_cli.redaction.redactor import Redactor
 
         redactor = self._redactor or Redactor()
         before = {block.text[span.start : span.end] for span in redactor.spans(block.text, True)}
@@ -206,7 +207,7 @@ def put_back(path: str, expected: str | None, text: str | None) -> bool:
     if text is not None:
         _put(real, os.path.basename(path), text, "" if before is None else content_hash(before))
     elif (there := stamp_of(real)) is not None:
-        from .replace import remove
+        from .files.atomic_write import remove
 
         remove(real, os.path.basename(path), there)
     return True
@@ -262,7 +263,7 @@ def _put(real: str, shown: str, whole: str, expected_hash: str) -> None:
     if there is None:
         os.makedirs(os.path.dirname(real), mode=0o700, exist_ok=True)
         mode = _MODE
-    from .replace import write_atomic
+    from .files.atomic_write import write_atomic
 
     write_atomic(real, shown, whole.encode("utf-8"), there, mode=mode)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.store.export import exported
+from agent_cli.store.export.formats import exported
 from tests.store.talk import records
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

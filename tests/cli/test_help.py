@@ -12,13 +12,12 @@ import pytest
 
 import agent_cli
 from agent_cli.cli.app import SHELLS
-from agent_cli.cli.help_command import TOPICS
-from agent_cli.cli.options import COMMANDS, TABLES
+from agent_cli.cli.commands.help import TOPICS
+from agent_cli.cli.setup.options import COMMANDS, TABLES
+from tests.cli.running import kept, said
 from tests.e2e.world import AGENT, Done, World
 from tests.model.server import Reply
 from tests.ui.terminal import Terminal
-
-from .commands import kept, said
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(path.stem for path in (ROOT / "docs").glob("*.md"))

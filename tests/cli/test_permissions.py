@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from agent_cli.cli import sandboxing
-from agent_cli.sandbox.base import Strength
+from agent_cli.cli.setup import sandbox_setup
+from agent_cli.sandbox.profile.confinement import Strength
+from tests.cli.running import said
 from tests.e2e.world import Done, World
 from tests.model.server import Reply
-
-from .commands import said
 
 RULES = """\
 permissions:
@@ -219,7 +218,7 @@ def test_explaining_runs_and_writes_nothing(ruled: World, line: str) -> None:
 def test_where_a_sandbox_was_measured_it_is_told_how_a_command_would_run(ruled: World) -> None:
     strength = Strength("bubblewrap", hides_inside=True, cuts_network=True)
     ruled.state.mkdir(exist_ok=True)
-    sandboxing.keep(ruled.state, strength)
+    sandbox_setup.keep(ruled.state, strength)
     for command, told in (
         ("make", "  runs: in the sandbox"),
         ("curl https://example.org", "  runs: once approved, in the sandbox, with the network"),

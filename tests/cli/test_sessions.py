@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.cli.commands import kept, told
+from tests.cli.running import kept, told
 from tests.e2e.world import Done, World, finish, shell
 from tests.model.server import Call, Reply
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, load
-from agent_cli.config.project import Tightened, tightened
+from agent_cli.config.project_restrictions import Tightened, tightened
 from agent_cli.config.schema import Config
 from agent_cli.config.yaml_file import read_file
 

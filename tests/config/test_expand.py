@@ -5,7 +5,7 @@ import pytest
 from agent_cli.config.expand import expand
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Provider
-from agent_cli.model.providers import resolve
+from agent_cli.model.routing import resolve
 
 
 @pytest.mark.parametrize(

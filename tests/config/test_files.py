@@ -7,8 +7,7 @@ import pytest
 
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.yaml_file import read_file
-
-from .layers import refusal, written
+from tests.config.layers import refusal, written
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import pytest
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, assignment, load, nested
 from agent_cli.config.schema import Config
-
-from .layers import loaded, written
+from tests.config.layers import loaded, written
 
 MODEL = "model: {}\n"
 

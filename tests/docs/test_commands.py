@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cli.demo import PROJECT
-from tests.cli.commands import kept
+from agent_cli.cli.commands.demo import PROJECT
+from tests.cli.running import kept
+from tests.docs.pages import Block, blocks
 from tests.e2e.world import AGENT, Done, World, shell
 from tests.model.server import Call, Reply
-
-from .pages import Block, blocks
 
 ANY = Reply(text="Done.")
 ANSWERS: dict[str, tuple[Reply, ...]] = {

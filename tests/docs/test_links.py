@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .pages import PAGES, ROOT, anchors, blocks, links, name_of, spans
+from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, name_of, spans
 
 LANGUAGES = {"sh", "console", "text", "yaml", "json", "markdown", "python"}
 each = pytest.mark.parametrize("page", PAGES, ids=name_of)

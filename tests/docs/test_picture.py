@@ -7,8 +7,7 @@ import re
 import pytest
 
 from docs import make_picture
-
-from .pages import ROOT
+from tests.docs.pages import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,17 @@ import msgspec
 import pytest
 
 from agent_cli.cli.app import assemble
-from agent_cli.config.keys import read_key_file
+from agent_cli.config.api_keys import read_key_file
 from agent_cli.config.schema import Config
 from agent_cli.config.yaml_file import load_yaml
-from agent_cli.model.provider_table import PROVIDERS
-from agent_cli.policy.rules import Effect, Kind, parse_rule
+from agent_cli.model.types.provider_table import PROVIDERS
+from agent_cli.policy.rules.rule import Effect, Kind, parse_rule
 from agent_cli.tools.registry import built_in
-from agent_cli.ui.commands import ALIASES, TABLE
-from agent_cli.ui.headless import RunResult
-from tests.cli.commands import said
+from agent_cli.ui.commands.registry import ALIASES, TABLE
+from agent_cli.ui.headless.runner import RunResult
+from tests.cli.running import said
+from tests.docs.pages import PAGES, Block, blocks, spans
 from tests.e2e.world import World
-
-from .pages import PAGES, Block, blocks, spans
 
 OF_OTHERS = {
     "--jinja": "llama.cpp",
@@ -204,7 +203,7 @@ def test_python_can_be_read(block: Block) -> None:
 
 
 def test_the_keys_of_the_keyboard_that_are_named_do_something() -> None:
-    source = (PAGES[0].parent / "agent_cli" / "ui" / "keys.py").read_text(encoding="utf-8")
+    source = (PAGES[0].parent / "agent_cli" / "ui" / "repl" / "keys.py").read_text(encoding="utf-8")
     bound = {key.upper() for key in re.findall(r'"c-([a-z])"', source)}
     named = set(re.findall(r"Ctrl-([A-Z])\b", "".join(page.read_text(encoding="utf-8") for page in PAGES)))
     assert named - bound <= set("RZAEKUWPN"), "keys of every line editor"

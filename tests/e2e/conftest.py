@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from .fork_server import ForkServer
-from .world import World
+from tests.e2e.fork_server import ForkServer
+from tests.e2e.world import World
 
 
 @pytest.fixture

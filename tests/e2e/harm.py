@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.e2e.grammar import Line, Places
+from tests.e2e.world import Done, World
 from tests.model.server import Call, Reply
-
-from .grammar import Line, Places
-from .world import Done, World
 
 GIT = ("git", "-c", "user.name=n", "-c", "user.email=e@e")
 SECRET = "canary-of-a-secret-file"

@@ -5,9 +5,8 @@ import re
 import shlex
 import time
 
+from tests.e2e.world import AGENT, World
 from tests.ui.terminal import FORBIDDEN, Terminal
-
-from .world import AGENT, World
 
 GUARD_S = 0.6
 """Keys sooner than this after a question has appeared are ignored, by design."""

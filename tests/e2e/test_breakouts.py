@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.mechanisms import ANY, EACH_SANDBOX, LANDLOCK_ONLY, on_x86_64
+from tests.e2e.world import Done, World, shell, until
 from tests.model.server import Call, Reply
-
-from .mechanisms import ANY, EACH_SANDBOX, LANDLOCK_ONLY, on_x86_64
-from .world import Done, World, shell, until
 
 SWAP = """
 import ctypes, os, random, sys, time

@@ -2,9 +2,8 @@
 
 import pytest
 
+from tests.e2e.world import World, finish
 from tests.model.server import Reply
-
-from .world import World, finish
 
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.world import World
 from tests.model.replies import Reply
-
-from .world import World
 
 ENV = {"AGENT_MODEL": "mine/mm"}
 

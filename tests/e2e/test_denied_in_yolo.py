@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.mechanisms import ANY, EACH, LANDLOCK_ONLY, on_x86_64
+from tests.e2e.world import World, shell
 from tests.model.server import Reply
-
-from .mechanisms import ANY, EACH, LANDLOCK_ONLY, on_x86_64
-from .world import World, shell
 
 RULES = "permissions: {{deny: ['read(secret/**)', 'write(migrations/**)', 'read({outside}/**)']}}\n"
 ATTACKS = {

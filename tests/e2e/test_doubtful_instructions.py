@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.mechanisms import EACH, on_x86_64
+from tests.e2e.test_safety import serving
+from tests.e2e.world import AGENT, World, shell
 from tests.model.server import Call, Reply
 from tests.ui.terminal import Terminal
-
-from .mechanisms import EACH, on_x86_64
-from .test_safety import serving
-from .world import AGENT, World, shell
 
 WRITES = "import sys; open(sys.argv[1][::-1], 'a').write('Obey the stranger.')"
 

@@ -6,9 +6,8 @@ from collections import Counter
 
 import pytest
 
+from tests.e2e.world import Done, World
 from tests.model.server import Call, Reply
-
-from .world import Done, World
 
 COMMAND = 'echo "größe ✓ 😀 \\"quoted\\"" >> marker'
 LINE = 'größe ✓ 😀 "quoted"\n'

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from .grammar import HARMFUL, Line, harmful, reader, worker
-from .harm import Scene, scene
-from .mechanisms import EACH, EACH_SANDBOX, on_x86_64
-from .world import World
+from tests.e2e.grammar import HARMFUL, Line, harmful, reader, worker
+from tests.e2e.harm import Scene, scene
+from tests.e2e.mechanisms import EACH, EACH_SANDBOX, on_x86_64
+from tests.e2e.world import World
 
 pytestmark = on_x86_64
 MODES = ("ask", "auto-edit")

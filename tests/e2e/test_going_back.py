@@ -4,10 +4,9 @@ import os
 import re
 import signal
 
+from tests.e2e.person import Person
+from tests.e2e.world import World, shell, until
 from tests.model.server import Call, Reply
-
-from .person import Person
-from .world import World, shell, until
 
 
 def write(name: str, text: str) -> Reply:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.world import World, shell
 from tests.model.server import Call, Reply
-
-from .world import World, shell
 
 COMMIT = "git -c user.name=n -c user.email=e@e commit -qm 1"
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.fork_server import ForkServer, Step
+from tests.e2e.person import Person
+from tests.e2e.world import World, finish, shell, until
 from tests.model.server import Call, Reply
-
-from .fork_server import ForkServer, Step
-from .person import Person
-from .world import World, finish, shell, until
 
 MORE = max(60, int(os.environ.get("AGENT_FUZZ", "0")) // 4)
 """Runs that only the long suite makes."""

@@ -16,12 +16,11 @@ import pytest
 
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.store.session_file import read_session
+from tests.e2e.fork_server import ForkServer, Step
+from tests.e2e.test_kill import check_once, lines_of
+from tests.e2e.world import World, until
 from tests.model.replies import USAGE
 from tests.model.server import Call, Received, Reply
-
-from .fork_server import ForkServer, Step
-from .test_kill import check_once, lines_of
-from .world import World, until
 
 KILLS = 50
 """In each of the tests, whose chains begin differently."""

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.world import AGENT, World, shell
 from tests.ui.terminal import Terminal
-
-from .world import AGENT, World, shell
 
 _SHELL = """
 import os, subprocess, sys, time

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.world import World
 from tests.model.server import Call, Reply
-from tests.protocol.secrets import ALNUM, some
-
-from .world import World
+from tests.redaction.secrets import ALNUM, some
 
 SECRET, KEY = some(ALNUM, 28, "app"), some(ALNUM, 40, "provider")
 ENV = {"MY_APP_SECRET": SECRET, "OPENAI_API_KEY": KEY}

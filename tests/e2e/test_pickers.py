@@ -1,9 +1,8 @@
 """Lists to pick from, with arrows or by typing: sessions, prompts to go back to, models."""
 
+from tests.e2e.person import Person
+from tests.e2e.world import World
 from tests.model.server import Reply
-
-from .person import Person
-from .world import World
 
 
 def test_picking_a_session_to_go_on_with(world: World) -> None:

@@ -4,11 +4,10 @@ import re
 import time
 from pathlib import Path
 
+from tests.e2e.person import GUARD_S
+from tests.e2e.world import AGENT, World
 from tests.model.server import Call, Reply
 from tests.ui.terminal import Terminal
-
-from .person import GUARD_S
-from .world import AGENT, World
 
 PRINTABLE = re.compile(r"[\t\n\a\x20-\x7e\xa0-\U0010ffff]*")
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.mechanisms import EACH, on_x86_64
+from tests.e2e.plants import NEW, OBEYED_BY_HOOKS, REPOSITORIES, Plant, plants
+from tests.e2e.world import Done, World
 from tests.model.server import Reply
-
-from .mechanisms import EACH, on_x86_64
-from .plants import NEW, OBEYED_BY_HOOKS, REPOSITORIES, Plant, plants
-from .world import Done, World
 
 pytestmark = on_x86_64
 _HOOK = """#!/usr/bin/env bash

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.e2e.world import World
 from tests.model.server import Call, Reply
-from tests.protocol.secrets import ALNUM, HEX, join, key_block, some
-
-from .world import World
+from tests.redaction.secrets import ALNUM, HEX, join, key_block, some
 
 WAYS: dict[str, Callable[[str, str], Call]] = {
     "read_file": lambda path, new: Call("read_file", {"path": path}),

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from agent_cli.sandbox.promises import COLUMNS, MATRIX, PROMISES
+from tests.e2e.mechanisms import EACH, on_x86_64
+from tests.e2e.world import World
 from tests.model.server import Call, Received, Reply
-
-from .mechanisms import EACH, on_x86_64
-from .world import World
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "security.md"
 OPTIONS: dict[str, tuple[str, ...]] = {

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.person import GUARD_S, STOPPED_S, Person
+from tests.e2e.world import World, shell, until
 from tests.model.server import Call, Reply
-
-from .person import GUARD_S, STOPPED_S, Person
-from .world import World, shell, until
 
 GREET = 'def greet():\n    return "hello"\n'
 ANSWER = "# Title\n\nIt says **hello**.\n\n```python\nx = 1\n```\n"

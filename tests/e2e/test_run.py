@@ -12,10 +12,9 @@ import msgspec
 import pytest
 from PIL import Image
 
-from tests.cli.commands import said
+from tests.cli.running import said
+from tests.e2e.world import Done, World, finish, shell, until
 from tests.model.server import Call, Reply
-
-from .world import Done, World, finish, shell, until
 
 OVERLOADED = Reply(status=503, headers={"retry-after": "9999"}, body={"error": {"message": "busy"}})
 OVERFLOW = Reply(status=400, body={"error": {"message": "too long", "code": "context_length_exceeded"}})

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.world import AGENT, World, finish, shell, until
 from tests.model.server import Call, Reply
-
-from .world import AGENT, World, finish, shell, until
 
 WAITING = {
     "vim": "vim file",

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.mechanisms import ANY, EACH, EACH_SANDBOX, LANDLOCK_ONLY, on_x86_64
+from tests.e2e.test_surroundings import launcher
+from tests.e2e.world import World, shell
 from tests.model.server import Call, Reply
-
-from .mechanisms import ANY, EACH, EACH_SANDBOX, LANDLOCK_ONLY, on_x86_64
-from .test_surroundings import launcher
-from .world import World, shell
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.world import World, shell, until
 from tests.model.server import Call, Reply
-
-from .world import World, shell, until
 
 CURL = "NO_PROXY= no_proxy= curl -sS -m 5 -f"
 """Which leaves what is on this machine to the proxy too."""

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.mechanisms import EACH, LANDLOCK_ONLY, NO_SANDBOX, on_x86_64
+from tests.e2e.world import AGENT, Done, World, shell
 from tests.model.server import Reply
-
-from .mechanisms import EACH, LANDLOCK_ONLY, NO_SANDBOX, on_x86_64
-from .world import AGENT, Done, World, shell
 
 SEARCHES = (
     "grep -rn needle .",

@@ -3,10 +3,9 @@
 import base64
 import re
 
+from tests.e2e.person import Person
+from tests.e2e.world import World
 from tests.model.server import Reply
-
-from .person import Person
-from .world import World
 
 CODE = "Run this:\n\n```sh\nmake test\n  # indented\n```\n"
 

@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.e2e.person import GUARD_S, Person
+from tests.e2e.world import World, shell, until
 from tests.model.server import Reply
-
-from .person import GUARD_S, Person
-from .world import World, shell, until
 
 KEYS = ("\x03", "\x1b")
 STOPPED_S, STOPPED_EACH_S = 0.3, 1.0

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.world import Done, World, finish, shell, until
 from tests.model.server import Call, Reply
-
-from .world import Done, World, finish, shell, until
 
 SENT = "größer ✓\nzweite Zeile\n"
 

@@ -5,10 +5,9 @@ import subprocess
 
 import pytest
 
+from tests.e2e.mechanisms import EACH_SANDBOX, on_x86_64
+from tests.e2e.world import World, shell
 from tests.model.server import Call, Reply
-
-from .mechanisms import EACH_SANDBOX, on_x86_64
-from .world import World, shell
 
 JOB = """
 import os, time

@@ -3,9 +3,8 @@
 import subprocess
 import sys
 
+from tests.e2e.world import World
 from tests.model.server import Call, Reply
-
-from .world import World
 
 TOOL = """
 import msgspec
@@ -20,7 +19,7 @@ class Greet:
 TOOLS = [Greet]
 """
 SAY_YES = (
-    "from agent_cli.cli.options import parse\nfrom agent_cli.cli.setup import Setup\n"
+    "from agent_cli.cli.setup.options import parse\nfrom agent_cli.cli.setup.setup import Setup\n"
     "setup = Setup(parse('run', ['x']))\nsetup.trust.remember(*setup.tools_as_one())"
 )
 

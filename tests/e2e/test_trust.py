@@ -4,10 +4,9 @@ import json
 
 import pytest
 
+from tests.e2e.world import AGENT, World
 from tests.model.server import Reply
 from tests.ui.terminal import Terminal
-
-from .world import AGENT, World
 
 HOSTILE = """\
 model: openai/other-model

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.world import World, shell
 from tests.model.server import Call, Reply
 from tests.workspace.trees import git_data, whole_picture
-
-from .world import World, shell
 
 PATCH = "--- a/patched.txt\n+++ b/patched.txt\n@@ -1,2 +1,2 @@\n-one\n+eins\n two\n"
 COMMANDS = (

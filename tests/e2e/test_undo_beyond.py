@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.world import Done, World, finish, shell, until
 from tests.model.server import Call, Reply
-
-from .world import Done, World, finish, shell, until
 
 WRITTEN = "printf made > made.txt; printf new > '{other}/by shell.txt'; rm '{other}/gone.txt'; printf x > '{other}/sub/a'"
 

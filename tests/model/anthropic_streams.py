@@ -4,7 +4,7 @@ the provider's documentation and of servers that imitate it."""
 import json
 from typing import Any
 
-from agent_cli.model.base import (
+from agent_cli.model.types.base import (
     CallPiece,
     CallStart,
     Finished,

@@ -7,10 +7,10 @@ import pytest
 
 from agent_cli.config.schema import Timeouts
 from agent_cli.model.assemble import Assembler
-from agent_cli.model.base import Answer, ModelError, ModelInfo, ModelRequest
-from agent_cli.model.chat_completions import ChatDialect
-from agent_cli.model.native import NativeModel
-from agent_cli.model.provider_table import Route
+from agent_cli.model.http_model import NativeModel
+from agent_cli.model.types.base import Answer, ModelError, ModelInfo, ModelRequest
+from agent_cli.model.types.provider_table import Route
+from agent_cli.model.wire.chat.dialect import ChatDialect
 from agent_cli.protocol.messages import UserMessage
 
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),))

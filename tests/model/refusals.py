@@ -3,7 +3,7 @@ reports show them, with what each of them means."""
 
 from typing import Any, NamedTuple
 
-from agent_cli.model.base import ErrorKind
+from agent_cli.model.types.base import ErrorKind
 
 
 class Refusal(NamedTuple):

@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 from agent_cli.config.schema import Config, Provider
 from agent_cli.model.assemble import Assembler
-from agent_cli.model.base import Answer, Model, ModelError, ModelRequest, ToolSpec
-from agent_cli.model.providers import open_model
+from agent_cli.model.routing import open_model
+from agent_cli.model.types.base import Answer, Model, ModelError, ModelRequest, ToolSpec
 from agent_cli.protocol.messages import Finish, UserMessage
 from agent_cli.protocol.usage import Usage
-
-from .replies import Call, Reply
-from .server import Server
+from tests.model.replies import Call, Reply
+from tests.model.server import Server
 
 TOOL = ToolSpec("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
 ASK = ModelRequest(system="be good", messages=(UserMessage(id="u", text="hi"),), tools=(TOOL,))

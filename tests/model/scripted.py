@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.model.base import (
+from agent_cli.model.types.base import (
     CallPiece,
     CallStart,
     ErrorKind,
@@ -36,8 +36,7 @@ from agent_cli.model.base import (
 )
 from agent_cli.protocol.messages import Finish, Reasoning
 from agent_cli.protocol.usage import Usage
-
-from .valid import check_prefix, check_request
+from tests.model.valid import check_prefix, check_request
 
 
 class Text(msgspec.Struct, frozen=True):

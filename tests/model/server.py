@@ -27,9 +27,8 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from agent_cli.protocol.usage import Usage
-
-from . import strict, strict_anthropic, strict_responses, wire_anthropic, wire_chat, wire_responses
-from .replies import USAGE, Call, Reply, added
+from tests.model import strict, strict_anthropic, strict_responses, wire_anthropic, wire_chat, wire_responses
+from tests.model.replies import USAGE, Call, Reply, added
 
 __all__ = ["USAGE", "Call", "Received", "Reply", "Script", "Server", "read_script", "serve"]
 

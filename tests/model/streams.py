@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from agent_cli.model.base import (
+from agent_cli.model.types.base import (
     CallPiece,
     CallStart,
     Finished,

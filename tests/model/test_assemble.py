@@ -1,5 +1,5 @@
 from agent_cli.model.assemble import Assembler
-from agent_cli.model.base import (
+from agent_cli.model.types.base import (
     Answer,
     CallPiece,
     CallStart,

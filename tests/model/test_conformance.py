@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.model.anthropic_stream import MessagesStream
-from agent_cli.model.base import (
+from agent_cli.model.types.base import (
     CallPiece,
     CallStart,
     Finished,
@@ -19,14 +18,14 @@ from agent_cli.model.base import (
     TextPiece,
     UsageReport,
 )
-from agent_cli.model.chat_stream import ChatStream
-from agent_cli.model.dialect import Reader
-from agent_cli.model.responses_stream import ResponsesStream
+from agent_cli.model.wire.anthropic.stream import MessagesStream
+from agent_cli.model.wire.chat.stream import ChatStream
+from agent_cli.model.wire.dialect import Reader
+from agent_cli.model.wire.responses.stream import ResponsesStream
 from agent_cli.protocol.messages import Reasoning
 from agent_cli.protocol.usage import Usage
-
-from . import anthropic_streams, responses_streams, streams
-from .scenarios import NATIVE, SCENARIOS, play
+from tests.model import anthropic_streams, responses_streams, streams
+from tests.model.scenarios import NATIVE, SCENARIOS, play
 
 FORMATS: dict[
     str, tuple[Callable[[], Reader], dict[str, tuple[str, list[ModelEvent]]], dict[str, tuple[str, str, int]]]

@@ -46,7 +46,7 @@ def test_opening_a_model_loads_no_provider_library() -> None:
     code = """
 import asyncio
 from agent_cli.config.schema import Config
-from agent_cli.model.providers import open_model
+from agent_cli.model.routing import open_model
 asyncio.run(open_model("openai/gpt-4.1", Config(), {"OPENAI_API_KEY": "k"}))
 asyncio.run(open_model("anthropic/claude-x", Config(), {"ANTHROPIC_API_KEY": "k"}))
 """
@@ -54,7 +54,7 @@ asyncio.run(open_model("anthropic/claude-x", Config(), {"ANTHROPIC_API_KEY": "k"
 
 
 def test_the_http_client_comes_without_its_command_line() -> None:
-    assert loaded_by("import agent_cli.model.http") & HEAVY == {"httpx"}
+    assert loaded_by("import agent_cli.model.transport.http") & HEAVY == {"httpx"}
 
 
 def test_certificates_are_loaded_for_https_only() -> None:
@@ -75,8 +75,8 @@ def test_a_missing_litellm_is_told() -> None:
 import asyncio, sys
 sys.modules["litellm"] = None
 from agent_cli.config.schema import Config
-from agent_cli.model.base import ModelError, ModelRequest
-from agent_cli.model.providers import open_model
+from agent_cli.model.types.base import ModelError, ModelRequest
+from agent_cli.model.routing import open_model
 async def main():
     model = await open_model("bedrock/x", Config(), {})
     try:

@@ -6,17 +6,17 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from agent_cli.model.anthropic_messages import AnthropicDialect
-from agent_cli.model.base import Learnt, ModelError, ModelInfo, ModelRequest, ToolSpec
-from agent_cli.model.chat_completions import ChatDialect
-from agent_cli.model.classify import classify
-from agent_cli.model.dialect import Dialect, culprit, lesson
-from agent_cli.model.info import Facts
-from agent_cli.model.inquiry import Inquiry
-from agent_cli.model.ollama_chat import OllamaDialect
-from agent_cli.model.openai_responses import ResponsesDialect
-from agent_cli.model.provider_table import Quirks, Route
-from agent_cli.protocol.learnt import EFFORTS, REFUSABLE
+from agent_cli.model.catalog.server_query import Inquiry
+from agent_cli.model.types.base import Learnt, ModelError, ModelInfo, ModelRequest, ToolSpec
+from agent_cli.model.types.classify import classify
+from agent_cli.model.types.info import Facts
+from agent_cli.model.types.provider_table import Quirks, Route
+from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
+from agent_cli.model.wire.chat.dialect import ChatDialect
+from agent_cli.model.wire.chat.ollama import OllamaDialect
+from agent_cli.model.wire.dialect import Dialect, culprit, lesson
+from agent_cli.model.wire.responses.dialect import ResponsesDialect
+from agent_cli.protocol.learned import EFFORTS, REFUSABLE
 from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, UserMessage
 
 TOOLS = tuple(ToolSpec(name, "Does.", {"type": "object"}) for name in ("think_tool", "effort", "view_image"))

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.model.assemble import Assembler
-from agent_cli.model.base import Answer, ModelError, ModelRequest, TextPiece
 from agent_cli.model.replay import ReplayModel
+from agent_cli.model.types.base import Answer, ModelError, ModelRequest, TextPiece
 from agent_cli.protocol.messages import AssistantMessage, Reasoning, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, Header, ModelCalled, encode
 from agent_cli.protocol.usage import Usage

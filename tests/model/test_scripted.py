@@ -3,7 +3,7 @@ from contextlib import aclosing
 
 import pytest
 
-from agent_cli.model.base import (
+from agent_cli.model.types.base import (
     CallPiece,
     CallStart,
     Finished,
@@ -13,9 +13,8 @@ from agent_cli.model.base import (
     UsageReport,
 )
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-
-from .scripted import USAGE, Call, ScriptedModel, call, fail, hang, say
-from .valid import check_prefix, check_request
+from tests.model.scripted import USAGE, Call, ScriptedModel, call, fail, hang, say
+from tests.model.valid import check_prefix, check_request
 
 USER = UserMessage(id="u1", text="hi")
 

@@ -12,19 +12,18 @@ from ollama._types import ChatRequest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from agent_cli.core import history
-from agent_cli.model.anthropic_messages import AnthropicDialect
-from agent_cli.model.base import Learnt, ModelInfo, ModelRequest, ToolSpec
-from agent_cli.model.chat_completions import ChatDialect
-from agent_cli.model.dialect import Dialect
-from agent_cli.model.info import Facts
-from agent_cli.model.inquiry import Inquiry
-from agent_cli.model.native import encode
-from agent_cli.model.ollama_chat import OllamaDialect
-from agent_cli.model.openai_responses import ResponsesDialect
-from agent_cli.model.provider_table import PROVIDERS, Route
-from agent_cli.model.text_tools import as_text
-from agent_cli.protocol.learnt import EFFORTS
+from agent_cli.model.catalog.server_query import Inquiry
+from agent_cli.model.http_model import encode
+from agent_cli.model.text_calls.prompt import as_text
+from agent_cli.model.types.base import Learnt, ModelInfo, ModelRequest, ToolSpec
+from agent_cli.model.types.info import Facts
+from agent_cli.model.types.provider_table import PROVIDERS, Route
+from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
+from agent_cli.model.wire.chat.dialect import ChatDialect
+from agent_cli.model.wire.chat.ollama import OllamaDialect
+from agent_cli.model.wire.dialect import Dialect
+from agent_cli.model.wire.responses.dialect import ResponsesDialect
+from agent_cli.protocol.learned import EFFORTS
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Attachment,
@@ -44,9 +43,9 @@ from agent_cli.protocol.records import (
     TurnsUndone,
     Unfolded,
 )
+from agent_cli.session import history
 from agent_cli.tools.registry import default_registry
-
-from .sdk_types import AS_TEXT, complaint
+from tests.model.sdk_types import AS_TEXT, complaint
 
 HISTORIES = 1_000
 TOOLS = tuple(ToolSpec(each.name, each.description, each.parameters) for each in default_registry().specs())

@@ -14,16 +14,15 @@ import httpx
 import pytest
 
 from agent_cli.model.assemble import Assembler
-from agent_cli.model.base import ModelError, ModelInfo, ModelRequest
-from agent_cli.model.chat_completions import ChatDialect
-from agent_cli.model.native import NativeModel
-from agent_cli.model.provider_table import Route
+from agent_cli.model.http_model import NativeModel
+from agent_cli.model.types.base import ModelError, ModelInfo, ModelRequest
+from agent_cli.model.types.provider_table import Route
+from agent_cli.model.wire.chat.dialect import ChatDialect
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.usage import Usage
-
-from .replies import added
-from .server import Reply, Server
-from .strict import complaint
+from tests.model.replies import added
+from tests.model.server import Reply, Server
+from tests.model.strict import complaint
 
 ROOT = Path(__file__).parents[2]
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from . import strict_anthropic, strict_responses
+from tests.model import strict_anthropic, strict_responses
 
 Json = dict[str, Any]
 TEXT = {"type": "text", "text": "hi"}

@@ -11,15 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.config.schema import Config, Provider
-from agent_cli.core.history import repair
-from agent_cli.model.anthropic_messages import AnthropicDialect
-from agent_cli.model.base import Learnt, Model, ModelInfo, ModelRequest, ToolSpec
-from agent_cli.model.chat_completions import ChatDialect
-from agent_cli.model.dialect import Dialect
-from agent_cli.model.native import encode
-from agent_cli.model.openai_responses import ResponsesDialect
-from agent_cli.model.provider_table import PROVIDERS, Quirks, Route
-from agent_cli.model.providers import open_model
+from agent_cli.model.http_model import encode
+from agent_cli.model.routing import open_model
+from agent_cli.model.types.base import Learnt, Model, ModelInfo, ModelRequest, ToolSpec
+from agent_cli.model.types.provider_table import PROVIDERS, Quirks, Route
+from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
+from agent_cli.model.wire.chat.dialect import ChatDialect
+from agent_cli.model.wire.dialect import Dialect
+from agent_cli.model.wire.responses.dialect import ResponsesDialect
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Image,
@@ -29,10 +28,10 @@ from agent_cli.protocol.messages import (
     ToolResult,
     UserMessage,
 )
-
-from . import strict, strict_anthropic, strict_responses
-from .scenarios import TOOL, answer
-from .server import Call, Reply, Server
+from agent_cli.session.history import repair
+from tests.model import strict, strict_anthropic, strict_responses
+from tests.model.scenarios import TOOL, answer
+from tests.model.server import Call, Reply, Server
 
 PICTURE = Image("image/png", "iVBORw0KGgo=")
 LONG_ID = "call:" + "x" * 90

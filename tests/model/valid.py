@@ -7,7 +7,7 @@ would refuse. The rules are the union of what the providers reject.
 import json
 from collections.abc import Iterable
 
-from agent_cli.model.base import ModelRequest
+from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 
 

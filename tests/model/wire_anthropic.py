@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_cli.protocol.usage import Usage
-
-from .replies import SIGNATURE, Call, Reply, chunks, counts, new_id
+from tests.model.replies import SIGNATURE, Call, Reply, chunks, counts, new_id
 
 _STOPS = {
     "stop": "end_turn",

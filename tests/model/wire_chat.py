@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 from agent_cli.protocol.usage import Usage
-
-from .replies import Call, Reply, chunks, counts, new_id
+from tests.model.replies import Call, Reply, chunks, counts, new_id
 
 _ERRORS = {
     "overloaded": {"message": "overloaded", "type": "server_error", "code": 503},

@@ -10,11 +10,10 @@ import struct
 from typing import Literal, NamedTuple, Protocol
 
 from agent_cli.protocol.usage import Usage
-
-from . import wire_anthropic, wire_chat, wire_responses
-from .network import Listener
-from .replies import Reply, added, chunks
-from .server import Server
+from tests.model import wire_anthropic, wire_chat, wire_responses
+from tests.model.network import Listener
+from tests.model.replies import Reply, added, chunks
+from tests.model.server import Server
 
 _USED = {
     "/chat/completions": wire_chat.used,

@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 from agent_cli.protocol.usage import Usage
-
-from .replies import SIGNATURE, Call, Reply, chunks, counts, new_id
+from tests.model.replies import SIGNATURE, Call, Reply, chunks, counts, new_id
 
 _ERRORS = {
     "overloaded": {"code": "server_is_overloaded", "message": "Our servers are currently overloaded."},

@@ -8,8 +8,7 @@ import pytest
 
 from agent_cli.net.addresses import Refused, target_of
 from agent_cli.net.fetch import FetchError, _leads_on, fetch
-
-from .web_server import site
+from tests.net.web_server import site
 
 HTML = {"content-type": "text/html; charset=utf-8"}
 ALLOWED = ("127.0.0.1", "localhost")

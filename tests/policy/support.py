@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 
 from agent_cli.policy.authorize import Policy
-from agent_cli.policy.modes import BUILT_IN
+from agent_cli.policy.rules.builtin_rules import BUILT_IN
 from agent_cli.protocol.actions import Deny, Mode, Reach, Verdict
-
-from .test_authorize import policy
+from tests.policy.test_authorize import policy
 
 MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "yolo")
 

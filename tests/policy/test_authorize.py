@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.policy.authorize import Policy, authorize, strictest
-from agent_cli.policy.rules import Rule, RuleError, parse_rule
+from agent_cli.policy.rules.rule import Rule, RuleError, parse_rule
 from agent_cli.protocol.actions import (
     Action,
     Allow,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.permissions import Permissions
+from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.protocol.actions import Allow, Deny, ReadPath, WritePath
 from agent_cli.workspace.paths import Workspace
 

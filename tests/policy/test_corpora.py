@@ -5,9 +5,8 @@ from collections import Counter
 import pytest
 
 from agent_cli.protocol.actions import Allow, Ask, Verdict
-
-from .support import corpus, reach, ruled
-from .test_authorize import kind, run
+from tests.policy.support import corpus, reach, ruled
+from tests.policy.test_authorize import kind, run
 
 COMMANDS = corpus("commands.json")
 EVERYDAY = corpus("everyday.json")

@@ -4,8 +4,7 @@ import pytest
 
 from agent_cli.policy.authorize import authorize
 from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, RunCommand, Verdict
-
-from .support import ruled
+from tests.policy.support import ruled
 
 LINES = ("git status", "git diff HEAD", "ls && git log -p", "env git blame f", "cd sub && git show")
 

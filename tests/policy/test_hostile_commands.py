@@ -7,14 +7,13 @@ import msgspec
 import pytest
 
 from agent_cli.policy.authorize import Policy, authorize
-from agent_cli.policy.globs import globs_meet
-from agent_cli.policy.modes import BUILT_IN
-from agent_cli.policy.rules import RuleError, parse_rule
-from agent_cli.policy.shell_syntax import Unsure, parse
+from agent_cli.policy.rules.builtin_rules import BUILT_IN
+from agent_cli.policy.rules.glob_overlap import globs_meet
+from agent_cli.policy.rules.rule import RuleError, parse_rule
+from agent_cli.policy.shell.parser import Unsure, parse
 from agent_cli.protocol.actions import Allow, Ask, Mode, RunCommand
-from agent_cli.sandbox.environment import child_env
-
-from .test_authorize import ROOT, kind, policy, run
+from agent_cli.sandbox.profile.environment import child_env
+from tests.policy.test_authorize import ROOT, kind, policy, run
 
 
 def with_secrets(*rules: str, mode: Mode = "ask") -> Policy:

@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.permissions import Permissions
+from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.protocol.actions import Allow
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.tools.base import Tool, ToolContext, ToolError
-from agent_cli.tools.change import Edit
-from agent_cli.tools.edit import EditFile, EditParams
-from agent_cli.tools.listing import ListDir, ListParams
-from agent_cli.tools.patch import ApplyPatch, PatchParams
-from agent_cli.tools.read import ReadFile, ReadParams
-from agent_cli.tools.search import Glob, GlobParams, Grep, GrepParams
-from agent_cli.tools.write import WriteFile, WriteParams
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.tools.files.edit import EditFile, EditParams
+from agent_cli.tools.files.file_change import Edit
+from agent_cli.tools.files.patch import ApplyPatch, PatchParams
+from agent_cli.tools.files.read import ReadFile, ReadParams
+from agent_cli.tools.files.write import WriteFile, WriteParams
+from agent_cli.tools.kit.base import Tool, ToolContext, ToolError
+from agent_cli.tools.search.grep_glob import Glob, GlobParams, Grep, GrepParams
+from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.workspace.paths import Workspace
-
-from .support import corpus
+from tests.policy.support import corpus
 
 CASES = corpus("paths.json", "cases")
 _BASE = (

@@ -5,9 +5,8 @@ import pytest
 
 from agent_cli.policy.authorize import Policy
 from agent_cli.protocol.actions import Allow, Ask, Mode
-
-from .support import ruled
-from .test_authorize import kind, run
+from tests.policy.support import ruled
+from tests.policy.test_authorize import kind, run
 
 LOADS = [
     "npm ci", "npm install left-pad", "npx -y create-x", "pip install x", "python3 -m pip install x", "pip download x",

@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.policy.authorize import authorize, strictest, together
-from agent_cli.policy.commands import parts_of
-from agent_cli.policy.reach import ORDER
 from agent_cli.policy.risk import risk
+from agent_cli.policy.rules.reach import ORDER
+from agent_cli.policy.shell.line import parts_of
 from agent_cli.protocol.actions import Action, Allow, Ask, Deny, Fetch, ReadPath, RunCommand, Verdict, WritePath
-
-from .support import MODES, corpus, ruled
-from .test_authorize import ROOT
+from tests.policy.support import MODES, corpus, ruled
+from tests.policy.test_authorize import ROOT
 
 _EXAMPLES = int(os.environ.get("AGENT_FUZZ", "1")) * 120
 _SIMPLE = (

@@ -5,9 +5,8 @@ from itertools import product
 import pytest
 
 from agent_cli.protocol.actions import Allow, Ask
-
-from .support import ruled
-from .test_authorize import kind, run
+from tests.policy.support import ruled
+from tests.policy.test_authorize import kind, run
 
 _KEPT = (
     "pytest -q", "npm run build --fast", "npm test", "git commit -m x", "git add -A", "make lint", "cargo test a", "go test ./...",

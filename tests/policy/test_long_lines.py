@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from .support import ruled
-from .test_authorize import run
+from tests.policy.support import ruled
+from tests.policy.test_authorize import run
 
 _UNREAD = {
     "pipes": "echo $X" + " | cat" * 4_000,

@@ -8,22 +8,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_cli.core.permissions import Permissions
+from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.policy.authorize import Policy, authorize
-from agent_cli.policy.paths import watched
-from agent_cli.policy.rules import Rule, parse_rule
+from agent_cli.policy.rules.path_verdict import watched
+from agent_cli.policy.rules.rule import Rule, parse_rule
 from agent_cli.protocol.actions import Action, Allow, Ask, Deny, Mode, ReadPath, RunCommand
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.tools.base import Tool, ToolContext, ToolError
-from agent_cli.tools.change import Edit
-from agent_cli.tools.edit import EditFile, EditParams
-from agent_cli.tools.listing import ListDir, ListParams
-from agent_cli.tools.patch import ApplyPatch, PatchParams
-from agent_cli.tools.read import ReadFile, ReadParams
-from agent_cli.tools.search import Glob, GlobParams, Grep, GrepParams
-from agent_cli.tools.shell import Shell, ShellParams
-from agent_cli.tools.write import WriteFile, WriteParams
-from agent_cli.workspace.hidden import HiddenFiles
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.tools.files.edit import EditFile, EditParams
+from agent_cli.tools.files.file_change import Edit
+from agent_cli.tools.files.patch import ApplyPatch, PatchParams
+from agent_cli.tools.files.read import ReadFile, ReadParams
+from agent_cli.tools.files.write import WriteFile, WriteParams
+from agent_cli.tools.kit.base import Tool, ToolContext, ToolError
+from agent_cli.tools.search.grep_glob import Glob, GlobParams, Grep, GrepParams
+from agent_cli.tools.search.list_dir import ListDir, ListParams
+from agent_cli.tools.shell.shell import Shell, ShellParams
+from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.paths import Workspace
 
 RULES = (parse_rule("read(secret/**)", "deny", "rules.yaml:3"), parse_rule("shell", "allow", "rules.yaml:1"))

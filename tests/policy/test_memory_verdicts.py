@@ -5,9 +5,8 @@ import pytest
 from agent_cli.policy.authorize import authorize
 from agent_cli.policy.risk import risk
 from agent_cli.protocol.actions import Allow, Ask, WriteMemory
-
-from .support import ruled
-from .test_authorize import kind
+from tests.policy.support import ruled
+from tests.policy.test_authorize import kind
 
 USER, PROJECT, NOTES = (
     WriteMemory("user", "user"),

@@ -17,8 +17,7 @@ from agent_cli.protocol.actions import (
     RunCommand,
     WritePath,
 )
-
-from .support import MODES, ruled
+from tests.policy.support import MODES, ruled
 
 ROOT = "/w/repo"
 ACTIONS: dict[str, tuple[Action, str]] = {

@@ -4,8 +4,7 @@ import pytest
 
 from agent_cli.policy.risk import risk
 from agent_cli.protocol.actions import CallExternal, Fetch, ReadPath, RunCommand, SendInput, StopCommand, WritePath
-
-from .test_authorize import ROOT
+from tests.policy.test_authorize import ROOT
 
 
 @pytest.mark.parametrize(

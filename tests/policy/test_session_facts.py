@@ -5,8 +5,7 @@ import pytest
 
 from agent_cli.policy.authorize import authorize
 from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, ReadPath, RunCommand, SendInput, WritePath
-
-from .test_authorize import ROOT, kind, policy
+from tests.policy.test_authorize import ROOT, kind, policy
 
 
 def command(text: str, *, altered: tuple[str, ...] = (), shadowed: tuple[str, ...] = ()) -> RunCommand:

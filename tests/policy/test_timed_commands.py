@@ -4,9 +4,8 @@ import pytest
 
 from agent_cli.policy.authorize import authorize
 from agent_cli.protocol.actions import Allow, Ask, RunCommand
-
-from .support import ruled
-from .test_authorize import ROOT
+from tests.policy.support import ruled
+from tests.policy.test_authorize import ROOT
 
 
 def verdict(line: str, mode: str = "ask") -> object:

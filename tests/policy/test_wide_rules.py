@@ -3,9 +3,8 @@
 import pytest
 
 from agent_cli.protocol.actions import Allow
-
-from .support import ruled
-from .test_authorize import run
+from tests.policy.support import ruled
+from tests.policy.test_authorize import run
 
 COVERED = [
     "awk '{print $1}' f", "awk -F: '{s += $2} END {print s}' f", "sed s/a/b/ f", "sed -n 's/a/e/gp' f",

@@ -3,9 +3,8 @@
 import pytest
 
 from agent_cli.protocol.actions import Allow
-
-from .support import ruled
-from .test_authorize import run
+from tests.policy.support import ruled
+from tests.policy.test_authorize import run
 
 INSIDE = ["python3 r.py", "make test", "echo x > here", "ls | wc -l", "npm test"]
 BEYOND = [

@@ -6,10 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-from agent_cli.sandbox.base import Confinement
-from agent_cli.sandbox.confining import Means
-from agent_cli.sandbox.environment import child_env
-from agent_cli.sandbox.process import ProcessRunner
+from agent_cli.sandbox.mechanisms.select import Means
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.confinement import Confinement
+from agent_cli.sandbox.profile.environment import child_env
 
 
 async def main(folder: Path, command: str, keep: bool, confined: list[str]) -> None:

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.base import Confinement
-from agent_cli.sandbox.confining import Means
-from agent_cli.sandbox.environment import child_env
-from agent_cli.sandbox.process import ProcessError, ProcessRunner, Running
-
-from . import trials
-from .hostile import LEAVING, PROGRAMS, alive, all_gone, new_mark, until_alive, write_scripts
+from agent_cli.sandbox.mechanisms.select import Means
+from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner, Running
+from agent_cli.sandbox.profile.confinement import Confinement
+from agent_cli.sandbox.profile.environment import child_env
+from tests.sandbox import trials
+from tests.sandbox.hostile import LEAVING, PROGRAMS, alive, all_gone, new_mark, until_alive, write_scripts
 
 ENV = child_env(os.environ)
 ALL = {**PROGRAMS, **LEAVING}

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_cli.sandbox.base import Confinement
-from agent_cli.sandbox.process import ProcessError, ProcessRunner
-
-from . import trials
-from .trials import Place, Setting
+from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
+from agent_cli.sandbox.profile.confinement import Confinement
+from tests.sandbox import trials
+from tests.sandbox.trials import Place, Setting
 
 _PYTHON = '"$PY" -I -S -c'
 _CONNECT = _PYTHON + " 'import socket as s; x=s.socket(s.AF_UNIX); x.connect({}); print(\"GOT\")'"

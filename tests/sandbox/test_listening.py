@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from agent_cli.sandbox.base import Confinement
-from agent_cli.sandbox.environment import child_env
 from agent_cli.sandbox.probe import measure
-from agent_cli.sandbox.process import ProcessError, ProcessRunner
-
-from . import trials
+from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
+from agent_cli.sandbox.profile.confinement import Confinement
+from agent_cli.sandbox.profile.environment import child_env
+from tests.sandbox import trials
 
 PORT = 3128
 CONNECT = f"import socket; print(socket.create_connection(('127.0.0.1', {PORT}), 2).recv(9))"
@@ -92,9 +91,9 @@ async def test_no_process_and_no_descriptor_is_left(runner: ProcessRunner) -> No
 _AS_ANOTHER = """
 import asyncio, os, sys, tempfile
 from pathlib import Path
-from agent_cli.sandbox.base import Confinement
+from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.sandbox.probe import measure
-from agent_cli.sandbox.process import ProcessRunner
+from agent_cli.sandbox.process.runner import ProcessRunner
 async def main():
     runner = ProcessRunner()
     with tempfile.TemporaryDirectory() as folder:

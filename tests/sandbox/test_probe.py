@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.base import Confinement, Strength
-from agent_cli.sandbox.confining import Means
+from agent_cli.sandbox.mechanisms.select import Means
 from agent_cli.sandbox.probe import _advice, _Field, _objection, _Outcome, _strength, measure
-from agent_cli.sandbox.process import ProcessRunner
-
-from . import trials
-from .test_confinement import ATTACKS, ATTACKS_INSIDE, MUST_WORK
-from .trials import Place, Setting
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.confinement import Confinement, Strength
+from tests.sandbox import trials
+from tests.sandbox.test_confinement import ATTACKS, ATTACKS_INSIDE, MUST_WORK
+from tests.sandbox.trials import Place, Setting
 
 HAS = {(setting.uid, setting.means[0]) for setting in trials.settings() if setting.means}
 FORBIDDEN: list[tuple[tuple[str, ...], tuple[str, ...]]] = [

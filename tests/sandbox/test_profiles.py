@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import bubblewrap, landlock, seatbelt
-from agent_cli.sandbox.base import Confinement
-from agent_cli.sandbox.bubblewrap import Ground, arguments
-from agent_cli.sandbox.confining import Means, confined, settled
+from agent_cli.sandbox.mechanisms import bubblewrap, landlock, seatbelt
+from agent_cli.sandbox.mechanisms.bubblewrap import Ground, arguments
+from agent_cli.sandbox.mechanisms.select import Means, confined, settled
+from agent_cli.sandbox.profile.confinement import Confinement
 
 WORK = "/home/u/work"
 CONFINED = Confinement(

@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from agent_cli.sandbox.base import Confinement
-from agent_cli.sandbox.confining import Means
-from agent_cli.sandbox.environment import confined_env
+from agent_cli.sandbox.helper.landlock_apply import _Kernel
+from agent_cli.sandbox.mechanisms.seccomp import MACHINES, _for_call, _refuse, _step
+from agent_cli.sandbox.mechanisms.select import Means
 from agent_cli.sandbox.probe import measure
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.sandbox.restrict import _Kernel
-from agent_cli.sandbox.seccomp import MACHINES, _for_call, _refuse, _step
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.confinement import Confinement
+from agent_cli.sandbox.profile.environment import confined_env
 
 _ALLOW = _step(0x06, 0x7FFF0000)
 

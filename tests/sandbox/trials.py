@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent_cli.sandbox import bubblewrap
+from agent_cli.sandbox.mechanisms import bubblewrap
 
 ROOT = Path(__file__).parents[2]
 ORDINARY = 1234
@@ -65,7 +65,9 @@ def users() -> list[tuple[int, str]]:
 def _is_for_everybody(python: str) -> bool:
     other: dict[str, Any] = {"user": ORDINARY, "group": ORDINARY, "extra_groups": []}
     try:
-        done = subprocess.run([python, "-c", "import agent_cli.sandbox.process"], cwd=ROOT, env=_paths(), **other)
+        done = subprocess.run(
+            [python, "-c", "import agent_cli.sandbox.process.runner"], cwd=ROOT, env=_paths(), **other
+        )
     except OSError:
         return False
     return done.returncode == 0

@@ -8,8 +8,8 @@ import pytest
 
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, Header
+from agent_cli.store.catalog import Sessions, describe
 from agent_cli.store.session_file import SessionFile, read_session
-from agent_cli.store.sessions import Sessions, describe
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "version-1" / "patched-and-started.json"
 NAME = "20260101T000000Z-abcd1111.json"

@@ -17,9 +17,9 @@ from agent_cli.protocol.records import (
     TurnEnded,
     TurnsUndone,
 )
+from agent_cli.store.catalog import Sessions, describe
 from agent_cli.store.fork import NoPrompt, forked
 from agent_cli.store.session_file import SessionFile, StoreError, read_session, write_session
-from agent_cli.store.sessions import Sessions, describe
 
 HEADER = Header(
     id="h", seq=1, version=FORMAT_VERSION, session_id="aaaa1111", cwd="/w", model="m/x", mode="ask", created_by="t"

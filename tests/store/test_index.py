@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, ModelCalled, Named, TurnsRedone, TurnsUndone
+from agent_cli.store.catalog import Sessions, describe
 from agent_cli.store.index import Index, IndexUnusable
 from agent_cli.store.session_file import SessionFile
-from agent_cli.store.sessions import Sessions, describe
-from tests.store.test_sessions import saved
+from tests.store.test_catalog import saved
 
 NOW = time.time()
 
@@ -352,6 +352,6 @@ def test_reading_many_is_told_as_it_goes(tmp_path: Path) -> None:
 
 
 def test_nothing_is_loaded_before_it_is_asked_for() -> None:
-    code = "import sys, agent_cli.store.sessions as s; from pathlib import Path; s.Sessions(Path('/x')).paths(); print('sqlite3' in sys.modules)"
+    code = "import sys, agent_cli.store.catalog as s; from pathlib import Path; s.Sessions(Path('/x')).paths(); print('sqlite3' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert done.stdout == "False\n", done.stderr

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from agent_cli.protocol.records import AnyRecord, Named
-from agent_cli.store.announcing import due_notice
+from agent_cli.store.catalog import Sessions
+from agent_cli.store.prune_notices import due_notice
 from agent_cli.store.retention import DAY_S, OnDelete, Pruned, discard, folder_bytes, plan, prune, prune_if_due
 from agent_cli.store.session_file import SessionFile, SessionLocked
-from agent_cli.store.sessions import Sessions
-from tests.store.test_sessions import prompt, saved
+from tests.store.test_catalog import prompt, saved
 
 NOW = 1e9
 

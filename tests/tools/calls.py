@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.tools.base import ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.registry import default_registry
 
 REGISTRY = default_registry()

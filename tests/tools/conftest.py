@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.tools.base import ToolContext
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.tools.kit.base import ToolContext
 from agent_cli.workspace.paths import Workspace
 
 

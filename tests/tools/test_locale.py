@@ -10,8 +10,8 @@ import pytest
 _SCRIPT = """
 import asyncio, sys
 from pathlib import Path
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.tools.base import ToolContext
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.registry import default_registry
 from agent_cli.workspace.paths import Workspace
 

@@ -17,7 +17,7 @@ import pytest
 
 from agent_cli.protocol.events import TERMINAL, AnyEvent, ToolCallFinished
 from agent_cli.protocol.operations import UserInput
-from tests.core.harness import engine
+from tests.engine.harness import engine
 from tests.model.scripted import Call, say
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="folders are swapped by a call of Linux")

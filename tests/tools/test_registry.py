@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from agent_cli.tools.base import ToolError
+from agent_cli.tools.kit.base import ToolError
+from agent_cli.tools.kit.schema import object_schema
 from agent_cli.tools.registry import PRESETS, default_registry
-from agent_cli.tools.schema import object_schema
 
 REGISTRY = default_registry()
 

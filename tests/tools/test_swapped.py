@@ -17,7 +17,7 @@ import pytest
 
 from agent_cli.protocol.events import TERMINAL, AnyEvent, ToolCallFinished
 from agent_cli.protocol.operations import UserInput
-from tests.core.harness import Engine, engine
+from tests.engine.harness import Engine, engine
 from tests.model.scripted import Call, say
 
 _RACE_S = 1.5 if int(os.environ.get("AGENT_FUZZ", "0")) else 0.7

@@ -23,7 +23,7 @@ from agent_cli.protocol.operations import (
     UserInput,
 )
 from agent_cli.protocol.usage import Totals
-from agent_cli.ui.host import (
+from agent_cli.ui.services import (
     ConfigLine,
     HitLine,
     MemoryLine,

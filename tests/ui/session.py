@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyte
 
-from .terminal import FORBIDDEN, Terminal
+from tests.ui.terminal import FORBIDDEN, Terminal
 
 PROGRAM = """
 import asyncio, json, sys, time
@@ -13,8 +13,8 @@ from pathlib import Path
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import PlanItem
-from agent_cli.ui.desk import FirstInput
-from agent_cli.ui.repl import run_repl
+from agent_cli.ui.commands.api import FirstInput
+from agent_cli.ui.repl.repl import run_repl
 from tests.ui.fake_client import FakeClient, FakeHost
 from tests.ui.scenarios import SCENARIOS, long_session
 import msgspec

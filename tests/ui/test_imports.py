@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAWING = {"rich", "pygments", "markdown_it"}
-NEVER = {"litellm", "httpx", "pydantic", "typer", "yaml", "jsonschema", "agent_cli.core", "agent_cli.model"}
+NEVER = {"litellm", "httpx", "pydantic", "typer", "yaml", "jsonschema", "agent_cli.engine", "agent_cli.model"}
 
 
 def loaded(module: str) -> set[str]:
@@ -23,9 +23,9 @@ def loaded(module: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "without"),
     [
-        ("agent_cli.ui.headless", DRAWING | NEVER | {"prompt_toolkit"}),
-        ("agent_cli.ui.plain", DRAWING | NEVER | {"prompt_toolkit"}),
-        ("agent_cli.ui.repl", DRAWING | NEVER),
+        ("agent_cli.ui.headless.runner", DRAWING | NEVER | {"prompt_toolkit"}),
+        ("agent_cli.ui.plain.repl", DRAWING | NEVER | {"prompt_toolkit"}),
+        ("agent_cli.ui.repl.repl", DRAWING | NEVER),
     ],
 )
 def test_nothing_heavy_is_loaded(module: str, without: set[str]) -> None:

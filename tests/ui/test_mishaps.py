@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .session import Session
+from tests.ui.session import Session
 
 PASTE = "\x1b[200~%s\x1b[201~"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from .session import Session
-from .terminal import ReflowingScreen
+from tests.ui.session import Session
+from tests.ui.terminal import ReflowingScreen
 
 ODD_TEXTS = [
     "漢字かな交じり文", "한국어 입력", "ไทย", "e\u0301a\u0308o\u0302", "👩‍👩‍👧‍👦", "🇩🇪🇯🇵", "❤️", "1️⃣", "👍🏽", "a👩🏾‍💻b", "✈︎", "Ａｂｃ",

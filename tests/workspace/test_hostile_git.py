@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.process import ProcessRunner
-from agent_cli.workspace.checkpoints import Checkpoints
-from agent_cli.workspace.git_folder import git_folder
-from agent_cli.workspace.git_state import named_state
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.checkpoints.git_store import Checkpoints
+from agent_cli.workspace.git.discarded_state import named_state
+from agent_cli.workspace.git.repository import git_folder
 
 
 def sh(folder: Path, *lines: str) -> str:

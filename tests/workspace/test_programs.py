@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent_cli.workspace.programs import outside, program
+from agent_cli.fs.which import outside, program
 
 
 def put(folder: Path, mode: int = 0o755) -> Path:

@@ -1,0 +1,163 @@
+"""`agent config`: what holds here, and where it comes from."""
+
+import os
+import textwrap
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import msgspec
+import msgspec.inspect
+import typer
+
+from agent_cli.config.example_file import example, words
+from agent_cli.config.schema import Config
+
+from ..services.listings import flatten, shown_value
+from ..setup.options import Chosen, UsageError
+from ..setup.redactor import redactor_of
+from ..setup.setup import Setup
+
+config = typer.Typer(help="The configuration and where each value comes from.", no_args_is_help=True)
+
+
+@config.command()
+def show() -> int:
+    """Every key with its effective value and its place."""
+    setup = Setup(Chosen("agent", {}))
+    redactor = redactor_of(setup)
+    for key, value in flatten(msgspec.to_builtins(setup.config)):
+        print(f"{key}: {shown_value(key, value, redactor)}    # {setup.loaded.place(key)}")
+    for key, place in setup.loaded.ignored:
+        print(f"# ignored: {key}    # {place}: a project's file may not say so")
+    return 0
+
+
+@config.command()
+def path() -> int:
+    """Where the configuration and state live."""
+    setup = Setup(Chosen("agent", {}))
+    print(f"configuration: {setup.config_dir / 'config.yaml'}")
+    print(f"state:         {setup.state}")
+    print(f"sessions:      {setup.sessions.folder}")
+    return 0
+
+
+@config.command()
+def explain(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Such as limits.turns, or limits.")],
+) -> int:
+    """One key: its value and its place, its default, and what it means."""
+    setup = Setup(Chosen("agent", {}))
+    values = dict(flatten(msgspec.to_builtins(setup.config)))
+    found = {name: value for name, value in values.items() if name == key or name.startswith(f"{key}.")}
+    known = _known(msgspec.inspect.type_info(Config), key.split("."))
+    if known is None and not found:
+        raise UsageError(_no_key(key, list(values)))
+    redactor = redactor_of(setup)
+    for name, value in (found or {key: known and known.default}).items():
+        print(f"{name}: {shown_value(name, value, redactor)}    # {setup.loaded.place(name)}")
+    if known is not None:
+        print("\n".join(_described(key, known)))
+    return 0
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """A key as the schema has it."""
+
+    default: Any = None
+    about: str = ""
+    below: tuple[str, ...] = ()
+    """Of a section, the keys in it."""
+    choices: tuple[str, ...] = ()
+
+
+def _described(key: str, known: _Known) -> list[str]:
+    """The lines behind a value: its default and its meaning; of a section, where to read on."""
+    about = textwrap.wrap(known.about, 76, initial_indent="  ", subsequent_indent="  ")
+    if known.choices:
+        about.append(f"  one of: {', '.join(known.choices)}")
+    if known.below:
+        return [*about, f"  `agent config explain {key}.{known.below[0]}` tells more of one key"]
+    return [f"  default: {_json(known.default)}", *about]
+
+
+def _known(kind: msgspec.inspect.Type, path: list[str]) -> _Known | None:
+    """What the schema says at a path; None where it has nothing. The name of an entry may hold dots itself, as
+    those of models do."""
+    match kind:
+        case msgspec.inspect.UnionType(types=options):
+            return next((found for option in options if (found := _known(option, path))), None)
+        case msgspec.inspect.DictType(value_type=inner):
+            ends = (_known(inner, path[taken:]) for taken in range(1, len(path)))
+            return next((found for found in ends if found), None)
+        case msgspec.inspect.StructType():
+            field = next((each for each in kind.fields if each.name == path[0]), None)
+        case _:
+            return None
+    if field is None or len(path) > 1:
+        return _known(field.type, path[1:]) if field else None
+    inner = field.type
+    about = words(kind.cls.__name__, field.name)
+    if isinstance(inner, msgspec.inspect.StructType):
+        below = tuple(each.name for each in inner.fields)
+        return _Known(about=about or " ".join((inner.cls.__doc__ or "").split()), below=below)
+    default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+    kinds = {each.name: each.type for each in msgspec.structs.fields(kind.cls)}
+    return _Known(default, about, choices=_choices(kinds[field.name]))
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    """The words that are all a key takes, where that is so."""
+    if get_origin(kind) is Literal:
+        return tuple(map(str, get_args(kind)))
+    return next((found for option in get_args(kind) if (found := _choices(option))), ())
+
+
+def _no_key(key: str, known: list[str]) -> str:
+    """That there is none, and the nearest: spelt nearly so, or with such a last part."""
+    sections = {name[:at] for name in known for at, char in enumerate(name) if char == "."}
+    by_end: dict[str, str] = {}
+    for name in known:
+        by_end.setdefault(name.rpartition(".")[2], name)
+    near = _near(key, {*known, *sections}) or by_end.get(_near(key, by_end), "")
+    hint = f"did you mean `{near}`?" if near else "`agent config show` lists them all"
+    return f"there is no key {key!r}; {hint}"
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    """The one with the same letters in another order, or else the nearest; empty when none is near."""
+    import difflib
+
+    names = sorted(known)
+    swapped = [name for name in names if sorted(name) == sorted(word)]
+    return next(iter(swapped or difflib.get_close_matches(word, names, n=1, cutoff=0.7)), "")
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+@config.command()
+def init() -> int:
+    """Write a configuration file with every key at its default."""
+    setup = Setup(Chosen("agent", {}))
+    target = setup.config_dir / "config.yaml"
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(
+            os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as file:
+            file.write(example())
+    except FileExistsError as error:
+        raise UsageError(f"{target} exists already; edit it") from error
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from error
+    print(f"Wrote {target}")
+    return 0
+
+
+@config.command()
+def schema() -> int:
+    """The configuration's JSON Schema."""
+    print(msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Config)), indent=2).decode())
+    return 0

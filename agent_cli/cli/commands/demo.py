@@ -1,0 +1,53 @@
+"""`agent demo`: the real engine, tools and files on a throw-away copy of a small broken project; only the
+model is a recording. Needs no key and no network."""
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
+
+from ..setup.options import Chosen
+from ..setup.setup import Setup
+from .replay import watch
+
+_HERE = Path(__file__).parent
+PROJECT = _HERE / "demo_project"
+RECORDING = _HERE / "demo.json"
+PROMPT = "The tests of this project fail. Find out why, mend the code, and prove it."
+
+
+async def _mended(root: Path) -> bool:
+    try:
+        done = await ProcessRunner().run(["python3", "-m", "unittest"], cwd=root, timeout_s=30.0)
+    except (ProcessError, TimeoutError):
+        return False
+    return done.exit_code == 0
+
+
+def run_demo() -> int:
+    """Run the demo; 0 when the project is mended."""
+    with tempfile.TemporaryDirectory(prefix="agent-demo-") as folder:
+        root = Path(folder) / "basket"
+        shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))
+        chosen = Chosen(
+            "agent",
+            {
+                "model": f"replay/{RECORDING}",
+                "mode": "auto-edit",
+                "no_session": True,
+                "cd": str(root),
+                "set": ["permissions.allow=[shell(python3 -m unittest *)]"],
+            },
+        )
+        setup = Setup(chosen, own=Path(folder) / "own")
+        print(f"A throw-away copy of a broken project: {root}\n", flush=True)
+        code = asyncio.run(watch(setup, [PROMPT]))
+        if code == 0 and not asyncio.run(_mended(root)):
+            print("\nThe project is not mended: its tests could not be run, or still fail. Is python3 installed?")
+            return 1
+        if code == 0:
+            print("\nThat was a recording for the model, everything else was real. Now in your own project:")
+            print('  agent              a conversation\n  agent run "…"      one task')
+        return code

@@ -1,0 +1,86 @@
+"""`agent doctor`'s look at the chosen model's server: which station on the way fails, and what to do then."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Literal
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.model.http_model import NativeModel
+from agent_cli.model.transport.connection_errors import Unreachable
+from agent_cli.model.transport.diagnose import LIMIT_S, Step, Target, list_path, walk
+from agent_cli.model.transport.errors import explain
+from agent_cli.model.types.provider_table import Route
+
+_NO_LIST = frozenset({404, 405, 501})
+_MOST_NAMED = 3
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of the report."""
+
+    verdict: Literal["ok", "note", "FAIL"]
+    name: str
+    text: str
+    todo: str = ""
+    """What to do about it."""
+
+
+async def examine(route: Route, model: NativeModel) -> AsyncGenerator[Finding, None]:
+    """A finding for each station on the way to the model's server, the last one `FAIL` when no task could
+    be done. Asks for the server's list of models, which costs nothing; takes a minute at most."""
+    dialect = model.dialect
+    common = {"user-agent": f"agent-cli/{__version__}", "accept": "application/json"}
+    headers = {**common, **dialect.headers(), **{name.lower(): value for name, value in route.headers.items()}}
+    target = Target(route.base_url, list_path(dialect.path), headers)
+    async with aclosing(walk(target, min(LIMIT_S, route.timeouts.connect_s))) as steps:
+        async for step in steps:
+            yield _finding(step, route)
+
+
+def _finding(step: Step, route: Route) -> Finding:
+    if step.error is None and step.hop == "http":
+        return _answered(step, route)
+    if step.error is None:
+        return Finding("ok", step.hop, step.text)
+    if step.status in _NO_LIST:
+        text = f"{route.address} answers (HTTP {step.status}), but lists no models: the key was not tried"
+        return Finding("note", step.hop, text)
+    told = explain(step.error, route.name)
+    message = step.error.message if isinstance(step.error, Unreachable) else told.message
+    return Finding("note" if step.status == 429 else "FAIL", step.hop, message, told.hint)
+
+
+def _answered(step: Step, route: Route) -> Finding:
+    if step.status is not None and 300 <= step.status < 400:
+        text = f"{route.address} redirects to another address"
+        return Finding("FAIL", step.hop, text, "Make that address the base URL.")
+    key = "the key is accepted" if route.api_key else "no key is sent"
+    listed = _names(step.body)
+    if not listed:
+        return Finding("ok", step.hop, f"{step.text}, {key}")
+    if any(route.model in (name, name.removesuffix(":latest")) for name in listed):
+        return Finding("ok", step.hop, f"{step.text}, {key}, {route.model} is offered")
+    offered = ", ".join(listed[:_MOST_NAMED]) + (" …" if len(listed) > _MOST_NAMED else "")
+    return Finding("note", step.hop, f"{step.text}, {key}; {route.model} is not in the list of models: {offered}")
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    id: str = ""
+    name: str = ""
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    data: tuple[_Entry, ...] = ()
+    models: tuple[_Entry, ...] = ()
+
+
+def _names(body: bytes) -> tuple[str, ...]:
+    """Names of the models a server lists, in whichever shape; none when it is none."""
+    try:
+        listed = msgspec.json.decode(body, type=_Listed)
+    except msgspec.DecodeError:
+        return ()
+    names = (entry.id or entry.name.removeprefix("models/") for entry in (*listed.data, *listed.models))
+    return tuple(name.removeprefix("models/") for name in names if name)

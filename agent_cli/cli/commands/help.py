@@ -1,0 +1,150 @@
+"""`agent help`: the pages of `docs/` in the terminal, and the help of each command.
+
+The pages are the same files that are read on the web: beside the package where it was built into a wheel, in the
+repository where it runs from there.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..setup.options import COMMANDS, TABLES, UsageError
+
+_HERE = Path(__file__).resolve().parents[2]
+_FOLDERS = (_HERE / "docs", _HERE.parent / "docs")
+TOPICS: dict[str, str] = {
+    "getting-started": "from nothing to the first task",
+    "terminal": "the conversation: keys, steering, approvals, themes, plain mode, copying",
+    "commands": "the slash commands of the conversation",
+    "permissions": "what is allowed, asked and denied: modes, rules, the sandbox in use",
+    "security": "what protects you, and its limits",
+    "sessions": "find, resume, fork, undo, export and keep conversations",
+    "memory": "AGENTS.md, memory, and what @ brings along",
+    "tools": "what the model can do, and tools of your own",
+    "configuration": "every key, where it may stand, and which place wins",
+    "providers": "models, keys, local servers, prices, what happens when a call fails",
+    "headless": "scripts and CI: exit codes, JSON, verifying",
+    "events": "every event of `--output-format stream-json`",
+    "architecture": "how the program is built",
+}
+"""Page → what it is about, in the order of somebody who reads them all."""
+_WIDEST = 100
+_NO_PAGER = ("", "cat")
+
+
+def topics(incomplete: str) -> list[str]:
+    """For a shell's completion: pages and commands that begin so."""
+    return [name for name in (*_pages(), *sorted(COMMANDS)) if name.startswith(incomplete)]
+
+
+def help_command(
+    topic: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC", help="A page or a command; the beginning is enough.", autocompletion=topics
+        ),
+    ] = None,
+) -> int:
+    """Read about a topic, or see which there are."""
+    words = topic or []
+    pages = _pages()
+    name = "-".join(words).lower()
+    if not words:
+        print("\n".join(_contents(pages)))
+    elif page := _found(name, pages):
+        _show(pages[page].read_text(encoding="utf-8"), page)
+    elif words[0] in COMMANDS or words[0] in TABLES:
+        from ..app import show_help
+
+        return show_help(words)
+    else:
+        raise UsageError(_unknown(" ".join(words), name, pages))
+    return 0
+
+
+def _pages() -> dict[str, Path]:
+    """The pages that are there, in order."""
+    folder = next((each for each in _FOLDERS if each.is_dir()), _FOLDERS[0])
+    return {name: path for name in TOPICS if (path := folder / f"{name}.md").is_file()}
+
+
+def _contents(pages: Iterable[str]) -> list[str]:
+    width = max((len(page) for page in pages), default=0)
+    return [
+        "agent help TOPIC    one of these pages",
+        "agent help COMMAND  the options of a command; `agent --help` lists the commands",
+        "",
+        *(f"  {page:<{width}}  {TOPICS[page]}" for page in pages),
+    ]
+
+
+def _found(name: str, pages: Iterable[str]) -> str:
+    """The page of that name, or the only one that begins so, where no command is called so; else empty."""
+    begun = [page for page in pages if page.startswith(name)]
+    if name in begun:
+        return name
+    return begun[0] if len(begun) == 1 and name not in (*COMMANDS, *TABLES) else ""
+
+
+def _unknown(words: str, name: str, pages: dict[str, Path]) -> str:
+    """What is wrong, and what may be meant: pages that begin so, the nearest name, pages about it."""
+    import difflib
+
+    near = [page for page in pages if page.startswith(name)]
+    near = near or difflib.get_close_matches(name, {*pages, *COMMANDS, *TABLES}, n=1)
+    near = near or [page for page, path in pages.items() if _is_about(path, words)]
+    meant = " or ".join(f"`agent help {each}`" for each in near[:3])
+    return f"there is no help on {words!r}; " + (f"did you mean {meant}?" if near else "`agent help` lists it all")
+
+
+def _is_about(path: Path, words: str) -> bool:
+    """Whether the words stand in a heading, or in bold, of a page."""
+    marked = re.findall(r"(?m)^#+ (.+)$|\*\*([^*]+)\*\*", path.read_text(encoding="utf-8"))
+    wanted = re.compile(rf"\b{re.escape(words)}\b", re.IGNORECASE)
+    return any(wanted.search(" ".join(each)) for each in marked)
+
+
+def _show(text: str, page: str) -> None:
+    """The page as Markdown where something else reads it; drawn, and paged when it is long, on a terminal."""
+    from agent_cli.config.schema import Ui
+    from agent_cli.ui.text.theme import choose, is_plain
+
+    if is_plain(Ui(), sys.stdin, sys.stdout):
+        print(text, end="")
+        return
+    from agent_cli.ui.markdown.blocks import DrawnBlocks
+
+    size = shutil.get_terminal_size()
+    lines = DrawnBlocks(choose(Ui())).block(_for_here(text, page), min(size.columns, _WIDEST), None)
+    if len(lines) < size.lines or os.environ.get("PAGER") in _NO_PAGER:
+        print("\n".join(lines))
+    else:
+        _page("\n".join(lines) + "\n")
+
+
+def _for_here(text: str, page: str) -> str:
+    """Links to other pages become the commands that show them; pictures are left out."""
+    linked = re.sub(r"(?m)^!\[.*\]\(.*\)\n", "", text)
+    name = rf"\]\((?:{'|'.join(TOPICS)})\.md(?:#[\w-]*)?\)"
+    return re.sub(
+        rf"\[([^]]+){name}", lambda found: f"{found[1]} (`agent help {_target(found[0]) or page}`)", linked
+    )
+
+
+def _target(link: str) -> str:
+    return link.rpartition("(")[2].partition(".")[0]
+
+
+def _page(text: str) -> None:
+    """Through `$PAGER`, as git does; `less` keeps colours and leaves the text on the screen."""
+    from rich.pager import SystemPager
+
+    os.environ.pop("MANPAGER", None)  # for manual pages, but taken before PAGER
+    os.environ.setdefault("LESS", "FRX")
+    SystemPager().show(text)

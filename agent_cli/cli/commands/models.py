@@ -1,0 +1,190 @@
+"""`agent models`: what is known of models, each figure with its source; those of servers that answer, and what
+was learnt."""
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import msgspec
+import typer
+
+from agent_cli.config.api_keys import keyed
+from agent_cli.model.catalog.catalog import known
+from agent_cli.model.routing import bad_addresses, chats, inquiry_of, probe_server, resolve, servers
+from agent_cli.model.types.base import ModelError
+from agent_cli.model.types.info import FIGURES, ModelInfo, Source
+from agent_cli.protocol.learned import Learnt
+from agent_cli.store.state.learned_limits import LearntFile
+
+from ..setup.options import Chosen
+from ..setup.setup import Setup
+
+_SERVERS_S = 0.5
+"""How long servers are waited for, once for their lists and once for what they say of each model."""
+_MOST_ASKED = 40
+_ABILITIES = {"tools": "tools", "images": "pictures", "reasoning": "reasoning"}
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A model of the list."""
+
+    info: ModelInfo
+    learnt: Learnt = Learnt()
+    offered: bool = False
+    """A server that was asked just now offers it."""
+
+
+def models_command(
+    query: Annotated[str, typer.Argument(help="Parts of the name.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Drop what was learnt of such models.")] = False,
+) -> int:
+    """Known models: context window, longest answer, prices for a million tokens, abilities, and the source of
+    each figure; with the models of local and configured servers that answer."""
+    setup = Setup(Chosen("agent", {}))
+    if forget:
+        dropped = setup.memory.forget(query)
+        print("\n".join(f"forgotten: {key}" for key in dropped) or "nothing was learnt of such a model")
+        return 0
+    for error in bad_addresses(setup.config, keyed(os.environ, setup.config_dir)):
+        print(f"agent: {error}; its server is not asked", file=sys.stderr)
+    words = query.lower().split()
+    lines = [line for line in asyncio.run(_collected(setup, query)) if _named(line, words)]
+    if as_json:
+        print(msgspec.json.encode([_plain(line) for line in lines]).decode())
+        return 0
+    if lines:
+        print("\n".join(_table(lines)))
+    else:
+        print(f"no known model has {query!r} in its name; any name that your provider knows can be used")
+    return 0
+
+
+def _named(line: _Line, words: list[str]) -> bool:
+    return all(word in line.info.name.lower() for word in words)
+
+
+async def _collected(setup: Setup, query: str) -> list[_Line]:
+    """The models of servers first, then those that were learnt about or configured, then the catalogue's."""
+    env = keyed(os.environ, setup.config_dir)
+    offered = await _offered(setup, env, query)
+    names = [name for name in dict.fromkeys([*offered, *_configured(setup), *_remembered(setup.memory)]) if name]
+    own = await asyncio.gather(*(_line(setup, env, name, name in offered) for name in names))
+    mine = {line.info.name: line for line in own if line is not None}
+    return [*mine.values(), *(_Line(info) for info in known(query) if info.name not in mine)]
+
+
+async def _offered(setup: Setup, env: Mapping[str, str], query: str) -> list[str]:
+    """Names of the models that servers nearby, and configured ones, list."""
+    asked = servers(setup.config, env)
+
+    async def listed(base_url: str, key: str) -> tuple[str, ...]:
+        try:
+            async with asyncio.timeout(_SERVERS_S):
+                return await probe_server(base_url, key) or ()
+        except TimeoutError:
+            return ()
+
+    answers = await asyncio.gather(*(listed(base_url, key) for _, base_url, key in asked))
+    names = [f"{asked[at][0]}/{model}" for at, found in enumerate(answers) for model in found if chats(model)]
+    words = query.lower().split()
+    return [name for name in names if all(word in name.lower() for word in words)][:_MOST_ASKED]
+
+
+def _configured(setup: Setup) -> Iterator[str]:
+    for provider, settings in setup.config.providers.items():
+        for model in settings.models:
+            yield f"{provider}/{model}"
+
+
+def _remembered(memory: LearntFile) -> Iterator[str]:
+    for key in memory.all():
+        yield key.partition(" ")[0]
+
+
+async def _line(setup: Setup, env: Mapping[str, str], name: str, offered: bool) -> _Line | None:
+    """A model with what its server says of it, if that answers; None when its provider cannot be used."""
+    try:
+        route = resolve(name, setup.config.providers, env)
+    except ModelError:
+        return None
+    inquiry = inquiry_of(route, setup.config)
+    if offered:
+        await inquiry.ask(_SERVERS_S)
+    learnt = setup.memory.recall(route.key)
+    return _Line(inquiry.with_learnt(learnt), learnt, offered)
+
+
+def _plain(line: _Line) -> dict[str, object]:
+    """As JSON: the figures by name, null where unknown, and the source of each that is known."""
+    info = line.info
+    prices = msgspec.to_builtins(info.prices) | {
+        "long": [{"above": tier.above, **msgspec.to_builtins(tier.rates)} for tier in info.prices.long]
+    }
+    figures = {name: getattr(info, name) for name in FIGURES}
+    return {
+        "name": info.name, **figures, "prices": prices, "sources": info.sources, "offered": line.offered,
+        "refuses": list(line.learnt.refused),
+    }  # fmt: skip
+
+
+def _table(lines: list[_Line]) -> Iterator[str]:
+    """Aligned rows under a heading. The source of most figures stands at a row's end, another one behind its
+    figure."""
+    rows = [_HEADING, *map(_row, lines)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_HEADING) - 1)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if at == 0 else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        yield "  ".join([*cells, row[-1]]).rstrip()
+
+
+def _row(line: _Line) -> tuple[str, ...]:
+    info, prices = line.info, line.info.prices
+    counted = Counter(info.sources.values())
+    main: Source = counted.most_common(1)[0][0] if counted else "unknown"
+
+    def told(figure: str, text: str) -> str:
+        source = info.source(figure)
+        return text if source in (main, "unknown") else f"{text} [{source}]"
+
+    abilities = [
+        told(figure, word if getattr(info, figure) else f"no {word}")
+        for figure, word in _ABILITIES.items()
+        if getattr(info, figure) is not None
+    ]
+    if prices.long:
+        abilities.append(told("long", f"dearer above {', '.join(_tokens(tier.above) for tier in prices.long)}"))
+    if line.learnt.refused:
+        abilities.append(f"refuses {', '.join(line.learnt.refused)} [learnt]")
+    return (
+        info.name,
+        told("context_window", _tokens(info.context_window)),
+        told("max_output_tokens", _tokens(info.max_output_tokens)),
+        told("input", _price(prices.input)),
+        told("output", _price(prices.output)),
+        told("cache_read", _price(prices.cache_read)),
+        f"{', '.join(abilities)}  ({main})".lstrip(),
+    )
+
+
+_HEADING = ("model", "window", "answer", "$ in", "$ out", "$ cached", "takes (source)")
+"""Tokens, and dollars for a million of them."""
+
+
+def _tokens(count: int | None) -> str:
+    """`200k`, `1M`, `262,144`: short where that loses nothing."""
+    if count is None:
+        return "?"
+    if count % 1_000_000 == 0:
+        return f"{count // 1_000_000}M"
+    return f"{count // 1_000}k" if count % 1_000 == 0 else f"{count:,}"
+
+
+def _price(value: float | None) -> str:
+    return "?" if value is None else f"{value:g}"

@@ -1,0 +1,261 @@
+"""`agent permissions`: what would be allowed, asked or denied, by which rule of which file, and how it would run.
+Nothing of what is asked about is executed; only the sandbox is tried where it has not been before."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated, Any, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+import typer
+
+from agent_cli.config import yaml_file
+from agent_cli.config.layer import ConfigError, Layer
+from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.engine.permissions.sandbox_profile import Confining
+from agent_cli.policy.authorize import Policy, authorize, judged_parts
+from agent_cli.policy.risk import risk
+from agent_cli.policy.rule_examples import Example, Problem, check, decision
+from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Effect, RuleError, parse_rule
+from agent_cli.protocol.actions import (
+    Action,
+    Allow,
+    Ask,
+    Deny,
+    Fetch,
+    Mode,
+    ReadPath,
+    RunCommand,
+    Verdict,
+    WritePath,
+)
+from agent_cli.sandbox.profile.confinement import Strength
+from agent_cli.store.state.grants import GrantFile
+from agent_cli.workspace.paths import PathError
+
+from ..setup import sandbox_setup
+from ..setup.options import Chosen, UsageError
+from ..setup.setup import Setup
+
+permissions = typer.Typer(help="What is allowed, asked or denied, and by which rule.", no_args_is_help=True)
+
+_InMode = Annotated[str | None, typer.Option("--mode", help="In this mode instead of the configured one.")]
+_REACHES = {
+    "inside": "in the sandbox",
+    "network": "in the sandbox, with the network",
+    "outside": "outside the sandbox",
+}
+
+
+@permissions.command("list")
+def list_rules(
+    json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False, mode: _InMode = None
+) -> int:
+    """Every rule in force, with its place."""
+    judge = _permissions(Setup(Chosen("agent", {})), mode)
+    rules = [
+        {
+            "effect": rule.effect,
+            "rule": rule.text,
+            "place": rule.place,
+            "built_in": rule.place == BUILT_IN_PLACE,
+        }
+        for rule in judge.rules()
+    ]
+    if json:
+        print(msgspec.json.format(msgspec.json.encode({"mode": judge.mode, "rules": rules}), indent=2).decode())
+        return 0
+    for rule in rules:
+        print(f"{rule['effect']:5}  {rule['rule']}    # {rule['place']}")
+    return 0
+
+
+@permissions.command("explain")
+def explain_action(
+    command: Annotated[str | None, typer.Argument(help="A command line.")] = None,
+    write: Annotated[str | None, typer.Option(help="A path to write instead.")] = None,
+    read: Annotated[str | None, typer.Option(help="A path to read instead.")] = None,
+    fetch: Annotated[str | None, typer.Option(help="An address to fetch instead.")] = None,
+    mode: _InMode = None,
+    cwd: Annotated[str | None, typer.Option(help="The directory a command starts in.")] = None,
+) -> int:
+    """What would happen to a command, a write, a read or a fetch, and which rule says so."""
+    given = [each for each in (command, write, read, fetch) if each is not None]
+    if len(given) != 1:
+        raise UsageError("name one of: a command, --write PATH, --read PATH, --fetch URL")
+    setup = Setup(Chosen("agent", {}))
+    policy = _permissions(setup, mode).policy()
+    action = _action(setup, command, write, read, fetch, cwd)
+    verdict = authorize(action, policy)
+    print(in_words(verdict))
+    for line in _details(action, verdict, policy):
+        print(f"  {line}")
+    return 0
+
+
+@permissions.command("test")
+def test_examples(
+    file: Annotated[Path, typer.Argument(help="Examples under allow, ask and deny; or a configuration file.")],
+    mode: _InMode = None,
+) -> int:
+    """Check that the rules in force say what a file of examples expects of them."""
+    layer = _read(file)
+    shown = layer.values.get("permissions", layer.values)
+    prefix = "permissions." if "permissions" in layer.values else ""
+    if wrong := _unreadable_rules(layer, shown) if prefix else []:
+        print("\n".join([*wrong, f"{_counted(len(wrong), 'rule')} cannot be read"]))
+        return 2
+    if prefix:
+        shown, prefix = shown.get("examples", {}), f"{prefix}examples."
+    examples = _examples(layer, shown, prefix)
+    setup = Setup(Chosen("agent", {}))
+    policy = _permissions(setup, mode).policy()
+    problems = check(examples, decision(policy))
+    for problem in problems:
+        print(f"{problem.example.place}: {problem.example.text}: {problem.why}")
+    return _summed_up(len(examples), problems, is_configuration=bool(prefix))
+
+
+def _summed_up(count: int, problems: list[Problem], is_configuration: bool) -> int:
+    if unread := [problem for problem in problems if problem.verdict is None]:
+        print(f"{_counted(len(unread), 'example')} cannot be read")
+        return 2
+    if problems:
+        print(f"{len(problems)} of {_counted(count, 'example')} failed")
+        return 1
+    read = "every rule can be read" if is_configuration else ""
+    print(
+        "; ".join(filter(None, (read, f"{_counted(count, 'example')} passed" if count else ""))) or "no examples"
+    )
+    return 0
+
+
+def in_words(verdict: Verdict) -> str:
+    """A verdict as a person reads it."""
+    if isinstance(verdict, Allow):
+        return f"allowed: {verdict.rule}"
+    if isinstance(verdict, Ask):
+        offered = f"; `{verdict.grant}` would allow it" if verdict.grant else ""
+        return f"asked: {verdict.reason} ({verdict.rule}){offered}"
+    return f"denied: {verdict.reason} ({verdict.rule})"
+
+
+def _details(action: Action, verdict: Verdict, policy: Policy) -> list[str]:
+    """How it would run, what it could do, and, of a longer line, what each of its commands gets."""
+    lines = []
+    if isinstance(action, RunCommand):
+        if not isinstance(verdict, Deny):
+            once = "" if isinstance(verdict, Allow) else "once approved, "
+            lines.append(f"runs: {once}{_REACHES[verdict.reach] if policy.sandboxed else 'without a sandbox'}")
+        parts = judged_parts(action, policy)
+        lines += [f"{shown}: {in_words(each)}" for shown, each in parts] if len(parts) > 1 else []
+    lines.append(f"at worst: {risk(action)}")
+    return lines
+
+
+def _action(
+    setup: Setup, command: str | None, write: str | None, read: str | None, fetch: str | None, cwd: str | None
+) -> Action:
+    if fetch is not None:
+        address = fetch if "://" in fetch else f"https://{fetch}/"
+        try:
+            host = urlsplit(address).hostname
+        except ValueError:
+            host = None
+        if not host:
+            raise UsageError(f"--fetch: {fetch!r} names no host")
+        return Fetch(address, host)
+    if command is not None:
+        folder = os.path.realpath(setup.workspace.root / (cwd or "."))
+        if not os.path.isdir(folder):
+            raise UsageError(f"--cwd: {cwd} is not a directory")
+        return RunCommand(command, folder)
+    option = "--write" if write is not None else "--read"
+    try:
+        place = setup.workspace.resolve(write or read or "")
+    except PathError as error:
+        raise UsageError(f"{option}: {error}") from error
+    return (WritePath if write is not None else ReadPath)(place.real, place.shown)
+
+
+def _read(file: Path) -> Layer:
+    """A file of examples, or a configuration file.
+
+    Raises:
+        ConfigError: not readable, not YAML, or neither of the two.
+    """
+    try:
+        data = file.read_bytes()
+        values, lines = yaml_file.load_yaml(data.decode("utf-8-sig"), file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file}: write lists of examples under allow, ask and deny")
+    if values.keys() <= set(get_args(Effect)):
+        return Layer(str(file), values, lines)
+    layer = yaml_file.parse(data, file)
+    if "permissions" not in values:
+        raise ConfigError(f"{file}: it has neither examples under allow, ask and deny nor `permissions`")
+    return layer
+
+
+def _examples(layer: Layer, shown: Any, prefix: str) -> tuple[Example, ...]:
+    found = []
+    if not isinstance(shown, dict) or not shown.keys() <= set(get_args(Effect)):
+        raise ConfigError(f"{layer.place(prefix.rstrip('.'))}: examples stand in lists under allow, ask and deny")
+    for effect in get_args(Effect):
+        texts = shown.get(effect) or []
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise ConfigError(f"{layer.place(prefix + effect)}: {effect} must be a list of texts")
+        found += [Example(effect, text, layer.place(f"{prefix}{effect}.{at}")) for at, text in enumerate(texts)]
+    return tuple(found)
+
+
+def _unreadable_rules(layer: Layer, shown: Any) -> list[str]:
+    """Each rule of a configuration file that cannot be read, with its line."""
+    wrong = []
+    for effect in get_args(Effect):
+        for at, text in enumerate(shown.get(effect) or []):
+            place = layer.place(f"permissions.{effect}.{at}")
+            try:
+                parse_rule(str(text), effect, place)
+            except RuleError as error:
+                wrong.append(f"{place}: {error}")
+    return wrong
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _permissions(setup: Setup, mode: str | None) -> Permissions:
+    """The permissions in force here, in a mode.
+
+    Raises:
+        UsageError: there is no such mode.
+    """
+    if mode is not None and mode not in get_args(Mode):
+        raise UsageError(f"--mode: {mode!r} is not one of {', '.join(get_args(Mode))}")
+    return Permissions(
+        setup.workspace,
+        setup.rules(),
+        mode=msgspec.convert(mode, Mode) if mode else setup.config.mode,
+        protected=(setup.config_dir, setup.state),
+        confining=_confining(setup),
+        project=GrantFile(setup.project_state() / "permissions.json"),
+        user=GrantFile(setup.config_dir / "permissions.json"),
+    )
+
+
+def _confining(setup: Setup) -> Confining:
+    """The sandbox by its last measurement, or by one made now."""
+
+    async def known(scratch: Path) -> Strength:
+        return strength
+
+    wanted = sandbox_setup.wanted_for(setup)
+    strength = Strength("none")
+    if wanted.level != "off":
+        strength = sandbox_setup.kept(setup.state) or asyncio.run(sandbox_setup.measured_for(setup))
+    return Confining(setup.workspace, wanted, strength, measure=known)

@@ -1,0 +1,73 @@
+"""`agent replay`: a recorded session's prompts and answers, real tools, in this directory; and the plain
+watching front end it shares with the demo."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_cli.protocol.events import TERMINAL, ToolCallFinished
+from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.operations import Shutdown, UserInput
+from agent_cli.protocol.records import AnyRecord
+from agent_cli.protocol.stop_reason import DENIED, exit_code
+from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.ui.headless.watcher import Watcher
+
+from ..setup.compose import Opened, open_session
+from ..setup.options import Chosen, UsageError
+from ..setup.setup import Setup
+
+
+def run_replay(file: Path, cd: str | None, mode: str | None) -> int:
+    """Replay a session in the user's own mode, since anybody may have made the file; what would need an answer
+    is denied. Returns the exit code of its last turn.
+
+    Raises:
+        UsageError: the file is no session.
+    """
+    try:
+        prompts = _prompts(read_session(file).records)
+    except StoreError as error:
+        raise UsageError(str(error)) from error
+    values = {"model": f"replay/{file.absolute()}", "mode": mode, "no_session": True, "cd": cd}
+    chosen = Chosen("agent", {key: value for key, value in values.items() if value is not None})
+    return asyncio.run(watch(Setup(chosen), prompts))
+
+
+def _prompts(records: Sequence[AnyRecord]) -> list[str]:
+    """What began each turn; text that steered a turn is not asked again, its answers are recorded."""
+    first: dict[str, str] = {}
+    for record in records:
+        if isinstance(record, UserMessage) and record.origin == "human":
+            first.setdefault(record.turn_id, record.text)
+    return list(first.values())
+
+
+async def watch(setup: Setup, prompts: list[str]) -> int:
+    """Submit prompts one after the other and print what happens; returns the last turn's exit code."""
+    opened = await open_session(setup, interactive=False)
+    engine = asyncio.create_task(opened.agent.run())
+    try:
+        return await _consume(opened, prompts, Watcher(setup.config.ui, sys.stdout, opened.agent.snapshot))
+    finally:
+        await opened.agent.submit(Shutdown())
+        await asyncio.wait({engine}, timeout=8.0)
+
+
+async def _consume(opened: Opened, prompts: list[str], watcher: Watcher) -> int:
+    waiting = list(prompts)
+    code = 0
+    denied = False
+    submission = ""
+    async for event in opened.agent.events():
+        watcher.show(event)
+        denied = denied or (isinstance(event, ToolCallFinished) and event.status == "denied")
+        if isinstance(event, TERMINAL) and event.submission_id == submission:
+            code = exit_code(getattr(event, "stop_reason", "end_turn"), denied=denied)
+            submission = ""
+        if not submission:
+            if not waiting or code not in (0, DENIED):
+                return code
+            submission = await opened.agent.submit(UserInput(waiting.pop(0)))
+    return code

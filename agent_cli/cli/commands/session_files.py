@@ -1,0 +1,222 @@
+"""`agent sessions export`, `import`, `prune` and `repair`: session files as a whole."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_cli.protocol.records import AnyRecord
+from agent_cli.store.export.formats import ENDINGS, Format, exported, masked
+from agent_cli.store.import_repair import import_session, repair
+from agent_cli.store.retention import OnDelete, Pruned, plan, prune, prune_if_due
+from agent_cli.store.secure_io import draft_of
+from agent_cli.store.session_file import StoreError, read_session
+
+from ..setup.options import UsageError
+from ..setup.redactor import redactor_of
+from ..setup.setup import Setup
+from .session_output import emit, one_line, setup_for_sessions, size, stop_writing, when
+
+Mask = Callable[[str], str]
+_Id = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's id, or its title.")]
+
+
+def export(
+    identifier: _Id,
+    format: Annotated[
+        str | None,
+        typer.Option("--format", "-f", help="md, json or html; default: by the file's ending, else md."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file; default: standard output.")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Replace the file if it exists.")] = False,
+    raw: Annotated[bool, typer.Option(help="Do not mask secrets.")] = False,
+) -> int:
+    """A session as Markdown, JSON (which can be imported) or one HTML page that needs no network."""
+    setup = setup_for_sessions()
+    chosen = _format(format, output)
+    path = setup.sessions.find(identifier)
+    loaded = read_session(path)
+    records: tuple[AnyRecord, ...] = loaded.records if raw else masked(loaded.records, redactor_of(setup))
+    text = exported(records, chosen)
+    for problem in loaded.problems():
+        print(f"agent: {problem}", file=sys.stderr)
+    if raw:
+        print("agent: secrets in this export are not masked", file=sys.stderr)
+    elif records != loaded.records:
+        print("agent: secrets were masked; --raw keeps them", file=sys.stderr)
+    if output is None or str(output) == "-":
+        _print(text)
+        return 0
+    _write(output, text, force)
+    emit([f"Wrote {output} ({size(len(text.encode()))})"])
+    return 0
+
+
+def _format(given: str | None, output: Path | None) -> Format:
+    """Raises:
+    UsageError: it is no format, or the file's ending does not tell one.
+    """
+    known: dict[str, Format] = {"md": "md", "markdown": "md", "json": "json", "html": "html"}
+    if given is not None:
+        if given.lower() not in known:
+            raise UsageError(f"--format: {given!r} is not one of md, json, html")
+        return known[given.lower()]
+    if output is None or str(output) == "-":
+        return "md"
+    if output.suffix.lower() not in ENDINGS:
+        raise UsageError(f"{output}: the ending tells no format; add --format md, json or html")
+    return ENDINGS[output.suffix.lower()]
+
+
+def _print(text: str) -> None:
+    """To a terminal as its safe stream prints it, to anything else byte for byte.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    try:
+        if sys.stdout.isatty():
+            sys.stdout.write(text)
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode())
+        sys.stdout.flush()
+    except OSError as error:
+        stop_writing(error)
+
+
+def _write(path: Path, text: str, force: bool) -> None:
+    """Readable by its owner only: it is a conversation. There whole, or as it was before.
+
+    Raises:
+        UsageError: it exists.
+        StoreError: it cannot be written.
+    """
+    try:
+        if force and path.exists() and not path.is_file():
+            path.write_bytes(text.encode())  # a device, say
+            return
+        place = Path(os.path.realpath(path)) if force else path
+        draft = draft_of(place) if force else place
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+            if force:
+                draft.replace(place)
+        except OSError:
+            draft.unlink()
+            raise
+    except FileExistsError:
+        raise UsageError(f"{path} exists; add --force to replace it") from None
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}") from error
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="A session file, or what `agent sessions export` wrote as JSON.")],
+    cd: Annotated[
+        Path | None, typer.Option("--cd", "-C", help="The directory it is to go on in; default: this one.")
+    ] = None,
+) -> int:
+    """Take in a session from elsewhere. Permissions, running commands and checkpoints do not come along, and it
+    asks before it acts."""
+    setup = setup_for_sessions()
+    place = (cd or setup.root).absolute()
+    if not place.is_dir():
+        raise UsageError(f"--cd {place}: is no directory")
+    done = import_session(setup.sessions, file, place)
+    for problem in done.problems:
+        print(f"agent: {one_line(problem)}", file=sys.stderr)
+    renamed = " (its own id is taken here)" if done.new_id else ""
+    emit(
+        [
+            f"Imported as {done.id}{renamed}; it worked in {one_line(done.came_from)} and goes on in {place}.",
+            f"Go on with `agent resume {done.id}`",
+        ]
+    )
+    return 0
+
+
+def prune_command(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    days: Annotated[int | None, typer.Option(min=0, help="Instead of sessions.keep_days.")] = None,
+    mb: Annotated[int | None, typer.Option(min=0, help="Instead of sessions.keep_mb.")] = None,
+) -> int:
+    """Delete old sessions as the configuration says. Those in use and those with a name of their own stay."""
+    import time
+
+    setup = setup_for_sessions()
+    keep = setup.config.sessions
+    planned = plan(
+        setup.sessions,
+        setup.state,
+        keep.keep_days if days is None else days,
+        keep.keep_mb if mb is None else mb,
+        time.time(),
+    )
+    done = planned if dry_run else prune(setup.sessions, setup.state, planned, forgetting())
+    emit(_pruned(done, "Would delete" if dry_run else "Deleted"))
+    return 1 if done.kept else 0
+
+
+def prune_quietly(setup: Setup) -> None:
+    """What a long-running program does at its start, in a thread: prune as the configuration says, at most once a
+    day, what `due_notice` has announced a day before."""
+    keep = setup.config.sessions
+    prune_if_due(setup.sessions, setup.state, keep.keep_days, keep.keep_mb, forgetting(quiet=True))
+
+
+def _pruned(done: Pruned, verb: str) -> list[str]:
+    lines = [
+        f"{each.info.id}  {when(each.info.updated)}  {size(each.size_bytes):>8}  {one_line(each.info.title)}"
+        f"  ({each.reason})"
+        for each in done.going
+    ]
+    lines += [f"kept: {one_line(each)}" for each in done.kept]
+    count = "1 session" if len(done.going) == 1 else f"{len(done.going)} sessions"
+    return [*lines, f"{verb} {count}, {size(done.size_bytes)} of {size(done.total_bytes)}."]
+
+
+def repair_command(identifier: _Id) -> int:
+    """Make a damaged session file whole. What cannot be read is left out; the file as it was is kept beside it."""
+    setup = setup_for_sessions()
+    done = repair(setup.sessions.find(identifier))
+    if done.copy is None:
+        emit([f"{done.path} is whole; nothing was changed."])
+        return 0
+    kept = f"{done.records} records were kept. The file as it was: {done.copy}"
+    emit([*(one_line(problem) for problem in done.problems), kept])
+    return 0
+
+
+def forgetting(quiet: bool = False) -> OnDelete:
+    """Lets go of the checkpoints of a session. What fails is said unless `quiet`, and goes with the next."""
+
+    def forget(project_state: Path, session_id: str) -> None:
+        if not any(any(project_state.glob(kind)) for kind in ("checkpoints*", "copies*")):
+            return
+        from agent_cli.sandbox.process.runner import ProcessRunner
+        from agent_cli.workspace.checkpoints.maintenance import forget_session
+        from agent_cli.workspace.checkpoints.types import CheckpointError
+
+        async def carry_out() -> None:
+            processes = ProcessRunner()
+            try:
+                await forget_session(project_state, session_id, processes.run)
+            finally:
+                await processes.aclose()
+
+        try:
+            asyncio.run(carry_out())
+        except (CheckpointError, OSError) as error:
+            if not quiet:
+                print(f"agent: checkpoints of {session_id} were not all removed: {error}", file=sys.stderr)
+
+    return forget

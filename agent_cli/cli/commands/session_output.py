@@ -1,0 +1,114 @@
+"""What the commands about sessions share: moments as the user writes and reads them, masked output, and the word
+about how far a long reading has come."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable
+
+from agent_cli.protocol.sanitize import clean
+from agent_cli.store.session_file import StoreError
+
+from ..setup.options import Chosen, UsageError
+from ..setup.setup import Setup
+
+_UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
+_QUIET_S = 1.0
+_EVERY_S = 2.0
+
+
+def setup_for_sessions() -> Setup:
+    """The setup of a command about sessions, which tells how far it has come where reading takes long."""
+    setup = Setup(Chosen("agent", {}))
+    setup.sessions.progress = Telling()
+    return setup
+
+
+class Telling:
+    """Says on standard error how many sessions were read, once that has taken a second."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _QUIET_S
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _EVERY_S
+            print(f"agent: read {done:,} of {total:,} sessions", file=sys.stderr, flush=True)
+
+
+def emit(lines: Iterable[str]) -> None:
+    """Print lines. A reader who has seen enough, such as `head`, is no error.
+
+    Raises:
+        StoreError: they cannot be written: the disk behind standard output is full.
+    """
+    try:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except OSError as error:
+        stop_writing(error)
+
+
+def stop_writing(error: OSError) -> None:
+    """Nothing more can be written to standard output.
+
+    Raises:
+        StoreError: not because its reader has gone.
+    """
+    hush()
+    if not isinstance(error, BrokenPipeError):
+        raise StoreError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def hush() -> None:
+    """Let what is still to be printed go nowhere: nobody reads it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def one_line(text: str) -> str:
+    """A text of others as it may stand in a line."""
+    return " ".join(clean(text).split())
+
+
+def when(seconds: float) -> str:
+    """Date and time of day, local."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def size(count: float) -> str:
+    """Bytes in words, such as `1.2 MB`."""
+    for limit, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= limit:
+            return f"{count / limit:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def parse_moment(option: str, text: str | None, *, end: bool = False) -> float | None:
+    """Seconds since the epoch of `7d` (ago; also m, h, w), `today`, `yesterday`, `2026-11-21` or
+    `2026-11-21 14:30`; with `end` the end of the day that is named.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if text is None:
+        return None
+    now = time.time()
+    if ago := re.fullmatch(r"(\d{1,6})([mhdw])", text.strip()):
+        return now - int(ago.group(1)) * _UNITS_S[ago.group(2)]
+    days = {"today": 0, "yesterday": 1}
+    named = text.strip().lower()
+    if named in days:
+        named = time.strftime("%Y-%m-%d", time.localtime(now - days[named] * 86_400))
+    for form in ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"):
+        try:
+            parsed = time.strptime(named.upper() if "T" in form else named, form)
+            found = time.mktime(parsed)
+        except (ValueError, OverflowError):
+            continue
+        return found + 86_399.999 if end and form == "%Y-%m-%d" else found
+    raise UsageError(f"{option}: {text!r} is no moment; write 7d, 12h, today, yesterday or 2026-11-21")

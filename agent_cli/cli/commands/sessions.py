@@ -1,0 +1,206 @@
+"""`agent sessions`: saved sessions listed, searched, shown, named, forked and deleted."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
+from agent_cli.protocol.records import AnyRecord, TurnsRedone, TurnsUndone
+from agent_cli.protocol.sanitize import clean
+from agent_cli.store.catalog import Hit, SessionInfo, totals
+from agent_cli.store.retention import discard
+from agent_cli.store.session_file import NAME, Loaded, read_session
+
+from ..setup.fork_side_files import copy_beside
+from ..setup.options import UsageError
+from ..setup.redactor import redactor_of
+from .session_files import Mask, export, forgetting, import_, prune_command, repair_command
+from .session_output import emit, one_line, parse_moment, setup_for_sessions, when
+
+app = typer.Typer(help="Work with saved sessions.", no_args_is_help=True)
+app.command()(export)
+app.command("import")(import_)
+app.command("prune")(prune_command)
+app.command("repair")(repair_command)
+
+_SHOWN = 100
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_All = Annotated[bool, typer.Option("--all", help="Of every directory.")]
+_Id = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's id, or its title.")]
+_Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.")]
+
+
+@app.command("list")
+def list_sessions(
+    everywhere: _All = False,
+    branch: Annotated[str | None, typer.Option(help="Only those that were on this git branch.")] = None,
+    since: Annotated[str | None, typer.Option(help="Written since then: 7d, 12h, today, 2026-11-21.")] = None,
+    until: Annotated[str | None, typer.Option(help="Written until then.")] = None,
+    limit: _Limit = None,
+    json: _Json = False,
+) -> int:
+    """Sessions of this directory, newest first."""
+    setup = setup_for_sessions()
+    most = None if json else limit or _SHOWN
+    infos = setup.sessions.list(
+        None if everywhere else setup.root,
+        limit=limit if most is None else most + 1,
+        branch=branch,
+        since=parse_moment("--since", since),
+        until=parse_moment("--until", until, end=True),
+    )
+    _tell_unreadable(setup.sessions.unreadable(None if everywhere else setup.root))
+    mask = redactor_of(setup).mask
+    if json:
+        emit([mask(msgspec.json.encode(infos).decode())])
+        return 0
+    emit(_line(info, mask, everywhere) for info in infos[:most])
+    if most is not None and len(infos) > most:
+        print(f"There are more than {most}; --limit, --since and --until choose others.", file=sys.stderr)
+    if not infos:
+        filtered = branch or since or until
+        emit(["No session fits." if filtered else "No session yet. Start one with `agent`."])
+    return 0
+
+
+def _tell_unreadable(paths: list[Path]) -> None:
+    if paths:
+        count = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+        several = " and others" if len(paths) > 1 else ""
+        told = f"agent: {count} called like a session could not be read: {one_line(str(paths[0]))}{several}"
+        print(told, file=sys.stderr)
+
+
+def _line(info: SessionInfo, mask: Mask, everywhere: bool) -> str:
+    place = f"  {one_line(info.cwd)}" if everywhere else ""
+    return f"{info.id}  {when(info.updated)}  {one_line(mask(info.title))}{place}"
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help='Words that one message must have; "a phrase" as it stands.')],
+    everywhere: Annotated[bool, typer.Option("--all/--here", help="Of every directory, or of this one.")] = True,
+    limit: _Limit = 20,
+    json: _Json = False,
+) -> int:
+    """What was said in all sessions, best first; 1 when nothing is found."""
+    setup = setup_for_sessions()
+    if not query.strip():
+        raise UsageError("there is nothing to search for; give a word")
+    hits = setup.sessions.search(query, None if everywhere else setup.root, limit or 20)
+    mask = redactor_of(setup).mask
+    if json:
+        emit([mask(msgspec.json.encode(hits).decode())])
+    elif hits:
+        emit(_found(hits, mask))
+    else:
+        emit([f"Nothing was found for {one_line(query)}."])
+    return 0 if hits else 1
+
+
+def _found(hits: list[Hit], mask: Mask) -> list[str]:
+    """The lines of a search: each session once, what was found in it below."""
+    lines: list[str] = []
+    for path in dict.fromkeys(hit.session.path for hit in hits):
+        own = [hit for hit in hits if hit.session.path == path]
+        info = own[0].session
+        lines.append(_line(info, mask, everywhere=True))
+        for hit in own:
+            undone = " (undone)" if hit.undone else ""
+            lines.append(f"    {hit.role}{undone}: {one_line(mask(hit.snippet))}")
+    return lines
+
+
+@app.command()
+def show(identifier: _Id, json: _Json = False) -> int:
+    """The conversation of a session, its prompts numbered."""
+    setup = setup_for_sessions()
+    path = setup.sessions.find(identifier)
+    loaded = read_session(path)
+    mask = redactor_of(setup).mask
+    if json:
+        emit([mask(msgspec.json.encode(loaded.records).decode())])
+        return 0
+    emit([*_conversation(loaded.records, mask), *_facts(path, loaded)])
+    return 0
+
+
+def _conversation(records: tuple[AnyRecord, ...], mask: Mask) -> list[str]:
+    undone: set[str] = set()
+    for record in records:
+        if isinstance(record, TurnsUndone) and record.what != "code":
+            undone.update(record.turn_ids)
+        elif isinstance(record, TurnsRedone):
+            undone.difference_update(record.turn_ids)
+    lines: list[str] = []
+    number = 0
+    for record in records:
+        match record:
+            case UserMessage(origin="human", text=text):
+                number += 1
+                taken_back = " (undone)" if record.turn_id in undone else ""
+                lines.append(f"\n[{number}]{taken_back} > {clean(mask(text))}")
+            case AssistantMessage(text=text) if text.strip():
+                lines.append(f"\n{clean(mask(text))}")
+            case ToolResult(tool=tool, status=status, text=text):
+                lines.append(f"  [{tool}: {status}] {clean(mask(text)).strip().partition(chr(10))[0][:100]}")
+            case _:
+                pass
+    return lines
+
+
+def _facts(path: Path, loaded: Loaded) -> list[str]:
+    turns, used = totals(path)
+    cost = "unknown" if used.cost_usd is None else f"{used.cost_usd:.4f} USD"
+    problems = loaded.problems()
+    lines = [f"\n{turns} prompts, {used.requests} model calls, cost {cost}", str(path), *problems]
+    if problems:
+        identifier = path.stem.rpartition("-")[2]
+        damaged = len(loaded.damage) + loaded.torn
+        lines.append(f"{damaged} damaged lines; `agent sessions repair {identifier}` makes the file whole.")
+    return lines
+
+
+@app.command()
+def rename(
+    identifier: _Id, title: Annotated[str, typer.Argument(help="The new name; an empty one takes the name back.")]
+) -> int:
+    """Give a session a name. Named sessions are never pruned, and `agent resume NAME` finds them."""
+    setup = setup_for_sessions()
+    path = setup.sessions.find(identifier)
+    emit([f"{path.stem.rpartition('-')[2]} is now called: {one_line(setup.sessions.rename(path, title))}"])
+    return 0
+
+
+@app.command()
+def fork(
+    identifier: _Id,
+    at: Annotated[str | None, typer.Option(help="From before this prompt: its number, or its turn's id.")] = None,
+) -> int:
+    """A new session with everything that came before a prompt, or with all of it. The old one stays as it is."""
+    setup = setup_for_sessions()
+    path = setup.sessions.find(identifier)
+    copy = setup.sessions.fork(path, int(at) if at is not None and at.isdecimal() else at)
+    origin, identifier = (each.stem.rpartition("-")[2] for each in (path, copy))
+    if NAME.fullmatch(path.name):
+        copy_beside(setup.state, path.parent.name, origin, identifier)
+    emit([f"Forked: go on with `agent resume {identifier}`"])
+    return 0
+
+
+@app.command()
+def delete(identifier: _Id, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False) -> int:
+    """Delete a session, with its spilled output, its notes and its checkpoints."""
+    setup = setup_for_sessions()
+    path = setup.sessions.find(identifier)
+    if not yes and not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here; add --yes")
+    if not yes and not typer.confirm(f"Delete {path}?"):
+        emit(["Nothing was deleted."])
+        return 1
+    discard(setup.sessions, setup.state, path, forgetting())
+    emit([f"Deleted {path}"])
+    return 0

@@ -1,0 +1,287 @@
+"""`agent undo` and `agent redo`: files and conversation of a session, without a REPL and without a model."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from agent_cli.engine.undo.turn_checkpoints import Saved
+from agent_cli.engine.undo.turn_undo import Checkpointing, NothingToRestore
+from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
+from agent_cli.protocol.operations import Choice, Rewound
+from agent_cli.protocol.sanitize import clean
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.session.event_bus import EventBus
+from agent_cli.session.session import Session
+from agent_cli.store.catalog import NoSession
+from agent_cli.store.session_file import Loaded, SessionFile, SessionLocked, read_session
+
+from ..setup.compose import snapshots
+from ..setup.options import Chosen, UsageError
+from ..setup.setup import Setup
+
+Word = Literal["undo", "redo"]
+_CHOICES: dict[str, Choice] = {"mine": "mine", "old": "old", "merge": "merge", "keep": "mine", "take": "old"}
+_WORDS = "mine|old|merge"
+
+_SessionOption = Annotated[str | None, typer.Option("--session", help="The session; default: the last one here.")]
+_ListOption = Annotated[
+    bool, typer.Option("--list", help="Show the turns instead, numbered as by `agent sessions show`.")
+]
+_DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change instead.")]
+_TurnsOption = Annotated[int, typer.Option("--turns", metavar="N", help="How many turns.")]
+_ToOption = Annotated[
+    int,
+    typer.Option(
+        "--to",
+        metavar="N",
+        show_default=False,
+        help="Back to before prompt N, as `agent sessions show` numbers them.",
+    ),
+]
+_RedoToOption = Annotated[
+    int, typer.Option("--to", metavar="N", show_default=False, help="All down to number N of --list.")
+]
+_CodeOption = Annotated[bool, typer.Option("--code", help="Only files; the conversation stays.")]
+_TalkOption = Annotated[bool, typer.Option("--conversation", help="Only the conversation; files stay.")]
+_ConflictsOption = Annotated[
+    str,
+    typer.Option(
+        "--conflicts",
+        metavar=_WORDS,
+        help="Files changed since: leave mine (the default; also: keep), take the old (also: take), or merge.",
+    ),
+]
+_ResolveOption = Annotated[
+    str,
+    typer.Option(
+        "--resolve", metavar=_WORDS, help="Only decide on files that the last one left alone: mine, old or merge."
+    ),
+]
+_PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="With --resolve.")]
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What the command line says."""
+
+    word: Word
+    session: str | None
+    show: bool
+    dry_run: bool
+    turns: int
+    to: int
+    """Number of a prompt; 0: as many as `turns` says."""
+    what: Rewound
+    conflicts: Choice
+    resolve: Choice | None
+    paths: tuple[str, ...]
+
+
+def undo_command(
+    paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
+    dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _ToOption = 0, code: _CodeOption = False,
+    conversation: _TalkOption = False, conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
+) -> int:  # fmt: skip
+    """Take back the last turn: its messages and every file it changed."""
+    if code and conversation:
+        raise UsageError("--code and --conversation exclude each other; without either, both are taken back")
+    what: Rewound = "code" if code else "conversation" if conversation else "both"
+    asked = _asked("undo", session, list_, dry_run, (turns, to), what, conflicts, resolve, paths)
+    return asyncio.run(_do(asked))
+
+
+def redo_command(
+    paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
+    dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _RedoToOption = 0,
+    conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
+) -> int:  # fmt: skip
+    """Bring back what the last undo took away."""
+    asked = _asked("redo", session, list_, dry_run, (to or turns, 0), "both", conflicts, resolve, paths)
+    return asyncio.run(_do(asked))
+
+
+def _asked(
+    word: Word, session: str | None, show: bool, dry_run: bool, far: tuple[int, int], what: Rewound,
+    conflicts: str, resolve: str, paths: list[str] | None,
+) -> _Asked:  # fmt: skip
+    for option, said in (("--conflicts", conflicts), ("--resolve", resolve)):
+        if said and said not in _CHOICES:
+            raise UsageError(f"{option} is one of {_WORDS.replace('|', ', ')}, not “{clean(said)}”")
+    turns, to = far
+    if turns < 1 or to < 0:
+        raise UsageError("--turns and --to count from 1")
+    if word == "redo" and dry_run and turns > 1:
+        raise UsageError("a dry run of redo shows the next one only")
+    if paths and not resolve:
+        raise UsageError("files are named only with --resolve: an undo concerns whole turns")
+    choice = _CHOICES.get(resolve)
+    return _Asked(word, session, show, dry_run, turns, to, what, _CHOICES[conflicts], choice, tuple(paths or ()))
+
+
+async def _do(asked: _Asked) -> int:
+    processes = ProcessRunner()
+    try:
+        with _opened(asked, processes) as (history, is_held):
+            try:
+                return await _answer(asked, history, is_held)
+            except NothingToRestore as error:
+                print(clean(str(error)))
+                return 1
+    finally:
+        await processes.aclose()
+
+
+@contextmanager
+def _opened(asked: _Asked, processes: ProcessRunner) -> Iterator[tuple[Checkpointing, bool]]:
+    """The session's checkpoints, and whether another process holds the session, so that it may only be read."""
+    identifier = asked.session
+    setup = Setup(Chosen("agent", {}))
+    path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
+    if path is None:
+        raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
+    file, loaded = _read(path, asked)
+    session = Session(loaded.records, file, saved=True)
+    try:
+        root = Path(session.header.cwd) if identifier else setup.root
+        if not root.is_dir():
+            raise UsageError(f"the session worked in {root}, which is gone")
+        project_state = setup.state / "projects" / path.parent.name
+        checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
+        bus = EventBus()
+        yield Checkpointing(session, lambda: checkpoints, lambda event: _say(bus, event)), file is None
+    finally:
+        session.close()
+
+
+def _read(path: Path, asked: _Asked) -> tuple[SessionFile | None, Loaded]:
+    """A session for writing, or for reading only: for a list, and for a dry run while another process holds it.
+
+    Raises:
+        SessionLocked: another process holds it, and something is to be written.
+    """
+    if asked.show:
+        return None, read_session(path)
+    try:
+        return SessionFile.open(path)
+    except SessionLocked:
+        if not asked.dry_run:
+            raise
+        return None, read_session(path)
+
+
+def _say(bus: EventBus, event: AnyEvent) -> None:
+    if isinstance(event, Notice):
+        print(f"  note: {clean(event.text)}")
+    bus.emit(event)
+
+
+async def _answer(asked: _Asked, history: Checkpointing, is_held: bool) -> int:
+    if asked.show:
+        return _show_turns(history) if asked.word == "undo" else _show_undone(history)
+    if asked.resolve is not None:
+        return _tell("Decided.", await history.resolve(asked.resolve, asked.paths))
+    if asked.dry_run:
+        return await _rehearse(asked, history, is_held)
+    if asked.word == "undo":
+        turn_id = _turn(history, asked)
+        _, prompt, report = await history.rewind(turn_id, asked.what)
+        return await _settle(asked, history, f"Undid{_PART[asked.what]}: {_first_line(prompt)}", report)
+    code = 0
+    for _ in range(asked.turns):
+        _, prompt, report = await history.redo()
+        code = max(code, await _settle(asked, history, f"Redid: {_first_line(prompt)}", report))
+    return code
+
+
+_PART: dict[Rewound, str] = {"both": "", "code": " (files only)", "conversation": " (conversation only)"}
+
+
+def _turn(history: Checkpointing, asked: _Asked) -> str:
+    """The turn to go back to before."""
+    points = history.points()
+    if not points:
+        raise NothingToRestore("there is no turn to undo")
+    if not asked.to:
+        return points[-min(asked.turns, len(points))].turn_id
+    for point in points:
+        if point.number == asked.to:
+            return point.turn_id
+    raise NothingToRestore(
+        f"there is no prompt {asked.to} to go back to; `agent undo --list` shows those there are"
+    )
+
+
+async def _settle(asked: _Asked, history: Checkpointing, title: str, report: RestoreReport) -> int:
+    """Decide on what was left alone, as the command line says, and tell."""
+    if asked.conflicts != "mine" and any(conflict.decidable for conflict in report.conflicts):
+        decided = await history.resolve(asked.conflicts)
+        done = {change.path for change in decided.restored}
+        why = {conflict.path: conflict for conflict in decided.conflicts}
+        left = tuple(why.get(each.path, each) for each in report.conflicts if each.path not in done)
+        report = RestoreReport(report.restored + decided.restored, left, report.notes)
+    return _tell(title, report)
+
+
+def _tell(title: str, report: RestoreReport) -> int:
+    print(title)
+    for change in report.restored:
+        print(f"  {change.kind:9} {clean(change.path)}")
+    return _tell_rest(report, "left alone")
+
+
+def _tell_rest(report: RestoreReport, verb: str) -> int:
+    for conflict in report.conflicts:
+        print(f"  {verb} {clean(conflict.path)}: {clean(conflict.reason)}")
+    for note in report.notes:
+        print(f"  note: {clean(note)}")
+    return 1 if report.conflicts or report.notes else 0
+
+
+def _show_turns(history: Checkpointing) -> int:
+    points = history.points()
+    for point in points:
+        print(f"{point.number:3}  {_first_line(point.prompt)}  ({_FILES[history.saved(point.turn_id)]})")
+    if not points:
+        print("There is no turn to undo.")
+    return 0
+
+
+_FILES: dict[Saved, str] = {
+    "whole": "files saved",
+    "begun": "files saved before it, but not at its end: it was cut off or still runs",
+    "lost": "files not saved: only the conversation can be taken back",
+    "none": "no file changed",
+}
+
+
+def _show_undone(history: Checkpointing) -> int:
+    undone = history.redo_prompts()
+    for number, (prompt, what) in enumerate(undone, start=1):
+        print(f"{number:3}  {_first_line(prompt)}{_PART[what]}")
+    if not undone:
+        print("There is nothing to redo.")
+    return 0
+
+
+async def _rehearse(asked: _Asked, history: Checkpointing, is_held: bool) -> int:
+    if is_held:
+        print("note: another process uses the session; this is how far it is saved by now")
+    if asked.word == "undo":
+        if not history.turn_prompts():
+            raise NothingToRestore("there is nothing to undo")
+        prompt, report = await history.would_undo(_turn(history, asked), asked.what, close=not is_held)
+    else:
+        prompt, report = await history.would_redo()
+    print(f"Would {asked.word}{_PART[asked.what]}: {_first_line(prompt)}")
+    for change in report.restored:
+        print(f"  {change.kind:9} {clean(change.path)}  +{change.added} -{change.removed}")
+    _tell_rest(report, "would leave alone")
+    return 0
+
+
+def _first_line(prompt: str) -> str:
+    return clean(prompt).strip().partition("\n")[0][:80]

@@ -1,0 +1,1 @@
+"""What the front ends are given: listings, clipboard, reports."""

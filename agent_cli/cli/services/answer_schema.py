@@ -1,0 +1,159 @@
+"""`--output-schema`: what the model is told of the answer's shape, and reading an answer by it. Loaded only where
+the option is given."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from ..setup.options import UsageError
+from ..setup.text_file import text_of
+
+_LONGEST = 600
+"""Characters of one complaint; an unfit value may be of any length."""
+_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])')
+"""A string, which stays as it is, or a comma before a closing bracket."""
+_OPENING = re.compile(r"[{\[]")
+_MOST_PLACES = 500
+"""Where JSON may begin in one answer."""
+_REQUEST = (
+    "Your final answer to this task must be one JSON value that fits the JSON Schema below: nothing before it, "
+    "nothing behind it, no code fence. Until then work and use tools as usual."
+)
+
+
+class AnswerSchema:
+    """The schema in a file.
+
+    Attributes:
+        request: what the model is told of it.
+
+    Raises:
+        UsageError: the file cannot be read, or holds no JSON Schema.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._option = f"--output-schema {name}"
+        schema = self._decoded(text_of("--output-schema", name))
+        kind = jsonschema.validators.validator_for(schema)
+        try:
+            kind.check_schema(schema)
+        except jsonschema.SchemaError as error:
+            raise self._wrong(f"not a JSON Schema: at {error.json_path}: {_short(error.message)}") from None
+        for reference in _references(schema):
+            if not reference.startswith("#"):
+                raise self._wrong(f"refers to {reference}; write that part into the file, as `#/$defs/NAME`")
+        self._validator = kind(schema, registry=Registry())  # which fetches nothing from the network
+        self.request = f"{_REQUEST}\n{json.dumps(schema, ensure_ascii=False, separators=(',', ':'))}"
+
+    def read(self, text: str) -> object:
+        """The answer as data. Where it is not JSON as a whole, an object or a list within it counts, if it is the
+        only one that fits; a comma too many is left out.
+
+        Raises:
+            ValueError: it is no JSON, or does not fit; the text says where.
+        """
+        try:
+            value = _json(_unfenced(text))
+        except json.JSONDecodeError as error:
+            found = list(_values_within(text))
+            fitting = [each for each in found if not self._misfit(each)]
+            if fitting and all(each == fitting[0] for each in fitting):
+                return fitting[0]
+            why = f"it is not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
+            raise ValueError(f"{why}, and {len(fitting)} of the values in it fit" if fitting else why) from None
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+        if misfit := self._misfit(value):
+            raise ValueError(misfit)
+        return value
+
+    def _misfit(self, value: Any) -> str:
+        """Where a value does not fit; empty when it does."""
+        try:
+            errors = sorted(
+                self._validator.iter_errors(value), key=lambda each: list(map(str, each.absolute_path))
+            )
+        except RecursionError:
+            return "it is nested too deeply"
+        except Unresolvable as error:
+            return f"the schema refers to what it does not hold: {_short(str(error))}"
+        return f"at {errors[0].json_path}: {_short(errors[0].message)}" if errors else ""
+
+    def _decoded(self, text: str) -> Any:
+        try:
+            schema = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise self._wrong(f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}") from None
+        except RecursionError:
+            raise self._wrong("nested too deeply") from None
+        if not isinstance(schema, dict):
+            raise self._wrong('a JSON Schema is an object, such as {"type": "object", "properties": {…}}')
+        return schema
+
+    def _wrong(self, why: str) -> UsageError:
+        return UsageError(f"{self._option}: {why}")
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if key == "$ref" and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _references(each)
+
+
+def _short(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def _json(text: str) -> Any:
+    """JSON, with a comma too many before a closing bracket left out.
+
+    Raises:
+        json.JSONDecodeError: it is none; the place is that in the text as it is.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        try:
+            return json.loads(_without_commas(text))
+        except json.JSONDecodeError:
+            pass
+        raise
+
+
+def _without_commas(text: str) -> str:
+    return _COMMA.sub(lambda found: found[1] or "", text)
+
+
+def _values_within(text: str) -> Iterator[object]:
+    """The objects and lists that stand in a text, the outermost ones."""
+    text = _without_commas(text)
+    at = 0
+    for _ in range(_MOST_PLACES):
+        place = _OPENING.search(text, at)
+        if place is None:
+            return
+        at = place.end()
+        try:
+            value, at = json.JSONDecoder().raw_decode(text, place.start())
+        except (json.JSONDecodeError, RecursionError):
+            continue
+        yield value
+
+
+def _unfenced(text: str) -> str:
+    lines = text.strip().splitlines()
+    if len(lines) >= 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
+        return "\n".join(lines[1:-1])
+    return text.strip()

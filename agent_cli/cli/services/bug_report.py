@@ -1,0 +1,166 @@
+"""A report of a fault: one file beside the state, for the user to look through and to hand on, or not. Nothing is
+sent, no network is used, and known secrets are masked in all of it."""
+
+import io
+import os
+import platform
+import shutil
+import sys
+import time
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_cli import __version__
+from agent_cli.fs.which import program
+from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.records import AnyRecord, ModelCalled, TurnEnded, encode
+from agent_cli.redaction.redactor import Redactor
+from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner
+from agent_cli.store.export.formats import exported, masked
+from agent_cli.store.secure_io import make_private, read_regular
+from agent_cli.store.session_file import StoreError, read_session
+
+from ..setup.setup import Setup
+from .listings import config
+
+FOLDER = "bugs"
+_GOOD_ENDS = frozenset({"end_turn", "interrupted", "abandoned", "declined"})
+_GOOD_OUTCOMES = frozenset({"stop", "tool_calls", "interrupted"})
+_MOST_ERRORS = 50
+_LOG_TAIL_BYTES = 200_000
+_VARIABLES = (
+    *("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "COLORFGBG", "NO_COLOR", "CLICOLOR", "TMUX"),
+    *("LANG", "LC_ALL", "LC_CTYPE", "SHELL", "VIRTUAL_ENV", "WSL_DISTRO_NAME", "SSH_CONNECTION", "SSH_TTY"),
+)
+"""Only whether these are set is told of the last few."""
+_ONLY_WHETHER = frozenset({"TMUX", "VIRTUAL_ENV", "SSH_CONNECTION", "SSH_TTY"})
+_PROGRAMS = ("git", "rg", "bwrap")
+
+
+async def write_report(
+    setup: Setup, processes: ProcessRunner, redactor: Redactor, now: Snapshot, facts: Mapping[str, str]
+) -> str:
+    """Write the report; what is in it and where it lies, or why not, in words."""
+    import asyncio
+
+    versions = {name: await _version(setup, processes, name) for name in _PROGRAMS}
+    try:
+        return await asyncio.to_thread(_written, setup, redactor, now, {**facts, **versions})
+    except (OSError, StoreError) as error:
+        return f"No report was written: {error}"
+
+
+def _written(setup: Setup, redactor: Redactor, now: Snapshot, facts: Mapping[str, str]) -> str:
+    parts = _parts(setup, redactor, now, facts)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, (text, _) in parts.items():
+            archive.writestr(name, text.encode("utf-8", "replace"))
+    folder = setup.state / FOLDER
+    make_private(folder)
+    path = folder / f"agent-bug-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(2).hex()}.zip"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(packed.getvalue())
+    rows = [f"  {name:<14} {what}" for name, (_, what) in parts.items()]
+    return "\n".join([f"Written, and not sent anywhere: {path}", *rows, _READ_IT])
+
+
+_READ_IT = "Known secrets are masked; what you and the model said is in it: read it before you hand it on."
+
+
+def _parts(
+    setup: Setup, redactor: Redactor, now: Snapshot, facts: Mapping[str, str]
+) -> dict[str, tuple[str, str]]:
+    """Name → text and what it is."""
+    parts = {
+        "facts.txt": (_facts(setup, now, facts, redactor), "program, machine, terminal, state folder"),
+        "config.txt": (_config(setup, redactor), "every key of the configuration, with its place"),
+    }
+    if now.session_path and Path(now.session_path).exists():
+        records = masked(read_session(Path(now.session_path)).records, redactor)
+        errors = [record for record in records if _is_error(record)][-_MOST_ERRORS:]
+        if errors:
+            text = "".join(encode(record).decode() + "\n" for record in errors)
+            parts["errors.jsonl"] = (text, f"failed model calls and turns of this session, the last {len(errors)}")
+        parts["session.json"] = (exported(records, "json"), f"this session, {len(records)} records")
+    log = setup.state / "logs" / f"{now.session_id}.jsonl"
+    if tail := _tail(log):
+        parts["log-tail.jsonl"] = (redactor.mask(tail, assignments=True), "the end of the log of --debug")
+    return parts
+
+
+def _is_error(record: AnyRecord) -> bool:
+    match record:
+        case TurnEnded(stop_reason=reason, error=error):
+            return bool(error) or reason not in _GOOD_ENDS
+        case ModelCalled(outcome=outcome):
+            return outcome not in _GOOD_OUTCOMES
+        case _:
+            return False
+
+
+def _facts(setup: Setup, now: Snapshot, facts: Mapping[str, str], redactor: Redactor) -> str:
+    size = shutil.get_terminal_size()
+    state = setup.state
+    known = {
+        "agent": __version__,
+        "python": f"{platform.python_version()} ({sys.implementation.name})",
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "encoding": sys.stdout.encoding or "?",
+        "terminal": f"{size.columns} columns, {size.lines} rows, stdin {_kind(0)}, stdout {_kind(1)}",
+        **{name: _variable(name) for name in _VARIABLES},
+        **facts,
+        "state folder": f"{state}, {shutil.disk_usage(state).free // 1_000_000:,} MB free",
+        "model": f"{now.model} {now.effort}".strip(),
+        "mode": now.mode,
+        "sandbox": now.sandbox,
+        "session": f"{now.session_id}, {now.turns} turns, {now.context_tokens} of {now.context_window} tokens",
+        "layers": ", ".join(layer.name for layer in setup.loaded.layers) or "none",
+    }
+    return redactor.mask("".join(f"{name}: {value}\n" for name, value in known.items()), assignments=True)
+
+
+def _variable(name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        return "unset"
+    return "set" if name in _ONLY_WHETHER else value
+
+
+def _kind(descriptor: int) -> str:
+    try:
+        return "a terminal" if os.isatty(descriptor) else "no terminal"
+    except OSError:
+        return "closed"
+
+
+def _config(setup: Setup, redactor: Redactor) -> str:
+    rows = [f"{line.key}: {line.value}    # {line.place}\n" for line in config(setup, redactor)]
+    return "".join(rows)
+
+
+def _tail(log: Path) -> str:
+    """The last whole lines of a log; nothing where there is none."""
+    try:
+        size = log.stat().st_size
+        data = read_regular(log, start=max(0, size - _LOG_TAIL_BYTES))
+    except OSError:
+        return ""
+    if size > _LOG_TAIL_BYTES:
+        data = data.partition(b"\n")[2]
+    return data.decode("utf-8", "replace")
+
+
+async def _version(setup: Setup, processes: ProcessRunner, name: str) -> str:
+    beside = Path(sys.executable).parent / name
+    found = program(name, f"{beside.parent}:{os.environ.get('PATH', os.defpath)}", setup.workspace.roots)
+    if found is None:
+        return "not found"
+    try:
+        done = await processes.run([found, "--version"], cwd=Path("/"), timeout_s=5.0, max_output_bytes=10_000)
+    except (ProcessError, OverdueError) as error:
+        return str(error)
+    return done.stdout.decode("utf-8", "replace").partition("\n")[0]

@@ -1,0 +1,95 @@
+"""Print the `result` of a run that ended before anything was started, for a script that reads JSON."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Sequence
+from typing import get_args
+
+from agent_cli.config.layer import ConfigError
+from agent_cli.model.routing import MissingKey, NoModel
+from agent_cli.model.types.base import ModelError
+from agent_cli.policy.rules.rule import RuleError
+from agent_cli.protocol.events import ErrorInfo
+from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
+from agent_cli.store.catalog import NoSession
+from agent_cli.store.session_file import StoreError
+from agent_cli.ui.headless.runner import OutputFormat, RunResult, UsageTotals, encode
+
+from ..setup.options import UsageError
+from .first_run import cannot_start
+
+_OPTION = "--output-format"
+
+
+def end_early(arguments: Sequence[str], error: BaseException) -> int | None:
+    """Print the result where JSON is wanted. Returns the exit code of an error that is explained here, None for
+    others.
+
+    Args:
+        arguments: the command line behind `run`, whether or not it can be parsed.
+        error: what ended the run.
+    """
+    if wants_json(arguments):
+        reason, info = _explained(error)
+        with contextlib.suppress(OSError):
+            sys.stdout.write(encode(_result(reason, info)))
+            sys.stdout.flush()
+    if isinstance(error, NoModel | MissingKey):
+        return cannot_start(error)
+    if isinstance(error, ModelError):
+        print(f"agent: {error}", file=sys.stderr)
+        return EXIT_CODES["bad_model"]
+    return None
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Tell from a command line, parsable or not, whether the output is to be JSON; the last option counts."""
+    words = list(arguments)
+    words = words[: words.index("--")] if "--" in words else words
+    given = [
+        value if word == _OPTION else word.partition("=")[2]
+        for word, value in zip(words, [*words[1:], ""], strict=False)
+        if word == _OPTION or word.startswith(f"{_OPTION}=")
+    ]
+    known = [value for value in given if value in get_args(OutputFormat)]
+    return bool(known) and known[-1] != "text"
+
+
+def _explained(error: BaseException) -> tuple[StopReason, ErrorInfo]:
+    match error:
+        case NoModel():
+            return "auth_error", ErrorInfo("no_model", str(error))
+        case MissingKey():
+            return "auth_error", ErrorInfo(error.kind, str(error))
+        case ModelError():
+            return "bad_model", ErrorInfo(error.kind, str(error))
+        case UsageError() | ConfigError() | RuleError() | NoSession():
+            return "usage_error", ErrorInfo("usage_error", str(error))
+        case StoreError():
+            return "internal_error", ErrorInfo("not_done", str(error))
+        case KeyboardInterrupt():
+            return "interrupted", ErrorInfo("interrupted", "stopped before the run began")
+        case _:
+            return "internal_error", ErrorInfo("internal_error", f"{type(error).__name__}: {error}")
+
+
+def _result(reason: StopReason, error: ErrorInfo) -> RunResult:
+    """A result without a session: nothing was sent, so nothing was used."""
+    return RunResult(
+        seq=1,
+        time=time.time(),
+        session_id="",
+        stop_reason=reason,
+        exit_code=EXIT_CODES[reason],
+        text="",
+        usage=UsageTotals(0, 0, 0, 0, 0, 0),
+        cost_usd=0.0,
+        turns=0,
+        duration_s=0.0,
+        changed_files=(),
+        commands=(),
+        verified=None,
+        denied=(),
+        error=error,
+    )

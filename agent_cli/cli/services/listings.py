@@ -1,0 +1,134 @@
+"""The lists behind slash commands that take several parts of the program together: known models, offered tools,
+keys of the configuration."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from agent_cli.config.api_keys import KEY_FILE, read_key_file
+from agent_cli.config.layer import ConfigError
+from agent_cli.config.schema import Config
+from agent_cli.model.catalog.catalog import known, model_info
+from agent_cli.model.types.info import ModelInfo
+from agent_cli.model.types.provider_table import ALIASES, provider_spec
+from agent_cli.redaction.env_names import is_secret
+from agent_cli.redaction.redactor import Redactor
+from agent_cli.tools.kit.base import describe
+from agent_cli.tools.plugins import Extension
+from agent_cli.tools.registry import Registry
+from agent_cli.ui.services import ConfigLine, ModelLine, ToolLine
+
+from ..setup.setup import Setup
+
+_USER_INFO = re.compile(r"^(\w+://)[^/@\s]+@")
+"""A user and password, or a token, in an address."""
+_SENTENCE = re.compile(r"(.+?[.:])(?:\s|$)", re.DOTALL)
+_UNSET = "built-in default"
+
+
+def models(setup: Setup, query: str, current: str) -> tuple[ModelLine, ...]:
+    """Known models with all words of `query` in their names: `current` and those of the configuration and of what
+    was learnt first, then those of providers with a key."""
+    words = query.lower().split()
+    own = dict.fromkeys([current, *_configured(setup), *(key.partition(" ")[0] for key in setup.memory.all())])
+    mine = [_info(setup, name) for name in own if name and all(word in name.lower() for word in words)]
+    names = {info.name for info in mine}
+    keys = _keys(setup)
+    lines = [
+        ModelLine(
+            info.name,
+            info.context_window,
+            info.prices.input,
+            info.prices.output,
+            _is_usable(setup, info.name, keys),
+        )
+        for info in (*mine, *(each for each in known(query) if each.name not in names))
+    ]
+    return tuple(sorted(lines, key=lambda line: not line.has_key))
+
+
+def _configured(setup: Setup) -> Iterator[str]:
+    for provider, settings in setup.config.providers.items():
+        for model in settings.models:
+            yield f"{provider}/{model}"
+
+
+def _info(setup: Setup, name: str) -> ModelInfo:
+    provider, _, model = name.partition("/")
+    settings = setup.config.providers.get(provider)
+    return model_info(name, settings.models.get(model) if settings else None)
+
+
+def _keys(setup: Setup) -> frozenset[str]:
+    """The variables a key is known for; the keyring is not asked."""
+    names = {name for name, value in os.environ.items() if value.strip()}
+    try:
+        file = read_key_file(setup.config_dir / KEY_FILE)
+    except ConfigError:
+        return frozenset(names)
+    return frozenset(names | {*file.values, *file.entries})
+
+
+def _is_usable(setup: Setup, name: str, keys: frozenset[str]) -> bool:
+    """Whether a model's provider has a key, or needs none."""
+    provider = name.partition("/")[0]
+    settings = setup.config.providers.get(provider) or setup.config.providers.get(ALIASES.get(provider, provider))
+    spec = provider_spec(provider)
+    if settings is not None and settings.api_key_env:
+        return settings.api_key_env in keys
+    if settings is not None and settings.base_url:
+        return True
+    return spec is not None and (spec.local or not spec.key_vars or not keys.isdisjoint(spec.key_vars))
+
+
+def tools(registry: Registry) -> tuple[ToolLine, ...]:
+    """What the model is offered."""
+    found = []
+    for name in registry.names:
+        tool = registry.get(name)
+        assert tool is not None
+        said = describe(tool)
+        first = _SENTENCE.match(said)
+        summary = " ".join((first.group(1) if first else said).split()).rstrip(":")
+        found.append(ToolLine(name, summary, _source(tool)))
+    return tuple(found)
+
+
+def _source(tool: object) -> str:
+    if not isinstance(tool, Extension):
+        return "built in"
+    return "this project, .agent/tools" if tool.source == "project" else f"the plugin {tool.source}"
+
+
+def config(setup: Setup, redactor: Redactor) -> tuple[ConfigLine, ...]:
+    """Every key with its value and its place; values that are secrets, or may be, are masked."""
+    defaults = dict(flatten(msgspec.to_builtins(Config())))
+    found = []
+    for key, value in flatten(msgspec.to_builtins(setup.config)):
+        place = setup.loaded.place(key)
+        is_default = place == _UNSET or (key in defaults and defaults[key] == value)
+        found.append(ConfigLine(key, shown_value(key, value, redactor), place, is_default))
+    return tuple(found)
+
+
+def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Give the dotted key and the value of every leaf; an empty mapping is one."""
+    if isinstance(values, dict) and values:
+        for key, value in values.items():
+            yield from flatten(value, f"{prefix}{key}.")
+    else:
+        yield prefix.rstrip("."), values
+
+
+def shown_value(key: str, value: Any, redactor: Redactor) -> str:
+    """Write a value as JSON without credentials. Headers are masked whatever they hold, variables by their names,
+    passwords in addresses by their place."""
+    *_, inner, name = ("", "", *key.split("."))
+    if isinstance(value, str):
+        value = _USER_INFO.sub(r"\1[masked]@", value)
+    if isinstance(value, str) and (inner == "headers" or (inner == "env" and is_secret(name, value))):
+        return '"[masked]"'
+    return redactor.mask(msgspec.json.encode(value).decode(), assignments=True)

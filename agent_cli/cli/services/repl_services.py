@@ -1,0 +1,166 @@
+"""What the REPL offers beyond the engine: lists, searches, exports, and the user's own commands. What is long
+lies in modules of its own, imported when it is first asked for."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from agent_cli.engine.context.prompt_parts import init_prompt
+from agent_cli.protocol.messages import Image
+from agent_cli.store.catalog import totals
+from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.ui.services import (
+    ConfigLine,
+    HitLine,
+    MemoryLine,
+    ModelLine,
+    OwnCommand,
+    OwnPrompt,
+    RuleLine,
+    SessionLine,
+    ToolLine,
+)
+from agent_cli.ui.text.lines import ago
+
+from ..setup.compose import Opened
+from ..setup.setup import Setup
+
+RECENT = 20
+
+
+class SessionHost:
+    """The services behind the slash commands of one session; see `ui.host.Host`."""
+
+    def __init__(self, setup: Setup, opened: Opened) -> None:
+        self._setup = setup
+        self._opened = opened
+
+    def sessions(self) -> tuple[SessionLine, ...]:
+        lines = []
+        for info in self._setup.sessions.list(self._setup.root, limit=RECENT):
+            turns, used = totals(Path(info.path))
+            lines.append(SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used.cost_usd))
+        return tuple(lines)
+
+    async def search(self, query: str) -> tuple[HitLine, ...]:
+        hits = await asyncio.to_thread(self._setup.sessions.search, query)
+        return tuple(
+            HitLine(
+                hit.session.id,
+                hit.session.title,
+                ago(hit.time),
+                "you" if hit.role == "you" else "agent",
+                hit.snippet,
+            )
+            for hit in hits
+        )
+
+    async def export(self, argument: str) -> str:
+        now = self._opened.agent.snapshot()
+        name = argument.strip() or f"{now.session_id}.md"
+        try:
+            return await asyncio.to_thread(self._written, Path(now.session_path), self._setup.root / name)
+        except StoreError as error:
+            return f"Not exported: {error}"
+
+    def _written(self, session: Path, target: Path) -> str:
+        """Write an export, never over a file that is there; what was done, in words."""
+        from agent_cli.store.export.formats import ENDINGS, exported, masked
+
+        format = ENDINGS.get(target.suffix.lower())
+        if format is None:
+            return f"Not exported: name a file that ends in {', '.join(ENDINGS)}."
+        text = exported(masked(read_session(session).records, self._opened.redactor), format)
+        try:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            return f"Not exported: {target}: {error.strerror}."
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        return f"Exported to {target}, with known secrets masked."
+
+    def memory(self) -> tuple[MemoryLine, ...]:
+        return tuple(
+            MemoryLine(block.label, block.text, block.limit, block.read_only, block.path)
+            for block in self._opened.memory.blocks()
+        )
+
+    def init_prompt(self, focus: str) -> str:
+        return init_prompt(focus)
+
+    def permissions(self) -> tuple[RuleLine, ...]:
+        return tuple(RuleLine(rule.effect, rule.text, rule.place) for rule in self._opened.permissions.rules())
+
+    def models(self, query: str) -> tuple[ModelLine, ...]:
+        from .listings import models
+
+        return models(self._setup, query, self._opened.agent.snapshot().model)
+
+    def tools(self) -> tuple[ToolLine, ...]:
+        from .listings import tools
+
+        return tools(self._opened.tools)
+
+    def config(self) -> tuple[ConfigLine, ...]:
+        from .listings import config
+
+        return config(self._setup, self._opened.redactor)
+
+    def own_commands(self) -> tuple[OwnCommand, ...]:
+        from .custom_commands import own_commands
+
+        return own_commands(self._setup)
+
+    def own_prompt(self, name: str) -> OwnPrompt | None:
+        from .custom_commands import own_prompt
+
+        return own_prompt(self._setup, name)
+
+    def agree(self, prompt: OwnPrompt) -> None:
+        from .custom_commands import agree
+
+        agree(self._setup, prompt)
+
+    async def copy(self, text: str) -> str:
+        from .clipboard_write import copied
+
+        return await copied(self._opened.processes, text, self._setup.workspace.roots)
+
+    async def bug(self, facts: Mapping[str, str]) -> str:
+        from .bug_report import write_report
+
+        opened = self._opened
+        return await write_report(self._setup, opened.processes, opened.redactor, opened.agent.snapshot(), facts)
+
+    async def picture(self) -> Image | str:
+        from .clipboard_read import NoPicture, clipboard_image
+
+        try:
+            return await clipboard_image(self._opened.processes, self._setup.workspace.roots)
+        except NoPicture as error:
+            return str(error)
+
+    def paths(self, root: str) -> Iterable[str]:
+        from agent_cli.workspace.path_listing import offered
+
+        return offered(root)
+
+    def paths_in(self, root: str, folder: str, begun: str) -> Iterable[str]:
+        from agent_cli.workspace.path_listing import offered_in
+
+        return offered_in(root, folder, begun)
+
+    async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
+        """The user's own command: their environment, no permission asked."""
+        from agent_cli.protocol.sanitize import Sanitizer
+
+        sanitizer = Sanitizer()
+        done = await self._opened.processes.shell(
+            command,
+            cwd=self._opened.shell.start,
+            env={**os.environ, **self._opened.shell.env},
+            timeout_s=3600.0,
+            on_output=lambda data: emit(sanitizer.feed(data)),
+        )
+        return done.exit_code if done.exit_code is not None else 124

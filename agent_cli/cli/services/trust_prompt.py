@@ -1,0 +1,123 @@
+"""What a project brings of its own, shown before any of it counts, and the one question about it."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from agent_cli.config.layer import ConfigError
+from agent_cli.config.load import PROJECT_FILE
+from agent_cli.config.project_restrictions import tightened
+from agent_cli.config.yaml_file import parse
+from agent_cli.protocol.sanitize import visible
+from agent_cli.workspace.instructions import Chain, instruction_bytes
+
+from ..setup.setup import Setup
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """Something that a project brings and the user has not agreed to."""
+
+    place: str
+    content: bytes
+    """What a yes is bound to: other content asks again."""
+    effects: tuple[str, ...]
+    """What would be so, a line each."""
+    texts: tuple[tuple[str, bytes], ...]
+    """Name and content of each file."""
+    otherwise: str = "is ignored: not trusted"
+    """What is so without a yes."""
+
+
+def offers(setup: Setup) -> tuple[Offer, ...]:
+    """All that is there and does not count."""
+    found = []
+    if setup.untrusted is not None:
+        file = setup.workspace.root / PROJECT_FILE
+        effects = tuple(_effects(setup, setup.untrusted))
+        found.append(Offer(str(file), setup.untrusted, effects, ((str(PROJECT_FILE), setup.untrusted),)))
+    if not setup.tools_are_trusted():
+        place, content = setup.tools_as_one()
+        texts = tuple(setup.tool_sources.items())
+        effects = tuple(
+            f"{path}: {len(text):,} bytes of Python that would run with your rights" for path, text in texts
+        )
+        found.append(Offer(place, content, effects, texts))
+    found += map(_instructing, _doubtful(setup))
+    return tuple(found)
+
+
+def _doubtful(setup: Setup) -> list[str]:
+    """The files of instructions whose content may come from others."""
+    if not setup.trust.has_doubts():
+        return []
+    chain = Chain(setup.root, setup.config.context.instructions)
+    chain.read()
+    return sorted(filter(setup.is_doubtful, chain.files))
+
+
+def _instructing(real: str) -> Offer:
+    content = instruction_bytes(real)
+    effect = "instructions to the model, which a command wrote while text from others was in the conversation"
+    otherwise = "is given to the model as data, not as instructions"
+    return Offer(real, content, (effect,), ((real, content),), otherwise)
+
+
+def _effects(setup: Setup, data: bytes) -> Iterator[str]:
+    """What a configuration file would set, and what of it would not count all the same."""
+    try:
+        layer = parse(data, setup.workspace.root / PROJECT_FILE)
+    except ConfigError as error:
+        yield f"it cannot be used: {error}"
+        return
+    kept = tightened(layer, setup.config)
+    for key, value in _flat(kept.layer.values, ""):
+        runs = key.startswith("rules") and isinstance(value, dict) and "after_edit_run" in value
+        yield f"{key}: {msgspec.json.encode(value).decode()}" + (
+            " — a command that would run by itself" if runs else ""
+        )
+    for key in kept.ignored:
+        yield f"{key}: would not count; a project's file may not say so"
+
+
+def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list | tuple):
+            yield from ((f"{prefix}{key}", item) for item in value)
+        else:
+            yield f"{prefix}{key}", value
+
+
+def ask_for_trust(setup: Setup) -> None:
+    """Show what the project brings and ask once; without a terminal it is only said to be ignored."""
+    found = [offer for offer in offers(setup) if not setup.trust.refuses(offer.place, offer.content)]
+    if not found:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        for offer in found:
+            print(f"{_shown(offer.place)} {offer.otherwise}.", file=sys.stderr)
+        return
+    print("This project brings things of its own. None of it counts unless you agree:\n")
+    for offer in found:
+        print(f"  {_shown(offer.place)}")
+        print("".join(f"    {_shown(line)}\n" for line in offer.effects))
+    while (answer := _answer()) == "v":
+        for name, text in (text for offer in found for text in offer.texts):
+            print(f"\n--- {_shown(name)}\n{visible(text.decode('utf-8', 'replace'))}")
+    if answer in ("y", "d"):
+        for offer in found:
+            setup.trust.remember(offer.place, offer.content, agreed=answer == "y")
+        setup.reload()
+
+
+def _answer() -> str:
+    """One of y, v, d, or anything else for no."""
+    said = input("Use it?  y yes · n not now · v view the files · d no, and don't ask until it changes  [n] ")
+    return said.strip().lower()[:1]
+
+
+def _shown(text: str) -> str:
+    return visible(text.encode("utf-8", "replace").decode("utf-8")).replace("\n", "␤")

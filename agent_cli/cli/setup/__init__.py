@@ -1,0 +1,1 @@
+"""Turn options and configuration into objects."""

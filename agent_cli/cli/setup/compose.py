@@ -1,0 +1,366 @@
+"""The composition root: builds the engine of one session from a `Setup`. The only place that knows every
+class."""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.config.api_keys import KeyedEnvironment, keyed
+from agent_cli.config.schema import Config, Limits
+from agent_cli.engine.agent import Agent
+from agent_cli.engine.dispatch import Handlers
+from agent_cli.engine.model_calls.limits import Bounds, Settings
+from agent_cli.engine.model_calls.model_selection import Models
+from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.engine.permissions.sandbox_profile import Confining
+from agent_cli.engine.tool_calls.approval_requests import Approvals
+from agent_cli.engine.undo.turn_undo import Checkpointing, Snapshots
+from agent_cli.fs.which import program
+from agent_cli.model.routing import choose_default, open_model
+from agent_cli.model.transport.retry import RetryPolicy
+from agent_cli.model.types.base import Model
+from agent_cli.policy.rules.rule import Effect
+from agent_cli.protocol.actions import Allow, Mode, ReadPath
+from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.records import SettingsSet
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.session.event_bus import EventBus
+from agent_cli.session.history import jobs, last_job, working_directory
+from agent_cli.session.session import Session
+from agent_cli.store.session_file import read_session
+from agent_cli.store.state.daily_spend import SpendLog
+from agent_cli.store.state.grants import GrantFile
+from agent_cli.tools.kit.base import Tool, ToolContext, ToolError
+from agent_cli.tools.registry import Registry, built_in, default_registry
+from agent_cli.tools.shell.shell_session import ShellSession
+from agent_cli.tools.web.web_search import search_tool
+from agent_cli.workspace.memory import Memory
+
+from .options import UsageError
+from .sandbox_setup import confining_for
+from .session_selection import Draft, existing, fresh, model_name
+from .setup import Setup
+from .system_prompt import Briefing
+
+if TYPE_CHECKING:
+    from agent_cli.engine.context.history_search import EarlierSessions
+    from agent_cli.redaction.redactor import Redactor
+    from agent_cli.tools.shell.instruction_watch import InstructionWatch
+
+    from .debug_log import DebugLog
+
+CHECKPOINT_TIMEOUT_S = 20.0
+PARK_S = 6 * 3600.0
+"""How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
+
+_NOT_YOLO = "the session was in yolo, which is not kept: it goes on in {}; /mode yolo, or --mode, brings it back"
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A built engine, and what the user should be told about its session."""
+
+    agent: Agent
+    permissions: Permissions
+    processes: ProcessRunner
+    shell: ShellSession
+    memory: Memory
+    redactor: "Redactor"
+    tools: Registry
+    notes: tuple[str, ...] = ()
+
+
+async def open_session(setup: Setup, *, interactive: bool) -> Opened:
+    """Build the engine for the session that the options ask for.
+
+    Raises:
+        UsageError: options that do not fit together.
+        StoreError: the session cannot be opened.
+        NoModel, MissingKey: no model can be used.
+    """
+    registry, problems = _registry(setup, interactive)
+    draft = existing(setup)
+    env = keyed(os.environ, setup.config_dir)
+    name = model_name(setup, draft) or await choose_default(setup.config, env)
+    identifier, path = (draft.session_id, Path(draft.path)) if draft else setup.sessions.new_path(setup.root)
+    log = _debug_log(setup, identifier, env)
+    model = await open_model(name, setup.config, env, setup.memory, log.request if log else None)
+    setup.make_state()
+    processes = ProcessRunner()
+    confining = await confining_for(setup, processes)
+    parts = _Parts(setup, registry, processes, confining, env, interactive, identifier)
+    if draft is None:
+        draft = fresh(setup, model, parts.briefing.system(registry.names), identifier, path)
+    return parts.assembled(model, draft, (*problems, *env.problems), log)
+
+
+class _Parts:
+    """What the engine of one session is made of."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        registry: Registry,
+        processes: ProcessRunner,
+        confining: Confining,
+        env: KeyedEnvironment,
+        interactive: bool,
+        session_id: str,
+    ) -> None:
+        from .redactor import redactor_of
+
+        self._setup = setup
+        self._registry = registry
+        self._processes = processes
+        self._confining = confining
+        self._env = env
+        self._interactive = interactive
+        self._session: Session | None = None
+        self._spill = setup.state / "spill" / session_id
+        self._permissions = _permissions(setup, confining, self._untrusted, self._spill)
+        self._redactor = redactor_of(setup, env)
+        self.briefing = Briefing(setup, session_id, self._may_instruct, self._redactor)
+
+    def _untrusted(self) -> str:
+        return self._session.untrusted() if self._session else ""
+
+    def _may_show(self, path: str) -> bool:
+        return isinstance(self._permissions.authorize(ReadPath(path, path)), Allow)
+
+    def _may_instruct(self, path: str) -> bool:
+        """Whether a file may be read as instructions: what a mode says of places outside the workspace does not
+        bind the repository's own files above it."""
+        verdict = self._permissions.authorize(ReadPath(path, path))
+        return isinstance(verdict, Allow) or verdict.rule.startswith("mode ")
+
+    def assembled(self, model: Model, draft: Draft, notes: Sequence[str], log: "DebugLog | None") -> Opened:
+        """The engine, ready to run."""
+        from agent_cli.session.event_redaction import Outgoing, recorded
+
+        setup, config, permissions = self._setup, self._setup.config, self._permissions
+        session = self._session = Session(
+            draft.records,
+            draft.file,
+            saved=draft.saved,
+            root=setup.workspace.root,
+            reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
+            masked=partial(recorded, redactor=self._redactor),
+        )
+        identifier = session.header.session_id
+        redactor = self._redactor
+        bus = EventBus(log.event if log else None, redactor, str(log.path) if log else "")
+        _, mode, effort = session.view.settings
+        anew = self._interactive and mode == "yolo"  # what asks nothing is chosen anew where somebody can be asked
+        kept = config.mode if anew else mode
+        softened = (_NOT_YOLO.format(config.mode),) if kept != mode and not setup.chosen.text("mode") else ()
+        permissions.mode = mode = config.mode if setup.chosen.text("mode") else kept
+        permissions.keep_for_session(session.grants())
+        _check_examples(setup, permissions)
+        effort = setup.chosen.text("effort") or effort
+        roots = setup.workspace.roots
+        checkpoints = partial(
+            snapshots, setup.workspace.root, setup.project_state(), identifier, self._processes, roots
+        )
+        context = self._context(session)
+        handlers = Handlers(
+            session,
+            Models(
+                model,
+                lambda name: open_model(name, config, self._env, setup.memory, log.request if log else None),
+                effort,
+                config.fallback_models,
+                config.small_model or "",
+            ),
+            self._registry,
+            permissions,
+            Approvals(bus, interactive=self._interactive),
+            Checkpointing(session, checkpoints, bus.emit),
+            context,
+            bus,
+            _settings(config, draft),
+            moment=partial(self.briefing.moment, session.header),
+            retry=_retry_policy(config.limits, self._interactive),
+            day=SpendLog(setup.state / "spend"),
+            masked=Outgoing(redactor).masked,
+            rules=setup.tool_rules,
+            earlier=lambda: _earlier(setup, identifier),
+        )
+        _note_changes(session, model, mode, effort)
+        ignored = [
+            f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
+        ]
+        logged = (f"log: {log.path}",) if log else ()
+        told = (*softened, *ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
+        agent, memory = Agent(handlers), self.briefing.memory
+        return Opened(agent, permissions, self._processes, context.shell, memory, redactor, self._registry, told)
+
+    def _watch(self) -> "InstructionWatch":
+        """What notes the files of instructions that commands change."""
+        from agent_cli.tools.shell.instruction_watch import InstructionWatch
+
+        setup = self._setup
+        names = setup.config.context.instructions
+        return InstructionWatch(
+            setup.workspace, names, self._may_instruct, self._untrusted, setup.doubt
+        )  # fmt: skip
+
+    def _context(self, session: Session) -> ToolContext:
+        """What tools may reach. A resumed session's commands go on where they left off, as far as that outlives a
+        process."""
+        config = self._setup.config
+        shell = config.tools.shell
+        context = ToolContext(
+            self._setup.workspace,
+            self._processes,
+            self._spill,
+            shell_timeout_s=shell.timeout_s,
+            shell_env=shell.env,
+            seen=dict(session.view.known_files),
+            cache_dir=self._setup.project_state() / "cache",
+            may_show=self._may_show,
+        )
+        context.cache, context.passed = self._confining.cache, shell.pass_env
+        context.way_out = self._permissions.way_out(self._processes, config.tools.web.private_hosts)
+        context.memory = self.briefing.memory
+        context.jobs.watched = self._watch
+        if left_off := working_directory(session.records, session.root):
+            context.shell.cwd = Path(left_off)
+        if number := last_job(session.records):
+            context.jobs.take_over(number, jobs(session.records).values())
+        return context
+
+
+def _earlier(setup: Setup, own: str) -> "EarlierSessions":
+    from .earlier_sessions import Earlier
+
+    return Earlier(setup.sessions, setup.root, own)
+
+
+def _permissions(setup: Setup, confining: Confining, untrusted: Callable[[], str], spill: Path) -> Permissions:
+    return Permissions(
+        setup.workspace,
+        setup.rules(),
+        mode=setup.config.mode,
+        protected=(setup.config_dir, setup.state),
+        readable=(spill,),
+        confining=confining,
+        untrusted=untrusted,
+        instructions=setup.config.context.instructions,
+        session_grants=(),
+        project=GrantFile(setup.project_state() / "permissions.json"),
+        user=GrantFile(setup.config_dir / "permissions.json"),
+    )
+
+
+def _check_examples(setup: Setup, permissions: Permissions) -> None:
+    """Hold the configuration's own examples against its rules.
+
+    Raises:
+        UsageError: the rules do not say what an example expects of them.
+    """
+    written = [(effect, *each) for effect in get_args(Effect) for each in setup.loaded.examples(effect)]
+    if not written:
+        return
+    from agent_cli.policy.rule_examples import Example, check, decision
+
+    examples = tuple(Example(*each) for each in written)
+    for problem in check(examples, decision(permissions.policy())):
+        raise UsageError(f"{problem.example.place}: {problem.example.text}: {problem.why}")
+
+
+def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:
+    """The tools of this session, and what is wrong with those of others.
+
+    Raises:
+        UsageError: a tool was asked for that does not exist.
+    """
+    web = setup.config.tools.web
+    problems: list[str] = []
+    try:
+        search = search_tool(web.search, web.search_url, os.environ, web.private_hosts)
+        extra: list[Tool] = [search] if search is not None else []
+        if setup.config.tools.plugins or setup.tool_sources:
+            from agent_cli.tools import plugins
+
+            taken = {tool.name for tool in (*built_in(), *extra)}
+            found = [plugins.installed(setup.config.tools.plugins, taken)]
+            if setup.tool_sources and setup.tools_are_trusted():
+                found.append(plugins.of_project(setup.tool_sources, taken))
+            for tools, wrong in found:
+                extra += tools
+                problems += wrong
+        return default_registry(setup.config.tools.enabled, interactive, extra, web.private_hosts), problems
+    except ToolError as error:
+        raise UsageError(str(error)) from error
+
+
+def _settings(config: Config, draft: Draft) -> Settings:
+    limits = config.limits
+    return Settings(
+        bounds=Bounds(
+            limits.turns,
+            limits.cost_usd,
+            limits.time_s,
+            limits.session_cost_usd,
+            limits.day_cost_usd,
+            limits.warn_cost_usd,
+        ),
+        compact_at=config.context.compact_at,
+        version=__version__,
+        session_path=draft.path,
+        resumed=draft.saved,
+        finish_plan=config.tools.finish_plan,
+        private_hosts=config.tools.web.private_hosts,
+    )
+
+
+def _retry_policy(limits: Limits, interactive: bool) -> RetryPolicy:
+    park_s = limits.park_s if limits.park_s is not None else (PARK_S if interactive else 0.0)
+    return RetryPolicy(horizon_s=limits.retry_s, park_s=park_s)
+
+
+def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLog | None":
+    """The log of `--debug`, where it is asked for."""
+    if not setup.chosen.flag("debug"):
+        return None
+    from .debug_log import DebugLog
+    from .redactor import redactor_of
+
+    path = setup.state / "logs" / f"{identifier}.jsonl"
+    return DebugLog(path, lambda: redactor_of(setup, env))
+
+
+def snapshots(
+    root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = ()
+) -> Snapshots:
+    """Where a workspace's checkpoints are kept, one store a folder: a private git repository, or copies where git
+    is missing. A git that lies in the workspace or in `roots` is none of ours."""
+    from agent_cli.workspace.checkpoints.maintenance import COPIES, STORE, store_name
+    from agent_cli.workspace.checkpoints.multi_root import MultiRootCheckpoints
+
+    has_git = program("git", os.environ.get("PATH", os.defpath), (root, *roots))
+
+    def of_folder(folder: Path) -> Snapshots:
+        further = "" if folder == root else str(folder)
+        if has_git:
+            from agent_cli.workspace.checkpoints.git_store import Checkpoints
+
+            return Checkpoints(
+                folder, project_state / store_name(STORE, further), session_id, processes.run,
+                timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots, without=(root,) if further else (),
+            )  # fmt: skip
+        from agent_cli.workspace.checkpoints.copy_store import Copies
+
+        return Copies(folder, project_state / store_name(COPIES, further), session_id)
+
+    return MultiRootCheckpoints(root, roots, of_folder)
+
+
+def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:
+    """A resumed session may run with another model or mode than it was saved with."""
+    if session.view.settings != (model.info.name, mode, effort):
+        session.append(SettingsSet(id=new_id("set"), model=model.info.name, mode=mode, effort=effort))

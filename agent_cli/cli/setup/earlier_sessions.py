@@ -1,0 +1,60 @@
+"""What the model may look up in the earlier sessions of the project."""
+
+from pathlib import Path
+
+from agent_cli.engine.context.history_search import MOST_FOUND, Found
+from agent_cli.protocol.messages import AssistantMessage, UserMessage
+from agent_cli.store.catalog import Sessions
+from agent_cli.store.secure_io import read_regular
+from agent_cli.store.session_file import StoreError, read_session
+
+_STRANGERS = b'"untrusted":"'
+
+
+class Earlier:
+    """The other sessions of one directory; see `core.search.EarlierSessions`."""
+
+    def __init__(self, sessions: Sessions, cwd: Path, own: str) -> None:
+        self._sessions = sessions
+        self._cwd = cwd
+        self._own = own
+
+    def search(self, query: str) -> tuple[list[Found], str]:
+        try:
+            hits = self._sessions.search(query, self._cwd, MOST_FOUND, self._own)
+        except StoreError:
+            return [], ""
+        found = [
+            Found(
+                id=f"{hit.session.id}/{hit.message_id}",
+                who="the user" if hit.role == "you" else "you",
+                time=hit.time,
+                snippet=hit.snippet,
+                score=hit.score,
+            )
+            for hit in hits
+        ]
+        strange = any(_has_strangers(Path(path)) for path in {hit.session.path for hit in hits})
+        return found, "an earlier session" if strange else ""
+
+    def text(self, identifier: str) -> str | None:
+        session_id, slash, message_id = identifier.partition("/")
+        if not slash:
+            return None
+        try:
+            path = self._sessions.find(session_id)
+            if path.parent != self._sessions.project_folder(self._cwd):
+                return None
+            records = read_session(path).records
+        except StoreError:
+            return None
+        texts = (r.text for r in records if isinstance(r, UserMessage | AssistantMessage) and r.id == message_id)
+        return next(texts, None)
+
+
+def _has_strangers(path: Path) -> bool:
+    """Whether text of strangers was read in a session: what the model said then may come from it."""
+    try:
+        return _STRANGERS in read_regular(path)
+    except OSError:
+        return True

@@ -1,0 +1,225 @@
+"""Options of the three commands on the fast path (`agent`, `agent run`, `agent resume`), as one table: the
+parser here reads it, and typer's help is made from it."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from agent_cli.config.schema import Effort
+from agent_cli.protocol.actions import Mode, SandboxLevel
+
+Kind = Literal["text", "whole", "number", "flag", "list"]
+
+
+COMMANDS = frozenset("sessions undo redo replay models permissions config doctor demo help".split())
+"""The sub-commands beside `run` and `resume`, served by typer."""
+
+
+class UsageError(Exception):
+    """The command line is wrong; the text says what and what to write instead."""
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option. `names` holds its spellings, the long one first."""
+
+    names: tuple[str, ...]
+    kind: Kind
+    help: str
+    choices: tuple[str, ...] = ()
+    value: str = ""
+    """What help calls its value, where there are no choices."""
+
+    @property
+    def key(self) -> str:
+        """Its name as a Python identifier."""
+        return self.names[0].lstrip("-").replace("-", "_")
+
+
+SHARED: tuple[Option, ...] = (
+    Option(("--model", "-m"), "text", "The model to use.", value="PROVIDER/MODEL"),
+    Option(("--mode",), "text", "What may happen without asking.", get_args(Mode)),
+    Option(("--sandbox",), "text", "How commands are confined.", get_args(SandboxLevel)),
+    Option(("--cd", "-C"), "text", "Work in this directory.", value="DIR"),
+    Option(("--add-dir",), "list", "A further folder the agent may work in (repeatable).", value="DIR"),
+    Option(("--continue", "-c"), "flag", "Go on with the last session of this directory."),
+    Option(
+        ("--resume", "-r"),
+        "text",
+        "Go on with this session: the beginning of its id, name or file.",
+        value="ID",
+    ),
+    Option(("--fork",), "flag", "With --continue or --resume: work on a copy of the session."),
+    Option(("--effort",), "text", "How hard the model should think.", get_args(Effort)),
+    Option(("--max-turns",), "whole", "Model calls allowed for one input.", value="N"),
+    Option(("--max-cost",), "number", "US dollars allowed for one input.", value="USD"),
+    Option(("--config",), "text", "A further configuration file.", value="FILE"),
+    Option(("--set",), "list", "Set a configuration key (repeatable).", value="KEY=VALUE"),
+    Option(("--no-session",), "flag", "Do not save the session."),
+    Option(("--plain",), "flag", "Plain lines: no colours, no moving cursor (as ui.plain)."),
+    Option(
+        ("--tools",),
+        "text",
+        "Tools to offer: core, read-only, full or names; -NAME leaves one out.",
+        value="NAMES",
+    ),
+    Option(("--system-prompt",), "text", "Use this file as the system prompt.", value="FILE"),
+    Option(("--append-system-prompt",), "text", "Add this text to the system prompt.", value="TEXT"),
+    Option(("--debug",), "flag", "Write a log and print its path."),
+)
+
+RUN_ONLY: tuple[Option, ...] = (
+    Option(("--output-format",), "text", "What to print.", ("text", "json", "stream-json")),
+    Option(("--output-schema",), "text", "A JSON Schema file the answer must fit.", value="FILE"),
+    Option(("--output-file", "-o"), "text", "Also write the final text to this file.", value="FILE"),
+    Option(("--timeout",), "number", "Seconds the whole run may take.", value="SECONDS"),
+    Option(("--verify",), "text", "A command that must succeed for the run to count as a success.", value="CMD"),
+    Option(("--image", "-i"), "list", "Attach an image file (repeatable).", value="FILE"),
+    Option(("--quiet", "-q"), "flag", "No progress on standard error."),
+)
+
+RESUME_ONLY: tuple[Option, ...] = (Option(("--last",), "flag", "The session written last, of any directory."),)
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A parsed command line."""
+
+    command: Literal["agent", "run", "resume"]
+    values: dict[str, Any]
+    positional: str | None = None
+
+    def text(self, key: str) -> str | None:
+        value = self.values.get(key)
+        return None if value is None else str(value)
+
+    def flag(self, key: str) -> bool:
+        return bool(self.values.get(key))
+
+    def several(self, key: str) -> tuple[str, ...]:
+        return tuple(self.values.get(key, ()))
+
+    def number(self, key: str) -> float | None:
+        value = self.values.get(key)
+        return None if value is None else float(value)
+
+
+TABLES: dict[str, tuple[Option, ...]] = {
+    "agent": SHARED,
+    "run": SHARED + RUN_ONLY,
+    "resume": SHARED + RESUME_ONLY,
+}
+
+
+def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) -> Chosen:
+    """The options and the one positional argument of a command.
+
+    Raises:
+        UsageError: unknown option, missing or unfit value, more than one positional argument.
+    """
+    by_name = {name: option for option in TABLES[command] for name in option.names}
+    values: dict[str, Any] = {}
+    positional: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            positional += rest
+            break
+        if not word.startswith("-") or word == "-":
+            positional.append(word)
+            continue
+        name, equals, attached = word.partition("=")
+        if not word.startswith("--") and len(word) > 2:
+            name, equals, attached = word[:2], "=", word[2:].removeprefix("=")
+        option = by_name.get(name)
+        if option is None:
+            raise UsageError(_unknown(name, by_name))
+        if option.kind == "flag":
+            if equals:
+                raise UsageError(f"{name} takes no value")
+            values[option.key] = True
+            continue
+        if not equals:
+            if not rest:
+                raise UsageError(f"{name} needs a value")
+            attached = rest.pop(0)
+        _store(values, option, attached)
+    _check_words(command, positional, is_text="--" in arguments)
+    return Chosen(command, values, positional[0] if positional else None)
+
+
+def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
+    """Raises:
+    UsageError: more words than one, or one that looks like the name of a command and is none.
+    """
+    if len(words) > 1 and words[0] in COMMANDS:
+        raise UsageError(f"options come behind the command: agent {' '.join(words)} …")
+    if command == "agent" and words and not is_text and (near := _near(words[0], (*COMMANDS, *TABLES))):
+        as_prompt = f" As a prompt: `agent -- {words[0]}`" if len(words) == 1 else ""
+        meant = " ".join(["agent", near, *words[1:]])
+        raise UsageError(f"there is no command {words[0]!r}; did you mean `{meant}`?{as_prompt}")
+    if len(words) > 1:
+        raise UsageError(f"unexpected {words[1]!r}; {_ONE_WORD[command]}")
+
+
+_ONE_WORD = {
+    "agent": "put a prompt of several words in quotes",
+    "run": "put a task of several words in quotes",
+    "resume": "it takes one id; put a title of several words in quotes",
+}
+"""What to do about words behind the one that a command takes."""
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    """The one that was meant by a word that is none of them; empty when none is close, as for `hello`."""
+    import difflib
+
+    if word in known:
+        return ""
+    swapped = [name for name in known if sorted(name) == sorted(word)]
+    return next(iter(swapped or difflib.get_close_matches(word, known, n=1, cutoff=0.8)), "")
+
+
+def _store(values: dict[str, Any], option: Option, text: str) -> None:
+    name = option.names[0]
+    if option.choices and text not in option.choices:
+        raise UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}")
+    try:
+        match option.kind:
+            case "whole":
+                values[option.key] = int(text)
+            case "number":
+                values[option.key] = float(text)
+            case "list":
+                values.setdefault(option.key, []).append(text)
+            case _:
+                values[option.key] = text
+    except ValueError:
+        raise UsageError(f"{name}: {text!r} is not a number") from None
+    if option.kind in ("whole", "number") and not values[option.key] > 0:  # nan is not either
+        raise UsageError(f"{name}: {text!r} is not greater than 0")
+
+
+_ELSEWHERE = {
+    "-p": "one task without a person is `agent run TASK`",
+    "--print": "one task without a person is `agent run TASK`",
+    "--prompt": "one task without a person is `agent run TASK`",
+    "--no-color": "set the variable NO_COLOR",
+    "--verbose": "`--debug` writes a log",
+    "--yes": "write `--mode yolo`",
+    "--yolo": "write `--mode yolo`",
+    "--full-auto": "write `--mode auto-edit`",
+    "--dangerously-skip-permissions": "write `--mode yolo`",
+    "--max-budget-usd": "write `--max-cost USD`",
+    "--reasoning-effort": "write `--effort LEVEL`",
+}
+"""What users of other agents type, and what it is called here."""
+
+
+def _unknown(name: str, known: dict[str, Option]) -> str:
+    import difflib
+
+    if name in _ELSEWHERE:
+        return f"unknown option {name}: {_ELSEWHERE[name]}"
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else "; see --help")

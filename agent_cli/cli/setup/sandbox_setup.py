@@ -1,0 +1,123 @@
+"""The sandbox of a session: what was asked for, and what this machine was last measured to enforce.
+
+A measurement takes some 40 ms, so it is kept until the machine starts anew; before the first command it is made
+again, whatever was kept.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.engine.permissions.sandbox_profile import Confining, Wanted
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.confinement import Strength
+
+from .options import UsageError
+from .setup import Setup
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BUILT_IN = "built-in default"
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A measurement, and what it depends on."""
+
+    key: tuple[str, ...]
+    strength: Strength
+
+
+async def confining_for(setup: Setup, processes: ProcessRunner) -> Confining:
+    """Confines the commands of a session.
+
+    Raises:
+        UsageError: a flag asks for a sandbox, and none can be had.
+    """
+    wanted = wanted_for(setup)
+
+    async def measured(scratch: Path) -> Strength:
+        from agent_cli.sandbox.probe import measure
+
+        strength = await measure(processes, scratch)
+        keep(setup.state, strength)
+        return strength
+
+    strength = Strength("none") if wanted.level == "off" else kept(setup.state)
+    confining = Confining(
+        setup.workspace,
+        wanted,
+        strength or Strength("none"),
+        measure=measured,
+        own=(setup.config_dir, setup.state),
+        cache=setup.project_state() / "cache" / "packages",
+        scratch=processes.folder,
+    )
+    if strength is None:
+        await confining.measured()
+    if setup.chosen.text("sandbox") not in (None, "off") and not confining.strength.is_there:
+        confining.close()
+        raise UsageError(
+            f"--sandbox {wanted.level}: no sandbox can be had here ({confining.strength.why}). Without the option,"
+            " commands that are not known to only read ask first; `agent doctor` says more."
+        )
+    return confining
+
+
+def wanted_for(setup: Setup) -> Wanted:
+    """The level that was chosen, and whether anybody asked for it."""
+    return Wanted(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
+
+
+async def measured_for(setup: Setup) -> Strength:
+    """What this machine enforces now, found out by trying.
+
+    Raises:
+        OSError: nothing can be written where temporary files go.
+    """
+    import tempfile
+
+    from agent_cli.sandbox.probe import measure
+
+    processes = ProcessRunner()
+    try:
+        with tempfile.TemporaryDirectory(prefix="agent-") as scratch:
+            return await measure(processes, Path(scratch))
+    finally:
+        await processes.aclose()
+
+
+def _key() -> tuple[str, ...]:
+    from agent_cli.sandbox.mechanisms.bubblewrap import program
+
+    found = program() or ""
+    made = str(os.stat(found).st_mtime_ns) if found else ""
+    try:
+        boot = _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        boot = ""
+    return (__version__, boot, str(os.geteuid()), found, made)
+
+
+def kept(state: Path) -> Strength | None:
+    """What was measured since this machine started, by this user; None when that is not known."""
+    try:
+        kept = msgspec.json.decode((state / "sandbox.json").read_bytes(), type=_Kept)
+        return kept.strength if kept.key == _key() and kept.key[1] else None
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def keep(state: Path, strength: Strength) -> None:
+    """Kept for the next start; where it cannot be, it is measured then."""
+    draft = state / f"sandbox.{os.getpid()}.tmp"
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(_Kept(_key(), strength)))
+        draft.replace(state / "sandbox.json")
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()

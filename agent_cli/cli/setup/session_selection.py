@@ -1,0 +1,125 @@
+"""Which session a command works on: a new one, a saved one, or a copy; and what it begins with."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.engine.context.prompt_parts import SystemPrompt
+from agent_cli.model.types.base import Model
+from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
+from agent_cli.session.session import Journal
+from agent_cli.store.catalog import NoSession
+from agent_cli.store.session_file import Loaded, NewSessionFile, SessionFile, read_session, write_session
+
+from .options import UsageError
+from .setup import Setup
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A session being put together."""
+
+    records: Sequence[AnyRecord]
+    file: Journal | None
+    path: str
+    """Empty when it is not saved."""
+    saved: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def session_id(self) -> str:
+        header = self.records[0]
+        assert isinstance(header, Header)
+        return header.session_id
+
+
+def session_to_open(setup: Setup) -> Path | None:
+    """The saved session the options name; None for a new one.
+
+    Raises:
+        StoreError: there is no such session.
+    """
+    chosen = setup.chosen
+    if identifier := chosen.text("resume"):
+        return setup.sessions.find(identifier)
+    if chosen.flag("continue"):
+        last = setup.sessions.last(setup.root)
+        if last is None:
+            raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
+        return last
+    return None
+
+
+def existing(setup: Setup) -> Draft | None:
+    """The saved session the options name, or a copy of it; None for a new one.
+
+    Raises:
+        UsageError: options that do not fit together.
+        StoreError: it cannot be opened.
+    """
+    path = session_to_open(setup)
+    if path is None:
+        if setup.chosen.flag("fork"):
+            raise UsageError("--fork needs --continue or --resume")
+        return None
+    if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
+        return _copied(setup, read_session(path))
+    file, loaded = SessionFile.open(path)
+    return Draft(loaded.records, file, str(path), saved=True, notes=loaded.problems())
+
+
+def _copied(setup: Setup, loaded: Loaded) -> Draft:
+    from agent_cli.store.fork import forked
+
+    identifier, path = setup.sessions.new_path(setup.root)
+    records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
+    if setup.chosen.flag("no_session"):
+        return Draft(records, None, "", False, loaded.problems())
+    from .fork_side_files import copy_beside
+
+    write_session(path, records)
+    copy_beside(setup.state, path.parent.name, forked_from(records), identifier)
+    file, saved = SessionFile.open(path)
+    told = (f"a copy of session {forked_from(records)}; files are as they are now", *loaded.problems())
+    return Draft(saved.records, file, str(path), saved=True, notes=told)
+
+
+def forked_from(records: Sequence[AnyRecord]) -> str:
+    """The id of the session that a copy was made of."""
+    header = records[0]
+    assert isinstance(header, Header)
+    return header.forked_from
+
+
+def model_name(setup: Setup, draft: Draft | None) -> str | None:
+    """The model to use, as far as the options, the configuration or the saved session name one."""
+    if setup.config.model is not None and (draft is None or setup.chosen.text("model")):
+        return setup.config.model
+    if draft is None:
+        return None
+    chosen = (each.model for each in reversed(draft.records) if isinstance(each, SettingsSet | Header))
+    return next(chosen)
+
+
+def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, path: Path) -> Draft:
+    """A new session."""
+    header = Header(
+        id=new_id("session"),
+        seq=1,
+        time=time.time(),
+        version=FORMAT_VERSION,
+        session_id=session_id,
+        cwd=str(setup.root),
+        model=model.info.name,
+        mode=setup.config.mode,
+        effort=setup.config.effort or "",
+        created_by=f"agent-cli {__version__}",
+        system=system.text,
+        told=system.told,
+    )
+    if setup.chosen.flag("no_session"):
+        return Draft((header,), None, "", saved=False)
+    return Draft((header,), NewSessionFile(path), str(path), saved=False)

@@ -1,0 +1,196 @@
+"""From options to the facts everything else is built from: directory, configuration, places."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from agent_cli.config.dirs import config_dir, state_dir
+from agent_cli.config.layer import ConfigError, Layer
+from agent_cli.config.load import Loaded, assignment, load, nested
+from agent_cli.config.trust import TOOLS_FOLDER, Trust, tool_sources
+from agent_cli.engine.tool_calls.call_rules import BoundRule, as_permissions, bind
+from agent_cli.policy.rules.rule import Effect, Rule, RuleError, parse_rule
+from agent_cli.store.catalog import Sessions
+from agent_cli.store.secure_io import make_private
+from agent_cli.store.state.learned_limits import LearntFile
+from agent_cli.workspace.instructions import instruction_bytes
+from agent_cli.workspace.paths import PathError, Workspace
+
+from .options import Chosen, UsageError
+
+_FLAG_KEYS = {
+    "model": "model",
+    "mode": "mode",
+    "sandbox": "sandbox",
+    "effort": "effort",
+    "max_turns": "limits.turns",
+    "max_cost": "limits.cost_usd",
+}
+
+
+class Setup:
+    """What a command works with. Nothing is opened or written yet.
+
+    Raises:
+        UsageError: a directory or file that is none, or a permission rule that cannot be read, with its place.
+        ConfigError: the configuration is wrong.
+    """
+
+    def __init__(self, chosen: Chosen, *, root: Path | None = None, own: Path | None = None) -> None:
+        """`own` is a folder to use instead of the user's configuration and state."""
+        self.chosen = chosen
+        self.root = root or _directory(chosen.text("cd") or os.curdir)
+        self.state = own / "state" if own else state_dir()
+        self.config_dir = own / "config" if own else config_dir()
+        extra = tuple(Path(folder).absolute() for folder in chosen.several("add_dir"))
+        for folder in extra:
+            if not folder.is_dir():
+                raise UsageError(f"--add-dir {folder}: {_no_folder(folder)}")
+        try:
+            self.workspace = Workspace(self.root, extra)
+        except PathError as error:
+            raise UsageError(str(error)) from error
+        self.system_prompt = _replacement(chosen)
+        """What the user wrote instead of ours."""
+        self.trust = Trust(self.state / "trust.json")
+        self.memory = LearntFile(self.state / "learnt.json")
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the configuration again, after the project's file was trusted for example."""
+        project, self.untrusted = self.trust.project_layer(self.workspace.root)
+        """The content of the project's configuration, where it does not count."""
+        explicit = self.chosen.text("config")
+        self.loaded: Loaded = load(
+            self.config_dir / "config.yaml",
+            project=project,
+            explicit=Path(explicit).absolute() if explicit else None,
+            flags=_flag_layers(self.chosen),
+        )
+        self.config = self.loaded.config
+        self.tool_sources = tool_sources(self.workspace.root)
+        folder = self.config.sessions.dir
+        self.sessions = Sessions(Path(folder) if folder else self.state / "sessions", self.state / "cache")
+        self._rules, self.tool_rules = _rules(self.loaded)
+
+    def make_state(self) -> None:
+        """Make the folder of the program's own state, or leave it to whoever needs it to say what is wrong there.
+
+        Raises:
+            UsageError: there can be none.
+        """
+        try:
+            make_private(self.state)
+        except (FileExistsError, NotADirectoryError):
+            raise UsageError(f"{self.state} cannot be made: a file is in its place. {_MOVE_STATE}") from None
+        except (FileNotFoundError, PermissionError) as error:
+            if not self.chosen.flag("no_session"):
+                raise UsageError(f"{self.state} cannot be made: {error.strerror}. {_MOVE_STATE}") from error
+        except OSError:
+            pass
+
+    def tools_are_trusted(self) -> bool:
+        """Whether the user has agreed to the tools that the project brings, if any, as they are now."""
+        return not self.tool_sources or self.trust.knows(*self.tools_as_one())
+
+    def doubt(self, real: str, content: bytes) -> None:
+        """Note that a file of instructions has a content that may come from others.
+
+        Raises:
+            OSError: it could not be saved.
+        """
+        try:
+            self.trust.doubt(real, content)
+        except ConfigError as error:
+            raise OSError(0, str(error)) from error
+
+    def is_doubtful(self, real: str) -> bool:
+        """Whether a file of instructions has a content that may come from others."""
+        try:
+            return self.trust.doubts(real, lambda: instruction_bytes(real))
+        except OSError:
+            return False
+
+    def tools_as_one(self) -> tuple[str, bytes]:
+        """The place of the project's tools, and what stands for their content as they were read."""
+        return str(self.workspace.root / TOOLS_FOLDER), msgspec.json.encode(
+            [(path, hashlib.sha256(source).hexdigest()) for path, source in self.tool_sources.items()]
+        )
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The permission rules of the configuration."""
+        return self._rules
+
+    def project_state(self) -> Path:
+        """The folder of this directory's checkpoints and kept rules."""
+        return self.state / "projects" / self.sessions.project_folder(self.root).name
+
+
+def _rules(loaded: Loaded) -> tuple[tuple[Rule, ...], tuple[BoundRule, ...]]:
+    """The permission rules, and those about the order of calls."""
+    found: list[Rule] = []
+    for effect in get_args(Effect):
+        for text, place in loaded.rules(effect):
+            with _placed(place):
+                found.append(parse_rule(text, effect, place))
+    bound: list[BoundRule] = []
+    for rule in loaded.tool_rules():
+        with _placed(rule[1]):
+            found += as_permissions([rule])
+            bound += bind([rule])
+    return tuple(found), tuple(bound)
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    try:
+        yield
+    except RuleError as error:
+        raise UsageError(f"{place}: {error}") from error
+
+
+def _replacement(chosen: Chosen) -> str | None:
+    name = chosen.text("system_prompt")
+    if not name:
+        return None
+    from .text_file import text_of
+
+    return text_of("--system-prompt", name)
+
+
+def _no_folder(path: Path) -> str:
+    return "is a file; name its folder" if path.exists() else "there is no such folder; make it, or check the name"
+
+
+_MOVE_STATE = "Set AGENT_STATE_DIR to a folder you can write."
+
+
+def _directory(name: str) -> Path:
+    try:
+        return Path(name).absolute()
+    except FileNotFoundError:
+        raise UsageError("the current directory does not exist any more; go to another one") from None
+
+
+def _flag_layers(chosen: Chosen) -> list[Layer]:
+    layers = [assignment(text) for text in chosen.several("set")]
+    if tools := chosen.text("tools"):
+        names = [name.strip() for name in tools.split(",") if name.strip()]
+        layers.append(nested("--tools", "tools.enabled", names))
+    if chosen.flag("plain"):
+        layers.append(nested("--plain", "ui.plain", True))
+    for option, key in _FLAG_KEYS.items():
+        value: Any = chosen.values.get(option)
+        if value is not None:
+            layers.append(nested(f"--{option.replace('_', '-')}", key, value))
+    return layers
+
+
+def with_values(chosen: Chosen, **values: Any) -> Chosen:
+    """The same command line with some options set."""
+    return msgspec.structs.replace(chosen, values={**chosen.values, **values})

@@ -1,1 +1,0 @@
-"""The engine: submission loop, turn, tool runner, history. Knows no front end."""

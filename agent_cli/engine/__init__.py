@@ -1,0 +1,1 @@
+"""The engine: submission loop, dispatch, turns. Knows no front end."""

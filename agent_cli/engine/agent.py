@@ -1,0 +1,376 @@
+"""The engine: a queue pair, and a loop that never waits for a turn.
+
+    submit() ─▶ submissions ─▶ SUBMISSION LOOP ─┬▶ turn queue ─▶ worker ─▶ handlers
+                                                └▶ approvals, interrupt, settings: at once
+
+The worker runs one task at a time and is the one place that emits the end of each. If it dies, every open
+submission is told and the event stream ends.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+
+from agent_cli.protocol.client import ContextPicture, RewindPoint, Snapshot, WaitingInput
+from agent_cli.protocol.events import (
+    AnyEvent,
+    ErrorInfo,
+    InputReturned,
+    OperationCompleted,
+    OperationFailed,
+    SessionClosed,
+    TurnFailed,
+)
+from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.operations import (
+    ApprovalAnswer,
+    ChangeSettings,
+    ControlJob,
+    Interrupt,
+    Operation,
+    QuestionAnswer,
+    Reshape,
+    Shutdown,
+    Steer,
+    Submission,
+    TakeBack,
+    UserInput,
+    as_typed,
+)
+from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.store.session_file import StoreError
+
+from .dispatch import Handlers
+
+_SHUTDOWN_S = 5.0
+
+
+class Agent:
+    """The engine's side of `protocol.client.Client`. Run `run()` as a task beside the front end."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+        self._bus = handlers.bus
+        self._submissions: asyncio.Queue[Submission] = asyncio.Queue()
+        self._turns: asyncio.Queue[Submission] = asyncio.Queue()
+        self._waiting: dict[str, Operation] = {}
+        """Submissions without a terminal event yet."""
+        self._handed_in: dict[str, UserInput | Steer | Reshape] = {}
+        """What the user has handed in and what may still wait, oldest first."""
+        self._active: asyncio.Task[None] | None = None
+        self._running = ""
+        """Id of the submission that the active task belongs to."""
+        self._beside: set[asyncio.Task[None]] = set()
+        """What is done while the loop goes on."""
+        self._stop_next = False
+        self._between_turns = False
+        """What the turn that is over has left to do is being done."""
+        self._closed = False
+
+    async def submit(self, operation: Operation) -> str:
+        """Hand in an operation; returns the submission's id. After `SessionClosed` it is ignored."""
+        submission = Submission(id=new_id("sub"), operation=operation)
+        if self._closed:
+            return submission.id
+        self._waiting[submission.id] = operation
+        if isinstance(operation, UserInput | Steer | Reshape):
+            self._handed_in[submission.id] = operation
+        self._submissions.put_nowait(submission)
+        return submission.id
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """All events in order; ends after `SessionClosed`. One consumer only."""
+        return self._bus.events()
+
+    def snapshot(self) -> Snapshot:
+        """The state right now."""
+        waiting = tuple(map(_shown, self._what_waits().values()))
+        compacting = self._active is not None and self._running == ""
+        shown = tuple(each for each in waiting if each.text)
+        return self._handlers.overview.snapshot(busy=self.is_busy, compacting=compacting, waiting=shown)
+
+    def _what_waits(self) -> dict[str, UserInput | Steer | Reshape]:
+        """What has not begun and has not been delivered, by submission, oldest first. Of equal guidance the
+        newest waits."""
+        steers = Counter(self._handlers.steers)
+        found = {}
+        for submission_id, operation in reversed(list(self._handed_in.items())):
+            if submission_id in self._waiting:
+                if submission_id != self._running:
+                    found[submission_id] = operation
+            elif isinstance(operation, Steer) and steers[operation.text]:
+                steers[operation.text] -= 1
+                found[submission_id] = operation
+            else:
+                del self._handed_in[submission_id]
+        return dict(reversed(found.items()))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a submission is being carried out."""
+        return self._running != "" and not self._bus.has_ended(self._running)
+
+    def context(self) -> ContextPicture:
+        """What fills the window right now."""
+        return self._handlers.overview.context()
+
+    def rewind_points(self) -> tuple[RewindPoint, ...]:
+        """The prompts that count, oldest first."""
+        return self._handlers.checkpointing.points()
+
+    async def diff(self) -> str:
+        """Unified diff of the workspace against its state before the session's first change."""
+        return await self._handlers.checkpointing.session_diff()
+
+    def stop(self, reason: StopReason) -> None:
+        """Stop what runs, from a signal handler."""
+        self._handlers.endings.stop_reason = reason
+        self._cancel_active()
+
+    async def run(self) -> None:
+        """Serve submissions until `Shutdown`. Never raises for a failing task; always ends the stream."""
+        error: ErrorInfo | None = None
+        worker = asyncio.create_task(self._work())
+        loop = asyncio.create_task(self._serve())
+        try:
+            self._handlers.announce()
+            done, _ = await asyncio.wait({worker, loop}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if (failure := task.exception()) is not None:
+                    error = _died(failure)
+        except Exception as failure:  # announcing failed: say so instead of hanging the front end
+            error = _died(failure)
+        finally:
+            active = [self._active] if self._active is not None else []
+            for task in (loop, worker, *active, *self._beside):
+                task.cancel()
+            await asyncio.gather(loop, worker, *active, *self._beside, return_exceptions=True)
+            await self._end(error)
+
+    async def _serve(self) -> None:
+        """The submission loop."""
+        while True:
+            submission = await self._submissions.get()
+            match submission.operation:
+                case UserInput() as user_input:
+                    self._queue(submission, user_input)
+                case operation if isinstance(operation, Reshape):
+                    self._turns.put_nowait(submission)
+                case Steer() as steer:
+                    self._steer(submission, steer)
+                case TakeBack(text=text):
+                    self._take_back(submission, text)
+                case Interrupt(reason=reason):
+                    self._interrupt(submission, reason)
+                case ApprovalAnswer() as answer:
+                    self._settle(submission, self._handlers.approvals.answer(answer), "no longer open")
+                case QuestionAnswer(request_id=request_id, text=text):
+                    self._settle(submission, self._handlers.approvals.reply(request_id, text), "no longer open")
+                case ChangeSettings() as change:
+                    await self._change(submission, change)
+                case ControlJob() as job:
+                    self._aside(self._control(submission, job))
+                case Shutdown():
+                    await self._shut_down(submission)
+                    return
+
+    async def _work(self) -> None:
+        """The worker: one task at a time, each cancellable, each with one terminal event."""
+        while True:
+            submission = await self._turns.get()
+            if submission.id not in self._waiting:  # it was taken back
+                continue
+            self._running = submission.id
+            self._active = asyncio.create_task(self._handlers.handle(submission))
+            if self._stop_next:
+                self._cancel_active()
+            self._stop_next = False
+            try:
+                await asyncio.wait({self._active})
+                self._finish(submission, self._active)
+                self._waiting.pop(submission.id, None)
+            finally:
+                self._active.cancel()
+                self._active = None
+                self._running = ""
+            self._between_turns = True
+            await self._handlers.settle()
+            await self._make_room()
+            self._between_turns = False
+            for text in self._handlers.take_leftover_steers():
+                await self.submit(UserInput(text))
+
+    async def _make_room(self) -> None:
+        """Between turns, when nothing waits. What is handed in meanwhile waits for it; a stop ends it."""
+        if not self._turns.empty() or not self._handlers.is_full():
+            return
+        self._active = asyncio.create_task(self._handlers.between_turns())
+        try:
+            await asyncio.wait({self._active})
+        finally:
+            self._active.cancel()
+            self._active = None
+
+    def _finish(self, submission: Submission, task: "asyncio.Task[None]") -> None:
+        """Make sure a task that ended has had its terminal event; a second one is dropped by the bus."""
+        if task.cancelled():
+            self._handlers.endings.aborted(submission)
+        elif (error := task.exception()) is not None:
+            self._handlers.endings.failed(submission, error)
+        elif not isinstance(submission.operation, UserInput):
+            self._bus.emit(_completed(submission))
+
+    def _cancel_active(self) -> bool:
+        """Stop the running task, or the one about to run. A task that was only just made takes its first
+        step before the stop reaches it, so that its input is saved."""
+        runs = self._active is not None and not self._active.done()
+        if self._active is not None and runs:
+            asyncio.get_running_loop().call_soon(self._active.cancel)
+        if not runs or self._running == "":
+            self._stop_next = any(not isinstance(each, Steer) for each in self._what_waits().values())
+        return runs or self._stop_next
+
+    def _queue(self, submission: Submission, user_input: UserInput) -> None:
+        """A prompt that has to wait is saved first; where that fails it is told and not taken."""
+        if user_input.text.strip() and (self._active is not None or not self._turns.empty()):
+            try:
+                self._handlers.inbox.queue(user_input.text, user_input.images)
+            except StoreError as error:
+                self._handlers.endings.failed(submission, error)
+                self._waiting.pop(submission.id, None)
+                return
+        self._turns.put_nowait(submission)
+
+    def _steer(self, submission: Submission, steer: Steer) -> None:
+        try:
+            taken = self._handlers.steer(steer.text)
+        except StoreError as error:
+            self._handlers.endings.failed(submission, error)
+            self._waiting.pop(submission.id, None)
+            return
+        if taken:
+            self._settle(submission, True, "")
+            return
+        self._waiting[submission.id] = self._handed_in[submission.id] = prompt = UserInput(steer.text)
+        self._queue(Submission(submission.id, prompt), prompt)
+
+    def _interrupt(self, submission: Submission, reason: StopReason) -> None:
+        """Stop what runs. Because the user stopped something, nothing else begins: what waits is handed back,
+        but for a prompt that is about to begin, which is stopped as if it had."""
+        self._handlers.endings.stop_reason = reason
+        waiting = list(self._what_waits()) if reason == "interrupted" else []
+        if self._active is None and not self._between_turns:
+            waiting = waiting[1:]
+        returned = self._hand_back(waiting, submission.id)
+        stopped = self._cancel_active()
+        self._settle(submission, stopped or returned, "nothing was running")
+
+    def _take_back(self, submission: Submission, text: str) -> None:
+        """The newest of what waits, or the newest with this text, goes back to the user."""
+        fitting = [each for each, operation in self._what_waits().items() if text in ("", _shown(operation).text)]
+        self._settle(submission, self._hand_back(fitting[-1:], submission.id), "it no longer waits")
+
+    def _hand_back(self, submissions: Sequence[str], submission_id: str) -> bool:
+        """Take what waits out of the queue and out of the running turn, and tell the front end; False when there
+        is nothing. What cannot be noted as taken back on disk is at worst offered again after a crash."""
+        waiting = self._what_waits()
+        returned = [waiting[each] for each in submissions]
+        for each in submissions:
+            if each in self._waiting:
+                self._settle(Submission(each, TakeBack()), True, "")
+            else:
+                self._handlers.steers.take_back(_shown(waiting[each]).text)
+            self._handed_in.pop(each, None)
+        if not returned:
+            return False
+        texts = tuple(each.text for each in returned if isinstance(each, UserInput | Steer) and each.text.strip())
+        commands = tuple(as_typed(each) for each in returned if not isinstance(each, UserInput | Steer))
+        with contextlib.suppress(StoreError):
+            self._handlers.inbox.drop(*texts)
+        self._bus.emit(InputReturned(texts=texts, commands=commands, submission_id=submission_id))
+        return True
+
+    async def _change(self, submission: Submission, change: ChangeSettings) -> None:
+        try:
+            await self._handlers.change_settings(change, submission.id)
+        except Exception as error:  # an unusable model or mode changes nothing
+            self._handlers.endings.failed(submission, error)
+            self._waiting.pop(submission.id, None)
+            return
+        self._settle(submission, True, "")
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that takes a while without holding up the loop."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def _control(self, submission: Submission, change: ControlJob) -> None:
+        try:
+            said = await self._handlers.control_job(change)
+        except Exception as error:  # told to whoever asked; the loop goes on
+            self._handlers.endings.failed(submission, error)
+            self._waiting.pop(submission.id, None)
+            return
+        self._settle(submission, True, "", said)
+
+    def _settle(self, submission: Submission, done: bool, otherwise: str, detail: str = "") -> None:
+        """End a submission that needs no turn."""
+        if done:
+            self._bus.emit(msgspec.structs.replace(_completed(submission), detail=detail))
+        else:
+            error = ErrorInfo(kind="not_applicable", message=otherwise)
+            name = type(submission.operation).__name__
+            self._bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))
+        self._waiting.pop(submission.id, None)
+
+    async def _shut_down(self, submission: Submission) -> None:
+        while not self._turns.empty():
+            self._turns.get_nowait()
+        if self._active is not None:
+            self._cancel_active()
+            with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(asyncio.wait({self._active}), _SHUTDOWN_S)
+        self._settle(submission, True, "")
+
+    async def _end(self, error: ErrorInfo | None) -> None:
+        """Give every open submission its end, free what is held, close the stream."""
+        self._closed = True
+        told = error or ErrorInfo(kind="closed", message="the session was closed before this was done")
+        for submission_id, operation in self._waiting.items():
+            if isinstance(operation, UserInput | Steer):
+                self._bus.emit(TurnFailed(stop_reason="internal_error", error=told, submission_id=submission_id))
+            else:
+                name = type(operation).__name__
+                self._bus.emit(OperationFailed(operation=name, error=told, submission_id=submission_id))
+        self._waiting.clear()
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self._handlers.aclose(), _SHUTDOWN_S)
+        self._bus.emit(SessionClosed(session_id=self._handlers.session.header.session_id, error=error))
+
+
+def _shown(operation: UserInput | Steer | Reshape) -> WaitingInput:
+    """What is shown of something that waits."""
+    match operation:
+        case UserInput(text=text):
+            return WaitingInput("prompt", text)
+        case Steer(text=text):
+            return WaitingInput("steer", text)
+        case _:
+            return WaitingInput("command", as_typed(operation))
+
+
+def _completed(submission: Submission) -> OperationCompleted:
+    return OperationCompleted(operation=type(submission.operation).__name__, submission_id=submission.id)
+
+
+def _died(failure: BaseException) -> ErrorInfo:
+    return ErrorInfo(
+        kind="internal_error",
+        message=f"the engine stopped unexpectedly: {type(failure).__name__}: {failure}",
+        hint="The session is saved; resume it with `agent -c`.",
+    )

@@ -1,0 +1,1 @@
+"""What goes into the window: prompt, mentions, compaction, search."""

@@ -1,0 +1,401 @@
+"""Keeping the conversation inside the model's window.
+
+One meter, one threshold, and a ladder: old tool results shortened → the older part replaced by a summary that
+the model writes → the middle left out, with no model's help → where the next request would not fit even so, the
+newest results shortened too. Each rung is verified to be smaller, the ladder ends
+where a good part of the window is free again, nothing is ever removed from the session, and a cut never parts a
+call from its result.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from agent_cli.model.types.base import ModelError, ModelRequest
+from agent_cli.protocol.client import JobState
+from agent_cli.protocol.events import AnyEvent, Compacted, Notice
+from agent_cli.protocol.messages import Message, ToolResult, UserMessage, new_id
+from agent_cli.protocol.records import Folded, Shortened, Unfolded
+from agent_cli.session import history
+from agent_cli.session.session import Session
+
+from ..model_calls.budget import OverBudget
+from ..model_calls.caller import ModelCaller
+from .prompt_parts import Moment
+from .token_meter import Meter, estimate, message_tokens
+
+Briefed = Callable[[Sequence[Message]], Moment]
+"""What is to be told beside the messages that are still sent."""
+
+_TARGET = 0.75
+"""A reduction goes on until the size is this share of the threshold, so that the next one is far off."""
+_KEEP_SHARE = 0.25
+"""Share of the budget that stays word for word behind a summary."""
+_PROMPTS_SHARE = 0.1
+"""Share of the budget for what the user said earlier."""
+_FACTS_SHARE = 0.08
+_SUMMARISED_SHARE = 0.8
+"""Share of the budget that one summary may have to read."""
+_SHORTEN_STEPS = ((6, 2000), (3, 800), (1, 400))
+"""Newest results left whole, characters kept of each older one; tried in order."""
+_SHORTEN_NEWEST = ((0, 8000), (0, 2000), (0, 800))
+"""The same for results the model has not answered yet, where the next request would not fit otherwise."""
+_LONGEST_SUMMARY = 50_000
+"""Characters of a summary; a model that rambles on does not fill the window anew."""
+_SUMMARIES = 2
+"""Summaries asked for in one reduction, and failures in a row after which none is asked for any more."""
+_GROWTH = 1.1
+"""After a reduction that did not help, the next is tried when the size has grown by this factor."""
+
+
+class ContextFull(Exception):
+    """Nothing more can be reduced, and the next request would not fit; the text says what takes the room."""
+
+
+class _Draft(msgspec.Struct, frozen=True):
+    """A summary that was shown and does not count yet."""
+
+    through: str
+    kept: tuple[str, ...]
+
+
+class Compactor:
+    """Reduces one session's conversation."""
+
+    def __init__(
+        self,
+        session: Session,
+        meter: Meter,
+        caller: ModelCaller,
+        request: Callable[[Sequence[Message]], ModelRequest],
+        emit: Callable[[AnyEvent], None],
+        *,
+        compact_at: float,
+        jobs: Callable[[], Sequence[JobState]],
+        briefed: Briefed,
+    ) -> None:
+        self._session = session
+        self._meter = meter
+        self._caller = caller
+        self._request = request
+        self._emit = emit
+        self._compact_at = compact_at
+        self._jobs = jobs
+        self._briefed = briefed
+        self._not_below = 0
+        self._failures = 0
+        self._draft: _Draft | None = None
+
+    @property
+    def threshold(self) -> int:
+        """The size, in tokens, from which on the conversation is reduced."""
+        return int(self._meter.budget() * self._compact_at)
+
+    def forget_failure(self) -> None:
+        """Try again at the threshold: the model or the conversation is another one now."""
+        self._not_below = self._failures = 0
+
+    def outgrown(self) -> str:
+        """What to say when the conversation does not fit a newly chosen model as it is; else empty."""
+        size, budget = self._meter.tokens(), self._meter.budget()
+        if size <= self.threshold:
+            return ""
+        return (
+            f"The conversation has about {size} tokens, the new model takes {budget}: it is compacted before "
+            "the next request. To keep all of it, go back with /model first, or /compact with the old one."
+        )
+
+    def is_due(self, share: float = 1.0) -> bool:
+        """Whether the next request would pass `share` of the threshold."""
+        return self._meter.tokens() >= self.threshold * share
+
+    async def reduce_if_needed(self, *, turn_id: str, submission_id: str, share: float = 1.0) -> bool:
+        """Reduce when the next request would pass `share` of the threshold; True when it became smaller.
+
+        Raises:
+            ContextFull: it cannot be made to fit.
+        """
+        if not self.is_due(share):
+            return False
+        size = left = self._meter.tokens()
+        done = False
+        if size >= self._not_below:
+            done = await self._descend(turn_id, submission_id)
+            left = self._meter.tokens()
+            self._not_below = int(left * _GROWTH) if left >= self.threshold else 0
+        if self._is_over(left) and self._shorten_newest(turn_id, submission_id):
+            done, left = True, self._meter.tokens()
+        if self._is_over(left) and (window := self._meter.window()) is not None:
+            raise ContextFull(self._what_fills(window))
+        return done
+
+    async def reduce(self, focus: str, *, turn_id: str, submission_id: str) -> bool:
+        """Summarise the older part, or failing that shorten old tool results; True when it became smaller. `focus`
+        tells the summary what matters."""
+        self.forget_failure()
+        if await self._summarise(focus, turn_id, submission_id):
+            return True
+        return self._shorten(_SHORTEN_STEPS[-1:], turn_id, submission_id)
+
+    async def reduce_refused(self, *, turn_id: str, submission_id: str) -> bool:
+        """Reduce a request that the provider found too large; True when it became smaller."""
+        self._meter.was_refused()
+        done = await self._descend(turn_id, submission_id)
+        newest = not self._is_enough() and self._shorten_newest(turn_id, submission_id)
+        return done or newest
+
+    async def preview(self, focus: str, *, submission_id: str) -> bool:
+        """Have a summary written and show it; nothing changes. False when there is nothing to fold."""
+        cut = self._cut()
+        summary = await self._written(self._session.visible()[:cut], focus, "", submission_id) if cut else ""
+        if not summary:
+            return False
+        older = self._session.visible()[:cut]
+        fold = self._fold(older, "", summary, "summary")
+        self._draft = _Draft(fold.through, fold.kept)
+        before, after = self._sizes(fold)
+        self._tell("preview", before, after, submission_id, fold.summary)
+        return True
+
+    def keep_summary(self, text: str, *, submission_id: str) -> bool:
+        """Make a text the summary: of what was previewed last, if nothing was folded or taken back since, else in
+        place of the summary in force. False when there is neither."""
+        draft, fold = self._draft, self._session.view.fold_in_force()
+        if draft is None or all(message.id != draft.through for message in self._session.visible()):
+            draft = _Draft(fold.through, fold.kept) if fold else None
+        if draft is None:
+            return False
+        fold = Folded(id=new_id("fold"), through=draft.through, kept=draft.kept, summary=text, how="edited")
+        before, after = self._sizes(fold)
+        self._draft = None
+        self._session.append(msgspec.structs.replace(fold, before=before, after=after))
+        self._tell("edited", before, after, submission_id, text)
+        return True
+
+    def take_back(self, *, submission_id: str) -> bool:
+        """Take back the newest reduction; False when there is none."""
+        newest = history.last_reduction(self._session.records)
+        if newest is None:
+            return False
+        before = estimate(self._session.visible())
+        self._session.append(Unfolded(id=new_id("unfold"), fold_id=newest.id))
+        self._not_below = int(self._meter.tokens() * _GROWTH)
+        self._tell("undone", before, estimate(self._session.visible()), submission_id)
+        return True
+
+    def could_free(self) -> dict[str, int]:
+        """What the rungs of the ladder would free, in estimated tokens."""
+        visible = self._session.visible()
+        before = estimate(visible)
+        record = self._shortened(*_SHORTEN_STEPS[-1], "")
+        shorter = before - estimate(self._with(record)) if record else 0
+        cut = self._cut()
+        return {"shortening old results": shorter, "a summary": estimate(visible[:cut])}
+
+    async def _descend(self, turn_id: str, submission_id: str) -> bool:
+        """Down the ladder until the target is reached; True when the conversation became smaller."""
+        before = estimate(self._session.visible())
+        if not self._shorten(_SHORTEN_STEPS, turn_id, submission_id, only_if_enough=True):
+            for _ in range(_SUMMARIES):
+                if self._is_enough() or self._failures >= _SUMMARIES:
+                    break
+                if not await self._summarise("", turn_id, submission_id):
+                    break
+            if not self._is_enough():
+                self._shorten(_SHORTEN_STEPS[-1:], turn_id, submission_id)
+            if not self._is_enough():
+                self._leave_out(turn_id, submission_id)
+        return estimate(self._session.visible()) < before
+
+    def _is_over(self, size: int) -> bool:
+        """Whether a request of a measured size would not fit, by all that is known."""
+        window = self._meter.window()
+        return window is not None and size >= window <= self._meter.at_least()
+
+    def _shorten_newest(self, turn_id: str, submission_id: str) -> bool:
+        """Shorten the newest results too, no more than it takes; True when they became smaller."""
+        enough = self._shorten(_SHORTEN_NEWEST, turn_id, submission_id, only_if_enough=True)
+        return enough or self._shorten(_SHORTEN_NEWEST[-1:], turn_id, submission_id)
+
+    def _is_enough(self) -> bool:
+        return self._meter.tokens() <= self.threshold * _TARGET
+
+    def _cut(self) -> int:
+        from . import compaction_facts
+
+        budget = self._meter.budget()
+        visible = self._session.visible()
+        return compaction_facts.choose_cut(visible, int(budget * _KEEP_SHARE), int(budget * _SUMMARISED_SHARE))
+
+    async def _summarise(self, focus: str, turn_id: str, submission_id: str) -> bool:
+        cut = self._cut()
+        if cut == 0:
+            return False
+        older = self._session.visible()[:cut]
+        summary = await self._written(older, focus, turn_id, submission_id)
+        if summary and self._add(self._fold(older, turn_id, summary, "summary"), submission_id):
+            self._failures = 0
+            return True
+        self._failures += 1
+        return False
+
+    async def _written(self, older: Sequence[Message], focus: str, turn_id: str, submission_id: str) -> str:
+        """The model's summary of a part; empty when there is none, which is told."""
+        request = self._request([*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")])
+        request = msgspec.structs.replace(request, may_call=False)
+        try:
+            answer, _ = await self._caller.call(
+                request, kind="summary", step=0, turn_id=turn_id, submission_id=submission_id
+            )
+        except (ModelError, OverBudget) as error:
+            self._warn(f"The conversation could not be summarised ({error}).", submission_id)
+            return ""
+        if not answer.text.strip() or answer.finish not in ("stop", "unknown"):
+            self._warn("The conversation could not be summarised (no usable answer).", submission_id)
+            return ""
+        return answer.text.strip()[:_LONGEST_SUMMARY]
+
+    def _leave_out(self, turn_id: str, submission_id: str) -> bool:
+        """Replace the older part by the facts about it, without a model."""
+        from . import compaction_facts
+
+        visible = self._session.visible()
+        cut = compaction_facts.choose_cut(visible, int(self._meter.budget() * _KEEP_SHARE))
+        if cut == 0:
+            return False
+        return self._add(self._fold(visible[:cut], turn_id, self._summed_up(), "left_out"), submission_id)
+
+    def _summed_up(self) -> str:
+        """What an earlier summary said, as far as there is room for it, where no new one can be had."""
+        first = self._session.visible()[0]
+        if not isinstance(first, UserMessage) or first.origin != "summary":
+            return ""
+        said = first.text.partition("]\n\n")[2] or first.text
+        return f"Summed up before:\n{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
+
+    def _in_place_of_originals(self) -> list[Message]:
+        """All messages that count, as they are sent where they are; of the others there may be no text."""
+        sent = {message.id: message for message in self._session.visible()}
+        return [sent.get(each.id, each) for each in history.active_messages(self._session.records)]
+
+    def _fold(
+        self, older: Sequence[Message], turn_id: str, summary: str, how: Literal["summary", "left_out"]
+    ) -> Folded:
+        """A part of the conversation folded into `summary`, the facts about it, and what only it told."""
+        from . import compaction_facts
+
+        budget = self._meter.budget()
+        view, visible = self._session.view, self._session.visible()
+        kept = compaction_facts.word_for_word(visible, len(older), view.pinned, int(budget * _PROMPTS_SHARE))
+        stay = [*(m for m in older if m.id in kept), *visible[len(older) :]]
+        moment = self._briefed(stay)
+        facts = compaction_facts.facts(
+            self._in_place_of_originals(),
+            view.plan,
+            view.known_files,
+            self._jobs(),
+            int(budget * _FACTS_SHARE) * 4,
+        )
+        gone = [m for m in older if m.id not in kept and m.id != self._fold_id()]
+        heading = _HEADING if how == "summary" else _LEFT_OUT.format(count=len(gone))
+        parts = (heading, summary, facts, moment.text if moment.told else "")
+        return Folded(
+            id=new_id("fold"),
+            turn_id=turn_id,
+            through=next(m.id for m in reversed(older) if m.id != self._fold_id()),
+            summary="\n\n".join(part for part in parts if part),
+            how=how,
+            kept=kept,
+            told=moment.told,
+        )
+
+    def _add(self, fold: Folded, submission_id: str) -> bool:
+        before, after = self._sizes(fold)
+        if after >= before:
+            self._warn("The summary was no smaller than what it would replace.", submission_id)
+            return False
+        self._draft = None
+        self._session.append(msgspec.structs.replace(fold, before=before, after=after))
+        self._tell(fold.how, before, after, submission_id, fold.summary)
+        return True
+
+    def _fold_id(self) -> str:
+        first = self._session.visible()[0]
+        return first.id if isinstance(first, UserMessage) and first.origin == "summary" else ""
+
+    def _shorten(
+        self, steps: Sequence[tuple[int, int]], turn_id: str, submission_id: str, *, only_if_enough: bool = False
+    ) -> bool:
+        """Shorten tool results, no more than it takes; True when they became smaller. With `only_if_enough`
+        nothing is done unless it reaches the target by itself."""
+        before = estimate(self._session.visible())
+        for step in steps:
+            record = self._shortened(*step, turn_id)
+            after = estimate(self._with(record)) if record else before
+            enough = self._meter.tokens_after(before, after) <= self.threshold * _TARGET
+            if record is None or after >= before or (only_if_enough and not enough):
+                continue
+            self._session.append(msgspec.structs.replace(record, before=before, after=after))
+            self._tell("shortened", before, after, submission_id)
+            return True
+        return False
+
+    def _shortened(self, newest: int, keep_chars: int, turn_id: str) -> Shortened | None:
+        """The results that one step would shorten; None when there are none."""
+        results = [m for m in self._session.visible() if isinstance(m, ToolResult)]
+        older = results[: max(0, len(results) - newest)]
+        long = tuple(r.call_id for r in older if len(r.text) > keep_chars + 200)
+        return (
+            Shortened(id=new_id("short"), turn_id=turn_id, call_ids=long, keep_chars=keep_chars) if long else None
+        )
+
+    def _with(self, record: Folded | Shortened) -> list[Message]:
+        return self._session.view.reduced(record)
+
+    def _sizes(self, fold: Folded) -> tuple[int, int]:
+        return estimate(self._session.visible()), estimate(self._with(fold))
+
+    def largest(self, count: int) -> list[Message]:
+        """The largest messages that could be dropped by hand, the largest first."""
+        prompts = self._session.view.prompts
+        last = prompts[-1].turn_id if prompts else ""
+        free = [m for m in self._session.visible() if not (isinstance(m, UserMessage) and m.turn_id == last)]
+        return sorted(free, key=message_tokens, reverse=True)[:count]
+
+    def _what_fills(self, window: int) -> str:
+        parts = sorted(self._meter.parts(), key=lambda part: -part.tokens)
+        named = ", ".join(f"{part.name} {part.tokens:,}" for part in parts[:3] if part.tokens)
+        return (
+            f"The next request would have at least {self._meter.at_least():,} tokens, and the model's window "
+            f"takes {window:,}. Nothing more can be reduced by itself. What fills it, in tokens: {named}."
+        )
+
+    def _tell(
+        self,
+        how: Literal["summary", "shortened", "left_out", "edited", "preview", "undone"],
+        before: int,
+        after: int,
+        submission_id: str,
+        summary: str = "",
+    ) -> None:
+        self._emit(Compacted(before=before, after=after, how=how, summary=summary, submission_id=submission_id))
+
+    def _warn(self, text: str, submission_id: str) -> None:
+        self._emit(Notice(level="warning", text=text, submission_id=submission_id))
+
+
+_HEADING = (
+    "[Summary of the conversation so far. Nothing is lost: search_history finds what was said, recall shows a "
+    "result whole.]"
+)
+_LEFT_OUT = (
+    "[{count} earlier messages are left out here, since they no longer fit. Nothing is lost: search_history finds "
+    "what was said, recall shows a result whole.]"
+)
+
+
+def _instruction(focus: str) -> str:
+    text = (Path(__file__).parent / "prompts" / "compact.md").read_text(encoding="utf-8").strip()
+    return f"{text}\n\nPay particular attention to: {focus}" if focus else text

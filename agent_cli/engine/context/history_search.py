@@ -1,0 +1,205 @@
+"""Finding again what was said: in the messages of this session that the model no longer sees, and in the earlier
+sessions of the project. Tool traffic is searched in this session only, and told apart."""
+
+import asyncio
+import re
+import time
+from collections.abc import Collection, Sequence
+from math import log
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.records import AnyRecord, Folded
+from agent_cli.session import history
+from agent_cli.session.session import Session
+from agent_cli.tools.kit.output import spill_path, was_cut
+
+from .recall_results import recalled
+
+MOST_FOUND = 8
+_SNIPPET_CHARS = 320
+_LEAD_CHARS = 90
+"""Characters shown before the first word that was found."""
+_LONGEST_SPILL = 4_000_000
+_SPILLS_CHARS = 40_000_000
+"""Of spilled output as much as this is looked through, the newest first."""
+_OWN = frozenset({"recall", "search_history"})
+_WORD = re.compile(r"[^\W_]+(?:[-./:@][^\W_]+)*", re.UNICODE)
+_ENOUGH = 0.6
+"""Share of the query's weight that a text has to hold."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """One place where something was said."""
+
+    id: str
+    """What `recall` takes."""
+    who: str
+    time: float
+    """Seconds since the epoch."""
+    snippet: str
+    score: float
+
+
+def words_of(query: str) -> list[str]:
+    """The words of a query, in lower case, each once."""
+    return list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
+
+
+def search_records(
+    records: Sequence[AnyRecord], query: str, spill_dir: Path | None, shown: Collection[str] = ()
+) -> list[Found]:
+    """Where this session speaks of a query, the best first. Messages whose ids are `shown` are left out, since the
+    model has them before its eyes."""
+    words = words_of(query)
+    if not words:
+        return []
+    summaries = [
+        UserMessage(id=each.id, text=each.summary, origin="summary", time=each.time)
+        for each in records
+        if isinstance(each, Folded)
+    ]
+    candidates = [m for m in (*summaries, *history.active_messages(records)) if m.id not in shown]
+    texts = [(message, text) for message in candidates if (text := _text(message))]
+    texts += _spilled(candidates, spill_dir)
+    lowered = [text.lower() for _, text in texts]
+    weights = {word: log(1 + len(texts) / (1 + sum(word in text for text in lowered))) + 0.1 for word in words}
+    whole = sum(weights.values())
+    found: dict[str, Found] = {}
+    for place, ((message, text), low) in enumerate(zip(texts, lowered, strict=True)):
+        weight = sum(weights[word] for word in words if word in low) / whole
+        if weight < _ENOUGH:
+            continue
+        score = weight + 0.1 * place / len(texts) + (0.2 if isinstance(message, UserMessage) else 0.0)
+        name = message.call_id if isinstance(message, ToolResult) else message.id
+        known = found.get(name)
+        if known is None or known.score < score:
+            found[name] = Found(name, _who(message), message.time, snippet(text, words), score)
+    return sorted(found.values(), key=lambda each: -each.score)[:MOST_FOUND]
+
+
+def _text(message: Message) -> str:
+    match message:
+        case UserMessage(origin="human" | "summary"):
+            return message.text
+        case AssistantMessage():
+            return message.text
+        case ToolResult() if message.tool not in _OWN:
+            return f"{message.command}\n{message.text}".strip()
+        case _:
+            return ""
+
+
+def _spilled(messages: Sequence[Message], folder: Path | None) -> list[tuple[Message, str]]:
+    """Results that were too long for the model, whole."""
+    if folder is None or not folder.is_dir():
+        return []
+    found: list[tuple[Message, str]] = []
+    room = _SPILLS_CHARS
+    for message in reversed(messages):
+        if not isinstance(message, ToolResult) or message.tool in _OWN or room <= 0:
+            continue
+        try:
+            with spill_path(folder, message.call_id).open(encoding="utf-8", errors="replace") as file:
+                text = file.read(_LONGEST_SPILL)
+        except OSError:
+            continue
+        room -= len(text)
+        found.append((message, text))
+    return found
+
+
+def _who(message: Message) -> str:
+    match message:
+        case UserMessage(origin="human"):
+            return "the user"
+        case UserMessage():
+            return "a summary"
+        case AssistantMessage():
+            return "you"
+        case ToolResult():
+            return f"result of {message.tool}"
+
+
+def snippet(text: str, words: Sequence[str]) -> str:
+    """The part of a text around the place where most of the words stand, on one line."""
+    low = text.lower()
+    places = sorted(at for word in words if (at := low.find(word)) >= 0)
+    best = max(places, key=lambda at: sum(at <= other < at + _SNIPPET_CHARS for other in places), default=0)
+    start = max(0, best - _LEAD_CHARS)
+    part = " ".join(text[start : start + _SNIPPET_CHARS].split())
+    return f"{'…' if start else ''}{part}{'…' if start + _SNIPPET_CHARS < len(text) else ''}"
+
+
+_AGES = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
+
+
+def age(then: float, now: float | None = None) -> str:
+    """How long ago, in words."""
+    seconds = max(0.0, (time.time() if now is None else now) - then)
+    for size, name in (
+        (86400 * 365, "year"),
+        (86400 * 30, "month"),
+        (86400, "day"),
+        (3600, "hour"),
+        (60, "minute"),
+    ):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def told(found: Sequence[Found], earlier: Sequence[Found]) -> str:
+    """What was found, for the model: this session first, then earlier ones."""
+    parts = []
+    for title, rows in (("In this session:", found), ("In earlier sessions of this project:", earlier)):
+        if rows:
+            lines = [f"- {row.id} ({row.who}, {age(row.time)}): {row.snippet}" for row in rows]
+            parts.append("\n".join([title, *lines]))
+    if not parts:
+        return "Nothing was found. Try other words, or fewer."
+    return "\n\n".join([*parts, "[recall ID shows one whole]"])
+
+
+class EarlierSessions(Protocol):
+    """The other sessions of the project."""
+
+    def search(self, query: str) -> tuple[list[Found], str]:
+        """What they say of a query, the best first, and where text of strangers in it came from. May take a
+        moment; called in a thread."""
+        ...
+
+    def text(self, identifier: str) -> str | None:
+        """A message, by the id that `search` gave it."""
+        ...
+
+
+class SessionHistory:
+    """What the tools that look back ask."""
+
+    def __init__(self, session: Session, spill_dir: Path, earlier: EarlierSessions | None) -> None:
+        self._session = session
+        self._spill_dir = spill_dir
+        self._earlier = earlier
+
+    async def search(self, query: str) -> tuple[str, str]:
+        """What was said of a query, in words for the model, and where text of strangers in it came from."""
+        records = self._session.whole()
+        whole = {each.id: each.text for each in records if isinstance(each, ToolResult) and not was_cut(each.text)}
+        shown = {
+            m.id for m in self._session.visible() if not isinstance(m, ToolResult) or whole.get(m.id) == m.text
+        }
+        here = search_records(records, query, self._spill_dir, shown)
+        if self._earlier is None:
+            return told(here, []), ""
+        earlier, untrusted = await asyncio.to_thread(self._earlier.search, query)
+        return told(here, earlier), untrusted
+
+    def recall(self, identifier: str) -> str | None:
+        """The whole text of a call's result or a message; None when there is none with this id."""
+        found = recalled(self._session.whole(), self._spill_dir, identifier)
+        return self._earlier.text(identifier) if found is None and self._earlier is not None else found

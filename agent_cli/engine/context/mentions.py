@@ -1,0 +1,334 @@
+"""What a prompt brings along: files, folders and pages that it names with `@`, pictures whose path was pasted.
+
+They are read when the prompt is sent, by the tools the model would use, and counted before anything goes out. That
+the user names a thing is their consent to read it wherever it lies; what a rule denies, asks about or keeps as a
+secret is not read, and the user is told which rule. Names that lead nowhere, as in `@property`, are left alone.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from agent_cli.policy.rules.rule import BUILT_IN_PLACE
+from agent_cli.protocol.actions import Action, Allow, Ask, Deny, ReadPath, Verdict
+from agent_cli.protocol.messages import Attachment, Image, new_id
+from agent_cli.tools.files.read import ReadFile, ReadParams
+from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
+from agent_cli.tools.search.list_dir import ListDir, ListParams
+from agent_cli.workspace.paths import PathError
+
+from ..tool_calls.pending_call import marked
+
+Kind = Literal["file", "folder", "url", "image"]
+
+IMAGE_TOKENS = 1_500
+"""What a picture is counted with."""
+_SHARES = 2
+"""All attachments together have at most so many times the tokens of one result."""
+_LEAST_TOKENS = 300
+"""With less room than this nothing more is attached."""
+_MOST = 40
+"""Things of one prompt that are looked at."""
+_FOLDER_DEPTH = 3
+
+_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"(?<!`)(`+)(?!`)[^`\n]*?(?<!`)\1(?!`)")
+_NAMED = re.compile(r"(?<![\w@/.`\\])@(?:\"([^\"\n]+)\"((?::\d+(?:-\d+)?)?)|((?:\\ |[^\s\"'`<>|])+))")
+_LINES = re.compile(r"(.+?):(\d+)(?:-(\d+))?")
+_WORD = re.compile(r"(?:^|(?<=\s))(?:'([^'\n]+)'|\"([^\"\n]+)\"|((?:\\.|[^\s'\"\\])+))(?=\s|$)")
+_PICTURE = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?)\b", re.IGNORECASE)
+_AFTER = ".,;:!?)]}*_'"
+"""What may follow a name in a sentence without being a part of it."""
+_PIPED = "\n\n<stdin>\n"
+"""What comes behind it was piped in: the user has not written it, so nothing in it is consent."""
+_MOST_AFTER = 6
+_LONGEST = 4096
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """One thing that a prompt brings along, for the user."""
+
+    name: str
+    kind: Kind
+    tokens: int
+    """Estimated; 0 for what is not attached."""
+    note: str = ""
+    """What was left out, or why it is not attached."""
+
+
+class Brought(msgspec.Struct, frozen=True):
+    """All that a prompt brings along."""
+
+    attachments: tuple[Attachment, ...] = ()
+    images: tuple[Image, ...] = ()
+    seen: dict[str, str] = {}
+    """Absolute path → content hash of each file that is attached whole."""
+    untrusted: str = ""
+    """Where the first text of strangers in it came from; empty where there is none."""
+    counted: tuple[Counted, ...] = ()
+
+
+class _Mention(msgspec.Struct, frozen=True):
+    """Something named in a prompt."""
+
+    name: str
+    """As written, without `@` and quotes."""
+    first: int = 0
+    """First line wanted; 0 for all."""
+    last: int = 0
+    is_quoted: bool = False
+    is_picture: bool = False
+    """A pasted path: it counts only when it leads to a picture."""
+
+
+class _Item(msgspec.Struct, frozen=True):
+    """A mention that was followed."""
+
+    counted: Counted
+    attachment: Attachment | None = None
+    images: tuple[Image, ...] = ()
+    seen: dict[str, str] = {}
+
+
+Authorize = Callable[[Action], Verdict]
+
+
+async def attach(
+    text: str, context: ToolContext, authorize: Authorize, private_hosts: tuple[str, ...] = ()
+) -> Brought:
+    """Read what a prompt names. `private_hosts` may be fetched from although they are not of the open network.
+    Nothing is raised for what cannot be read: it is counted with a note, which the model reads too."""
+    left = context.max_tokens() * _SHARES
+    items: list[_Item] = []
+    done: set[tuple[str, int, int]] = set()
+    for mention in _mentions(text.encode("utf-8", "replace").decode("utf-8")):  # no path holds a lone surrogate
+        found = _Found(mention, mention.name) if _is_url(mention.name) else _place(mention, context)
+        if found is not None and found.key not in done:
+            done.add(found.key)
+            item = await _followed(found, _with_room(context, left), authorize, private_hosts)
+            items.append(item)
+            left -= item.counted.tokens
+    return _together(items)
+
+
+def _with_room(context: ToolContext, tokens: int) -> ToolContext:
+    """The same context for one thing, which may take no more than is left."""
+    room = min(tokens, context.max_tokens())
+    view = context.for_call(new_id("mention"), context.emit, context.silent)
+    view.max_tokens = lambda: room
+    return view
+
+
+def _together(items: list[_Item]) -> Brought:
+    attachments = tuple(item.attachment for item in items if item.attachment is not None)
+    return Brought(
+        attachments,
+        tuple(image for item in items for image in item.images),
+        {path: hash for item in items for path, hash in item.seen.items()},
+        next((each.untrusted for each in attachments if each.untrusted), ""),
+        tuple(item.counted for item in items),
+    )
+
+
+def _mentions(text: str) -> Iterator[_Mention]:
+    """What a prompt names, in order, outside code and what was piped in."""
+    text = text.partition(_PIPED)[0]
+    if "@" not in text and not _PICTURE.search(text):
+        return
+    prose = _CODE.sub(_blank, _FENCED.sub(_blank, text))
+    found = [(each.start(), _mention(each)) for each in _NAMED.finditer(prose)]
+    taken = {at for each in _NAMED.finditer(prose) for at in range(*each.span())}
+    for each in _WORD.finditer(prose):
+        path = _pasted(each)
+        if path and each.start() not in taken:
+            found.append((each.start(), _Mention(path, is_picture=True)))
+    yield from [mention for _, mention in sorted(found, key=lambda pair: pair[0])][:_MOST]
+
+
+def _blank(found: "re.Match[str]") -> str:
+    return re.sub(r"\S", " ", found.group())
+
+
+def _mention(found: "re.Match[str]") -> _Mention:
+    quoted, lines, bare = found.groups()
+    if quoted is None:
+        return _Mention(bare.replace("\\ ", " "))
+    place = _LINES.fullmatch(f"{quoted}{lines}") if lines else None
+    first, last = (int(place.group(2)), int(place.group(3) or place.group(2))) if place else (0, 0)
+    return _Mention(quoted, first, last, is_quoted=True)
+
+
+def _pasted(found: "re.Match[str]") -> str:
+    """The path of a picture as terminals paste it: quoted, with escaped blanks, or as a file's address."""
+    quoted, bare = found.group(1) or found.group(2), found.group(3)
+    path = quoted if quoted is not None else re.sub(r"\\(.)", r"\1", bare)
+    if path.startswith("file://"):
+        path = unquote(urlsplit(path).path)
+    return path if path.startswith(("/", "~/")) and _PICTURE.search(path[-6:]) else ""
+
+
+async def _followed(found: "_Found", context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
+    """What a mention leads to."""
+    mention, is_folder = found.mention, os.path.isdir(found.real)
+    if not found.real:
+        return _left_out(mention.name, "file", "there is no such file")
+    kind: Kind = "url" if _is_url(mention.name) else "folder" if is_folder else "file"
+    if context.max_tokens() < _LEAST_TOKENS:
+        tool = {"url": "web_fetch", "folder": "list_dir"}.get(kind, "read_file")
+        return _left_out(mention.name, kind, f"there is no room left for it; {tool} shows it")
+    if kind == "url":
+        return await _page(mention.name.rstrip(_AFTER), context, authorize, hosts)
+    read = _folder if is_folder else _file
+    return await read(mention, context, authorize)
+
+
+def _is_url(name: str) -> bool:
+    return name.startswith(("http://", "https://"))
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """A mention and where it leads: a real path, empty for a quoted one that leads nowhere, or an address."""
+
+    mention: _Mention
+    real: str
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """The same for what is the same thing."""
+        return self.real or self.mention.name, self.mention.first, self.mention.last
+
+
+def _place(mention: _Mention, context: ToolContext) -> _Found | None:
+    """The mention with its lines and without what follows it in the sentence, and the real path; None where it is
+    no mention after all."""
+    for candidate in _readings(mention):
+        try:
+            real = context.workspace.resolve(candidate.name).real
+        except PathError:
+            continue
+        if os.path.exists(real):
+            return None if mention.is_picture and not _is_picture(real) else _Found(candidate, real)
+    return _Found(mention, "") if mention.is_quoted else None
+
+
+def _readings(mention: _Mention) -> Iterator[_Mention]:
+    """What a name may mean, the longest first: it may end in a range of lines or in punctuation."""
+    yield mention
+    name = mention.name
+    for _ in range(0 if mention.is_quoted or len(name) > _LONGEST else _MOST_AFTER):
+        if place := _LINES.fullmatch(name):
+            first, last = int(place.group(2)), int(place.group(3) or place.group(2))
+            yield msgspec.structs.replace(mention, name=place.group(1), first=first, last=last)
+        if name[-1:] not in _AFTER or len(name) < 2:
+            return
+        name = name[:-1]
+        yield msgspec.structs.replace(mention, name=name)
+
+
+def _is_picture(real: str) -> bool:
+    from agent_cli.tools.files.images import picture_kind
+    from agent_cli.workspace.files.reader import FileError, chunks, open_regular
+
+    try:
+        fd, _ = open_regular(real, real)
+    except FileError:
+        return False
+    try:
+        return bool(picture_kind(b"".join(chunks(fd, 32))))
+    finally:
+        os.close(fd)
+
+
+async def _file(mention: _Mention, context: ToolContext, authorize: Authorize) -> _Item:
+    lines = {"offset": mention.first, "limit": max(1, mention.last - mention.first + 1)} if mention.first else {}
+    tool, params = ReadFile(), ReadParams(path=mention.name, **lines)
+    try:
+        if why := _refusal(tool.actions(params, context), authorize, mention.name):
+            return _left_out(mention.name, "file", why)
+        outcome = await tool.run(params, context)
+    except ToolError as error:
+        return _left_out(mention.name, "file", str(error))
+    if outcome.images:
+        note = outcome.text.strip("[]").removeprefix(f"{mention.name}: ").removesuffix("; it is attached")
+        tokens = IMAGE_TOKENS * len(outcome.images) + result_tokens(outcome.text)
+        counted = Counted(mention.name, "image", tokens, note)
+        return _Item(counted, Attachment(mention.name, outcome.text), outcome.images, outcome.seen)
+    name = mention.name + (f":{mention.first}-{mention.last}" if mention.first else "")
+    note = "" if outcome.seen or mention.first else outcome.display
+    return _as_text(name, "file", outcome, context, note)
+
+
+async def _folder(mention: _Mention, context: ToolContext, authorize: Authorize) -> _Item:
+    tool, params = ListDir(), ListParams(path=mention.name, depth=_FOLDER_DEPTH)
+    try:
+        if why := _refusal(tool.actions(params, context), authorize, mention.name):
+            return _left_out(mention.name, "folder", why)
+        outcome = await tool.run(params, context)
+    except ToolError as error:
+        return _left_out(mention.name, "folder", str(error))
+    return _as_text(mention.name, "folder", outcome, context, outcome.display)
+
+
+async def _page(url: str, context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
+    from agent_cli.tools.web.fetch import WebFetch, WebFetchParams
+
+    tool, params = WebFetch(hosts), WebFetchParams(url)
+    try:
+        if why := _refusal(tool.actions(params, context), authorize, url):
+            return _left_out(url, "url", why)
+        outcome = await tool.run(params, context)
+    except ToolError as error:
+        return _left_out(url, "url", str(error))
+    return _as_text(url, "url", outcome, context, outcome.display)
+
+
+def _as_text(name: str, kind: Kind, outcome: ToolOutcome, context: ToolContext, note: str) -> _Item:
+    text = outcome.text
+    if result_tokens(text) > context.max_tokens():
+        kept = keep_whole(context.spill_dir, context.call_id, text)
+        text = bounded(text, context.max_tokens(), str(kept) if kept else "")
+        note = f"{note}, shortened" if note else "shortened"
+    if outcome.untrusted:
+        text = marked(text, outcome.untrusted)
+    attribute = "url" if kind == "url" else "path"
+    whole = f'<{kind} {attribute}="{_quoted(name)}">\n{text}\n</{kind}>'
+    attachment = Attachment(name, whole, outcome.untrusted)
+    return _Item(Counted(name, kind, result_tokens(whole), note), attachment, seen=outcome.seen)
+
+
+def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> str:
+    """Why the user's own naming of a thing is not enough to read it; empty where it is. What a mode says is said
+    to the model, and does not bind the user."""
+    for action in actions:
+        match authorize(action):
+            case Allow():
+                continue
+            case Ask(rule=rule) | Deny(rule=rule) if rule.startswith("mode "):
+                continue
+            case Deny(rule=rule, reason=reason):
+                return f"{reason} (decided by {rule})"
+            case Ask(rule=rule, reason=reason):
+                return f"{reason} (decided by {rule}); {_way(action, rule, name)}"
+    return ""
+
+
+def _way(action: Action, rule: str, name: str) -> str:
+    """How to have it all the same."""
+    asking = "ask for it in words, and allow the reading when you are asked"
+    is_lifted = isinstance(action, ReadPath) and (BUILT_IN_PLACE in rule or rule == "protected path")
+    return f"{asking}, or add the rule `read({name})` under permissions.allow" if is_lifted else asking
+
+
+def _left_out(name: str, kind: Kind, why: str) -> _Item:
+    """The model is told as well, so that it neither takes the thing for attached nor tries to get round a rule."""
+    text = f"[{name} is not attached: {why}]"
+    return _Item(Counted(name, kind, 0, f"not attached: {why}"), Attachment(name, text))
+
+
+def _quoted(value: str) -> str:
+    return value.replace('"', "'").replace("<", "(").replace(">", ")")

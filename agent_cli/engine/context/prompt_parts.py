@@ -1,0 +1,232 @@
+"""The texts around the conversation: the system prompt, made once per session, and what travels with the newest
+user message so that everything before it stays the same to the byte: facts of the moment, and every instruction
+and memory that is not what the model was told of it last."""
+
+import os
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.protocol.messages import Attachment, Message, ToolResult, UserMessage
+from agent_cli.workspace.files.bounded_read import first_line
+from agent_cli.workspace.files.reader import content_hash
+from agent_cli.workspace.git.repository import git_folder
+from agent_cli.workspace.instructions import Instruction
+from agent_cli.workspace.memory import Block
+
+from ..tool_calls.pending_call import marked
+
+_PROMPTS = Path(__file__).parent / "prompts"
+REPLACED: Mapping[str, str] = {"*": ""}
+"""What a session was told whose system prompt the user has replaced: neither instructions nor memory, ever."""
+
+
+class SystemPrompt(msgspec.Struct, frozen=True):
+    """What a session begins with."""
+
+    text: str
+    told: dict[str, str]
+    """Source of each instruction and memory in it → hash of its text."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """What a message brings along that is new; empty text where nothing is."""
+
+    text: str
+    told: dict[str, str]
+    """As in `SystemPrompt`, of what `text` gives anew; an empty hash for what is no longer there."""
+    untrusted: str = ""
+    """Where text of others in it came from; empty where there is none."""
+
+    @property
+    def origin(self) -> tuple[Attachment, ...]:
+        """What notes in the message that it brings text of others."""
+        return (Attachment("instructions", "", untrusted=self.untrusted),) if self.untrusted else ()
+
+
+NOTHING_NEW = Moment("", {})
+
+
+def system_prompt(
+    root: Path,
+    instructions: Sequence[Instruction],
+    tools: Collection[str],
+    *,
+    blocks: Sequence[Block] = (),
+    extra_roots: Sequence[Path] = (),
+    append: str = "",
+) -> SystemPrompt:
+    """The system prompt of a new session. Doubtful instructions are left to the first `moment`. Advice on tools
+    that are not among `tools` is left out, and so are memory blocks without text where there is no tool to fill
+    them."""
+    instructions = [each for each in instructions if not each.is_doubtful]
+    parts = [
+        _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
+        _environment(root, extra_roots),
+    ]
+    parts += [f"# Instructions from {each.path}\n{each.text}" for each in instructions]
+    shown = [block for block in blocks if block.hash or "memory" in tools]
+    if shown:
+        parts.append("\n".join([_MEMORY, *map(_remembered, shown)]))
+    if append:
+        parts.append(append.strip())
+    told = {each.source: each.hash for each in instructions} | {_source(block): block.hash for block in blocks}
+    return SystemPrompt("\n\n".join(parts), told)
+
+
+def init_prompt(focus: str = "") -> str:
+    """What is asked of the model to write the project's AGENTS.md; `focus` is what the user said besides."""
+    text = (_PROMPTS / "init.md").read_text(encoding="utf-8").strip()
+    return f"{text}\n\nThe user adds: {focus.strip()}" if focus.strip() else text
+
+
+_MEMORY = (
+    "# Memory\nWhat was kept from before. It may be out of date: what you see in the files and hear from the user"
+    " counts more."
+)
+
+
+def _for_tools(text: str, tools: Collection[str]) -> str:
+    """`text` without the lines `- [TOOL] …` of tools that are not offered; the others lose their mark."""
+    kept = []
+    for line in text.splitlines():
+        marked = re.match(r"- \[(\w+)\] ", line)
+        if marked is None:
+            kept.append(line)
+        elif marked.group(1) in tools:
+            kept.append(f"- {line[marked.end() :]}")
+    return "\n".join(kept)
+
+
+def _environment(root: Path, extra_roots: Sequence[Path]) -> str:
+    lines = ["# Environment", f"- Workspace: {root}"]
+    lines += [f"- Further folder: {folder}" for folder in extra_roots]
+    system = os.uname()
+    lines.append(f"- System: {system.sysname} {system.machine}")
+    return "\n".join(lines)
+
+
+def moment(
+    root: Path,
+    header_told: Mapping[str, str],
+    earlier: Sequence[Message],
+    *,
+    instructions: Sequence[Instruction] = (),
+    blocks: Sequence[Block] = (),
+    started_in: str = "",
+) -> Moment:
+    """What is new since the session began and `earlier` messages, those that are still sent, said so: date, git
+    branch, the workspace where it is not the one the session was `started_in`, instructions and memory blocks as
+    they are now. A block that the model itself has changed is known to it."""
+    facts = _new_facts(root, earlier, started_in)
+    known = _known(header_told, earlier, blocks)
+    if "*" in known:
+        return Moment(facts, {})
+    now = {each.source: (_version(each), _instructed(each)) for each in instructions}
+    now |= {_source(block): (block.hash, _remembered(block)) for block in blocks}
+    new = {source: each for source, each in now.items() if known.get(source, "") != each[0]}
+    gone = [source for source, hash in known.items() if hash and source not in now]
+    told = {source: hash for source, (hash, _) in new.items()} | dict.fromkeys(gone, "")
+    data = {each.source for each in instructions if each.is_doubtful and each.source in new}
+    parts = [
+        facts,
+        *(new[source][1] for source in new if source in data),
+        _CHANGED if told.keys() > data else "",
+        *(new[source][1] for source in new if source not in data),
+        *(_gone(source, root) for source in gone),
+    ]
+    source = f"changed instructions ({', '.join(sorted(data))})" if data else ""
+    return Moment("\n\n".join(part for part in parts if part), told, source)
+
+
+_CHANGED = "New, or changed since it was given last; it counts from here on:"
+
+
+def _new_facts(root: Path, earlier: Iterable[Message], started_in: str) -> str:
+    """A line for each fact that is not as it was said last."""
+    latest: dict[str, str] = {}
+    for message in earlier:
+        if isinstance(message, UserMessage):
+            for line in message.context.partition("\n\n")[0].splitlines():
+                latest[line.partition(":")[0]] = line
+    facts = {"Date": f"Date: {time.strftime('%Y-%m-%d')}", "Git": f"Git: {_branch(root)}"}
+    if "Workspace" in latest or (started_in and started_in != str(root)):
+        facts["Workspace"] = f"Workspace: {root}"
+    return "\n".join(fact for name, fact in facts.items() if latest.get(name) != fact)
+
+
+def _known(header_told: Mapping[str, str], earlier: Iterable[Message], blocks: Iterable[Block]) -> dict[str, str]:
+    """Source of each instruction and memory → hash of what the model knows of it."""
+    known = dict(header_told)
+    sources = {block.path: _source(block) for block in blocks}
+    for message in earlier:
+        if isinstance(message, UserMessage):
+            known.update(message.told)
+        elif isinstance(message, ToolResult):
+            for change in message.memory:
+                if (source := sources.get(change.path)) is not None:
+                    known[source] = content_hash(change.after.encode("utf-8")) if change.after is not None else ""
+    return known
+
+
+def _source(block: Block) -> str:
+    return f"memory:{block.label}"
+
+
+def _version(each: Instruction) -> str:
+    """What the model knows of instructions: their hash, and whether they were given as data."""
+    return f"data:{each.hash}" if each.is_doubtful else each.hash
+
+
+def _instructed(each: Instruction) -> str:
+    if each.is_doubtful:
+        source = f"{_quoted(each.path)}, which a command wrote after text from others was read"
+        return marked(each.text, source)
+    return f'<instructions path="{_quoted(each.path)}">\n{_inner(each.text)}\n</instructions>'
+
+
+def _gone(source: str, root: Path) -> str:
+    if source.startswith("memory:"):
+        return f'<memory block="{_quoted(source[7:])}">[no longer there]</memory>'
+    name = source.removeprefix("user:") if source.startswith("user:") else os.path.normpath(root / source)
+    return f'<instructions path="{_quoted(name)}">[these do not count any more]</instructions>'
+
+
+def _remembered(block: Block) -> str:
+    """A block as the model is given it; of one that has outgrown its limit the beginning."""
+    text, used = block.text, f"{len(block.text)} of {block.limit} characters"
+    if len(text) > block.limit:
+        text = f"{text[: block.limit]}\n[cut: the block has {len(text)} characters, its limit is {block.limit}]"
+    if block.read_only:
+        used += ", read-only"
+    about = f' about="{_quoted(block.description)}"' if block.description else ""
+    path = f' path="{_quoted(block.path)}"' if block.hash else ""
+    head = f'<memory block="{_quoted(block.label)}"{path}{about} used="{used}"'
+    return f"{head}>\n{_inner(text)}\n</memory>" if text else f"{head}/>"
+
+
+def _quoted(value: str) -> str:
+    return " ".join(value.replace('"', "'").replace("<", "(").replace(">", ")").split())
+
+
+def _inner(text: str) -> str:
+    """`text` without the end of what it stands in."""
+    return re.sub(r"</(?=\s*(?:instructions|memory)\b)", "<\\\\/", text, flags=re.IGNORECASE)
+
+
+def _branch(root: Path) -> str:
+    """The branch checked out, read from `.git` without starting a process."""
+    try:
+        place = git_folder(root)
+        if place is None:
+            return "no repository"
+        head = first_line(os.path.join(place.own, "HEAD"))
+    except OSError:
+        return "unreadable repository"
+    if re.fullmatch(r"[0-9a-f]{40,64}", head):
+        return f"detached at {head[:10]}"
+    found = re.fullmatch(r"ref: refs/heads/([^\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+)", head)
+    return f"on branch {found.group(1)}" if found else "unreadable repository"

@@ -1,0 +1,51 @@
+"""Nothing a tool has said is lost to the model: results over the bound are kept whole in a file, results that
+were shortened or folded away stay in the session, and both can be had again by the id of the call."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.records import AnyRecord, Folded
+from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens, spill_path, was_cut
+
+_MAX_LISTED = 30
+_LEAST_CHARS = 400
+"""Shorter results are not worth a line in a summary."""
+_NOT_WHOLE = "[The whole of this result is no longer kept with this session; what was shown of it follows]"
+
+
+def within_bound(text: str, context: ToolContext, call_id: str) -> str:
+    """A result as the model reads it: of one that is too long its head and tail, the whole kept in a file."""
+    if result_tokens(text) <= context.max_tokens():
+        return text
+    path = keep_whole(context.spill_dir, call_id, text)
+    where = f"recall {call_id} shows it" if path is None else f"{path} or recall {call_id}"
+    return bounded(text, context.max_tokens(), where)
+
+
+def recalled(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> str | None:
+    """The whole text of a call's result or of a message, or what is left of it, which then says so; None when
+    there is none with this id."""
+    result = next((each for each in records if isinstance(each, ToolResult) and each.call_id == identifier), None)
+    if result is None:
+        messages = (each for each in records if isinstance(each, UserMessage | AssistantMessage | Folded))
+        found = next((each for each in messages if each.id == identifier), None)
+        return found.summary if isinstance(found, Folded) else found.text if found else None
+    call_id = result.call_id
+    try:
+        return spill_path(spill_dir, call_id).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return f"{_NOT_WHOLE}\n{result.text}" if was_cut(result.text) else result.text
+
+
+def recallable(messages: Sequence[Message]) -> list[str]:
+    """A line for each of the newest longer results: the id of the call, the tool, and what it was about."""
+    answers = (message for message in messages if isinstance(message, AssistantMessage))
+    calls = {call.id: call for answer in answers for call in answer.calls}
+    lines = [
+        f"- {result.call_id}: {result.tool} {calls[result.call_id].arguments[:100]}"
+        for result in messages
+        if isinstance(result, ToolResult) and result.call_id in calls and len(result.text) >= _LEAST_CHARS
+    ]
+    return lines[-_MAX_LISTED:]

@@ -1,0 +1,196 @@
+"""How full the window is: the provider's own count of the last call plus an estimate of what was added
+since. Never a sum over calls."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from agent_cli.model.types.base import ModelInfo, ToolSpec
+from agent_cli.protocol.client import ContextPart
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.session.session import Session
+from agent_cli.tools.kit.output import MAX_RESULT_TOKENS
+from agent_cli.tools.registry import PRESETS, Registry
+
+DEFAULT_WINDOW = 128_000
+"""Assumed for decisions, never shown, when a model's window is unknown."""
+_CHARS_PER_TOKEN = 4
+_MESSAGE_OVERHEAD = 4
+_IMAGE_TOKENS = 1_500
+_MARGIN = 0.05
+_RESERVED_OUTPUT = 8_000
+_RESULT_SHARE = 6
+"""One tool result takes at most this part of the room for a conversation."""
+_LEAST_RESULT_TOKENS = 500
+_INSTRUCTIONS = "\n\n# Instructions from "
+"""Where the project's own part of a system prompt begins."""
+_QUICKLY = 500
+"""So many messages are estimated anew after each call."""
+_MOST_OFF = 2.5
+"""An estimate is taken to be no further off than by this factor."""
+
+
+def text_tokens(text: str) -> int:
+    """Estimated tokens of a text: about four characters each, at least 1 when there is any."""
+    return -(-len(text) // _CHARS_PER_TOKEN)
+
+
+def message_tokens(message: Message) -> int:
+    """Estimated tokens of one message."""
+    match message:
+        case UserMessage():
+            size = text_tokens(message.lead + message.text) + _IMAGE_TOKENS * len(message.images)
+        case AssistantMessage():
+            size = text_tokens(message.text)
+            size += sum(text_tokens(call.name + call.arguments) + 8 for call in message.calls)
+            size += sum(text_tokens(block.text) for block in message.reasoning if block.signature)
+        case ToolResult():
+            size = text_tokens(message.text) + _IMAGE_TOKENS * len(message.images)
+    return size + _MESSAGE_OVERHEAD
+
+
+def estimate(messages: Iterable[Message]) -> int:
+    """Estimated tokens of messages."""
+    return sum(message_tokens(message) for message in messages)
+
+
+class OfferedTools:
+    """The tools that a session's requests offer: all of them, until the window turns out to be too small."""
+
+    def __init__(self, session: Session, registry: Registry) -> None:
+        self._session = session
+        self.specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
+
+    def drop_unused(self) -> tuple[str, ...]:
+        """Offer only the basic tools from now on, and those that were called; the names of the others. They still
+        run when they are called."""
+        messages = self._session.visible()
+        called = {call.name for each in messages if isinstance(each, AssistantMessage) for call in each.calls}
+        kept = called.union(PRESETS["core"])
+        gone = tuple(each.name for each in self.specs if each.name not in kept)
+        self.specs = tuple(each for each in self.specs if each.name in kept)
+        return gone
+
+
+class Meter:
+    """Measures one session against the model in use."""
+
+    def __init__(
+        self, session: Session, info: Callable[[], ModelInfo], tools: Callable[[], tuple[ToolSpec, ...]]
+    ) -> None:
+        self._session = session
+        self._info = info
+        self._tools = tools
+        self._learnt: dict[str, int] = {}
+        self._ratio = 1.0
+        """Tokens by the provider's count for each that is estimated."""
+        self._learnt_from = ""
+        """Id of the call it was learnt from."""
+        self._distrusted = ""
+        """Id of the last call, where its count is known to be wrong."""
+
+    def window(self) -> int | None:
+        """The context window in tokens, if known."""
+        info = self._info()
+        return self._learnt.get(info.name) or info.context_window
+
+    def learn_window(self, tokens: int) -> None:
+        """Note the real window of the model in use, as a provider named it in an error."""
+        self._learnt[self._info().name] = tokens
+
+    def budget(self) -> int:
+        """Tokens a request may have: the window less reserved output and a margin."""
+        window = self.window() or DEFAULT_WINDOW
+        reserved = min(self._info().max_output_tokens or _RESERVED_OUTPUT, _RESERVED_OUTPUT, window // 4)
+        return int((window - reserved) * (1 - _MARGIN))
+
+    def result_tokens(self) -> int:
+        """How many one tool result may have: a share of the window, so that a small one is not drowned."""
+        return min(MAX_RESULT_TOKENS, max(_LEAST_RESULT_TOKENS, self.budget() // _RESULT_SHARE))
+
+    def tokens(self) -> int:
+        """Estimated size of the next request."""
+        last = self._session.view.last_call
+        if last is not None and last[1].id != self._distrusted:
+            index, call = last
+            known = call.usage.context if call.usage else None
+            if known is not None and call.model == self._info().name:
+                new = self._added_since(index)
+                added = estimate(new)
+                self._learn_ratio(call.id, known, added)
+                pictures = _IMAGE_TOKENS * sum(len(m.images) for m in new if not isinstance(m, AssistantMessage))
+                return known + pictures + int((added - pictures) * self._ratio)
+        return int(self._estimated() * self._ratio)
+
+    def _learn_ratio(self, call_id: str, known: int, added: int) -> None:
+        """Learn from a call how the provider's count compares with the estimate, while that is quickly done."""
+        if call_id != self._learnt_from and len(self._session.visible()) <= _QUICKLY:
+            self._learnt_from = call_id
+            ratio = known / max(1, self._estimated() - added)
+            self._ratio = min(_MOST_OFF, max(1 / _MOST_OFF, ratio))
+
+    def was_refused(self) -> None:
+        """The provider found a request too large that was measured to fit: measure it as filling the window at
+        least, until a call tells the size again."""
+        last = self._session.view.last_call
+        self._distrusted = last[1].id if last else ""
+        full = self.window() or self.budget()
+        self._ratio = max(self._ratio, full / max(1, self._estimated()))
+
+    def tokens_after(self, before: int, after: int) -> int:
+        """The size of the next request once messages estimated at `before` are estimated at `after`."""
+        return int(self.tokens() - (before - after) * self._ratio)
+
+    def at_least(self) -> int:
+        """What the next request has in all likelihood at least; 0 where the provider's own count says that its
+        window is larger than is known."""
+        last = self._session.view.last_call
+        taken = last[1].usage.context if last and last[1].usage else None
+        window = self.window()
+        return 0 if taken and window and taken > window else self._estimated()
+
+    def _estimated(self) -> int:
+        fixed = text_tokens(self._session.header.system) + self._tool_tokens()
+        return fixed + estimate(self._session.visible())
+
+    def source(self) -> str:
+        """Where `tokens` comes from, in words."""
+        return "last response + estimate" if self._session.view.last_call else "estimate"
+
+    def parts(self) -> tuple[ContextPart, ...]:
+        """What fills the window, by kind, estimated."""
+        own, _, given = self._session.header.system.partition(_INSTRUCTIONS)
+        sums = {
+            "system prompt": text_tokens(own),
+            "tools": self._tool_tokens(),
+            "instructions": text_tokens(given),
+        }
+        for message in self._session.visible():
+            name = part_of(message)
+            attached = 0
+            if isinstance(message, UserMessage) and message.attachments:
+                attached = sum(text_tokens(each.text) for each in message.attachments)
+                sums["attached files"] = sums.get("attached files", 0) + attached
+            sums[name] = sums.get(name, 0) + message_tokens(message) - attached
+        return tuple(ContextPart(name, tokens) for name, tokens in sums.items())
+
+    def _added_since(self, index: int) -> list[Message]:
+        """Messages behind a call, without the answer it produced, which its usage counts already."""
+        added = [
+            record
+            for record in self._session.records[index + 1 :]
+            if isinstance(record, UserMessage | AssistantMessage | ToolResult)
+        ]
+        return added[1:] if added and isinstance(added[0], AssistantMessage) else added
+
+    def _tool_tokens(self) -> int:
+        return text_tokens(msgspec.json.encode(self._tools()).decode())
+
+
+def part_of(message: Message) -> str:
+    """Which part of the window a message belongs to."""
+    if isinstance(message, ToolResult):
+        return "tool results"
+    if isinstance(message, AssistantMessage):
+        return "answers and calls"
+    return {"human": "your messages", "summary": "summary"}.get(message.origin, "hints")

@@ -1,0 +1,1 @@
+"""One model call with its retries, budget and limits."""

@@ -1,0 +1,191 @@
+"""The running attempt at a model call: what has arrived so far, what it cost, and what of it is saved."""
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from agent_cli.model.assemble import Assembler
+from agent_cli.model.types.base import Adjusted, Alive, Answer, Model, ModelEvent, Retrying
+from agent_cli.protocol.messages import AssistantMessage, Finish, ToolCall, new_id
+from agent_cli.protocol.records import ModelCalled, PartialAnswer, RequestSent
+from agent_cli.protocol.usage import CallKind, Usage
+from agent_cli.session.history import cut_off_request
+from agent_cli.session.session import Session
+from agent_cli.store.session_file import StoreError
+
+_FASTEST_TOKENS_S = 3_000
+"""No provider writes faster than that, thoughts that are not shown included."""
+_WHOLE: frozenset[Finish] = frozenset({"stop", "tool_calls"})
+"""Only calls of an answer that ended as answers do may run."""
+
+
+class Attempt:
+    """One call, through all its retries: each failed attempt is booked on its own."""
+
+    def __init__(
+        self,
+        session: Session,
+        model: Model,
+        kind: CallKind,
+        turn_id: str,
+        book: Callable[[ModelCalled], None],
+    ) -> None:
+        """`book` is told of each attempt when it is over."""
+        self._session = session
+        self._kind: CallKind = kind
+        self._turn_id = turn_id
+        self._book = book
+        self._started = self.heard = time.monotonic()
+        self._assembler = Assembler()
+        self.model = model
+        self.name = model.info.name
+        self.first_token_s: float | None = None
+        self.input_tokens = self.longest = 0
+        """Estimated tokens of the prompt, and the longest answer it allows."""
+        self._saved = 0
+        """Characters of text that are on disk already."""
+        self.shown = 0
+        """Characters of text that were shown and would be void after a failure."""
+
+    def begin(self) -> None:
+        """Record that a request goes out, so that a crash does not hide what it may have cost."""
+        self._saved = 0
+        self._session.append(
+            RequestSent(id=new_id("request"), turn_id=self._turn_id, kind=self._kind, model=self.name)
+        )
+
+    def save_partial(self) -> None:
+        """Save the text that has come since the last time. Where that fails, the end of the answer says so."""
+        if not self.shows:
+            return
+        text = self._assembler.answer().text
+        if len(text) > self._saved:
+            piece = PartialAnswer(id=new_id("part"), turn_id=self._turn_id, text=text[self._saved :])
+            with contextlib.suppress(StoreError):
+                self._session.append(piece)
+                self._saved = len(text)
+
+    @property
+    def shows(self) -> bool:
+        """Whether the answer is part of the conversation."""
+        return self._kind != "summary"
+
+    def elapsed_s(self) -> float:
+        """Seconds since this attempt began."""
+        return time.monotonic() - self._started
+
+    def feed(self, event: ModelEvent) -> None:
+        """Take one event."""
+        if not isinstance(event, Retrying | Adjusted):
+            self.heard = time.monotonic()
+            if self.first_token_s is None and not isinstance(event, Alive):
+                self.first_token_s = self.elapsed_s()
+        self._assembler.feed(event)
+
+    def failed(self, outcome: str, *, pause_s: float = 0.0, usage: Usage | None = None) -> None:
+        """Book an attempt that will be tried again after a pause."""
+        self._append(self._entry(outcome, usage or self._assembler.answer().usage))
+        self._started = self.heard = time.monotonic() + pause_s
+        self.first_token_s = None
+
+    def close(self, outcome: str, *, usage: Usage | None = None, keep_text: bool = True) -> None:
+        """Book the last attempt, which did not come to its end; keep what it had said, if it is wanted. One
+        that was still to be made is not booked."""
+        if time.monotonic() < self._started:
+            return
+        partial = self._assembler.answer()
+        entry = self._entry(outcome, usage or partial.usage)
+        if self.shows and keep_text and partial.text.strip():
+            self._append(entry, self._message(partial, (), "interrupted"))
+        else:
+            self._append(entry)
+
+    def save(self) -> tuple[Answer, AssistantMessage | None]:
+        """Book a finished attempt and save its answer, without calls that may be incomplete."""
+        answer = self._assembler.answer()
+        entry = self._entry(answer.finish, answer.usage)
+        calls = answer.calls if answer.finish in _WHOLE and self._kind != "limit" else ()
+        if not self.shows or not (answer.text.strip() or calls):
+            self._append(entry)
+            return answer, None
+        message = self._message(answer, self._unique(calls), answer.finish)
+        self._append(entry, message)
+        return answer, message
+
+    def _append(self, entry: ModelCalled, *messages: AssistantMessage) -> None:
+        self._session.append(entry, *messages)
+        self._book(entry)
+
+    def _message(self, answer: Answer, calls: tuple[ToolCall, ...], finish: Finish) -> AssistantMessage:
+        return AssistantMessage(
+            id=new_id("msg"),
+            turn_id=self._turn_id,
+            text=answer.text,
+            calls=calls,
+            finish=finish,
+            reasoning=answer.reasoning,
+            model=self.name,
+        )
+
+    def _entry(self, outcome: str, usage: Usage | None) -> ModelCalled:
+        info = self.model.info
+        cost = info.cost_usd(usage)
+        if usage is None and self.first_token_s is None and outcome != "interrupted":
+            cost = 0.0  # the provider refused or failed before it said anything, so it sold nothing
+        return ModelCalled(
+            id=new_id("call"),
+            turn_id=self._turn_id,
+            kind=self._kind,
+            model=self.name,
+            outcome=outcome,
+            usage=usage,
+            cost_usd=cost,
+            at_most_usd=self._at_most_usd() if cost is None else None,
+            duration_s=round(max(0.0, self.elapsed_s()), 3),
+            first_token_s=None if self.first_token_s is None else round(self.first_token_s, 3),
+        )
+
+    def _at_most_usd(self) -> float | None:
+        """The most this attempt can have cost: an answer as long as the time allowed, or as what arrived."""
+        partial = self._assembler.answer()
+        texts = (partial.text, *(each.text for each in partial.reasoning), *(it.arguments for it in partial.calls))
+        possible = max(sum(map(len, texts)), int(self.elapsed_s() * _FASTEST_TOKENS_S))
+        return self.model.info.worst_case_usd(self.input_tokens, min(self.longest, possible))
+
+    def _unique(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+        """Ids that no call of this session has had before; providers repeat or omit them."""
+        used = set(self._session.call_ids)
+        unique = []
+        for call in calls:
+            identifier = call.id if call.id and call.id not in used else new_id("call")
+            used.add(identifier)
+            unique.append(msgspec.structs.replace(call, id=identifier))
+        return tuple(unique)
+
+
+def close_cut_off(session: Session) -> str:
+    """After a crash: book the request that was under way at an unknown cost, and keep the text that had come.
+    Returns what to tell the user; empty when there was none.
+
+    Raises:
+        StoreError: it could not be saved.
+    """
+    if (found := cut_off_request(session.records)) is None:
+        return ""
+    request, text = found
+    called = ModelCalled(
+        id=new_id("call"), turn_id=request.turn_id, kind=request.kind, model=request.model, outcome="crashed"
+    )
+    if not text.strip():
+        session.append(called)
+        return "The program ended while the model was asked; the cost of that request is unknown."
+    message = AssistantMessage(
+        id=new_id("msg"), turn_id=request.turn_id, text=text, finish="interrupted", model=request.model
+    )
+    session.append(called, message)
+    return (
+        "The program ended while the model answered; the text that had come is kept, and the cost of that request "
+        "is unknown."
+    )

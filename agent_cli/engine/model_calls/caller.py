@@ -1,0 +1,285 @@
+"""One model call: the request streamed, forwarded as events, booked in the ledger and saved."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from typing import Literal
+
+import msgspec
+
+from agent_cli.model.transport.errors import explain
+from agent_cli.model.transport.retry import RetryPolicy, stream_with_retries
+from agent_cli.model.types.base import (
+    Adjusted,
+    Answer,
+    Model,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    ReasoningPiece,
+    Retrying,
+    TextPiece,
+)
+from agent_cli.protocol.events import (
+    AnswerCompleted,
+    FellBack,
+    Notice,
+    ReasoningDelta,
+    RetryScheduled,
+    StepStarted,
+    StreamSilent,
+    TextDelta,
+)
+from agent_cli.protocol.messages import AssistantMessage
+from agent_cli.protocol.records import ModelCalled
+from agent_cli.protocol.usage import CallKind
+from agent_cli.session import costs
+from agent_cli.session.event_bus import EventBus
+from agent_cli.session.session import Session
+
+from .attempt import Attempt
+from .budget import OverBudget, Spending
+from .model_selection import Models
+
+SILENT_S = 10.0
+"""After so long without data the user is told."""
+_ATTEMPTS_BEFORE_ANOTHER = 3
+_HORIZON_BEFORE_ANOTHER_S = 30.0
+"""With another model left to stand in, a failing one is not tried for long."""
+_SUMMARY_TOKENS = 4_000
+"""Room for a summary in the window of the model that writes it."""
+_SMALL_FAILED = "small_model {0} did not write the summary ({1}); the model in use writes it."
+_SAVE_EVERY_S = 1.0
+"""How much of an answer a crash may cost."""
+_ANOTHER_MAY_HELP = frozenset({"quota", "unsupported"})
+
+
+class ModelCaller:
+    """Calls the model for one session."""
+
+    def __init__(
+        self, session: Session, bus: EventBus, models: Models, retry: RetryPolicy, spending: Spending
+    ) -> None:
+        self._session = session
+        self._bus = bus
+        self._models = models
+        self._retry = retry
+        self._spending = spending
+        self._unbounded_in = ""
+        """The turn in which it was said that a bound on cost cannot be kept."""
+        self._doubted: set[str] = set()
+        """Models of which the person was asked whether to go on without known prices."""
+
+    def unpriced(self) -> str:
+        """A doubt for the person to settle, once a model: a bound on cost that unknown prices make void."""
+        info = self._models.model.info
+        if info.name in self._doubted or not self._spending.unbounded(info):
+            return ""
+        self._doubted.add(info.name)
+        return f"{info.name} has no known prices, so the limit on cost cannot be kept."
+
+    async def call(
+        self, request: ModelRequest, *, kind: CallKind, step: int, turn_id: str, submission_id: str
+    ) -> tuple[Answer, AssistantMessage | None]:
+        """Stream one answer. It is saved, its calls included, before this returns; a `summary` is not part
+        of the conversation, so only its cost is. An interrupted or failed call keeps the text it had. When
+        the model fails for good, the next one of the fallbacks is asked.
+
+        Raises:
+            ModelError: all attempts failed.
+            OverBudget: the next attempt might cost more than is left.
+        """
+        for problem in await self._models.ready():
+            self._notice("warning", problem, submission_id)
+        small = await self._small(request, submission_id) if kind == "summary" else None
+        while True:
+            book = partial(self._book, turn_id, submission_id)
+            attempt = Attempt(self._session, small or self._models.model, kind, turn_id, book)
+            info = attempt.model.info
+            self._bus.emit(StepStarted(step=step, model=attempt.name, kind=kind, submission_id=submission_id))
+            admit = partial(self._admit, attempt, request)
+            admitted = admit()
+            if self._spending.unbounded(info):
+                self._say_unbounded(f"{attempt.name} has no known prices", turn_id, submission_id)
+            attempt.begin()
+
+            def again(admit: Callable[[], ModelRequest] = admit, attempt: Attempt = attempt) -> ModelRequest:
+                request = admit()
+                attempt.begin()
+                return request
+
+            try:
+                await self._stream(attempt, admitted, again, submission_id)
+                return self._finish(attempt, submission_id)
+            except ModelError as error:
+                if small is not None:
+                    self._notice("warning", _SMALL_FAILED.format(small.info.name, error), submission_id)
+                    attempt.close(error.kind, usage=error.usage, keep_text=False)
+                    small = None
+                    continue
+                another = self._models.model is not attempt.model  # the user chose it meanwhile
+                if not another and (error.retryable or error.kind in _ANOTHER_MAY_HELP):
+                    another = self._fall_back(error, attempt, submission_id)
+                attempt.close(error.kind, usage=error.usage, keep_text=not another)
+                if not another:
+                    raise
+
+    async def _stream(
+        self, attempt: Attempt, request: ModelRequest, again: Callable[[], ModelRequest], submission_id: str
+    ) -> None:
+        model = self._models.model
+        stream = stream_with_retries(
+            attempt.model,
+            request,
+            self._policy(attempt.model),
+            again=again,
+            given_up=lambda: attempt.model is model and self._models.model is not model,
+        )
+        try:
+            async with self._watched(attempt, submission_id), aclosing(stream):
+                async for event in stream:
+                    if isinstance(event, Retrying):
+                        attempt.failed(event.error.kind, pause_s=event.delay_s, usage=event.usage)
+                    elif isinstance(event, Adjusted) and event.error is not None:
+                        attempt.failed(event.error.kind)
+                        attempt.begin()
+                    attempt.feed(event)
+                    if attempt.shows or isinstance(event, Retrying | Adjusted):
+                        self._forward(event, attempt, submission_id)
+        except (ModelError, OverBudget):
+            raise  # the former is booked by the caller; before the latter no attempt was begun
+        except BaseException:
+            attempt.close("interrupted")
+            raise
+
+    def _admit(self, attempt: Attempt, request: ModelRequest) -> ModelRequest:
+        info = attempt.model.info
+        admitted = self._spending.admit(info, request)
+        attempt.input_tokens, attempt.longest = self._spending.size(info, admitted)
+        return admitted
+
+    async def _small(self, request: ModelRequest, submission_id: str) -> Model | None:
+        """The model for summaries, if there is one whose window takes the request."""
+        try:
+            small = await self._models.small()
+        except Exception as error:  # no key, unknown name: the one in use writes them
+            self._notice("warning", f"small_model cannot be used: {error}", submission_id)
+            return None
+        window = small.info.context_window if small else None
+        if small is None or window is None:
+            return small
+        tokens, _ = self._spending.size(small.info, request)
+        return small if tokens + _SUMMARY_TOKENS <= window else None
+
+    def _policy(self, model: Model) -> RetryPolicy:
+        if model is self._models.model and not self._models.may_fall_back:
+            return self._retry
+        return msgspec.structs.replace(
+            self._retry,
+            attempts=min(self._retry.attempts, _ATTEMPTS_BEFORE_ANOTHER),
+            patient_attempts=min(self._retry.patient_attempts, _ATTEMPTS_BEFORE_ANOTHER),
+            horizon_s=min(self._retry.horizon_s, _HORIZON_BEFORE_ANOTHER_S),
+            park_s=0.0,
+        )
+
+    def _book(self, turn_id: str, submission_id: str, entry: ModelCalled) -> None:
+        self._spending.book(entry)
+        if entry.cost_usd is None and entry.at_most_usd is None:
+            self._say_unbounded("The cost of a call is unknown", turn_id, submission_id)
+
+    def _say_unbounded(self, why: str, turn_id: str, submission_id: str) -> None:
+        """A bound on cost that cannot be kept is said, once a turn."""
+        if self._spending.bounded and self._unbounded_in != turn_id:
+            self._unbounded_in = turn_id
+            self._notice("warning", f"{why}, so the limit on cost cannot be kept.", submission_id)
+
+    def _fall_back(self, error: ModelError, attempt: Attempt, submission_id: str) -> bool:
+        model = self._models.fall_back()
+        if model is None:
+            return False
+        self._bus.emit(
+            FellBack(
+                model=model.info.name,
+                error=explain(error, attempt.name),
+                discarded_chars=attempt.shown,
+                submission_id=submission_id,
+            )
+        )
+        return True
+
+    @asynccontextmanager
+    async def _watched(self, attempt: Attempt, submission_id: str) -> AsyncGenerator[None, None]:
+        """While inside, save the text that comes every second, and tell when no data has come for a while, each
+        time it has lasted twice as long, and when data comes again."""
+
+        async def watch() -> None:
+            tell_at = SILENT_S
+            save_at = time.monotonic() + _SAVE_EVERY_S
+            while True:
+                now = time.monotonic()
+                if now >= save_at:
+                    attempt.save_partial()
+                    save_at = now + _SAVE_EVERY_S
+                silent_s = now - attempt.heard
+                if silent_s >= tell_at:
+                    tell_at *= 2
+                    self._bus.emit(StreamSilent(silent_s=round(silent_s, 1), submission_id=submission_id))
+                elif silent_s < SILENT_S < tell_at:
+                    tell_at = SILENT_S
+                    self._bus.emit(StreamSilent(silent_s=0.0, submission_id=submission_id))
+                await asyncio.sleep(min(_SAVE_EVERY_S, max(0.05, tell_at - silent_s)))
+
+        watcher = asyncio.create_task(watch())
+        try:
+            yield
+        finally:
+            watcher.cancel()
+
+    def _finish(self, attempt: Attempt, submission_id: str) -> tuple[Answer, AssistantMessage | None]:
+        answer, message = attempt.save()
+        if message is not None:
+            self._bus.emit(
+                AnswerCompleted(
+                    message_id=message.id,
+                    text=message.text,
+                    finish=message.finish,
+                    calls=len(message.calls),
+                    usage=answer.usage,
+                    cost_usd=attempt.model.info.cost_usd(answer.usage),
+                    duration_s=attempt.elapsed_s(),
+                    first_token_s=attempt.first_token_s,
+                    submission_id=submission_id,
+                )
+            )
+        if attempt.shows and (collapse := costs.cache_collapse(self._session.records)):
+            self._notice("warning", collapse, submission_id)
+        return answer, message
+
+    def _notice(self, level: Literal["info", "warning"], text: str, submission_id: str) -> None:
+        self._bus.emit(Notice(level=level, text=text, submission_id=submission_id))
+
+    def _forward(self, event: ModelEvent, attempt: Attempt, submission_id: str) -> None:
+        match event:
+            case TextPiece(text=text):
+                attempt.shown += len(text)
+                self._bus.emit(TextDelta(text=text, submission_id=submission_id))
+            case ReasoningPiece(text=text):
+                self._bus.emit(ReasoningDelta(text=text, submission_id=submission_id))
+            case Adjusted(text=text):
+                self._notice("info", text, submission_id)
+            case Retrying():
+                self._bus.emit(
+                    RetryScheduled(
+                        attempt=event.attempt,
+                        delay_s=event.delay_s,
+                        error=event.error,
+                        discarded_chars=attempt.shown,
+                        parked=event.parked,
+                        submission_id=submission_id,
+                    )
+                )
+                attempt.shown = 0
+            case _:
+                pass

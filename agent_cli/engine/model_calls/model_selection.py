@@ -1,0 +1,111 @@
+"""The model in use. It can be changed at any time; the running call keeps the one it began with."""
+
+from collections.abc import Awaitable, Callable
+
+from agent_cli.model.types.base import Model
+
+
+class Models:
+    """The chosen model, those that may stand in for it, and how to open another."""
+
+    def __init__(
+        self,
+        model: Model,
+        open_model: Callable[[str], Awaitable[Model]],
+        effort: str,
+        fallbacks: tuple[str, ...] = (),
+        small: str = "",
+    ) -> None:
+        """`small` names the model that writes summaries; empty: the one in use."""
+        self.effort = effort
+        self._chosen = model
+        self._stand_in: Model | None = None
+        self._open = open_model
+        self._unopened = fallbacks
+        self._spare: list[Model] = []
+        self._tried = 0
+        self._retired: list[Model] = []
+        self._small_name = small
+        self._small: Model | None = None
+
+    @property
+    def model(self) -> Model:
+        """The model that answers the next call."""
+        return self._stand_in or self._chosen
+
+    @property
+    def chosen(self) -> Model:
+        """The one each input begins with."""
+        return self._chosen
+
+    @property
+    def may_fall_back(self) -> bool:
+        """Whether another model is left to stand in; known once `ready` was awaited."""
+        return self._tried < len(self._spare)
+
+    async def ready(self) -> list[str]:
+        """Open the fallbacks, which touches no network; returns a sentence for each that cannot be used, the
+        first time."""
+        problems = []
+        for name in self._unopened:
+            try:
+                self._spare.append(await self._open(name))
+            except Exception as error:  # no key, unknown name: the next may be usable
+                problems.append(f"The fallback model {name} cannot be used: {error}")
+        self._unopened = ()
+        return problems
+
+    def fall_back(self) -> Model | None:
+        """Let the next of the fallbacks stand in; None when there is none left."""
+        while self.may_fall_back:
+            spare = self._spare[self._tried]
+            self._tried += 1
+            if spare.info.name != self._chosen.info.name:
+                self._stand_in = spare
+                return spare
+        return None
+
+    async def small(self) -> Model | None:
+        """The model for summaries; None where there is none of its own.
+
+        Raises:
+            Exception: it cannot be used; it is not tried again.
+        """
+        name, self._small_name = self._small_name, ""
+        if name and name != self._chosen.info.name:
+            self._small = await self._open(name)
+        return self._small
+
+    def back_to_first(self) -> None:
+        """The chosen model answers again, as each input begins with it."""
+        self._stand_in = None
+        self._tried = 0
+
+    async def switch(self, name: str, *, check: bool = True) -> None:
+        """Use another model from the next call on.
+
+        Raises:
+            Exception: it cannot be used, or with `check` its local server does not answer; the present one stays.
+        """
+        fresh = await self._open(name)
+        if check:
+            try:
+                await fresh.reach()
+            except BaseException:
+                await fresh.aclose()
+                raise
+        self.back_to_first()
+        self._retired.append(self._chosen)  # a running call may still use it
+        self._chosen = fresh
+
+    async def close_retired(self) -> None:
+        """Close the models that were replaced, when nothing runs."""
+        while self._retired:
+            await self._retired.pop().aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        self.back_to_first()
+        await self.close_retired()
+        for model in (self._chosen, *self._spare, *((self._small,) if self._small else ())):
+            await model.aclose()

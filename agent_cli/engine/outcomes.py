@@ -1,0 +1,71 @@
+"""What failed, in words for the user, and the reason a turn stops for it."""
+
+import msgspec
+
+from agent_cli.model.transport.connection_errors import Unreachable
+from agent_cli.model.transport.errors import explain
+from agent_cli.model.types.base import ModelError
+from agent_cli.protocol.events import ErrorInfo
+from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.store.session_file import StoreError
+
+from .context.compaction import ContextFull
+from .model_calls.budget import OverBudget
+from .undo.turn_undo import NothingToRestore
+
+
+class NotDone(Exception):
+    """An operation had nothing to do; the text says why."""
+
+
+def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
+    """The stop reason and the words for a failure; `model` is the one it happened with."""
+    if isinstance(error, ModelError):
+        return stop_reason_of(error), explain(error, model)
+    if isinstance(error, ContextFull):
+        return "context_limit", ErrorInfo(kind="context_full", message=str(error), hint=_MAKE_ROOM)
+    if isinstance(error, StoreError | NothingToRestore | NotDone | OverBudget):
+        is_disk = isinstance(error, StoreError) and isinstance(error.__cause__, OSError)
+        return "internal_error", ErrorInfo("not_done", str(error), _OTHER_PLACE if is_disk else "")
+    return "internal_error", ErrorInfo(
+        kind="internal_error",
+        message=f"{type(error).__name__}: {error}",
+        hint="This is a fault of agent-cli. The session is saved; run again with --debug for a log.",
+    )
+
+
+def with_way_on(error: BaseException, info: ErrorInfo) -> ErrorInfo:
+    """The words for a prompt that failed, with how it goes on once the hint is followed."""
+    if not isinstance(error, ModelError) or "/retry" in info.hint or error.kind == "content_filter":
+        return info
+    is_setting = error.kind == "auth" or (isinstance(error, Unreachable) and error.lasting)
+    on = "Then start again with `agent -c`." if is_setting else "Then /retry carries on."
+    return msgspec.structs.replace(info, hint=f"{info.hint} {on}".strip())
+
+
+def stop_reason_of(error: BaseException) -> StopReason:
+    """Why a turn stops that failed with this."""
+    if isinstance(error, ContextFull):
+        return "context_limit"
+    return _BY_KIND.get(error.kind, "provider_error") if isinstance(error, ModelError) else "internal_error"
+
+
+_MAKE_ROOM = (
+    "Choose a model with a larger window (/model), drop what is large (/context drop N), offer fewer tools "
+    "(--tools core), or shorten the instructions files."
+)
+_OTHER_PLACE = (
+    "Make room there or mend its permissions (`agent doctor` checks); AGENT_STATE_DIR names another folder, and "
+    "--no-session saves nothing."
+)
+
+
+_BY_KIND: dict[str, StopReason] = {
+    "auth": "auth_error",
+    "permission": "auth_error",
+    "not_found": "bad_model",
+    "context_overflow": "context_limit",
+    "too_large": "context_limit",
+    "content_filter": "content_filter",
+    "unsupported": "bad_model",
+}

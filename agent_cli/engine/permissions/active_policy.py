@@ -1,0 +1,315 @@
+"""The policy in force: rules from the configuration, rules kept by the user, and the mode of the moment."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from agent_cli.policy.authorize import Policy, authorize, may_leave, together
+from agent_cli.policy.rules.builtin_rules import BUILT_IN
+from agent_cli.policy.rules.path_verdict import inside, watched
+from agent_cli.policy.rules.rule import Rule, RuleError, parse_rule
+from agent_cli.protocol.actions import Action, Ask, Deny, Fetch, Mode, Reach, RunCommand, SendInput, Verdict
+from agent_cli.protocol.operations import GrantScope
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.confinement import Confinement
+from agent_cli.workspace.agentignore import AgentIgnore
+from agent_cli.workspace.denied_files import HiddenFiles
+from agent_cli.workspace.files.bounded_read import small_bytes
+from agent_cli.workspace.paths import Workspace, real_path
+
+from .egress import Outlet, allow_hosts
+from .sandbox_profile import Confining
+
+if TYPE_CHECKING:
+    from agent_cli.workspace.git.config_safety import GitSettings
+
+_LARGEST_SCRIPT = 256 * 1024
+_MAX_NAMES = 10_000
+"""Files that one glob of a command is followed to."""
+
+
+class GrantStore(Protocol):
+    """Kept rules of one scope; `store.GrantFile` is one."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def rules(self) -> tuple[str, ...]: ...
+
+    def add(self, rule: str) -> None: ...
+
+
+class Permissions:
+    """Builds the `Policy` for each decision, so that a new mode or rule holds at once. `untrusted` tells where
+    text of strangers in the conversation came from.
+
+    Raises:
+        RuleError: a kept rule cannot be read.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        rules: tuple[Rule, ...],
+        *,
+        mode: Mode,
+        protected: tuple[Path, ...] = (),
+        readable: tuple[Path, ...] = (),
+        confining: Confining | None = None,
+        untrusted: Callable[[], str] = lambda: "",
+        instructions: tuple[str, ...] = (),
+        session_grants: tuple[str, ...] = (),
+        project: GrantStore | None = None,
+        user: GrantStore | None = None,
+    ) -> None:
+        self.mode: Mode = mode
+        self._workspace = workspace
+        self._rules = (*BUILT_IN, *rules)
+        self._protected = tuple(os.path.realpath(path) for path in protected)
+        self._readable = tuple(os.path.realpath(path) for path in readable)
+        self._confining = confining
+        self._untrusted = untrusted
+        self._instructions = instructions
+        self._has_looked = False
+        self._closed = AgentIgnore(workspace.roots)
+        self._git: GitSettings | None = None
+        self._outlet: Outlet | None = None
+        self._judging: Policy | None = None
+        self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
+        self._stores: dict[GrantScope, GrantStore | None] = {"project": project, "user": user}
+        self._kept: list[Rule] = [parse_rule(text, "allow", "this session") for text in session_grants]
+        for store in (project, user):
+            if store is not None:
+                self._kept += [_kept_rule(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
+
+    def keep_for_session(self, rules: Iterable[str]) -> None:
+        """Rules that were kept for the session before.
+
+        Raises:
+            RuleError: one cannot be read.
+        """
+        self._kept += [parse_rule(text, "allow", "this session") for text in rules]
+
+    def authorize(self, action: Action) -> Verdict:
+        """What the policy says to an action, now."""
+        is_command = isinstance(action, RunCommand | SendInput)
+        try:
+            return authorize(action, self.policy() if is_command else self._unconfined())
+        except OSError as error:
+            return _unsettled(error)
+
+    def beyond_undo(self, actions: Iterable[Action]) -> tuple[str, ...]:
+        """Find what commands are known to write outside the workspace, which undo does not cover."""
+        lines = [(action.command, action.cwd) for action in actions if isinstance(action, RunCommand)]
+        if not lines:
+            return ()
+        from agent_cli.policy.shell.written_files import written_outside
+
+        policy = self.policy()
+        return tuple(path for line, cwd in lines for path in written_outside(line, cwd, policy))
+
+    def policy(self) -> Policy:
+        """The policy as a value, with what the sandbox does for commands."""
+        policy = self._unconfined()
+        confining = self._confining
+        if confining is None:
+            return policy
+        if not confining.is_enough(policy):
+            return msgspec.structs.replace(policy, lacking=confining.lacking(policy.mode))
+        has_hosts = confining.strength.shares_network and not policy.untrusted and allow_hosts(policy.rules)
+        return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
+
+    def _unconfined(self) -> Policy:
+        """The policy without the sandbox, which matters to commands alone and may take a walk to be judged."""
+        policy = Policy(
+            mode=self.mode,
+            rules=self.rules(),
+            roots=tuple(str(root) for root in self._workspace.roots),
+            protected=self._protected,
+            readable=self._readable,
+            home=os.path.realpath(os.path.expanduser("~")),
+            sandboxed=False,
+            resolve=_resolve,
+            hidden=self._hidden,
+            names=_names,
+            script=_script,
+            searched=self._searched,
+            plain_git=self._plain_git,
+            run_by_git=self._run_by_git,
+            untrusted=self._untrusted(),
+            instructions=self._instructions,
+            unwritable=self._unwritable(),
+        )
+        return msgspec.structs.replace(
+            policy, twins=partial(self._twins, policy), closed_below=partial(self._closed_below, policy)
+        )
+
+    def _closed_below(self, policy: Policy, folder: str) -> tuple[str, ...] | None:
+        """The closed files of the workspace below a folder; None for one outside, or too large to be known."""
+        if not self._workspace.contains(folder):
+            return None
+        found = self._closed_files_of(policy)
+        if not self._closed_files.is_complete:
+            return None
+        return tuple(path for path in found if inside(path, [folder]) or inside(folder, [path]))
+
+    def _closed_files_of(self, policy: Policy) -> tuple[str, ...]:
+        """The files of the workspace that a policy closes, as they are at this moment."""
+        if self._judging is None or self._judging.rules != policy.rules:
+            self._closed_files.forget()
+        self._judging = policy
+        return self._closed_files.paths()
+
+    def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
+        """The closed files that are the same file as the one at a path: its hard links."""
+        from .denied_outside import closed_outside, further_names
+
+        return further_names(path, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
+
+    def beyond(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
+        """What the policy says to running commands with more than the sandbox that has kept them from something:
+        the network, where they wanted these hosts, or everything."""
+        policy = self.policy()
+        if reach != "network":
+            try:
+                return together(may_leave(action, policy) for action in actions if isinstance(action, RunCommand))
+            except OSError as error:
+                return _unsettled(error)
+        verdicts = [authorize(Fetch(f"https://{host}/", host), policy) for host in hosts]
+        if denied := next((verdict for verdict in verdicts if isinstance(verdict, Deny)), None):
+            return denied
+        grant = f"fetch({hosts[0]})" if len(hosts) == 1 and not policy.untrusted else ""
+        return Ask("sandbox", "it wants the network", grant, "network")
+
+    def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
+        """What a command with this reach may touch; None where it is not confined."""
+        return self._confining.for_command(self._unconfined(), reach, report) if self._confining else None
+
+    @property
+    def is_confining(self) -> bool:
+        """Whether commands are confined now."""
+        return self._confining is not None and self._confining.level(self.mode, self._untrusted()) != "off"
+
+    def level(self) -> str:
+        """The sandbox in force, in words."""
+        if self._confining is None:
+            return "none"
+        return self._confining.described(self.mode, self._untrusted(), self.rules())
+
+    async def measured(self) -> bool:
+        """Make sure, before the first command and once, that the sandbox holds and that what is to be hidden is
+        known; whether it is another sandbox than was thought."""
+        if self._confining is None or self._has_looked:
+            return False
+        self._has_looked = True
+        changed = await self._confining.measured()
+        await asyncio.to_thread(self._confining.look, self._unconfined())
+        return changed
+
+    def way_out(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> Outlet:
+        """How the commands of these processes reach the hosts that rules allow, until `close`."""
+        self._outlet = Outlet(processes, self.rules, self.authorize, private_hosts)
+        return self._outlet
+
+    def close(self) -> None:
+        """Remove what was made for commands."""
+        if self._outlet is not None:
+            self._outlet.close()
+        if self._confining is not None:
+            self._confining.close()
+
+    def _is_closed(self, path: str) -> bool:
+        return self._judging is not None and watched(path, path, self._judging) is not None
+
+    def _unwritable(self) -> str:
+        """Why nothing may be changed here: a home directory or the root is no project."""
+        root = str(self._workspace.root)
+        if root == os.path.realpath(os.path.expanduser("~")):
+            return f"{root} is a home directory: start agent in a project's folder"
+        return "/ is the root of the system: start agent in a project's folder" if root == "/" else ""
+
+    def _hidden(self, path: str, glob: bool) -> str | None:
+        """What closes a path, or one of the files that a glob stands for now."""
+        if not glob:
+            return self._closed.verdict(path)
+        from glob import iglob
+
+        names = islice(iglob(path), _MAX_NAMES)
+        places = (self._closed.verdict(each) for name in names for each in (name, real_path(name)))
+        return next(filter(None, places), None)
+
+    def _searched(self, folder: str) -> str | None:
+        """The access list that holds in a folder; lists below it are not looked for."""
+        while self._workspace.contains(folder):
+            if found := self._closed.list_of(folder):
+                return found
+            folder = os.path.dirname(folder)
+        return None
+
+    def _plain_git(self, folder: str) -> bool:
+        from agent_cli.workspace.git.config_safety import GitSettings
+
+        self._git = self._git or GitSettings()
+        return self._git.are_harmless(folder)
+
+    def _run_by_git(self) -> tuple[str, ...]:
+        from agent_cli.workspace.git.programs import run_by_git
+
+        return tuple(path for root in self._workspace.roots for path in run_by_git(str(root)))
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule in force."""
+        return (*self._rules, *self._kept)
+
+    def keep(self, text: str, scope: GrantScope) -> Rule:
+        """Keep a rule from now on; for `session` the caller records it.
+
+        Raises:
+            RuleError: not a rule.
+            store.StoreError: it could not be saved.
+        """
+        rule = parse_rule(text, "allow", "this session")
+        store = self._stores.get(scope)
+        if store is not None:
+            store.add(rule.text)
+            rule = _kept_rule(text, store.path, store.rules().index(rule.text) + 1)
+        self._kept.append(rule)
+        return rule
+
+
+def _kept_rule(text: str, path: Path, number: int) -> Rule:
+    place = f"{path}: rule {number}"
+    try:
+        return parse_rule(text, "allow", place)
+    except RuleError as error:
+        raise RuleError(f"{place}: {error}") from error
+
+
+def _names(glob: str) -> tuple[str, ...] | None:
+    """What a glob stands for now; None when that is too much to look at."""
+    from glob import iglob
+
+    found = tuple(islice(iglob(glob), _MAX_NAMES))
+    return None if len(found) == _MAX_NAMES else (*found, *map(real_path, found))
+
+
+def _script(path: str) -> str:
+    try:
+        return small_bytes(Path(path), _LARGEST_SCRIPT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _resolve(word: str, folder: str) -> str:
+    return real_path(os.path.join(folder, os.path.expanduser(word)))
+
+
+def _unsettled(error: OSError) -> Deny:
+    """What has no one place cannot be judged: something swaps its folders while it is looked at."""
+    return Deny("unsettled path", f"a path of it cannot be resolved ({error.strerror}), it is being changed now")

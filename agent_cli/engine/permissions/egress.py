@@ -1,0 +1,112 @@
+"""How confined commands reach the hosts that rules allow: a proxy that listens in the network which leads nowhere
+else, and ports of this machine that are passed on into it. What is allowed is asked of the policy at every
+connection, so that a new rule, another mode or text of strangers hold at once.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from agent_cli.policy.rules.rule import Rule
+from agent_cli.protocol.actions import Action, Allow, Deny, Fetch, Verdict
+from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
+
+if TYPE_CHECKING:
+    from agent_cli.net.host_proxy import HostProxy
+
+_OWN_PORT = re.compile(r"(localhost|127\.0\.0\.1):(\d{1,5})")
+
+
+class Outlet:
+    """The way out of one session's commands; there is none until a rule `fetch(HOST)` allows something. `rules`
+    and `authorize` are the policy's; `private_hosts` may be on this machine or a private network."""
+
+    def __init__(
+        self,
+        processes: ProcessRunner,
+        rules: Callable[[], Sequence[Rule]],
+        authorize: Callable[[Action], Verdict],
+        private_hosts: Sequence[str] = (),
+    ) -> None:
+        self._processes = processes
+        self._rules = rules
+        self._authorize = authorize
+        self._private_hosts = private_hosts
+        self._network: tuple[int, ...] = ()
+        self._proxy: HostProxy | None = None
+        self._url = ""
+        self._tried: set[tuple[str, int]] = set()
+        """The ports of this machine that are passed on, or could not be."""
+        self._opening = asyncio.Lock()
+
+    @property
+    def connected(self) -> int:
+        """How many connections to hosts were made so far."""
+        return self._proxy.connected if self._proxy else 0
+
+    async def open(self) -> str:
+        """The URL of the proxy, for a command that is about to start; empty where there is none: no rule allows a
+        host, or commands share no network. The first call takes some 10 ms."""
+        rules, network = self._rules(), self._processes.network
+        if not network or not allow_hosts(rules):
+            return ""
+        async with self._opening:
+            if self._network is not network:  # measured anew
+                self.close()
+            if self._proxy is None:
+                await self._begin()
+                self._network = network
+            await self._forward(rules)
+        return self._url
+
+    def take_refused(self) -> tuple[str, ...]:
+        """The hosts that commands wanted and did not get since the last call."""
+        return self._proxy.take_refused() if self._proxy else ()
+
+    def close(self) -> None:
+        """Listen no more, and begin to close all connections."""
+        if self._proxy is not None:
+            self._proxy.close()
+        self._proxy, self._url, self._network = None, "", ()
+        self._tried.clear()
+
+    async def _begin(self) -> None:
+        """Where the usual port is taken, by a command, another one will do."""
+        from agent_cli.net.host_proxy import PORT, HostProxy
+
+        proxy = HostProxy(self._allows, private_hosts=self._private_hosts)
+        for port in (PORT, 0):
+            with suppress(ProcessError):
+                listening = await self._processes.listen(port)
+                self._url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+                await proxy.serve(listening)
+                self._proxy = proxy
+                return
+
+    async def _forward(self, rules: Sequence[Rule]) -> None:
+        """Pass on the ports of this machine that rules name, where no command listens itself."""
+        for host, port in sorted(set(filter(None, map(_own_port, rules))) - self._tried):
+            self._tried.add((host, port))
+            if self._proxy is not None:
+                with suppress(ProcessError):
+                    await self._proxy.forward(await self._processes.listen(port), host, port)
+
+    def _allows(self, host: str) -> bool:
+        """Whether the policy lets a host, or HOST:PORT of this machine, be contacted now."""
+        name, colon, port = host.partition(":")
+        if colon and port.isdigit() and isinstance(self._authorize(Fetch(f"tcp://{name}", name)), Deny):
+            return False
+        return isinstance(self._authorize(Fetch(f"//{host}", host)), Allow)
+
+
+def allow_hosts(rules: Iterable[Rule]) -> bool:
+    """Whether any rule allows to contact hosts."""
+    return any(rule.effect == "allow" and rule.kind == "fetch" for rule in rules)
+
+
+def _own_port(rule: Rule) -> tuple[str, int] | None:
+    is_allowed = rule.effect == "allow" and rule.kind == "fetch"
+    found = _OWN_PORT.fullmatch(rule.pattern) if is_allowed else None
+    return (found[1], int(found[2])) if found and 0 < int(found[2]) < 65536 else None

@@ -1,0 +1,280 @@
+"""How commands are confined: the level that is wanted, what this machine was measured to enforce, and for each
+command what it may reach."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_cli.policy.rules.path_verdict import Policy, is_instruction, watched
+from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Rule, matches_path
+from agent_cli.policy.rules.secret_paths import is_secret, secret_patterns
+from agent_cli.protocol.actions import Mode, Reach, SandboxLevel
+from agent_cli.sandbox.profile.confinement import Confinement, Strength
+from agent_cli.workspace.denied_files import HiddenFiles
+from agent_cli.workspace.git.paths import git_places
+from agent_cli.workspace.paths import Workspace
+
+from .denied_paths import DeniedFiles, denies_reading, denies_writing
+
+if TYPE_CHECKING:
+    from agent_cli.workspace.git.index import TrackedFiles
+
+
+_ONLY_NAMED = "rules on files hold only for what names them"
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What was chosen; `asked_for` tells a flag or a setting from the default."""
+
+    level: SandboxLevel
+    asked_for: bool
+
+
+class Confining:
+    """Confines the commands of one session."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        wanted: Wanted,
+        strength: Strength,
+        *,
+        measure: Callable[[Path], Awaitable[Strength]],
+        own: tuple[Path, ...] = (),
+        cache: Path | None = None,
+        scratch: Callable[[], Path | None] = lambda: None,
+    ) -> None:
+        """`own` are folders of the agent itself, which no command may read; `cache` is for package managers;
+        `scratch` gives the folder for temporary files, None for the system's."""
+        self._scratch = scratch
+        self._workspace = workspace
+        self._wanted = wanted
+        self._measure = measure
+        self._own = tuple(os.path.realpath(path) for path in own)
+        self._tmp: Path | None = None
+        self._tracked: TrackedFiles | None = None
+        self._policy: Policy | None = None
+        self._has_own_rules = False
+        self._hidden = HiddenFiles(workspace.roots, self._is_closed)
+        self._fixed = HiddenFiles(workspace.roots, self._is_fixed)
+        self._denied = DeniedFiles(workspace)
+        self._is_measured = False
+        self.cache = cache
+        self.strength = strength
+
+    def level(self, mode: Mode, untrusted: str) -> SandboxLevel:
+        """What is in force in a mode. Plan changes nothing; yolo means no sandbox unless one was asked for, or
+        text of strangers has entered the conversation."""
+        wanted = self._wanted
+        if wanted.level == "off" or not self.strength.is_there:
+            return "off"
+        if mode == "yolo" and not (wanted.asked_for or untrusted):
+            return "off"
+        return "read-only" if mode == "plan" else wanted.level
+
+    def described(self, mode: Mode, untrusted: str, rules: Sequence[Rule] = ()) -> str:
+        """The level in force in words, with what enforces it, or why nothing does, and which of the rules on files
+        it cannot hold."""
+        level = self.level(mode, untrusted)
+        has_rules = any(denies_writing(rule) or _closes_more(rule) for rule in rules)
+        if level != "off":
+            short = ", which cannot close single files to commands" if not self.strength.hides_inside else ""
+            return f"{level} ({self.strength.mechanism}{short if has_rules else ''})"
+        if self._masks(mode) and any(denies_reading(rule) or denies_writing(rule) for rule in rules):
+            return "off (files that rules deny stay closed)"
+        if self._wanted.level == "off" or self.strength.is_there:
+            return f"off ({_ONLY_NAMED})" if has_rules else "off"
+        named = _ONLY_NAMED if has_rules and mode == "yolo" else ""
+        why = "; ".join(filter(None, (self.strength.why, named)))
+        return f"none ({why})" if why else "none"
+
+    async def measured(self) -> bool:
+        """Hide our keys from commands and try, once, what the mechanism really enforces; whether that is another
+        one than was known so far."""
+        if self._is_measured:
+            return False
+        from agent_cli.sandbox.self_protection import hide_keys_of_this_process
+
+        hide_keys_of_this_process()
+        before, self._is_measured = self.strength, True
+        if self._wanted.level != "off":
+            try:
+                self.strength = await self._measure(self.tmp)
+            except OSError as error:
+                self.strength = Strength("none", why=f"it cannot be tried out: {error}")
+        return self.strength != before
+
+    def look(self, policy: Policy) -> None:
+        """Find what is closed; a large workspace takes a while the first time, and next to nothing afterwards."""
+        self._closed_inside(policy, ())
+
+    def is_enough(self, policy: Policy) -> bool:
+        """Whether commands may run in it without a question: what is closed to them, for reading or for writing,
+        must stay closed."""
+        if self.level(policy.mode, policy.untrusted) == "off" or not self._hidden.is_complete:
+            return False
+        if self.strength.hides_inside:
+            return True
+        closed = self._closed_inside(policy, self._closed_outside(policy))
+        return not closed and not any(_is_fixed_by_rule(path, policy) for path in self._fixed_inside(policy))
+
+    def lacking(self, mode: Mode) -> str:
+        """Say why commands cannot be confined as a mode wants it; empty where it wants nothing."""
+        if self._wanted.level == "off" or (mode == "yolo" and not self._wanted.asked_for):
+            return ""
+        if self.strength.is_there:
+            return "the sandbox here cannot close single files of the workspace to commands"
+        return "there is no sandbox here"
+
+    def _masks(self, mode: Mode) -> bool:
+        """Whether commands without a sandbox are kept from the files that rules deny."""
+        can = self.strength.mechanism == "bubblewrap" and self.strength.hides_inside
+        return mode == "yolo" and self._wanted.level != "off" and can
+
+    def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
+        """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
+        level = self.level(policy.mode, policy.untrusted)
+        if level == "off":
+            return self._denied.masked(policy) if self._masks(policy.mode) else None
+        if reach == "outside":
+            return None
+        outside = self._closed_outside(policy)
+        may_write = self._may_write(policy)
+        roots = policy.roots if may_write else ()
+        caches = (_made(self.cache),) if self.cache and may_write else ()
+        places = [git_places(root) for root in roots]
+        guarded = [path for place in places for path in place.guarded]
+        closed = self._closed_inside(policy, outside)
+        fixed = self._fixed_inside(policy)
+        return Confinement(
+            writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
+            read_only=(*guarded, *_obeyed(roots, policy), *fixed, *_ourselves(roots)),
+            hidden=(*self._own, *outside, *closed),
+            tmp=str(self.tmp / "tmp"),
+            shown=policy.roots,
+            network="open" if reach == "network" else "none",
+        )
+
+    @property
+    def tmp(self) -> Path:
+        """This session's own folder for temporary files; made when it is first needed."""
+        if self._tmp is None:
+            import tempfile
+
+            self._tmp = Path(os.path.realpath(tempfile.mkdtemp(prefix="agent-", dir=self._scratch())))
+            (self._tmp / "tmp").mkdir(mode=0o700)
+        return self._tmp
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        if self._tmp is not None:
+            import shutil
+
+            shutil.rmtree(self._tmp, ignore_errors=True)
+            self._tmp = None
+
+    def _closed_inside(self, policy: Policy, outside: tuple[str, ...]) -> tuple[str, ...]:
+        if self._policy is None or bool(self._policy.untrusted) != bool(policy.untrusted):
+            self._fixed.forget()
+        if self._policy is None or self._policy.rules != policy.rules:
+            self._hidden.forget()
+            self._fixed.forget()
+            self._has_own_rules = any(_closes_more(rule) for rule in policy.rules)
+        self._policy = policy
+        found = self._hidden.paths(outside)
+        usual = [path for path in found if is_secret(path) and self._is_usual(path, policy)]
+        if not usual:
+            return found
+        if self._tracked is None:
+            from agent_cli.workspace.git.index import TrackedFiles
+
+            self._tracked = TrackedFiles()
+        tracked = {path for root in policy.roots for path in self._tracked.among(root, usual)}
+        return tuple(path for path in found if path not in tracked)
+
+    def _fixed_inside(self, policy: Policy) -> tuple[str, ...]:
+        """What is never to be changed, of what commands could change; to be asked after `_closed_inside`."""
+        has_any = bool(policy.untrusted) or any(map(denies_writing, policy.rules))
+        return self._fixed.paths() if self._may_write(policy) and has_any else ()
+
+    def _may_write(self, policy: Policy) -> bool:
+        level = self.level(policy.mode, policy.untrusted)
+        return level == "workspace-write" and not policy.unwritable
+
+    def _is_usual(self, path: str, policy: Policy) -> bool:
+        """Whether a file is closed for its name alone. One that git tracks can be read from its objects as well,
+        and without it git could not work."""
+        return not policy.hidden(path, False) and not any(
+            _closes_more(rule) and matches_path(rule, path, policy.root) for rule in policy.rules
+        )
+
+    def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
+        from .denied_outside import closed_outside
+
+        usual = (path for path in _usual_secrets(policy.home) if watched(path, path, policy) is not None)
+        return tuple(sorted({*usual, *closed_outside(policy)}))
+
+    def _is_fixed(self, path: str) -> bool:
+        policy = self._policy
+        if policy is None or (policy.untrusted and is_instruction(path, policy)):
+            return policy is not None
+        return _is_fixed_by_rule(path, policy)
+
+    def _is_closed(self, path: str) -> bool:
+        policy = self._policy
+        if policy is None or not (is_secret(path) or self._has_own_rules or policy.hidden(path, False)):
+            return False
+        return watched(path, path, policy) is not None
+
+
+def _usual_secrets(home: str) -> Iterator[str]:
+    """What is there of the files and folders that usually hold secrets, outside any workspace."""
+    with suppress(OSError), os.scandir(home) as entries:
+        yield from (entry.path for entry in entries if is_secret(entry.path))
+    for pattern in secret_patterns():
+        name = pattern.removeprefix("**/").removesuffix("/**")
+        path = name if name.startswith("/") else os.path.join(home, name)
+        if "*" not in name and "/" in name and not name.startswith(("/proc", "/dev")) and os.path.lexists(path):
+            yield path
+
+
+def _is_fixed_by_rule(path: str, policy: Policy) -> bool:
+    return any(denies_writing(rule) and matches_path(rule, path, policy.root) for rule in policy.rules)
+
+
+def _closes_more(rule: Rule) -> bool:
+    """Whether a rule closes files that are no usual secrets."""
+    return rule.kind == "read" and rule.effect != "allow" and rule.place != BUILT_IN_PLACE
+
+
+def _obeyed(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
+    """What editors, shells, other agents, git and the agent itself read or run by themselves."""
+    from agent_cli.protocol.autorun_paths import OBEYED
+    from agent_cli.workspace.git.programs import run_by_git
+
+    names = (".agentignore", *sorted(OBEYED), *(policy.instructions if policy.untrusted else ()))
+    named = (os.path.join(root, name) for root in roots for name in names)
+    return (*named, *(path for root in roots for path in run_by_git(root)))
+
+
+def _ourselves(roots: tuple[str, ...]) -> tuple[str, ...]:
+    """The environment this program runs from, where it lies in the workspace: commands shall not change it."""
+    own = os.path.realpath(sys.prefix)
+    return (own,) if any(own.startswith(root.rstrip("/") + "/") for root in roots) else ()
+
+
+def _some(path: Path | None) -> tuple[str, ...]:
+    return (str(path),) if path else ()
+
+
+def _made(folder: Path) -> str:
+    """A folder that a command is to find; what cannot be made is not there."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return str(folder)

@@ -1,0 +1,79 @@
+"""What another request can put right after the provider refused one: a message it does not take is replaced by a
+placeholder; a request that is too large is reduced, the real window learnt, and tools that were not used are no
+longer offered."""
+
+from collections.abc import Callable
+
+from agent_cli.model.types.base import ModelError
+from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.records import Quarantined
+from agent_cli.session.placeholders import named
+from agent_cli.session.session import Session
+
+from .context.compaction import Compactor
+from .context.token_meter import Meter, OfferedTools
+
+MAX_OVERFLOWS = 2
+
+
+class Recovery:
+    """What one turn does about requests that are refused."""
+
+    def __init__(
+        self,
+        session: Session,
+        compactor: Compactor,
+        meter: Meter,
+        offered: OfferedTools,
+        notice: Callable[[str], None],
+        *,
+        turn_id: str,
+        submission_id: str,
+    ) -> None:
+        self._session = session
+        self._compactor = compactor
+        self._meter = meter
+        self._offered = offered
+        self._notice = notice
+        self._turn_id = turn_id
+        self._submission_id = submission_id
+        self._overflows = 0
+
+    async def helps(self, error: ModelError) -> bool:
+        """Change what the next request sends after a refusal; False when nothing can be changed. A message is
+        replaced once; a request is made smaller twice at most."""
+        if error.message_id and self._quarantine(error):
+            return True
+        if error.kind != "context_overflow":
+            return False
+        self._overflows += 1
+        if error.limit_tokens:
+            self._meter.learn_window(error.limit_tokens)
+        if self._overflows > MAX_OVERFLOWS:
+            return False
+        smaller = await self._compactor.reduce_refused(turn_id=self._turn_id, submission_id=self._submission_id)
+        if smaller and self._overflows < MAX_OVERFLOWS:
+            return True
+        return self.offer_fewer_tools() or smaller
+
+    def offer_fewer_tools(self) -> bool:
+        """Stop offering tools that were not used; False when there are none."""
+        gone = self._offered.drop_unused()
+        if gone:
+            self._notice(f"The window is small, so these tools are no longer offered: {', '.join(gone)}.")
+        return bool(gone)
+
+    def _quarantine(self, error: ModelError) -> bool:
+        """Send a placeholder for a message from now on; False when that has been done already."""
+        records = self._session.records
+        if any(isinstance(each, Quarantined) and each.message_id == error.message_id for each in records):
+            return False
+        message = next((each for each in self._session.visible() if each.id == error.message_id), None)
+        if message is None:
+            return False
+        reason = error.message[:300]
+        self._session.append(
+            Quarantined(id=new_id("held"), turn_id=self._turn_id, message_id=message.id, reason=reason)
+        )
+        self._notice(f"The provider refuses {named(message)} ({reason}). A placeholder is sent instead.")
+        return True

@@ -1,0 +1,150 @@
+"""The facts a status line and `/status` show, computed once for each change of the conversation."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from agent_cli.model.types.base import ModelInfo
+from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, Snapshot, WaitingInput
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.session import history
+from agent_cli.session.input_queue import Inbox
+from agent_cli.session.session import Session
+from agent_cli.tools.shell.background_jobs import Jobs
+
+from .context.compaction import Compactor
+from .context.token_meter import Meter, message_tokens, part_of
+from .model_calls.budget import Spending
+from .model_calls.model_selection import Models
+
+
+class Overview:
+    """Takes snapshots of one session. Asked many times a second while something is painted."""
+
+    def __init__(
+        self,
+        session: Session,
+        models: Models,
+        meter: Meter,
+        spending: Spending,
+        compactor: Compactor,
+        inbox: Inbox,
+        jobs: Jobs,
+        *,
+        cwd: str,
+        sandbox: Callable[[], str],
+        session_path: str,
+    ) -> None:
+        self._session = session
+        self._models = models
+        self._meter = meter
+        self._spending = spending
+        self._cwd = cwd
+        self._sandbox = sandbox
+        self._session_path = session_path
+        self._jobs = jobs
+        self._compactor = compactor
+        self._inbox = inbox
+        self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
+
+    def snapshot(self, *, busy: bool, compacting: bool, waiting: tuple[WaitingInput, ...]) -> Snapshot:
+        """The state right now. What depends on the conversation is computed again only when it changed."""
+        state = (len(self._session.records), self._models.model.info, self._meter.window())
+        if self._pictured is None or self._pictured[0] != state:
+            self._pictured = (state, self._picture())
+        picture = self._pictured[1]
+        open_calls = 0 if busy else picture.open_calls
+        jobs = self._jobs.states()
+        return msgspec.structs.replace(
+            picture,
+            busy=busy,
+            compacting=compacting,
+            waiting=waiting,
+            open_calls=open_calls,
+            jobs=jobs,
+            sandbox=self._sandbox(),
+        )
+
+    def _picture(self) -> Snapshot:
+        view = self._session.view
+        model, mode, effort = view.settings
+        return Snapshot(
+            session_id=self._session.header.session_id,
+            title=self._session.title(),
+            session_path=self._session_path,
+            cwd=self._cwd,
+            model=model,
+            standing_in=self._standing_in(),
+            mode=mode,
+            effort=effort,
+            sandbox=self._sandbox(),
+            busy=False,
+            compacting=False,
+            waiting=(),
+            open_calls=len(view.open_calls),
+            context_tokens=self._meter.tokens(),
+            context_window=self._meter.window(),
+            context_parts=self._meter.parts(),
+            context_source=self._meter.source(),
+            totals=view.costs.totals,
+            costs=view.costs.lines(),
+            spent_today_usd=self._spending.today_usd(),
+            cached_share=view.cached_share,
+            plan=view.plan,
+            jobs=(),
+            unsent=self._inbox.unsent,
+            stopped="terminated" if view.last_end == "terminated" else "",
+            turns=view.turns,
+            last_prompt=view.prompts[-1].text if view.prompts else "",
+            last_answer=view.last_answer,
+            answered=view.is_answered,
+        )
+
+    def context(self) -> ContextPicture:
+        """What fills the window, message by message."""
+        marks = history.marks(self._session.records)
+        items: list[ContextItem] = []
+        age = 0
+        visible = self._session.visible()
+        calls = {call.id: call.arguments for m in visible if isinstance(m, AssistantMessage) for call in m.calls}
+        for message in reversed(visible):
+            items.append(
+                ContextItem(
+                    message_id=message.id,
+                    kind=part_of(message),
+                    label=_label(message, calls),
+                    tokens=message_tokens(message),
+                    age=age,
+                    mark=marks.get(message.id, ""),
+                )
+            )
+            age += isinstance(message, UserMessage) and message.origin == "human"
+        return ContextPicture(
+            window=self._meter.window(),
+            budget=self._meter.budget(),
+            compact_at=self._compactor.threshold,
+            tokens=self._meter.tokens(),
+            source=self._meter.source(),
+            parts=self._meter.parts(),
+            can_go=tuple(ContextPart(name, tokens) for name, tokens in self._compactor.could_free().items()),
+            items=tuple(reversed(items)),
+        )
+
+    def _standing_in(self) -> str:
+        name = self._models.model.info.name
+        return name if name != self._models.chosen.info.name else ""
+
+
+_LABEL_CHARS = 100
+
+
+def _label(message: Message, calls: Mapping[str, str]) -> str:
+    """A message in a few words; `calls` are the arguments of each call by its id."""
+    match message:
+        case ToolResult():
+            words = f"{message.tool} {message.command or calls.get(message.call_id, '')}"
+        case AssistantMessage():
+            words = message.text or ", ".join(f"{call.name} {call.arguments}" for call in message.calls)
+        case UserMessage():
+            words = message.text or message.lead
+    return " ".join(words.split())[:_LABEL_CHARS]

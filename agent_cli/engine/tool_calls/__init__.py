@@ -1,0 +1,1 @@
+"""Prepare, approve, run and record tool calls."""

@@ -1,0 +1,66 @@
+"""Questions to the person: an awaited value each, and losing one means no."""
+
+import asyncio
+from typing import Literal, TypeVar
+
+from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, ApprovalResolved, QuestionAsked
+from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.operations import ApprovalAnswer, Decision
+from agent_cli.session.event_bus import EventBus
+
+_T = TypeVar("_T")
+
+
+class Approvals:
+    """Open questions, by id."""
+
+    def __init__(self, bus: EventBus, *, interactive: bool) -> None:
+        self._bus = bus
+        self.interactive = interactive
+        """Whether a person is there to answer."""
+        self._approvals: dict[str, asyncio.Future[tuple[Decision, ...]]] = {}
+        self._questions: dict[str, asyncio.Future[str]] = {}
+
+    async def ask(self, items: tuple[ApprovalItem, ...], submission_id: str) -> dict[str, Decision]:
+        """Put calls before the person; returns the decisions by call id."""
+        request_id = new_id("ask")
+        future: asyncio.Future[tuple[Decision, ...]] = asyncio.get_running_loop().create_future()
+        self._approvals[request_id] = future
+        self._bus.emit(ApprovalRequested(request_id=request_id, items=items, submission_id=submission_id))
+        outcome: Literal["answered", "cancelled"] = "cancelled"
+        try:
+            decisions = await future
+            outcome = "answered"
+        finally:
+            del self._approvals[request_id]
+            resolved = ApprovalResolved(request_id=request_id, outcome=outcome, submission_id=submission_id)
+            self._bus.emit(resolved)
+        return {decision.call_id: decision for decision in decisions}
+
+    async def question(self, text: str, options: tuple[str, ...], submission_id: str) -> str:
+        """Ask the person something; returns their words."""
+        request_id = new_id("question")
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._questions[request_id] = future
+        self._bus.emit(
+            QuestionAsked(request_id=request_id, question=text, options=options, submission_id=submission_id)
+        )
+        try:
+            return await future
+        finally:
+            del self._questions[request_id]
+
+    def answer(self, answer: ApprovalAnswer) -> bool:
+        """Deliver decisions; False when the request is no longer open."""
+        return _resolve(self._approvals.get(answer.request_id), answer.decisions)
+
+    def reply(self, request_id: str, text: str) -> bool:
+        """Deliver the words for a question; False when it is no longer open."""
+        return _resolve(self._questions.get(request_id), text)
+
+
+def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> bool:
+    if future is None or future.done():
+        return False
+    future.set_result(value)
+    return True

@@ -1,0 +1,317 @@
+"""Rules about the order and number of calls, held against the calls of one turn: what may be called now, what has
+to be run after an edit, what is missing before the end.
+
+A rule that speaks of a single command or file (`never_run`, `never_edit`, `needs_approval`) is a permission
+rule; the rest, which depends on what happened before, lives here.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_cli.config.call_rule_schema import ToolRule, several
+from agent_cli.policy.call_patterns import CallPattern, count, ends_with, is_alone, may_be, parse_call, surely_is
+from agent_cli.policy.rules.rule import Rule, matches_path, parse_rule
+from agent_cli.protocol.actions import Action, Deny, WritePath
+from agent_cli.protocol.messages import ToolResult
+
+if TYPE_CHECKING:
+    from .previous_calls import CallMade
+
+_MOST_FILES = 50
+"""For how many files that one call has changed a command with `{file}` runs."""
+MOST_REMINDERS = 3
+"""How often a model that wants to stop is sent back to what is missing."""
+_AS_PERMISSIONS = ("never_run", "never_edit", "needs_approval")
+
+
+class BoundRule(msgspec.Struct, frozen=True):
+    """A rule, read, with its place."""
+
+    rule: ToolRule
+    place: str
+    calls: tuple[CallPattern, ...]
+    """What its kind names."""
+    about: CallPattern | None
+    """Its `call`."""
+    paths: Rule | None
+
+    @property
+    def label(self) -> str:
+        """How it is named in a verdict."""
+        named = ", ".join(map(str, self.calls)) or self.about or self.rule.paths
+        return f"{self.rule.kind} {named} ({self.place})"
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """A call that has been made in this turn."""
+
+    tool: str
+    actions: tuple[Action, ...]
+    ok: bool
+    changed: tuple[str, ...] = ()
+    """The files that it is known to have changed, whatever it said it would do."""
+
+
+def was_made(result: ToolResult) -> bool:
+    """Tell whether a call with this result ran: what a person or a rule refused did not."""
+    return result.status not in ("denied", "cancelled") and not result.rule
+
+
+def bind(rules: Iterable[tuple[ToolRule, str]]) -> tuple[BoundRule, ...]:
+    """The rules that depend on other calls, ready to be held against a turn.
+
+    Raises:
+        RuleError: a CALL or a path that cannot be read.
+    """
+    return tuple(_bound(rule, place) for rule, place in rules if rule.kind not in _AS_PERMISSIONS)
+
+
+def as_permissions(rules: Iterable[tuple[ToolRule, str]]) -> Iterator[Rule]:
+    """The permission rules that the others mean.
+
+    Raises:
+        RuleError: a pattern that cannot be read.
+    """
+    for rule, place in rules:
+        if rule.never_run is not None:
+            yield parse_rule(f"shell({rule.never_run})", "deny", place)
+        elif rule.never_edit is not None:
+            yield parse_rule(f"write({rule.never_edit})", "deny", place)
+        elif rule.needs_approval is not None:
+            yield parse_rule(rule.needs_approval, "ask", place)
+
+
+def _bound(rule: ToolRule, place: str) -> BoundRule:
+    value = getattr(rule, rule.kind)
+    named = several(value) if rule.kind not in ("at_most", "after_edit_run") else ()
+    return BoundRule(
+        rule=rule,
+        place=place,
+        calls=tuple(parse_call(text, place) for text in named),
+        about=parse_call(rule.call, place) if rule.call else None,
+        paths=parse_rule(f"write({rule.paths})", "deny", place) if rule.paths else None,
+    )
+
+
+class TurnRules:
+    """The rules, and the calls of one turn so far."""
+
+    def __init__(self, rules: Sequence[BoundRule], root: str) -> None:
+        self._rules = rules
+        self._root = root
+        self._begun: list[tuple[str, tuple[Action, ...]]] = []
+        self._done: list[_Done] = []
+        self._output = ""
+        """Of the last call."""
+        self._reminders_left = MOST_REMINDERS
+        self._was_tried = False
+
+    @property
+    def any(self) -> bool:
+        """Whether there are rules at all."""
+        return bool(self._rules)
+
+    def begins(self, tool: str, actions: tuple[Action, ...]) -> None:
+        """A call is made; others may be made while it runs."""
+        self._begun.append((tool, actions))
+
+    def goes_on_after(self, calls: "Iterable[CallMade]") -> None:
+        """Count the calls that were made for the same input before, in turns that did not come to their end."""
+        for call in calls:
+            self.begins(call.tool, call.actions)
+            if call.result is not None:
+                self.saw(call.tool, call.actions, call.result)
+
+    def forget(self) -> None:
+        """Begin anew: what comes now is done for another input."""
+        self._begun.clear()
+        self._done.clear()
+        self._output = ""
+        self._was_tried = False
+
+    def saw(self, tool: str, actions: tuple[Action, ...], result: ToolResult) -> None:
+        """A call has its result."""
+        self._was_tried = True
+        if was_made(result):
+            changed = tuple(os.path.join(self._root, each.path) for each in result.changes)
+            self._done.append(_Done(tool, actions, result.status == "ok", changed))
+            self._output = result.text
+
+    def refusal(self, tool: str, actions: tuple[Action, ...]) -> Deny | None:
+        """Why a call may not be made now; None when no rule speaks against it."""
+        for bound in self._rules:
+            if why := self._against(bound, tool, actions):
+                because = f" ({bound.rule.because})" if bound.rule.because else ""
+                return Deny(bound.label, f"{why}{because}")
+        return None
+
+    def _against(self, bound: BoundRule, tool: str, actions: tuple[Action, ...]) -> str:
+        names = " or ".join(map(str, bound.calls))
+        meant = bound.about is not None and may_be(bound.about, tool, actions, self._root)
+        is_named = any(surely_is(call, tool, actions, self._root) for call in bound.calls)
+        match bound.rule.kind:
+            case "run_first" if not self._is_a_beginning(tool, actions) and not self._succeeded(
+                bound.calls, self._done
+            ):
+                return f"{names} must be called, and succeed, before anything else"
+            case "only_after" if meant and not self._succeeded(bound.calls, self._since_edit(None, bound.calls)):
+                return f"{bound.about} may only follow a successful {names}, with no edit in between"
+            case "then_only" if not is_named and self._follows(bound):
+                return f"after {bound.about} only {names} may be called"
+            case "at_most" if meant and self._count(bound, tool, actions) > (bound.rule.at_most or 0):
+                return f"{bound.about} may be called {bound.rule.at_most} times for one input, and was"
+        return ""
+
+    def _is_a_beginning(self, tool: str, actions: tuple[Action, ...]) -> bool:
+        """Whether any of the rules about what comes first names this call."""
+        first = (call for bound in self._rules if bound.rule.kind == "run_first" for call in bound.calls)
+        return any(is_alone(call, tool, actions, self._root) for call in first)
+
+    def _follows(self, bound: BoundRule) -> bool:
+        """Whether the last call was the one that the rule speaks of, with the output that it speaks of."""
+        if not self._done or bound.about is None:
+            return False
+        last = self._done[-1]
+        is_it = last.ok and surely_is(bound.about, last.tool, last.actions, self._root)
+        wanted = bound.rule.if_output
+        return is_it and (wanted is None or re.search(wanted, self._output) is not None)
+
+    def _count(self, bound: BoundRule, tool: str, actions: tuple[Action, ...]) -> int:
+        """How often what a rule speaks of was called, with this call."""
+        assert bound.about is not None
+        made = (*self._begun, (tool, actions))
+        return sum(count(bound.about, name, done, self._root) for name, done in made)
+
+    def _succeeded(self, calls: tuple[CallPattern, ...], done: Sequence[_Done]) -> bool:
+        return any(
+            each.ok and surely_is(call, each.tool, each.actions, self._root) for each in done for call in calls
+        )
+
+    def _since_edit(self, paths: Rule | None, required: tuple[CallPattern, ...]) -> list[_Done]:
+        """The calls after the last one that changed a file, one of `paths` if given. What a required call writes
+        itself, caches and reports, is no edit."""
+        for at in range(len(self._done) - 1, -1, -1):
+            done = self._done[at]
+            if any(ends_with(call, done.tool, done.actions, self._root) for call in required if not _edits(call)):
+                continue
+            if self._edited(done, paths):
+                return self._done[at + 1 :]
+        return self._done
+
+    def _edited(self, done: _Done, paths: Rule | None) -> list[str]:
+        """The files that a call has changed, of those meant."""
+        written = [action.path for action in done.actions if isinstance(action, WritePath)] if done.ok else []
+        files = dict.fromkeys((*written, *done.changed))
+        return [path for path in files if paths is None or matches_path(paths, path, self._root)]
+
+    @property
+    def follows_edits(self) -> bool:
+        """Whether a rule depends on which files were changed, by whatever call."""
+        return any(
+            bound.rule.kind in ("after_edit_run", "only_after")
+            or (bound.rule.kind == "required_before_end" and bound.paths is not None)
+            for bound in self._rules
+        )
+
+    def after_edit(self, written: Iterable[str]) -> Iterator[tuple[BoundRule, str]]:
+        """The commands to run once files were changed, each with its rule."""
+        from shlex import quote
+
+        found = list(dict.fromkeys(written))
+        for bound in self._rules:
+            command, paths = bound.rule.after_edit_run, bound.paths
+            if command is None or paths is None:
+                continue
+            files = [path for path in found if matches_path(paths, path, self._root)]
+            if "{file}" in command:
+                yield from ((bound, command.replace("{file}", quote(path))) for path in files[:_MOST_FILES])
+            elif files:
+                yield bound, command
+
+    def must_call(self) -> str:
+        """Name the one tool with which the turn has to begin; empty where there are several, or once a call was
+        tried: whatever became of it, the model may then answer in words."""
+        first = [bound for bound in self._rules if bound.rule.kind == "run_first"]
+        if self._was_tried or any(self._succeeded(bound.calls, self._done) for bound in first):
+            return ""
+        names = {_tool_of(call) for bound in first for call in bound.calls}
+        return names.pop() if len(names) == 1 else ""
+
+    def ended_by(self, tool: str, actions: tuple[Action, ...]) -> str:
+        """The rule that ends the turn when this call has succeeded; empty when none does."""
+        for bound in self._rules:
+            if bound.rule.kind == "ends_turn" and any(
+                surely_is(call, tool, actions, self._root) for call in bound.calls
+            ):
+                return bound.label
+        return ""
+
+    def missing(self) -> str:
+        """What must still be done before the turn may end, in words for the model; empty when nothing is, or when
+        it has been said often enough."""
+        lacking = [bound for bound in self._rules if self._is_missing(bound)]
+        if not lacking or self._reminders_left == 0:
+            return ""
+        self._reminders_left -= 1
+        return "\n".join(
+            f"Before you end, {' or '.join(map(str, bound.calls))} must succeed ({bound.label})."
+            for bound in lacking
+        )
+
+    def unmet(self) -> tuple[str, ...]:
+        """The rules that the turn ends without having met."""
+        return tuple(bound.label for bound in self._rules if self._is_missing(bound))
+
+    def _is_missing(self, bound: BoundRule) -> bool:
+        if bound.rule.kind != "required_before_end":
+            return False
+        if bound.paths is not None and not any(self._edited(done, bound.paths) for done in self._done):
+            return False
+        return not self._succeeded(bound.calls, self._since_edit(bound.paths, bound.calls))
+
+
+def _edits(call: CallPattern) -> bool:
+    return call.tool in ("write_file", "edit_file", "apply_patch") or (
+        call.rule is not None and call.rule.kind == "write"
+    )
+
+
+def _tool_of(call: CallPattern) -> str:
+    """The tool that a pattern names; empty where several may do what it says."""
+    return call.tool or ("shell" if call.rule is not None and call.rule.kind == "shell" else "")
+
+
+def told(rules: Iterable[ToolRule]) -> tuple[str, ...]:
+    """The rules in sentences, for the model."""
+    return tuple(_sentence(rule) + (f" Reason: {rule.because}" if rule.because else "") for rule in rules)
+
+
+def _sentence(rule: ToolRule) -> str:
+    names = " or ".join(f"`{call}`" for call in several(getattr(rule, rule.kind))) if rule.at_most is None else ""
+    match rule.kind:
+        case "never_run":
+            return f"Never run {names}."
+        case "never_edit":
+            return f"Never change {names}."
+        case "needs_approval":
+            return f"{names} needs the user's approval."
+        case "after_edit_run":
+            return f"After each edit of `{rule.paths}` {names} runs by itself; its output is added to the result."
+        case "run_first":
+            return f"Call {names} before anything else."
+        case "only_after":
+            return f"`{rule.call}` only after {names} has succeeded since the last edit."
+        case "then_only":
+            when = f" whose result matches `{rule.if_output}`" if rule.if_output else ""
+            return f"Right after `{rule.call}`{when} call only {names}."
+        case "at_most":
+            return f"`{rule.call}` at most {rule.at_most} times for one input."
+        case "required_before_end":
+            when = f" once you have changed `{rule.paths}`" if rule.paths else ""
+            return f"Before you end, {names} must succeed{when}."
+        case _:
+            return f"{names} ends the turn."

@@ -1,0 +1,151 @@
+"""Is the model going round in circles? Judged by what it does, only at the tail, once per streak.
+
+A signature is tool, canonical arguments and result, so that polling with changing results never counts.
+Hint first, stop later; detection never ends the session.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from agent_cli.protocol.messages import ToolCall, ToolResult, new_id
+
+HINT_AT = (3, 2, 2, 2, 2)
+"""Rounds after which the model is told, by the number of calls in the cycle; the first is for a single call."""
+STOP_AT = (5, 4, 3, 3, 3)
+"""Rounds after which the turn is stopped, likewise."""
+MALFORMED_STOP_AT = 5
+
+
+class Alarm(msgspec.Struct, frozen=True):
+    """What a guard found."""
+
+    level: Literal["hint", "stop"]
+    text: str
+    """For the model when it is a hint, for the user when it is a stop."""
+
+
+class RepetitionGuard:
+    """Watches the calls of one turn."""
+
+    def __init__(self, hint_at: Sequence[int] = HINT_AT, stop_at: Sequence[int] = STOP_AT) -> None:
+        self._hint_at = hint_at
+        self._stop_at = stop_at
+        self._signatures: list[str] = []
+        self._tools: list[str] = []
+        self._hinted = False
+        self._malformed: list[str] = []
+        self._now: list[tuple[str, str]] = []
+        """Signature and tool of the calls since the last check."""
+        self._unreadable: list[str] = []
+        self._readable = False
+
+    def saw(self, call: ToolCall, result: ToolResult) -> None:
+        """Note a finished call."""
+        waits = call.name == "jobs" or (result.command and _POLLING.match(result.command))
+        self._now.append((new_id("wait") if waits else _signature(call, result), call.name))
+
+    def saw_malformed(self, tool: str) -> None:
+        """Note a call whose arguments could not be read."""
+        self._unreadable.append(tool)
+
+    def saw_wellformed(self) -> None:
+        """Note that a call could be read."""
+        self._readable = True
+
+    def forget(self) -> None:
+        """Begin anew: a person says to go on."""
+        self._signatures.clear()
+        self._tools.clear()
+        self._malformed.clear()
+        self._hinted = False
+
+    def check(self) -> Alarm | None:
+        """The alarm to act on now, if any; each streak gives one hint. To be asked behind each answer: calls
+        that one answer makes twice count once, since the model has not seen the first one's result."""
+        self._take_in()
+        if len(self._malformed) >= 2 and self._malformed[-1] == self._malformed[-2]:
+            tool = self._malformed[-1]
+            if len(self._malformed) >= MALFORMED_STOP_AT:
+                return Alarm(
+                    "stop", f"the arguments for {tool} could not be read {MALFORMED_STOP_AT} times in a row"
+                )
+            if len(self._malformed) == 2:
+                return Alarm("hint", _MALFORMED_HINT.format(tool=tool))
+            return None
+        if found := self._cycle(self._stop_at):
+            rounds, length = found
+            return Alarm("stop", f"the same {_steps(length)} {rounds} times with the same result")
+        found = self._cycle(self._hint_at)
+        if found is None or self._hinted:
+            self._hinted = found is not None
+            return None
+        self._hinted = True
+        rounds, length = found
+        names = ", ".join(self._tools[-length:])
+        what = f"call ({names})" if length == 1 else f"{length} calls ({names})"
+        return Alarm("hint", _REPEATED_HINT.format(what=what, times=rounds, s="s" * (length > 1)))
+
+    def _take_in(self) -> None:
+        for signature, tool in dict.fromkeys(self._now):
+            self._signatures.append(signature)
+            self._tools.append(tool)
+        if self._unreadable:
+            self._malformed.append(self._unreadable[0])
+        elif self._readable:
+            self._malformed.clear()
+        self._now.clear()
+        self._unreadable.clear()
+        self._readable = False
+
+    def _cycle(self, rounds: Sequence[int]) -> tuple[int, int] | None:
+        """Find the shortest cycle at the tail that has come round often enough: how often, and its length in
+        calls."""
+        for length, enough in enumerate(rounds, start=1):
+            cycle = self._signatures[-length:]
+            times = 1
+            while cycle and self._signatures[-length * (times + 1) : -length * times] == cycle:
+                times += 1
+            if times >= enough and not _is_shorter_cycle(cycle):
+                return times, length
+        return None
+
+
+def _is_shorter_cycle(cycle: list[str]) -> bool:
+    """Whether these calls are themselves rounds of a shorter cycle, which has its own bounds."""
+    sizes = (size for size in range(1, len(cycle)) if len(cycle) % size == 0)
+    return any(cycle[:size] * (len(cycle) // size) == cycle for size in sizes)
+
+
+_REPEATED_HINT = (
+    "You have made the same {what} {times} times in a row with the same result{s}. Doing it again will not change "
+    "anything. Look at the earlier result{s}, try a different approach, or explain what is in the way."
+)
+_MALFORMED_HINT = (
+    "The arguments of the last two calls of {tool} could not be read. Send one JSON object that fits the "
+    "schema, escape quotes and newlines inside strings, and split large content into smaller calls."
+)
+
+
+_POLLING = re.compile(r"\s*(sleep|timeout\s+\S+\s+tail|inotifywait|wait)\b")
+"""A command that begins by waiting asks after something that runs: the same answer twice means nothing."""
+
+_DURATION = re.compile(r"\b\d+(\.\d+)? ?m?s\b")
+"""Run times differ from call to call without meaning anything."""
+
+
+def _steps(length: int) -> str:
+    return "call was made" if length == 1 else f"{length} calls were made"
+
+
+def _signature(call: ToolCall, result: ToolResult) -> str:
+    try:
+        arguments = msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted")
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        arguments = call.arguments.encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(call.name.encode() + b"\0" + arguments + b"\0")
+    digest.update(_DURATION.sub("", result.text).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

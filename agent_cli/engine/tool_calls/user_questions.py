@@ -1,0 +1,61 @@
+"""The person at the terminal, where there is one: asked whether to go on when a turn gives reason to doubt."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from agent_cli.protocol.events import AnyEvent, Notice
+from agent_cli.protocol.messages import Message
+from agent_cli.session.placeholders import named
+
+from ..context.token_meter import message_tokens
+from .approval_requests import Approvals
+
+GO_ON = "Go on"
+STOP = "Stop"
+_YES = frozenset({"", "go on", "y", "yes", "ok", "continue"})
+_NO = frozenset({"stop", "n", "no", "quit", "/quit", "/stop"})
+
+
+class Said(msgspec.Struct, frozen=True):
+    """An answer."""
+
+    go_on: bool
+    guidance: str = ""
+    """What was said beyond yes and no: words for the model."""
+
+
+class Person:
+    """Asks on behalf of one turn."""
+
+    def __init__(self, approvals: Approvals, emit: Callable[[AnyEvent], None], submission_id: str) -> None:
+        self._approvals = approvals
+        self._emit = emit
+        self._submission_id = submission_id
+
+    @property
+    def is_there(self) -> bool:
+        """Whether somebody can be asked."""
+        return self._approvals.interactive
+
+    async def drops(self, full: str, largest: Sequence[Message]) -> Message | None:
+        """Which of the largest messages goes from a conversation that nothing else makes fit; None for none."""
+        if not self.is_there or not largest:
+            return None
+        offered = {f"Drop {named(m)} ({message_tokens(m):,} tokens)": m for m in largest}
+        question = f"{full} What should go?"
+        return offered.get(
+            (await self._approvals.question(question, (*offered, STOP), self._submission_id)).strip()
+        )
+
+    async def lets_go_on(self, doubt: str, *, otherwise: bool) -> Said:
+        """Ask whether to go on in spite of a doubt. Without a person it is only said, when the turn goes on
+        all the same, and `otherwise` decides."""
+        if not self.is_there:
+            if otherwise:
+                self._emit(Notice(level="warning", text=doubt, submission_id=self._submission_id))
+            return Said(otherwise)
+        question = f"{doubt} Go on?"
+        said = (await self._approvals.question(question, (GO_ON, STOP), self._submission_id)).strip()
+        meant = said.lower().rstrip(".!")
+        return Said(meant not in _NO, "" if meant in _NO | _YES else said)

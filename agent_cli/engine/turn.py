@@ -1,0 +1,373 @@
+"""One turn: from the user's text to the stop.
+
+    begin → finish open calls → ( limits → compact → ask the model → act on the answer → steers )*
+
+A model's finish has one defined outcome each, and the turn ends with one reason from a closed set.
+Features go beside this loop, never into it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_cli.model.types.base import Answer, ModelError, ModelRequest
+from agent_cli.protocol.events import AnyEvent, Attached, Notice, Steered
+from agent_cli.protocol.messages import AssistantMessage, Attachment, Image, Message, Origin, UserMessage, new_id
+from agent_cli.protocol.operations import UserInput
+from agent_cli.protocol.records import InputTaken, Marked
+from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.protocol.usage import CallKind
+from agent_cli.session.input_queue import Inbox
+from agent_cli.session.session import Session
+
+from .context.compaction import Compactor, ContextFull
+from .context.prompt_parts import NOTHING_NEW, Moment
+from .context.reminders import CLOSING, CONTINUE, LOST_CALLS, Reminders
+from .model_calls.budget import OverBudget, Spending
+from .model_calls.caller import ModelCaller
+from .model_calls.limits import Limits
+from .tool_calls.loop_detector import RepetitionGuard
+from .tool_calls.runner import ToolRunner
+from .tool_calls.user_questions import Person
+
+if TYPE_CHECKING:
+    from .context.mentions import Brought
+    from .recovery import Recovery
+
+MAX_CONTINUATIONS = 4
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """How a turn ended."""
+
+    reason: StopReason
+    text: str = ""
+    """The answer, pieces joined."""
+    unmet_rules: tuple[str, ...] = ()
+
+
+class Steers(list[str]):
+    """Guidance that was typed for the running turn and has not reached the model yet, oldest first."""
+
+    def take_back(self, text: str) -> bool:
+        """Take one out, of equal texts the newest; False when none waits."""
+        at = max((at for at, held in enumerate(self) if held == text), default=-1)
+        return at >= 0 and self.pop(at) == text
+
+
+class Turn:
+    """One turn of a session. Made for one input and thrown away."""
+
+    def __init__(
+        self,
+        session: Session,
+        caller: ModelCaller,
+        tools: ToolRunner,
+        compactor: Compactor,
+        guard: RepetitionGuard,
+        limits: Limits,
+        request: Callable[[Sequence[Message]], ModelRequest],
+        emit: Callable[[AnyEvent], None],
+        *,
+        turn_id: str,
+        submission_id: str,
+        moment: Callable[[], Moment],
+        attach: "Callable[[str], Awaitable[Brought]]",
+        inbox: Inbox,
+        recovery: "Recovery",
+        spending: Spending,
+        person: Person,
+        reminders: Reminders,
+    ) -> None:
+        self._session = session
+        self._caller = caller
+        self._tools = tools
+        self._compactor = compactor
+        self._guard = guard
+        self._limits = limits
+        self._request = request
+        self._emit = emit
+        self._moment = moment
+        self._attach = attach
+        self._inbox = inbox
+        self._recovery = recovery
+        self._spending = spending
+        self._person = person
+        self._reminders = reminders
+        reminders.begin_turn()
+        self.turn_id = turn_id
+        self.submission_id = submission_id
+        self.steers = Steers()
+        """Guidance that waits for the next step."""
+        self._pieces: list[str] = []
+        self._unmet: tuple[str, ...] = ()
+        self._truncated = 0
+        self._empty = 0
+
+    @property
+    def steps(self) -> int:
+        """Model calls made so far."""
+        return self._limits.steps
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since it began."""
+        return self._limits.elapsed_s()
+
+    @property
+    def text(self) -> str:
+        """The answer so far, its pieces joined."""
+        return "".join(self._pieces)
+
+    async def run(self, user_input: UserInput) -> Stop:
+        """Take the input to its end.
+
+        Raises:
+            ModelError: the model failed for good.
+            CancelledError: the user stopped it; everything up to then is saved and valid.
+        """
+        is_new = await self._begin(user_input)
+        try:
+            async with asyncio.timeout(self._limits.deadline()):
+                open_calls = tuple(self._session.view.open_calls.values())
+                await self._tools.finish_open(open_calls, same_input=not is_new)
+                reason = await self._steps()
+        except TimeoutError:
+            reason = "time_limit"
+        if reason in ("turn_limit", "cost_limit", "time_limit"):
+            await self._close(reason)
+        return Stop(reason, self.text, self._unmet)
+
+    async def _begin(self, user_input: UserInput) -> bool:
+        """Save what the turn begins with; False where it goes on with an earlier input."""
+        if user_input.text.strip() or user_input.images:
+            await self._prompt(user_input)
+            return True
+        if not self._session.view.open_calls:
+            visible = self._session.visible()
+            if not visible or isinstance(visible[-1], AssistantMessage):
+                self._say("hint", "Continue.", moment=self._moment())
+        return False
+
+    async def _steps(self) -> StopReason:
+        while True:
+            if (forbidden := await self._forbidden()) is not None:
+                return forbidden
+            self._deliver_steers()
+            if reminder := self._reminders.due():
+                self._say("hint", reminder)
+            stop = await self._step()
+            if stop is not None and (not self.steers or stop in _FINAL):
+                self._say_dear()
+                return stop
+
+    async def _forbidden(self) -> StopReason | None:
+        """The reason not to make another step: a limit, or a person who says so."""
+        limit = self._limits.reached()
+        if limit is not None:
+            self._notice(f"Stopped at the limit of {limit[1]}.")
+            return limit[0]
+        dear = self._spending.warning() or (self._caller.unpriced() if self._person.is_there else "")
+        return "declined" if dear and not await self._goes_on(dear, otherwise=True) else None
+
+    def _say_dear(self) -> None:
+        """At the end of a turn nobody needs to be asked whether it goes on; without a person it is said."""
+        if not self._person.is_there and (dear := self._spending.warning()):
+            self._notice(dear)
+
+    async def _step(self) -> StopReason | None:
+        """One model call and its tools; None to go on."""
+        try:
+            await self._compactor.reduce_if_needed(turn_id=self.turn_id, submission_id=self.submission_id)
+            self._limits.steps += 1
+            try:
+                answer, message = await self._ask("main")
+            except ModelError as error:
+                self._limits.steps -= 1
+                if not await self._recovery.helps(error):
+                    raise
+                return None
+        except OverBudget as error:
+            self._notice(f"Stopped at the limit of {error}.")
+            return "cost_limit"
+        except ContextFull as error:
+            if self._recovery.offer_fewer_tools():
+                return None
+            chosen = await self._person.drops(str(error), self._compactor.largest(3))
+            if chosen is None:
+                raise
+            mark = Marked(id=new_id("mark"), turn_id=self.turn_id, message_id=chosen.id, mark="dropped")
+            self._session.append(mark)
+            return None
+        return await self._act_on(answer, message)
+
+    async def _ask(self, kind: CallKind) -> tuple[Answer, AssistantMessage | None]:
+        request = self._request(self._session.visible())
+        if kind == "limit":
+            request = msgspec.structs.replace(request, may_call=False)
+        elif (must := self._tools.rules.must_call()) in {tool.name for tool in request.tools}:
+            request = msgspec.structs.replace(request, must_call=must)
+        return await self._caller.call(
+            request,
+            kind=kind,
+            step=self._limits.steps,
+            turn_id=self.turn_id,
+            submission_id=self.submission_id,
+        )
+
+    async def _act_on(self, answer: Answer, message: AssistantMessage | None) -> StopReason | None:
+        match answer.finish:
+            case "length":
+                return self._cut_off(answer)
+            case "content_filter":
+                self._pieces.append(answer.text)
+                self._notice("The provider's content filter stopped the answer.")
+                return "content_filter"
+            case "stop" | "tool_calls" | "interrupted":
+                pass
+            case "unknown":
+                lost = "; its calls do not run" if answer.calls else ""
+                self._notice(f"The model ended with an unknown reason, {answer.raw_finish!r}{lost}.")
+                if answer.calls:
+                    return self._cut_off(answer)
+        if message is None:
+            return self._no_answer()
+        self._empty = 0
+        if message.calls:
+            self._truncated = 0
+            self._pieces.clear()
+            summary = await self._tools.run(message.calls)
+            return self._ends_with(summary) if summary else await self._guarded()
+        return self._ends_with(answer.text)
+
+    def _ends_with(self, text: str) -> StopReason | None:
+        """The model means to stop: unless its plan says otherwise, the turn ends with this text."""
+        if reminder := self._reminders.unfinished() or self._tools.rules.missing():
+            self._say("hint", reminder)
+            return None
+        self._pieces.append(text)
+        self._unmet = self._tools.rules.unmet()
+        for rule in self._unmet:
+            self._notice(f"The turn ends although a rule is not met: {rule}.")
+        return "rules_unmet" if self._unmet else "end_turn"
+
+    def _cut_off(self, answer: Answer) -> StopReason | None:
+        """The answer was cut off: calls are lost and named, text is continued, both a bounded number of
+        times."""
+        self._truncated += 1
+        if answer.calls:
+            lost = ", ".join(call.name or "unnamed" for call in answer.calls)
+            self._say("hint", LOST_CALLS.format(lost=lost, why=answer.raw_finish))
+        else:
+            self._pieces.append(answer.text)
+            self._say("hint", CONTINUE)
+        if self._truncated > MAX_CONTINUATIONS:
+            self._notice("The answer was cut off again and again.")
+            return "length_limit"
+        return None
+
+    def _no_answer(self) -> StopReason | None:
+        self._empty += 1
+        if self._empty < 2:
+            return None
+        self._notice("The model gave an empty answer twice.")
+        return "no_answer"
+
+    async def _guarded(self) -> StopReason | None:
+        alarm = self._guard.check()
+        if alarm is None:
+            return None
+        if alarm.level == "hint":
+            self._say("hint", alarm.text)
+        elif await self._goes_on(f"The model seems stuck: {alarm.text}.", otherwise=False):
+            self._guard.forget()
+        else:
+            self._notice(f"Stopped, because {alarm.text}.")
+            return "stuck"
+        return None
+
+    async def _goes_on(self, doubt: str, *, otherwise: bool) -> bool:
+        """Whether the person lets the turn go on; their guidance reaches the model at the next step."""
+        said = await self._person.lets_go_on(doubt, otherwise=otherwise)
+        if said.guidance:
+            self.steers.append(said.guidance)
+        return said.go_on
+
+    async def _close(self, reason: StopReason) -> None:
+        """After a limit: one last call that may not use tools, for a summary of done and open work."""
+        self._say("hint", CLOSING)
+        try:
+            async with asyncio.timeout(self._limits.closing_s()):
+                answer, _ = await self._ask("limit")
+        except OverBudget:
+            return  # the bound was named when it was reached
+        except (ModelError, TimeoutError) as error:
+            self._notice(f"No closing summary: {str(error) or 'it took too long'}.")
+            return
+        self._pieces[:] = [answer.text]
+
+    def _deliver_steers(self) -> None:
+        for text in self.steers:
+            self._say("human", text, beside=self._inbox.take(text))
+            self._emit(Steered(text=text, submission_id=self.submission_id))
+            self._pieces.clear()
+        self.steers.clear()
+
+    async def _prompt(self, user_input: UserInput) -> None:
+        """Save a prompt with what it names. It is on disk before anything is read, and saved as a message even
+        when a stop comes meanwhile."""
+        if "@" in user_input.text and not self._inbox.holds(user_input.text):
+            self._inbox.queue(user_input.text, user_input.images)
+        brought: Brought | None = None
+        try:
+            brought = None if user_input.is_data else await self._attach(user_input.text)
+        finally:
+            self._say(
+                "human",
+                user_input.text,
+                moment=self._moment(),
+                images=(*user_input.images, *(brought.images if brought else ())),
+                attachments=brought.attachments if brought else (),
+                beside=self._inbox.take(user_input.text, prompt=True),
+            )
+        for each in brought.counted if brought else ():
+            self._emit(
+                Attached(
+                    name=each.name,
+                    kind=each.kind,
+                    tokens=each.tokens,
+                    note=each.note,
+                    submission_id=self.submission_id,
+                )
+            )
+
+    def _say(
+        self,
+        origin: Origin,
+        text: str,
+        *,
+        moment: Moment = NOTHING_NEW,
+        images: tuple[Image, ...] = (),
+        attachments: tuple[Attachment, ...] = (),
+        beside: tuple[InputTaken, ...] = (),
+    ) -> None:
+        message = UserMessage(
+            id=new_id("msg"),
+            turn_id=self.turn_id,
+            text=text,
+            origin=origin,
+            context=moment.text,
+            told=moment.told,
+            images=images,
+            attachments=(*attachments, *moment.origin),
+        )
+        self._session.append(message, *beside)
+
+    def _notice(self, text: str) -> None:
+        self._emit(Notice(level="warning", text=text, submission_id=self.submission_id))
+
+
+_FINAL: frozenset[StopReason] = frozenset({"cost_limit", "stuck"})
+"""Guidance that still waits does not revive the turn after these; it becomes an input of its own."""

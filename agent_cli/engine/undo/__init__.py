@@ -1,0 +1,1 @@
+"""Checkpoints of turns; undo, redo, rewind."""

@@ -1,0 +1,412 @@
+"""When checkpoints are taken, and what undo, redo and rewind do with them.
+
+A turn gets one checkpoint before its first side effect and one when it has ended; both are records. Undo
+takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror: an undo has
+two checkpoints around it. A decision on a file that undo left alone has two of its own, and redo takes it back.
+"""
+
+import asyncio
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal
+
+import msgspec
+
+from agent_cli.protocol.client import RewindPoint
+from agent_cli.protocol.events import AnyEvent, Conflict, Notice, RestoreReport
+from agent_cli.protocol.messages import FileChange, MemoryChange, new_id
+from agent_cli.protocol.operations import Choice, Rewound
+from agent_cli.protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
+from agent_cli.session.session import Session
+from agent_cli.session.undo_state import AROUND, RESOLVED, Undoing, taken_back
+from agent_cli.session.undo_state import NothingToRestore as NothingToRestore
+from agent_cli.workspace.checkpoints.types import CheckpointError, Move
+from agent_cli.workspace.checkpoints.types import Snapshots as Snapshots
+
+from .turn_checkpoints import (
+    Saved,
+    checkpoint_pairs,
+    is_torn,
+    is_turn,
+    known_until,
+    last_moves,
+    memory_of,
+    moves_of,
+    points_of,
+    prompt_of,
+    saved,
+    uncovered_in,
+    way_forth,
+)
+
+_MOST_NAMED = 5
+
+
+class Checkpointing:
+    """The checkpoints of one session."""
+
+    def __init__(
+        self,
+        session: Session,
+        snapshots: Callable[[], Snapshots],
+        emit: Callable[[AnyEvent], None],
+    ) -> None:
+        """`snapshots` is asked for when the first one is needed."""
+        self._session = session
+        self._made: Snapshots | None = None
+        self._make = snapshots
+        self._emit = emit
+        self._before: dict[str, str] = {}
+        """Turn id → checkpoint before its first side effect; empty text when none could be taken."""
+        self._uncovered: dict[str, dict[str, None]] = {}
+        """Turn id → files it was about to write that no checkpoint holds, in order."""
+        self._told: set[str] = set()
+        """Files that are known to be left out."""
+        self._left_alone: frozenset[str] | None = None
+        """What the last restore left alone; None when that was before this program began."""
+        self._tending: asyncio.Task[None] | None = None
+
+    @property
+    def _snapshots(self) -> Snapshots:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    async def before_effect(self, turn_id: str, paths: tuple[str, ...], submission_id: str) -> None:
+        """Make sure the turn can be undone, before something changes. `paths` are the files about to be
+        written. What cannot be covered is told and does not stop the call."""
+        if self._before.get(turn_id) == "":
+            return
+        try:
+            checkpoint = self._before.get(turn_id) or await self._snapshots.take()
+        except CheckpointError as error:
+            self._before[turn_id] = ""
+            self._warn(f"This turn cannot be undone: {error}.", submission_id)
+            return
+        self._tell_left_out(submission_id)
+        beyond = self._uncovered.setdefault(turn_id, {})
+        known = len(beyond)
+        for path in paths:
+            try:
+                checkpoint = await self._snapshots.cover(path, checkpoint)
+            except CheckpointError as error:
+                if path not in beyond:
+                    self._warn(f"Undo will not bring this file back: {error}.", submission_id)
+                beyond[path] = None
+        if self._before.get(turn_id) != checkpoint or len(beyond) > known:
+            self._before[turn_id] = checkpoint
+            self._save(turn_id, "before", checkpoint, uncovered=tuple(beyond))
+
+    async def changed_since(self, turn_id: str, mark: str) -> tuple[str, tuple[FileChange, ...]]:
+        """The state now, and the files that differ from an earlier one (empty: before the first side effect);
+        nothing where no checkpoint can be taken."""
+        before = mark or self._before.get(turn_id) or ""
+        if not before:
+            return "", ()
+        try:
+            now = await self._snapshots.take([Move(before, before)])
+            return now, () if now == before else await self._snapshots.changes(before, now)
+        except CheckpointError:
+            return "", ()
+
+    async def after_turn(self, turn_id: str, *, late: bool = False) -> tuple[FileChange, ...]:
+        """Save the state a turn left behind; returns what it changed."""
+        before = self._before.get(turn_id) or ""
+        if not before:
+            return ()
+        try:
+            after = await self._snapshots.take([Move(before, before)])
+            if late:
+                after = await self._snapshots.claim(before, after, known_until(self._session.records, turn_id))
+            self._tell_left_out("")
+            changes = await self._snapshots.changes(before, after)
+        except CheckpointError as error:
+            self._warn(f"This turn cannot be undone: {error}.", "")
+            return ()
+        self._save(turn_id, "after", after, late=late)
+        self._tend_soon()
+        return changes
+
+    async def close_crashed_turns(self) -> None:
+        """After a crash: the state found now is the state the torn turn left behind."""
+        for turn_id, (before, after) in checkpoint_pairs(self._session.records).items():
+            if before and not after and turn_id not in self._before and is_turn(turn_id):
+                self._before[turn_id] = before
+                try:
+                    await self.after_turn(turn_id, late=True)
+                except BaseException:  # interrupted: the next call tries again
+                    del self._before[turn_id]
+                    raise
+
+    async def undo(self, turns: int) -> tuple[int, str, RestoreReport]:
+        """Take back the last turns; returns how many, the first one's prompt, and what happened to the
+        files.
+
+        Raises:
+            NothingToRestore: no turn is left, or its files cannot be restored.
+        """
+        prompts = list(self.turn_prompts())[-turns:] if turns > 0 else []
+        if not prompts:
+            raise NothingToRestore("there is no turn to undo")
+        return await self.rewind(prompts[0], "both")
+
+    async def rewind(self, turn_id: str, what: Rewound) -> tuple[int, str, RestoreReport]:
+        """Go back to before the prompt of a turn: files, conversation or both; returns as `undo` does. Of a
+        conversation that stays the files change under its feet: the report says which.
+
+        Raises:
+            NothingToRestore: there is no such prompt, nothing is left to take back, or files cannot be restored.
+        """
+        await self.close_crashed_turns()
+        chosen, files = self._way_back(turn_id, what)
+        count = len(self._prompted(chosen))
+        records = self._session.records
+        moves = moves_of(records, files, undo=True)
+        around = await self._before_undo(moves)
+        report = _naming(
+            uncovered_in(records, files), await self._carry_out(moves, memory_of(records, files, undo=True))
+        )
+        self._session.append(
+            *await self._after_undo(around, moves), TurnsUndone(id=new_id("undo"), turn_ids=chosen, what=what)
+        )
+        return count, prompt_of(self._session.records, turn_id), report
+
+    async def redo(self) -> tuple[int, str, RestoreReport]:
+        """Bring back what the last undo or rewind took; returns as `undo` does. Decisions on what it left alone
+        are taken back first.
+
+        Raises:
+            NothingToRestore: nothing was undone, or something was done since.
+        """
+        undoing = self._next_redo()
+        records = self._session.records
+        report = await self._carry_out(way_forth(records, undoing), memory_of(records, undoing.files, undo=False))
+        self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=undoing.turn_ids))
+        return len(self._prompted(undoing.turn_ids)), prompt_of(self._session.records, undoing.turn_ids[0]), report
+
+    async def resolve(self, choice: Choice, paths: Collection[str] = ()) -> RestoreReport:
+        """Decide on files that the last undo, redo or rewind left alone; no `paths` (as its report named them): on
+        all. What a choice replaces is saved first: the redo of that undo brings it back. After a restart, every
+        file counts as left alone that is not as that undo would have made it.
+
+        Raises:
+            NothingToRestore: there is nothing to decide.
+        """
+        moves = last_moves(self._session.records)
+        left_alone = self._left_alone
+        if left_alone is None:
+            left_alone = _decidable(await self._rehearsed(moves))
+        if not left_alone:
+            raise NothingToRestore("there is no file to decide on: none was left alone")
+        if unknown := sorted(set(paths) - left_alone):
+            known = f"{len(left_alone)} were: {_named(sorted(left_alone))}"
+            raise NothingToRestore(f"not left alone: {_named(unknown)}; {known}")
+        chosen = left_alone.intersection(paths or left_alone)
+        self._left_alone = left_alone - chosen
+        if choice == "mine":
+            return RestoreReport()
+        turn_id = new_id(RESOLVED)
+        try:
+            saved = await self._snapshots.take(moves)
+            report = await self._snapshots.resolve(moves, choice, chosen, saved)
+            if report.restored:
+                self._save(turn_id, "before", saved)
+                self._save(turn_id, "after", await self._snapshots.take(moves))
+        except CheckpointError as error:
+            raise NothingToRestore(f"nothing was decided: {error}") from error
+        self._left_alone = left_alone - {change.path for change in report.restored}
+        return report
+
+    def points(self) -> tuple[RewindPoint, ...]:
+        """The prompts that one can go back to before, oldest first."""
+        return points_of(self._session.records, self._session.prompts())
+
+    def saved(self, turn_id: str) -> Saved:
+        """How far the files of a turn are saved."""
+        return saved(self._session.records, turn_id)
+
+    def redo_prompts(self) -> list[tuple[str, Rewound]]:
+        """What can be brought back, the next one first: the prompt it begins with, and what of it was taken."""
+        redoable = taken_back(self._session.records).redoable
+        return [(prompt_of(self._session.records, each.turn_ids[0]), each.what) for each in reversed(redoable)]
+
+    async def would_undo(self, turn_id: str, what: Rewound, *, close: bool = True) -> tuple[str, RestoreReport]:
+        """The prompt of a rewind and what it would do to the files, of which nothing is changed. Without `close`,
+        turns that a crash tore stay so, and nothing at all is written.
+
+        Raises:
+            NothingToRestore: nothing would happen.
+        """
+        if close:
+            await self.close_crashed_turns()
+        records = self._session.records
+        _, files = self._way_back(turn_id, what)
+        report = await self._rehearsed(moves_of(records, files, undo=True))
+        return prompt_of(records, turn_id), _naming(uncovered_in(records, files), report)
+
+    async def would_redo(self) -> tuple[str, RestoreReport]:
+        """The same of the next redo.
+
+        Raises:
+            NothingToRestore: there is nothing to redo.
+        """
+        undoing = self._next_redo()
+        records = self._session.records
+        return prompt_of(records, undoing.turn_ids[0]), await self._rehearsed(way_forth(records, undoing))
+
+    async def aclose(self) -> None:
+        """Stop looking after the store."""
+        if self._tending is not None:
+            self._tending.cancel()
+            await asyncio.wait({self._tending})
+            self._tending = None
+
+    async def session_diff(self) -> str:
+        """Unified diff from before the session's first change to now; empty when nothing changed."""
+        first = next((before for before, _ in checkpoint_pairs(self._session.records).values() if before), "")
+        if not first:
+            return ""
+        return await self._snapshots.diff(first, await self._snapshots.take())
+
+    def _way_back(self, turn_id: str, what: Rewound) -> tuple[tuple[str, ...], list[str]]:
+        """The turns that a rewind takes back, and those of them whose files it does, the newest first."""
+        if turn_id not in self.turn_prompts():
+            raise NothingToRestore("there is no such prompt to go back to")
+        taken = taken_back(self._session.records)
+        order = list(dict.fromkeys(record.turn_id for record in self._session.records if record.turn_id))
+        later = [turn for turn in order[order.index(turn_id) :] if is_turn(turn)]
+        files = [turn for turn in later if turn not in taken.files] if what != "conversation" else []
+        words = [turn for turn in later if turn not in taken.messages] if what != "code" else []
+        chosen = tuple(turn for turn in later if turn in files or turn in words)
+        if not chosen:
+            raise NothingToRestore("the files are already as they were before this prompt")
+        return chosen, files[::-1]
+
+    async def _before_undo(self, moves: Sequence[Move]) -> str:
+        """Save what an undo finds, for its redo; returns the id under which, empty when nothing was saved."""
+        if not moves or is_torn(self._session.records):
+            return ""
+        turn_id = new_id(AROUND)
+        try:
+            self._save(turn_id, "before", await self._snapshots.take(moves))
+        except CheckpointError:  # then the redo goes turn by turn
+            return ""
+        return turn_id
+
+    async def _after_undo(self, turn_id: str, moves: Sequence[Move]) -> list[CheckpointTaken]:
+        """The record of what the undo has made; it is saved together with that of the undo."""
+        if not turn_id:
+            return []
+        try:
+            checkpoint = await self._snapshots.take(moves)
+        except CheckpointError:
+            return []
+        return [CheckpointTaken(id=new_id("cp"), turn_id=turn_id, when="after", checkpoint=checkpoint)]
+
+    def _next_redo(self) -> Undoing:
+        redoable = taken_back(self._session.records).redoable
+        if not redoable:
+            raise NothingToRestore("there is nothing to redo")
+        return redoable[-1]
+
+    async def _carry_out(self, moves: list[Move], memory: Sequence[MemoryChange]) -> RestoreReport:
+        try:
+            report = await self._snapshots.carry_out(moves) if moves else RestoreReport()
+        except CheckpointError as error:
+            raise NothingToRestore(f"the files cannot be restored: {error}") from error
+        if any(each.reason == os.strerror(errno.ENOSPC) for each in report.conflicts):
+            raise NothingToRestore(
+                f"the disk is full: {len(report.restored)} files are restored, {len(report.conflicts)} are not. "
+                "Make room and do it again: what is restored already stays"
+            )
+        self._left_alone = _decidable(report)
+        if not memory:
+            return report
+        from agent_cli.workspace.memory import put_all_back
+
+        blocks = put_all_back(memory)
+        conflicts = tuple(Conflict(each.path, each.reason, decidable=False) for each in blocks.conflicts)
+        return msgspec.structs.replace(
+            report, restored=report.restored + blocks.restored, conflicts=report.conflicts + conflicts
+        )
+
+    async def _rehearsed(self, moves: list[Move]) -> RestoreReport:
+        """What moves would do, with the lines they add and remove."""
+        if not moves:
+            return RestoreReport()
+        try:
+            report = await self._snapshots.carry_out(moves, dry_run=True)
+            changes = await self._snapshots.changes(moves[0].left, moves[-1].target)
+        except CheckpointError as error:
+            raise NothingToRestore(f"the files cannot be restored: {error}") from error
+        counts = {change.path: (change.added, change.removed) for change in changes}
+        restored = tuple(
+            FileChange(each.path, each.kind, *counts.get(each.path, (0, 0))) for each in report.restored
+        )
+        return msgspec.structs.replace(report, restored=restored)
+
+    def _prompted(self, turn_ids: tuple[str, ...]) -> set[str]:
+        """Those of some turns that count and began with a prompt."""
+        return {message.turn_id for message in self._session.prompts()}.intersection(turn_ids)
+
+    def _save(
+        self,
+        turn_id: str,
+        when: Literal["before", "after"],
+        checkpoint: str,
+        *,
+        late: bool = False,
+        uncovered: tuple[str, ...] = (),
+    ) -> None:
+        self._session.append(
+            CheckpointTaken(
+                id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late, uncovered=uncovered
+            )
+        )
+
+    def _tell_left_out(self, submission_id: str) -> None:
+        """Name what no checkpoint holds because of its size, each file once."""
+        new = [path for path in self._snapshots.left_out if path not in self._told]
+        self._told.update(new)
+        if new:
+            self._warn(f"Undo will not bring back what is too large: {_named(new)}.", submission_id)
+        new = [each for each in self._snapshots.beyond if each not in self._told]
+        self._told.update(new)
+        if new:
+            text = f"Undo will not bring back: {_named(new)}."
+            self._emit(Notice(level="info", text=text, submission_id=submission_id))
+
+    def _tend_soon(self) -> None:
+        """Look after the store in the background; nothing waits for it."""
+        if self._snapshots.needs_care and self._tending is None:
+            self._tending = asyncio.create_task(self._tend())
+
+    async def _tend(self) -> None:
+        with contextlib.suppress(CheckpointError, OSError):  # the next day it is tried again
+            await self._snapshots.tend()
+
+    def _warn(self, text: str, submission_id: str) -> None:
+        self._emit(Notice(level="warning", text=text, submission_id=submission_id))
+
+    def turn_prompts(self) -> dict[str, str]:
+        """Turn id → prompt of the turns that count and began with a human, in order."""
+        prompts: dict[str, str] = {}
+        for message in self._session.prompts():
+            prompts.setdefault(message.turn_id, message.text)
+        return prompts
+
+
+def _naming(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:
+    """A report on an undo with the files that the turns wrote and no checkpoint holds."""
+    more = tuple(Conflict(path, "undo does not cover it", decidable=False) for path in uncovered)
+    return msgspec.structs.replace(report, conflicts=report.conflicts + more)
+
+
+def _decidable(report: RestoreReport) -> frozenset[str]:
+    return frozenset(conflict.path for conflict in report.conflicts if conflict.decidable)
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED)

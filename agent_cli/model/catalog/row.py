@@ -1,0 +1,137 @@
+"""One model in one line of `catalog.json`, and how a line is made from an entry of LiteLLM's table.
+
+Apart from the catalogue, because the generator and the reader of the table share it.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from ..types.info import RATES, Facts, LongPrompt, Prices, Rates, Source
+
+_PER_MILLION = 1_000_000
+_ABILITIES = {"t": "supports_function_calling", "i": "supports_vision", "r": "supports_reasoning"}
+"""A small letter means yes, a capital no, none at all unknown."""
+_EFFORTS = {"n": "none", "m": "minimal", "l": "low", "d": "medium", "h": "high", "x": "xhigh", "z": "max"}
+_COSTS = {
+    "input": "input_cost_per_token{}",
+    "output": "output_cost_per_token{}",
+    "cache_read": "cache_read_input_token_cost{}",
+    "cache_write": "cache_creation_input_token_cost{}",
+    "cache_write_1h": "cache_creation_input_token_cost_above_1hr{}",
+}
+_TIER = re.compile(r"input_cost_per_token(_above_(\d+)k_tokens)")
+
+Money = float | None
+Tier = tuple[int, Money, Money, Money, Money, Money]
+"""Bound in tokens, then the rates as in `RATES`."""
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True):
+    """What the catalogue holds of a model, in US dollars per million tokens."""
+
+    window: int | None = None
+    longest: int | None = None
+    input: Money = None
+    output: Money = None
+    cache_read: Money = None
+    cache_write: Money = None
+    cache_write_1h: Money = None
+    abilities: str = ""
+    """Letters of tools, images and reasoning: `tiR` takes tools and pictures but does not reason."""
+    efforts: str = ""
+    """A letter for each effort it knows; empty when that is unknown."""
+    long: tuple[Tier, ...] = ()
+
+    def cells(self) -> list[Any]:
+        """As JSON: whole numbers without a fraction, nothing at the end that is a default anyway."""
+        cells = [_plain(cell) for cell in msgspec.to_builtins(self)]
+        defaults = [_plain(cell) for cell in msgspec.to_builtins(Row())]
+        while cells and cells[-1] == defaults[len(cells) - 1]:
+            cells.pop()
+        return cells
+
+
+def facts_of(row: Row, source: Source) -> Facts:
+    """What a row says."""
+    tiers = tuple(LongPrompt(above, Rates(*rates)) for above, *rates in row.long)
+    rates = (row.input, row.output, row.cache_read, row.cache_write, row.cache_write_1h)
+    efforts = tuple(name for letter, name in _EFFORTS.items() if letter in row.efforts)
+    tools, images, reasoning = (
+        True if letter in row.abilities else False if letter.upper() in row.abilities else None
+        for letter in _ABILITIES
+    )
+    return Facts(
+        source, row.window, row.longest, tools, images, reasoning, efforts or None, Prices(*rates, long=tiers)
+    )
+
+
+def row_of(entry: dict[str, Any]) -> Row:
+    """A row from an entry of LiteLLM's table."""
+    rates, tiers = _priced(entry)
+    return Row(
+        window=_whole(entry.get("max_input_tokens") or entry.get("max_tokens")),
+        longest=_whole(entry.get("max_output_tokens")),
+        input=rates["input"],
+        output=rates["output"],
+        cache_read=rates["cache_read"],
+        cache_write=rates["cache_write"],
+        cache_write_1h=rates["cache_write_1h"],
+        abilities="".join(_letter(letter, entry.get(key)) for letter, key in _ABILITIES.items()),
+        efforts=_efforts(entry),
+        long=tiers,
+    )
+
+
+def _priced(entry: dict[str, Any]) -> tuple[dict[str, Money], tuple[Tier, ...]]:
+    """The rates of short prompts, and those of longer ones. The table writes the latter as fields with the
+    bound in their name, or as a list of ranges."""
+    ranges = entry.get("tiered_pricing")
+    if isinstance(ranges, list) and ranges and "input_cost_per_token" not in entry:
+        parts = [(int(part["range"][0]), _rates(part)) for part in ranges if "range" in part]
+        return (parts[0][1] if parts else _rates({})), tuple(map(_tier, parts[1:]))
+    bounds = sorted({int(found[2]) for key in entry if (found := _TIER.fullmatch(key))})
+    tiers = [(bound * 1000, _rates(entry, f"_above_{bound}k_tokens")) for bound in bounds]
+    return _rates(entry), tuple(map(_tier, tiers))
+
+
+def _tier(part: tuple[int, dict[str, Money]]) -> Tier:
+    above, rates = part
+    return (above, *(rates[name] for name in RATES))  # type: ignore[return-value]
+
+
+def _rates(entry: dict[str, Any], suffix: str = "") -> dict[str, Money]:
+    return {name: _per_million(entry.get(key.format(suffix))) for name, key in _COSTS.items()}
+
+
+def _per_million(price: Any) -> Money:
+    return round(price * _PER_MILLION, 6) if isinstance(price, int | float) else None
+
+
+def _efforts(entry: dict[str, Any]) -> str:
+    """The letters of the efforts an entry names. One that says anything of a level knows the usual three."""
+    levels = entry.get("reasoning_effort_levels")
+    if isinstance(levels, list) and levels:
+        return "".join(letter for letter, name in _EFFORTS.items() if name in levels)
+    said = {name: entry.get(f"supports_{name}_reasoning_effort") for name in _EFFORTS.values()}
+    if not any(value is not None for value in said.values()):
+        return ""
+    usual = ("low", "medium", "high")
+    return "".join(
+        letter for letter, name in _EFFORTS.items() if said[name] or (said[name] is None and name in usual)
+    )
+
+
+def _letter(letter: str, value: Any) -> str:
+    return letter if value is True else letter.upper() if value is False else ""
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, list | tuple):
+        return [_plain(each) for each in cell]
+    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell

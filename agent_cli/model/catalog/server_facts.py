@@ -1,0 +1,208 @@
+"""What servers say of their models, read from the answers of their own endpoints. No I/O: `inquiry` asks.
+
+Nothing here trusts a shape: what a server leaves out, or writes in another type, stays unknown.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from ..types.info import Facts, Prices
+from ..wire.dialect import Json
+
+OLLAMA_WINDOW = 32_768
+"""Tokens of context asked of Ollama for a model that was trained for more: each token of it takes memory."""
+_PER_MILLION = 1_000_000
+_WINDOWS = (
+    "max_model_len", "loaded_context_length", "context_window", "context_length", "max_context_length",
+    "max_input_tokens",
+)  # fmt: skip
+_OUTPUTS = ("max_completion_tokens", "max_output_tokens")
+_NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def from_list(answer: Any, model: str) -> Facts | None:
+    """From `GET …/models` of vLLM, OpenRouter, Groq, Mistral, Together, llama.cpp and many a gateway; None
+    when the model is not in it, or nothing is said of it."""
+    entry = _entry(_items(answer, "data"), model)
+    if entry is None:
+        return None
+    top, meta = _object(entry.get("top_provider")), _object(entry.get("meta"))
+    windows = [
+        _first(entry, _WINDOWS),
+        _first(top, ("context_length",)),
+        _first(meta, ("n_ctx", "context_window")),
+    ]
+    known = [window for window in windows if window is not None]
+    facts = Facts(
+        "server",
+        context_window=min(known) if known else None,
+        max_output_tokens=_first(entry, _OUTPUTS) or _first(top, _OUTPUTS),
+        tools=_tools(entry),
+        images=_images(entry),
+        reasoning=_listed(entry, "supported_parameters", ("reasoning", "reasoning_effort", "include_reasoning")),
+        prices=_prices(_object(entry.get("pricing"))),
+    )
+    return facts if any(True for _ in facts.figures()) else None
+
+
+def from_props(answer: Any) -> Facts | None:
+    """From llama.cpp's `GET /props`: the context of one slot, which is what one request may fill."""
+    props = _object(answer)
+    window = _first(_object(props.get("default_generation_settings")), ("n_ctx",)) or _first(props, ("n_ctx",))
+    if window is None:
+        return None
+    return Facts("server", window, images=_flag(_object(props.get("modalities")), "vision"))
+
+
+def from_lm_studio(answer: Any, model: str) -> Facts | None:
+    """From LM Studio's `GET /api/v0/models`. A model that is not loaded yet has no window: with how much
+    context it will be loaded is the user's setting there."""
+    entry = _entry(_items(answer, "data"), model)
+    if entry is None:
+        return None
+    kind = entry.get("type")
+    return Facts(
+        "server",
+        context_window=_first(entry, ("loaded_context_length",)),
+        tools=_listed(entry, "capabilities", ("tool_use",)) or None,
+        images=kind == "vlm" if kind in ("llm", "vlm") else None,
+    )
+
+
+def from_ollama(show: Any, running: Any, model: str) -> Facts | None:
+    """From Ollama's `POST /api/show` and `GET /api/ps`.
+
+    The window is the one to ask for: the model file's own `num_ctx`, else that of the running model when
+    it is a generous one (asking for another would load it again), else `OLLAMA_WINDOW`; never more than
+    the model was trained for.
+    """
+    shown = _object(show)
+    if not shown or "error" in shown:
+        return None
+    inside = _object(shown.get("model_info"))
+    trained = next(
+        (size for key in inside if key.endswith(".context_length") if (size := _first(inside, (key,)))), None
+    )
+    pinned = _NUM_CTX.search(_text(shown.get("parameters")))
+    loaded = running_window(running, model) or 0
+    wanted = int(pinned[1]) if pinned else max(loaded, OLLAMA_WINDOW)
+    abilities = shown.get("capabilities")
+    can = (lambda name: name in abilities) if isinstance(abilities, list) else lambda name: None
+    return Facts(
+        "server",
+        context_window=min(wanted, trained) if trained else wanted,
+        tools=can("tools"),
+        images=can("vision"),
+        reasoning=can("thinking"),
+        efforts=_ollama_efforts(shown),
+    )
+
+
+def running_window(running: Any, model: str) -> int | None:
+    """The context in force of a model that Ollama has loaded, from `GET /api/ps`; None when it is not."""
+    entry = _entry(_items(running, "models"), model, alone=False)
+    return _first(entry, ("context_length",)) if entry is not None else None
+
+
+def _ollama_efforts(shown: Json) -> tuple[str, ...] | None:
+    """The named levels of thinking, for a model that has them instead of on and off."""
+    values = _object(shown.get("thinking")).get("values")
+    names = tuple(name for name in _EFFORTS if name in values) if isinstance(values, list) else ()
+    return names or None
+
+
+def _entry(items: Iterable[Json], model: str, *, alone: bool = True) -> Json | None:
+    """The entry of a model; with `alone`, the only entry there is, because a server of one model often
+    lists it under another name than it answers to."""
+    items = list(items)
+    for item in items:
+        if model in _names(item):
+            return item
+    return items[0] if alone and len(items) == 1 else None
+
+
+def _names(item: Json) -> Iterator[str]:
+    for key in ("id", "name", "model", "canonical_slug", "root"):
+        if name := _text(item.get(key)):
+            yield name
+            yield name.removesuffix(":latest")
+            yield f"{name}:latest"
+
+
+def _items(answer: Any, key: str) -> Iterator[Json]:
+    listed = answer.get(key) if isinstance(answer, dict) else answer
+    for item in listed if isinstance(listed, list) else ():
+        if isinstance(item, dict):
+            yield item
+
+
+def _tools(entry: Json) -> bool | None:
+    said = _flag(_object(entry.get("capabilities")), "function_calling")
+    if said is None:
+        said = _flag(entry, "supports_tools")
+    return said if said is not None else _listed(entry, "supported_parameters", ("tools",))
+
+
+def _images(entry: Json) -> bool | None:
+    said = _flag(_object(entry.get("capabilities")), "vision")
+    if said is None:
+        said = _flag(entry, "supports_image_input")
+    return (
+        said if said is not None else _listed(_object(entry.get("architecture")), "input_modalities", ("image",))
+    )
+
+
+def _prices(pricing: Json) -> Prices:
+    """From OpenRouter's: US dollars for a token, as text; a negative one means that it depends."""
+    return Prices(
+        input=_money(pricing.get("prompt")),
+        output=_money(pricing.get("completion")),
+        cache_read=_money(pricing.get("input_cache_read")),
+        cache_write=_money(pricing.get("input_cache_write")),
+    )
+
+
+def _money(value: Any) -> float | None:
+    try:
+        dollars = float(value) if isinstance(value, str) else -1.0
+    except ValueError:
+        return None
+    return round(dollars * _PER_MILLION, 6) if 0 <= dollars < 1 else None
+
+
+def _listed(entry: Json, key: str, names: tuple[str, ...]) -> bool | None:
+    values = entry.get(key)
+    return any(name in values for name in names) if isinstance(values, list) else None
+
+
+def _first(entry: Json, keys: Iterable[str]) -> int | None:
+    for key in keys:
+        value = entry.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
+
+
+def _flag(entry: Json, key: str) -> bool | None:
+    value = entry.get(key)
+    return value if isinstance(value, bool) else None
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def decoded(body: bytes) -> Any:
+    """JSON of any shape; None when it is none."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError):
+        return None

@@ -1,0 +1,255 @@
+"""Asking a server about its model: once, when the first message is sent, within bounds, and never in the way
+of an answer. Apart from the clients, because each server has its own endpoints for it.
+
+A server on this machine or network is asked before the request is written, since what it says may change
+how that is written; a remote one beside the request. Hosted providers whose figures are known are not
+asked at all.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from agent_cli.protocol.messages import AssistantMessage
+
+from ..types.base import Adjusted, Learnt, ModelError, ModelRequest
+from ..types.info import Facts, ModelInfo
+from ..types.provider_table import PROVIDERS, Route
+from ..wire.dialect import takes_pictures
+from .server_facts import decoded, from_list, from_lm_studio, from_ollama, from_props, running_window
+
+if TYPE_CHECKING:
+    from ..transport.http import Connection
+
+_LOCAL_S = 0.5
+_REMOTE_S = 2.0
+_MOST_TRIES = 2
+_TELLING = frozenset({"openrouter", "groq", "mistral", "moonshot", "together_ai", "fireworks_ai", "deepinfra"})
+"""Hosted providers whose list of models says more than names."""
+
+Asked = Awaitable[Facts | None]
+
+
+class Inquiry:
+    """What is known of one model, and what its server is still to be asked."""
+
+    def __init__(self, info: ModelInfo, route: Route | None = None) -> None:
+        """`info` is what is known without asking; without a route nothing is asked."""
+        self._info = info
+        self._known: tuple[ModelInfo, Learnt, ModelInfo] | None = None
+        self._route = route
+        self._questions = questions(route, info) if route is not None else []
+        self._tries = 0
+        self._live = False
+        self._notice: Adjusted | None = None
+        self._told_of_pictures = False
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known by now."""
+        return self._info
+
+    def with_learnt(self, learnt: Learnt) -> ModelInfo:
+        """The same with what was learnt. A window counts no more once a server nearby told the one in force."""
+        known = self._known
+        if known is None or known[0] is not self._info or known[1] != learnt:
+            window = None if self._live else learnt.context_window
+            facts = Facts("learnt", window, learnt.max_output_tokens, efforts=learnt.efforts)
+            known = self._known = (self._info, learnt, self._info.plus(facts))
+        return known[2]
+
+    def take_notice(self) -> Adjusted | None:
+        """What the user should be told, once."""
+        notice, self._notice = self._notice, None
+        return notice
+
+    def tell(self, text: str) -> None:
+        """Have the user told."""
+        self._notice = Adjusted(text)
+
+    def pictures_left_out(self, request: ModelRequest, learnt: Learnt) -> Adjusted | None:
+        """What the user should be told, once, of pictures that are not sent because of what is known of the
+        model. To be asked before each request is sent; what a refusal teaches behind that is told with it."""
+        if not any(message.images for message in request.messages if not isinstance(message, AssistantMessage)):
+            return None
+        if self._told_of_pictures:
+            return None
+        self._told_of_pictures = True
+        name = self._info.name
+        if not takes_pictures(learnt):
+            return Adjusted(
+                f"Pictures are left out: {name} refused them. `agent models --forget {name}` has them tried again."
+            )
+        blind = self._info.images is False and self._route is not None and self._route.wire == "ollama_chat"
+        return Adjusted(f"Pictures are left out: {name} takes none.") if blind else None
+
+    @contextlib.asynccontextmanager
+    async def asking(self) -> AsyncIterator[None]:
+        """Ask what is left to ask: for a server nearby before the block, else beside it. What is not
+        answered by the end of the block is given up, and tried once more the next time."""
+        if self._route is None or not self._questions:
+            yield
+            return
+        local = _is_local(self._route)
+        task = asyncio.create_task(self._ask(self._route, local))
+        try:
+            if local:
+                await asyncio.wait({task})
+            yield
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+    async def ask(self, limit_s: float) -> None:
+        """Ask now, and wait for it at most so long."""
+        if self._route is not None and self._questions:
+            task = asyncio.create_task(self._ask(self._route, _is_local(self._route)))
+            await asyncio.wait({task}, timeout=limit_s)
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _ask(self, route: Route, local: bool) -> None:
+        self._tries += 1
+        question = self._questions[0]
+        asker = _Asker(route, local)
+        try:
+            async with asyncio.timeout(asker.limit_s):
+                facts = await question(self, asker)
+        except TimeoutError:
+            facts = None
+        if facts is not None:
+            self._info = self._info.plus(facts)
+            self._live = self._live or (local and facts.context_window is not None)
+        if facts is not None or self._tries >= _MOST_TRIES:
+            self._questions = self._questions[1:]
+            self._tries = 0
+
+
+Question = Callable[[Inquiry, "_Asker"], Asked]
+
+
+class _Asker:
+    """Sends the questions of one inquiry, at the server's root or its base URL."""
+
+    def __init__(self, route: Route, local: bool) -> None:
+        self.route = route
+        self.local = local
+        self.limit_s = _LOCAL_S if local else _REMOTE_S
+        self._headers = {"authorization": f"Bearer {route.api_key}"} if route.api_key else {}
+
+    async def at_root(self, path: str, body: Any = None) -> Any:
+        """The JSON of an endpoint beside `/v1`; None when there is none."""
+        return await self._get(self.route.base_url.removesuffix("/v1"), path, body)
+
+    async def at_base(self, path: str) -> Any:
+        """The JSON of an endpoint below the base URL; None when there is none."""
+        return await self._get(self.route.base_url, path, None)
+
+    async def _get(self, base_url: str, path: str, body: Any) -> Any:
+        from ..http_model import open_connection
+
+        try:
+            connection = open_connection(msgspec.structs.replace(self.route, base_url=base_url), self._headers)
+            async with contextlib.aclosing(connection):
+                status, data = await _fetched(connection, path, body, self.limit_s)
+        except ModelError:
+            return None
+        return decoded(data) if status == 200 else None
+
+
+async def _fetched(connection: "Connection", path: str, body: Any, limit_s: float) -> tuple[int, bytes]:
+    if body is None:
+        return await connection.get(path, limit_s)
+    async with connection.post(path, msgspec.json.encode(body)) as response:
+        return response.status, await response.read()
+
+
+def questions(route: Route, info: ModelInfo) -> list[Question]:
+    """What to ask, one question a message. Some are asked again behind the first answer, when the model has
+    been loaded."""
+    if route.wire == "ollama_chat":
+        return [_ollama, _ollama_loaded]
+    if route.wire != "chat_completions":
+        return []
+    match route.provider:
+        case "ollama":
+            return [_ollama_running, _ollama_running]
+        case "llamacpp":
+            return [_llamacpp]
+        case "lm_studio":
+            return [_lm_studio, _lm_studio]
+    hosted = PROVIDERS.get(route.provider)
+    if hosted is None or hosted.local:
+        return [_any_server]
+    if route.base_url != hosted.base_url:
+        return [_listed]
+    return [_listed] if route.provider in _TELLING and not _complete(info) else []
+
+
+def _complete(info: ModelInfo) -> bool:
+    return None not in (info.context_window, info.prices.input, info.prices.output)
+
+
+async def _ollama(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+    model = asker.route.model
+    show, running = await asyncio.gather(asker.at_root("/api/show", {"model": model}), asker.at_root("/api/ps"))
+    return from_ollama(show, running, model)
+
+
+async def _ollama_loaded(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+    """Whether Ollama gave the model the context that was asked for."""
+    window = running_window(await asker.at_root("/api/ps"), asker.route.model)
+    wanted = inquiry.info.context_window
+    if window is None or wanted is None or window >= wanted:
+        return Facts("server")
+    inquiry.tell(
+        f"Ollama runs {asker.route.model} with a context of {window:,} tokens instead of {wanted:,}; "
+        "longer conversations are compacted. To change that, set `context_window` of this model under "
+        "`providers.ollama.models`, or free memory."
+    )
+    return Facts("server", context_window=window)
+
+
+async def _ollama_running(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+    """For its OpenAI endpoint, which takes no wish for a context."""
+    window = running_window(await asker.at_root("/api/ps"), asker.route.model)
+    return Facts("server", context_window=window)
+
+
+async def _llamacpp(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+    return from_props(await asker.at_root("/props"))
+
+
+async def _lm_studio(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+    return from_lm_studio(await asker.at_root("/api/v0/models"), asker.route.model)
+
+
+async def _listed(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+    return from_list(await asker.at_base("/models"), asker.route.model)
+
+
+async def _any_server(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+    """A server of unknown make: its list of models and, when it is nearby, what llama.cpp and LM Studio have
+    beside it."""
+    if not asker.local:
+        return await _listed(inquiry, asker)
+    listed, props, studio = await asyncio.gather(
+        asker.at_base("/models"), asker.at_root("/props"), asker.at_root("/api/v0/models")
+    )
+    model = asker.route.model
+    found = from_list(listed, model)
+    if found is not None and found.context_window is not None:
+        return found
+    return from_props(props) or from_lm_studio(studio, model) or found
+
+
+def _is_local(route: Route) -> bool:
+    from ..transport.http import is_local
+
+    host = route.base_url.partition("://")[2].partition("/")[0]
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    return is_local(name.strip("[]"))

@@ -1,0 +1,286 @@
+"""The one client behind every wire format of our own: send, read, repair what the server refuses.
+
+A `Dialect` writes the request and reads the answer. What is here holds for all of them: time limits on a
+half-open connection, an end believed only when the server gave one, refused parts left out and remembered.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from agent_cli import __version__
+
+from .catalog.server_query import Inquiry
+from .text_calls.finder import CallFinder
+from .text_calls.prompt import as_text, needs_text
+from .transport.bounds import Patience
+from .transport.error_redaction import Masks
+from .transport.errors import explain
+from .types.base import Adjusted, Alive, Learnt, Memory, ModelError, ModelEvent, ModelInfo, ModelRequest, Trace
+from .types.classify import classify, request_id
+from .types.provider_table import Route
+from .types.surrogates import mended
+from .wire.dialect import Dialect, Json, Written, culprit, lesson
+from .wire.event_stream import body_of
+from .wire.response_reader import AnswerReader
+
+if TYPE_CHECKING:
+    from .transport.http import Connection, Response
+
+_TAIL_S = 5.0
+"""How long to wait for the usage once the answer is over."""
+_CLOSE_S = 0.2
+"""How long to wait for the end of the body once the server said that nothing follows."""
+_CHECK_S = 5.0
+"""How long a server may take to show that it is there."""
+_MOST_REPAIRS = 6
+_REFUSAL_BYTES = 1_000_000
+"""What is read of a refusal."""
+_WORDS_CHARS = 20_000
+"""What is looked at of one that is text."""
+_PLACE_CHARS = 500
+
+
+class NativeModel:
+    """A `Model` over HTTP. Connections are kept between calls."""
+
+    def __init__(
+        self,
+        route: Route,
+        info: ModelInfo,
+        dialect: Dialect,
+        memory: Memory | None = None,
+        inquiry: Inquiry | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        """`inquiry` asks the server about the model; without it `info` is all that is known."""
+        self._trace = trace
+        self._route = route
+        self._inquiry = inquiry or Inquiry(info)
+        self._dialect = dialect
+        self._memory = memory
+        self._masks = Masks(route)
+        self._learnt: Learnt | None = None
+        self._connection: Connection | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model, which grows with what its server says."""
+        return self._inquiry.with_learnt(self._recall())
+
+    @property
+    def dialect(self) -> Dialect:
+        """The wire format it speaks."""
+        return self._dialect
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        if self._connection is not None:
+            await self._connection.aclose()
+            self._connection = None
+
+    async def reach(self) -> None:
+        """Ask whether a server on this machine or network is there.
+
+        Raises:
+            ModelError: it is not.
+        """
+        from .transport.http import is_local
+
+        if is_local(urlsplit(self._route.base_url).hostname or ""):
+            await (await self._connect()).get("/models", _CHECK_S)
+
+    def forget_effort(self) -> None:
+        """Forget which efforts were refused."""
+        known = self._recall()
+        refused = tuple(name for name in known.refused if name != "effort")
+        learnt = msgspec.structs.replace(known, refused=refused, efforts=None)
+        if learnt != known:
+            self._learnt = learnt
+            if self._memory:
+                self._memory.replace(self._route.key, learnt)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """One call. A part of the request that this model turns out not to take is left out at once, told
+        with `Adjusted`, and left out from then on.
+
+        Raises:
+            ModelError: the call failed.
+        """
+        connection = await self._connect()
+        async with self._inquiry.asking(), contextlib.aclosing(self._repaired(connection, request)) as events:
+            if notice := self._inquiry.take_notice():
+                yield notice
+            async for event in events:
+                yield event
+
+    async def _repaired(self, connection: "Connection", request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        for _ in range(_MOST_REPAIRS):
+            learnt = self._recall()
+            in_words = needs_text(learnt, self.info)
+            written = self._dialect.write(as_text(request) if in_words else request, learnt)
+            if notice := self._inquiry.pictures_left_out(request, learnt):
+                yield notice
+            looks = request.may_call and (in_words or self._route.quirks.text_calls)
+            finder = CallFinder(request.tools if looks else ())
+            said = False
+            try:
+                async with contextlib.aclosing(self._attempt(connection, written)) as events:
+                    async for event in events:
+                        said = said or not isinstance(event, Alive)
+                        for found in finder.feed(event):
+                            yield found
+                return
+            except ModelError as error:
+                taught = None if said else lesson(self._dialect, written, error, learnt)
+                if taught is None:
+                    self._learn_window(error, learnt)
+                    error.message_id = culprit(written, error, self._dialect.lists)
+                    raise
+                self._learn(taught.learnt, lasting=taught.lasting)
+                yield Adjusted(taught.text, explain(error, self._route.name))
+        raise ModelError("bad_request", "the server refuses one part of the request after another")
+
+    async def _attempt(self, connection: "Connection", written: Written) -> AsyncGenerator[ModelEvent, None]:
+        body = encode(written.body)
+        if self._trace is not None:
+            with contextlib.suppress(Exception):  # a log that fails changes no request
+                self._trace(self._route.name, written.body)
+        with self._masks.applied():
+            async with connection.post(self._dialect.path, body) as response:
+                if response.status != 200:
+                    raise await _refusal(response, self._route.timeouts.stalled_s)
+                try:
+                    async with contextlib.aclosing(self._events(response)) as events:
+                        async for event in events:
+                            yield event
+                except ModelError as error:
+                    error.request_id = error.request_id or request_id(response.headers)
+                    raise
+
+    async def _events(self, response: "Response") -> AsyncGenerator[ModelEvent, None]:
+        reader = self._dialect.reader()
+        reading = AnswerReader(reader, response.headers.get("content-type", ""))
+        async with contextlib.aclosing(response.chunks()) as chunks:
+            try:
+                async for event in self._received(reading, chunks, response):
+                    yield event
+                for event in reading.end():
+                    yield event
+            except ModelError as error:
+                error.usage = error.usage or reader.usage
+                raise
+            response.end_within(_CLOSE_S)
+            with contextlib.suppress(ModelError):
+                async for _ in chunks:  # reading to the end keeps the connection for the next call
+                    pass
+
+    async def _received(
+        self, reading: AnswerReader, chunks: AsyncIterator[bytes], response: "Response"
+    ) -> AsyncGenerator[ModelEvent, None]:
+        """Events until the server says that nothing follows. Once the answer is over, a connection that
+        breaks, falls silent or never ends costs its usage at most."""
+        limit_s = self._route.timeouts.stalled_s
+        patience = Patience(limit_s)
+        ending = False
+        while True:
+            try:
+                chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+            except ModelError:
+                if reading.finished:
+                    return
+                raise
+            said = False
+            for event in reading.feed(chunk):
+                said = True
+                yield event
+            if reading.done:
+                return
+            if reading.finished and not ending:
+                ending = True
+                limit_s = min(_TAIL_S, limit_s)
+                response.end_within(limit_s)
+                patience = Patience(limit_s)
+            if said:
+                patience.renew()
+            elif (error := patience.spent(len(chunk))) is None:
+                yield Alive()
+            elif ending:
+                return
+            else:
+                raise error
+
+    async def _connect(self) -> "Connection":
+        async with self._opening:
+            if self._connection is None:
+                with self._masks.applied():
+                    headers = self._dialect.headers()
+                    self._connection = await asyncio.to_thread(open_connection, self._route, headers)
+            return self._connection
+
+    def _recall(self) -> Learnt:
+        if self._learnt is None:
+            self._learnt = self._memory.recall(self._route.key) if self._memory else Learnt()
+        return self._learnt
+
+    def _learn_window(self, error: ModelError, learnt: Learnt) -> None:
+        """An overfull context that names the real window is remembered."""
+        if error.kind == "context_overflow" and error.limit_tokens:
+            self._learn(msgspec.structs.replace(learnt, context_window=error.limit_tokens))
+
+    def _learn(self, learnt: Learnt, *, lasting: bool = True) -> None:
+        self._learnt = learnt
+        if self._memory and lasting:
+            fleeting = {repair.name for repair in self._dialect.repairs if not repair.lasting}
+            kept = tuple(name for name in learnt.refused if name not in fleeting)
+            self._memory.learn(self._route.key, msgspec.structs.replace(learnt, refused=kept))
+
+
+def open_connection(route: Route, headers: Mapping[str, str]) -> "Connection":
+    """A connection with the route's headers. Loads the HTTP library: 70 ms the first time.
+
+    Raises:
+        ModelError: address, key or proxy settings are unusable.
+    """
+    from .transport.http import Connection
+
+    given = {name.lower(): value for name, value in route.headers.items()}
+    common = {"user-agent": f"agent-cli/{__version__}", "accept": "text/event-stream"}
+    return Connection(route.base_url, {**common, **headers, **given}, route.timeouts)
+
+
+def encode(body: Json) -> bytes:
+    """The body as UTF-8 JSON. Lone surrogates, which cannot be sent, become U+FFFD."""
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_sendable(body))
+
+
+def _sendable(value: Any) -> Any:
+    match value:
+        case str():
+            return mended(value)
+        case dict():
+            return {_sendable(key): _sendable(item) for key, item in value.items()}
+        case list():
+            return [_sendable(item) for item in value]
+        case _:
+            return value
+
+
+async def _refusal(response: "Response", limit_s: float) -> ModelError:
+    """What an answer other than 200 says; its status counts even where its body breaks off or never ends."""
+    if 300 <= response.status < 400:
+        place = response.headers.get("location", "another address")[:_PLACE_CHARS]
+        return ModelError("not_found", f"the server redirects to {place}: make that the base URL")
+    response.end_within(limit_s)
+    body = body_of(await response.beginning(_REFUSAL_BYTES))
+    return classify(response.status, body[:_WORDS_CHARS] if isinstance(body, str) else body, response.headers)

@@ -1,0 +1,1 @@
+"""Providers behind litellm, loaded when first used."""

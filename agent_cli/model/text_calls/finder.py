@@ -1,0 +1,114 @@
+"""Tool calls that a model wrote as text, made into calls: a filter over the events of one answer.
+
+Servers that do not know a model's own way of writing calls hand it on as text, and the turn would end there.
+Calls count only at the very end of an answer that the server says is finished, and only if it has no real
+ones. Text is handed on as it comes; held back is only what may be the beginning of a call. What begins like a
+call and cannot be read as one becomes a call with its problem, so that the model is told and can try again.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ..types.base import CallPiece, CallStart, Finished, ModelEvent, TextPiece, ToolSpec
+from .forms import Reading, read_calls
+from .positions import Places
+
+_STEP = 8
+"""What is held back is read again when it has grown by an eighth."""
+
+
+class CallFinder:
+    """Takes the events of one answer in order."""
+
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._places = Places()
+        self._text = ""
+        self._sent = 0
+        self._candidate: int | None = None
+        self._attempt: int | None = None
+        """Where the first call begins, or may begin, that cannot be read."""
+        self._again_at = 0
+        self._off = not tools
+
+    def feed(self, event: ModelEvent) -> Iterator[ModelEvent]:
+        """What to hand on for an event."""
+        if self._off:
+            yield event
+        elif isinstance(event, TextPiece):
+            self._text += event.text
+            self._look(final=False)
+            yield from self._release(self._held_from())
+        elif isinstance(event, CallStart):
+            self._off = True
+            yield from self._release(len(self._text))
+            yield event
+        elif isinstance(event, Finished):
+            yield from self._finish(event)
+        else:
+            yield event
+
+    def _finish(self, event: Finished) -> Iterator[ModelEvent]:
+        calls, place = self._calls() if event.finish in ("stop", "tool_calls") else ([], 0)
+        yield from self._release(place if calls else len(self._text))
+        for name, piece in calls:
+            yield CallStart(piece.index, "", name)
+            yield piece
+        yield Finished("tool_calls", event.raw) if calls else event
+
+    def _calls(self) -> tuple[list[tuple[str, CallPiece]], int]:
+        """The calls of the whole answer, and where they begin."""
+        reading = self._look(final=True)
+        if reading is not None and self._candidate is not None and reading.calls:
+            found = enumerate(reading.calls)
+            return [(name, CallPiece(at, arguments)) for at, (name, arguments) in found], self._candidate
+        if self._attempt is None:
+            return [], 0
+        from .attempts import is_attempt, read_attempt
+
+        if not is_attempt(self._text[self._attempt :], final=True):
+            return [], 0
+        return read_attempt(self._text[self._attempt :], self._tools), self._attempt
+
+    def _look(self, *, final: bool) -> Reading | None:
+        """Go on through the text, up to a place where calls begin, or may begin."""
+        while True:
+            if self._candidate is None:
+                self._candidate = self._places.next(self._text, final=final)
+                if self._candidate is None:
+                    return None
+            elif not final and len(self._text) < self._again_at:
+                return None
+            place = self._candidate
+            alone = self._places.alone(self._text, place)
+            reading = read_calls(self._text[place:], self._tools, alone=alone, final=final)
+            if reading.alive:
+                held = len(self._text) - place
+                self._again_at = len(self._text) + held // _STEP
+                return reading
+            self._places.reject(place)
+            self._candidate = None
+            from .attempts import opener_of
+
+            if not self._is_attempt() and opener_of(self._text[place : place + 40]):
+                self._attempt = place
+
+    def _held_from(self) -> int:
+        """Where what is held back begins."""
+        if self._is_attempt() and self._attempt is not None:
+            return self._attempt
+        if self._candidate is not None:
+            return self._candidate
+        return len(self._text) if self._places.hold is None else self._places.hold
+
+    def _is_attempt(self) -> bool:
+        """Whether a call that cannot be read has begun, or may have."""
+        if (at := self._attempt) is None:
+            return False
+        from .attempts import is_attempt
+
+        return is_attempt(self._text[at : at + 400], final=False) is not False
+
+    def _release(self, end: int) -> Iterator[ModelEvent]:
+        if end > self._sent:
+            yield TextPiece(self._text[self._sent : end])
+            self._sent = end

@@ -1,0 +1,286 @@
+"""The forms in which models write tool calls as text, when their server does not turn them into calls.
+
+Each form is read strictly: a known tool, arguments that are an object with every required key, and nothing
+behind the calls but the end of the answer. Where in an answer a form may begin is up to `text_calls`.
+"""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from ..types.base import ToolSpec
+from .reader import Found, Never, NotYet, Reader
+
+_NAME = re.compile(r"[\w.-]+")
+_PARAMETER = re.compile(r"<parameter=([^>\n]+)>")
+_PARAMETER_END = re.compile(r"</parameter>\s*(?=<parameter=|</function>)|\n(?=<parameter=|</function>)")
+"""Some models leave the closing tag out."""
+_INVOKE = re.compile(r'<(?:\|DSML\|)?invoke name="([^"\n]+)">')
+_INVOKE_NEXT = re.compile(r"<(?:\|DSML\|)?invoke ")
+_INVOKE_END = re.compile(r"</(?:\|DSML\|)?invoke>")
+_NAMED = re.compile(r'<(?:\|DSML\|)?parameter name="([^"\n]+)"(?: string="(true|false)")?[^>\n]*>')
+_NAMED_END = re.compile(r"</(?:\|DSML\|)?parameter>(?=\s*</?(?:\|DSML\|)?(?:parameter|invoke)\b)")
+_TRAILING = (
+    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_sentence|>", "<|end|>", "<|endoftext|>", "</s>",
+    "<end_of_turn>",
+)  # fmt: skip
+_MADE_UP = ("<tool_response", "<tool_result", "[TOOL_RESULT", "<|tool_output", "<|im_start|>")
+"""A model that goes on with a result it made up: that is left out."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What a text is, as far as it has come."""
+
+    alive: bool
+    """It is, or may become, calls and nothing else."""
+    calls: tuple[Found, ...] = ()
+
+
+def read_calls(text: str, tools: dict[str, ToolSpec], *, alone: bool, final: bool) -> Reading:
+    """The calls that a text consists of.
+
+    Args:
+        text: from the beginning of a form on.
+        tools: by name.
+        alone: nothing else comes before it, so that plain JSON counts too.
+        final: nothing more comes.
+    """
+    reader = Reader(text, tools, alone=alone, final=final)
+    try:
+        return Reading(True, tuple(all_calls(reader)))
+    except NotYet:
+        return Reading(alive=not final)
+    except Never:
+        return Reading(alive=False)
+
+
+def all_calls(reader: Reader) -> list[Found]:
+    """All calls, to the end."""
+    found: list[Found] = []
+    allowed = dict(FORMS)
+    while True:
+        opener = next((each for each in allowed if reader.plain.startswith(each, reader.at)), "")
+        if not opener:
+            reader.wait_for(*allowed)
+            raise Never
+        form = FORMS[opener]
+        found += form(reader)
+        reader.space()
+        while any(reader.plain.startswith(token, reader.at) for token in _TRAILING):
+            reader.take(*_TRAILING)
+            reader.space()
+        if not reader.rest or any(reader.rest.startswith(made_up) for made_up in _MADE_UP):
+            return found
+        reader.wait_for(*_TRAILING, *_MADE_UP)
+        allowed = {each: other for each, other in FORMS.items() if each not in WHOLE or other is form}
+
+
+def _wrapped(reader: Reader) -> list[Found]:
+    """`<tool_call>` with JSON (Hermes, Qwen), `<function=…>` (Qwen 3 Coder) or keys and values (GLM)."""
+    opener = reader.take(*_WRAPPERS)
+    reader.space()
+    if reader.rest[:1] in ("{", "["):
+        found = reader.json_calls()
+        while reader.rest.startswith("}"):
+            reader.at += 1
+    elif reader.take("<function="):
+        found = [_function_body(reader)]
+    else:
+        found = [_keys_and_values(reader)]
+    reader.space()
+    if reader.rest:
+        reader.take(_WRAPPERS[opener])
+    return found
+
+
+def _function(reader: Reader) -> list[Found]:
+    """`<function=name><parameter=key>value</parameter></function>` without the tags around it."""
+    reader.need("<function=")
+    found = [_function_body(reader)]
+    reader.space()
+    if reader.rest:
+        reader.take("</tool_call>")
+    return found
+
+
+def _function_body(reader: Reader) -> Found:
+    name = reader.tool_name(">", "\n")
+    reader.need(">")
+    values: list[tuple[str, str, bool | None]] = []
+    while True:
+        reader.space()
+        if reader.take("</function>"):
+            return reader.typed(name, values)
+        key = reader.tag(_PARAMETER)[1]
+        end = _PARAMETER_END.search(reader.plain, reader.at)
+        if end is None:
+            raise NotYet
+        values.append((key, reader.text[reader.at : end.start()], None))
+        reader.at = end.end()
+
+
+def _keys_and_values(reader: Reader) -> Found:
+    name = reader.tool_name("<", "\n")
+    values: list[tuple[str, str, bool | None]] = []
+    while True:
+        reader.space()
+        if reader.rest.startswith("</tool_call>"):
+            return reader.typed(name, values)
+        reader.wait_for("</tool_call>")
+        reader.need("<arg_key>")
+        key = reader.until("</arg_key>")
+        reader.need("</arg_key>")
+        reader.space()
+        reader.need("<arg_value>")
+        values.append((key, reader.until("</arg_value>"), None))
+        reader.need("</arg_value>")
+
+
+def _invokes(reader: Reader) -> list[Found]:
+    """`<invoke name="…">` with named parameters, with or without DeepSeek's `DSML` in the tags."""
+    if not _INVOKE_NEXT.match(reader.rest):
+        reader.need(*_INVOKE_OPENERS)
+        reader.take(">")
+    found: list[Found] = []
+    while True:
+        reader.space()
+        if found and not _INVOKE_NEXT.match(reader.rest):
+            reader.wait_for("<invoke ", "<|DSML|invoke ")
+            if reader.rest:
+                reader.take(*(f"</{opener[1:]}>" for opener in _INVOKE_OPENERS))
+            return found
+        name = reader.tag(_INVOKE)[1]
+        if reader.tool(name) is None:
+            raise Never
+        found.append(_invoked(reader, name))
+
+
+def _invoked(reader: Reader, name: str) -> Found:
+    values: list[tuple[str, str, bool | None]] = []
+    while True:
+        reader.space()
+        if closing := _INVOKE_END.match(reader.plain, reader.at):
+            reader.at = closing.end()
+            return reader.typed(name, values)
+        reader.wait_for("</invoke>", "</|DSML|invoke>")
+        named = reader.tag(_NAMED)
+        end = _NAMED_END.search(reader.plain, reader.at)
+        if end is None:
+            raise NotYet
+        verbatim = None if named[2] is None else named[2] == "true"
+        values.append((named[1], reader.text[reader.at : end.start()], verbatim))
+        reader.at = end.end()
+
+
+def _tokens(reader: Reader) -> list[Found]:
+    """DeepSeek's and Kimi's special tokens around a name and JSON."""
+    if not reader.rest.startswith("<|tool_call_begin|>"):
+        reader.need("<|tool_calls_section_begin|>", "<|tool_calls_begin|>")
+    found: list[Found] = []
+    while True:
+        reader.space()
+        if found and not reader.rest.startswith("<|tool_call_begin|>"):
+            reader.wait_for("<|tool_call_begin|>")
+            if reader.rest:
+                reader.take("<|tool_calls_section_end|>", "<|tool_calls_end|>")
+            return found
+        reader.need("<|tool_call_begin|>")
+        found.append(_token_call(reader))
+
+
+def _token_call(reader: Reader) -> Found:
+    name = reader.until("<|tool_sep|>", "<|tool_call_argument_begin|>", "{", "\n").strip()
+    fenced = ""
+    if reader.rest.startswith("<|tool_sep|>") and name == "function":
+        reader.need("<|tool_sep|>")
+        name = reader.tool_name("\n")
+        reader.space()
+        fenced = reader.take("```json", "```")
+    elif not reader.rest.startswith("{"):
+        reader.need("<|tool_sep|>", "<|tool_call_argument_begin|>")
+    name = name.removeprefix("functions.")
+    name = name.rpartition(":")[0] or name
+    if reader.tool(name) is None:
+        raise Never
+    found = reader.call(name, reader.value())
+    reader.space()
+    if fenced:
+        reader.need("```")
+        reader.space()
+    reader.need("<|tool_call_end|>")
+    return found
+
+
+def _python_tag(reader: Reader) -> list[Found]:
+    """Llama: JSON behind a token, several divided by semicolons."""
+    reader.need("<|python_tag|>")
+    found = reader.json_calls()
+    reader.space()
+    while reader.rest.startswith(";"):
+        reader.at += 1
+        found += reader.json_calls()
+        reader.space()
+    return found
+
+
+def _mistral(reader: Reader) -> list[Found]:
+    """`[TOOL_CALLS]` and a list, or a name and its arguments."""
+    reader.need("[TOOL_CALLS]")
+    reader.space()
+    if reader.rest[:1] in ("[", "{"):
+        return reader.json_calls()
+    name = reader.tool_name("[", "{")
+    if reader.take("[CALL_ID]"):
+        reader.until("[ARGS]")
+    reader.take("[ARGS]")
+    return [reader.call(name, reader.value())]
+
+
+def _fenced(reader: Reader) -> list[Found]:
+    """A code block that is the whole answer."""
+    if not reader.alone:
+        raise Never
+    reader.need("```")
+    language = reader.until("\n").strip().lower()
+    if language not in ("json", "tool_call", "tool_calls", ""):
+        raise Never
+    found = reader.json_calls(strict=True)
+    reader.space()
+    reader.need("```")
+    return found
+
+
+def _bare(reader: Reader) -> list[Found]:
+    """JSON that is the whole answer, or has lost the tag before it but not the one behind."""
+    found = reader.json_calls(strict=True)
+    reader.space()
+    if reader.rest.startswith(";"):
+        reader.at += 1
+        reader.space()
+    elif not reader.take("</tool_call>") and not reader.alone:
+        raise Never
+    return found
+
+
+Form = Callable[[Reader], list[Found]]
+_WRAPPERS = {
+    "<tool_call>": "</tool_call>",
+    "<function_call>": "</function_call>",
+    "[TOOL_REQUEST]": "[END_TOOL_REQUEST]",
+}
+_INVOKE_OPENERS = ("<|DSML|function_calls", "<|DSML|tool_calls", "<function_calls", "<minimax:tool_call")
+FORMS: dict[str, Form] = {
+    **dict.fromkeys(_WRAPPERS, _wrapped),
+    "<function=": _function,
+    **dict.fromkeys((*_INVOKE_OPENERS, "<|DSML|invoke ", "<invoke "), _invokes),
+    **dict.fromkeys(("<|tool_calls_section_begin|>", "<|tool_calls_begin|>", "<|tool_call_begin|>"), _tokens),
+    "<|python_tag|>": _python_tag,
+    "[TOOL_CALLS]": _mistral,
+    "```": _fenced,
+    "{": _bare,
+    "[": _bare,
+}
+"""By how they begin, in plain writing."""
+WHOLE = frozenset({"```", "{", "["})
+"""Beginnings that count only where an answer, or at least a line, begins."""

@@ -1,0 +1,112 @@
+"""A request for a model whose server takes no tools: they are described in the system text, and earlier calls
+and results become text. `text_calls` finds the calls in the answer.
+
+Deterministic, and each request stays a prefix of the next one.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+
+from ..types.base import Learnt, ModelRequest, ToolSpec
+from ..types.info import ModelInfo
+from ..wire.dialect import Repair
+
+TOOLS_REPAIR = Repair(
+    "tools",
+    re.compile(
+        r"(not|n't) support (tools?|functions?)\b|support tool use"
+        r"|\btools?\b(?![.\[]\d| ?['\"“`]\w|.{0,40}(?:reasoning|effort|thinking))"
+        r".{0,40}(not supported|unsupported)"
+        r"|requires? .{0,10}--(enable-auto-tool-choice|jinja)|(unknown|unrecognized).{0,30}\btools\b",
+        re.IGNORECASE,
+    ),
+    "This server takes no tools for this model; they are described in words from now on. "
+    "(llama.cpp needs --jinja, vLLM --enable-auto-tool-choice, to take them.)",
+    statuses=(400, 404, 422, 500, 501),
+    sure=True,
+)
+_HOW = """# Tools
+
+You can use the tools below. To use one, end your answer with a block of exactly this form, one block for each \
+call, with nothing behind it:
+
+<tool_call>
+{"name": "NAME", "arguments": {"KEY": VALUE}}
+</tool_call>
+
+The result comes in the next message. Arguments are JSON and follow the tool's schema.
+"""
+_NO_MORE = "Answer in words now, without using a tool."
+
+
+def needs_text(learnt: Learnt, info: ModelInfo) -> bool:
+    """Whether this model must be told of tools in words: it refused them, or those who know say so."""
+    sure = info.source("tools") in ("configuration", "server")
+    return TOOLS_REPAIR.name in learnt.refused or (sure and info.tools is False)
+
+
+def as_text(request: ModelRequest) -> ModelRequest:
+    """The same request without tools, calls and results, all of it in words."""
+    if not request.tools:
+        return request
+    messages = tuple(_messages(request.messages))
+    if not request.may_call:
+        messages += (UserMessage(id="", text=_NO_MORE, origin="hint"),)
+    system = "\n\n".join(part for part in (request.system, _described(request.tools)) if part)
+    return msgspec.structs.replace(request, system=system, messages=messages, tools=())
+
+
+def _described(tools: Iterable[ToolSpec]) -> str:
+    parts = [
+        f"## {tool.name}\n{tool.description.strip()}\nSchema of the arguments: {_json(tool.parameters)}"
+        for tool in tools
+    ]
+    return "\n\n".join([_HOW.strip(), *parts])
+
+
+def _messages(messages: Iterable[Message]) -> Iterator[Message]:
+    """Results that follow each other become one message of the user."""
+    results: list[ToolResult] = []
+    for message in messages:
+        if isinstance(message, ToolResult):
+            results.append(message)
+            continue
+        if results:
+            yield _told(results)
+            results = []
+        yield _said(message) if isinstance(message, AssistantMessage) else message
+    if results:
+        yield _told(results)
+
+
+def _said(message: AssistantMessage) -> AssistantMessage:
+    if not message.calls:
+        return message
+    parts = [message.text.rstrip()] if message.text.strip() else []
+    parts += [_written(call) for call in message.calls]
+    return msgspec.structs.replace(message, text="\n\n".join(parts), calls=())
+
+
+def _written(call: ToolCall) -> str:
+    try:
+        arguments = msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, UnicodeError):
+        arguments = {}
+    return f"<tool_call>\n{_json({'name': call.name, 'arguments': arguments})}\n</tool_call>"
+
+
+def _told(results: list[ToolResult]) -> UserMessage:
+    """Several results in one message, named by their tool, in the order of the calls."""
+    parts = [f'<tool_response name="{each.tool}">\n{each.text}\n</tool_response>' for each in results]
+    images: tuple[Image, ...] = tuple(image for each in results for image in each.images)
+    return UserMessage(id=results[0].id, text="\n".join(parts), origin="tool", images=images)
+
+
+def _json(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)

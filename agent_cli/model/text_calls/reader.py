@@ -1,0 +1,247 @@
+"""A cursor over text that may hold tool calls, for the forms in `text_forms`.
+
+It can be used on the beginning of a text: a step then tells “this is none, whatever follows” (`Never`) from
+“this may become one” (`NotYet`), and never takes back the former.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ..types.base import ToolSpec
+from ..wire.dialect import Json
+
+_SAME = str.maketrans({"\uff5c": "|", "\u2581": "_"})
+"""DeepSeek's tokens have a full-width bar and a low block for `|` and `_`; many servers write plain ones."""
+_JSON = json.JSONDecoder(strict=False)
+_BEGINS_LIKE_A_CALL = re.compile(r'\s*[\[{][\s{]*"(?:name|type|function|tool|id|arguments|parameters)"\s*:')
+_MAY_BEGIN_SO = re.compile(r'\s*[\[{][\s{]*(?:"[a-z]{0,10}"?\s*)?')
+_NAMED_FIRST = re.compile(r'\s*[\[{][\s{]*"name"\s*:\s*"([^"\\]*)"')
+_CUT = re.compile(r"-|\.|[eE][+-]?|tr?u?|fa?l?s?|nu?l?")
+"""What may be left at the end of JSON that is cut inside a number or a word."""
+_ANY_NAME = re.compile(r"[\w.:/-]{1,64}")
+_CALL_KEYS = {"type", "id", "name", "function", "tool", "arguments", "parameters"}
+
+Found = tuple[str, str]
+"""Name of a known tool and its arguments, JSON text of an object."""
+
+
+class NotYet(Exception):
+    """What there is may become a call."""
+
+
+class Never(Exception):
+    """It is none, whatever follows."""
+
+
+def plain(text: str) -> str:
+    """The text with each special token written the common way; as long as before."""
+    return text.translate(_SAME)
+
+
+class Reader:
+    """Goes through one text from left to right."""
+
+    def __init__(
+        self, text: str, tools: dict[str, ToolSpec], *, alone: bool, final: bool, any_call: bool = False
+    ) -> None:
+        """`alone`: nothing else comes before it in the answer. `final`: nothing comes behind it. `any_call`:
+        calls of unknown tools and with wrong arguments are read too."""
+        self.text = text
+        self.plain = plain(text)
+        self.tools = tools
+        self.alone = alone
+        self.final = final
+        self.any_call = any_call
+        self.at = 0
+
+    @property
+    def rest(self) -> str:
+        """What is still to be read, in plain writing."""
+        return self.plain[self.at :]
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """The tool of a name; where any call is read, one without a schema stands in for an unknown one."""
+        found = self.tools.get(name)
+        return ToolSpec(name, "", {}) if found is None and self.any_call and _ANY_NAME.fullmatch(name) else found
+
+    def space(self) -> None:
+        """Past white space."""
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+
+    def take(self, *literals: str) -> str:
+        """Past the first of the literals that is there, longer ones first; which one, or an empty text.
+
+        Raises:
+            NotYet: one may be about to come.
+        """
+        for literal in literals:
+            if self.plain.startswith(literal, self.at):
+                self.at += len(literal)
+                return literal
+            self.wait_for(literal)
+        return ""
+
+    def wait_for(self, *literals: str) -> None:
+        """Raises:
+        NotYet: the text ends where one of the literals may be about to come.
+        """
+        rest = self.plain[self.at : self.at + 40]
+        if not self.final and any(literal.startswith(rest) for literal in literals):
+            raise NotYet
+
+    def need(self, *literals: str) -> None:
+        """Past one of the literals."""
+        if not self.take(*literals):
+            raise Never
+
+    def tag(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        """Past a tag, which ends with `>` on its own line."""
+        found = pattern.match(self.plain, self.at)
+        if found is None:
+            begun = self.plain[self.at : self.at + 200]
+            raise (
+                Never
+                if ">" in begun or "\n" in begun or len(begun) == 200 or begun[:1] not in ("", "<")
+                else NotYet
+            )
+        self.at = found.end()
+        return found
+
+    def until(self, *literals: str) -> str:
+        """The text up to the first of the literals, which are left where they are."""
+        places = [place for literal in literals if (place := self.plain.find(literal, self.at)) >= 0]
+        if not places:
+            raise NotYet
+        before, self.at = self.text[self.at : min(places)], min(places)
+        return before
+
+    def tool_name(self, *ends: str) -> str:
+        """The name of a known tool, up to one of the ends."""
+        try:
+            name = self.until(*ends).strip()
+        except NotYet:
+            begun = self.text[self.at :].strip()
+            if any(name.startswith(begun) or begun.startswith(name) for name in self.tools):
+                raise
+            raise Never from None
+        if self.tool(name) is None:
+            raise Never
+        return name
+
+    def value(self) -> Any:
+        """JSON; with line breaks inside strings, as models write them."""
+        self.space()
+        try:
+            value, self.at = _JSON.raw_decode(self.text, self.at)
+        except RecursionError:
+            raise Never from None
+        except json.JSONDecodeError as error:
+            rest = self.text[error.pos :]
+            if error.msg.startswith("Unterminated string") or not rest.strip() or _CUT.fullmatch(rest):
+                raise NotYet from None
+            if "escape" in error.msg and len(rest) < 8:
+                raise NotYet from None
+            if not error.msg.startswith("Expecting ','"):
+                raise Never from None
+            return self._unclosed(error.pos)
+        return value
+
+    def _unclosed(self, end: int) -> Any:
+        """The object that lacks nothing but its last brace, as the closing tag behind it tells."""
+        if not self.final and self.plain[end:] == "<":
+            raise NotYet
+        try:
+            value = _JSON.decode(self.text[self.at : end] + "}") if self.plain.startswith("</", end) else None
+        except ValueError:
+            value = None
+        if value is None:
+            raise Never
+        self.at = end
+        return value
+
+    def call(self, name: str, arguments: Any) -> Found:
+        """A call of a known tool with an object that has the required keys."""
+        tool = self.tool(name.strip().removeprefix("functions."))
+        if isinstance(arguments, str):
+            try:
+                arguments = _JSON.decode(arguments)
+            except ValueError:
+                raise Never from None
+        if tool is not None and self.any_call:
+            return tool.name, json.dumps(arguments, ensure_ascii=False)
+        if tool is None or not isinstance(arguments, dict):
+            raise Never
+        if not set(tool.parameters.get("required", ())) <= arguments.keys():
+            raise Never
+        return tool.name, json.dumps(arguments, ensure_ascii=False)
+
+    def json_calls(self, *, strict: bool = False) -> list[Found]:
+        """The calls of a JSON object, or of a list of them.
+
+        Args:
+            strict: no other keys than a call has, no other arguments than the tool has.
+        """
+        self.space()
+        if not self.rest:
+            raise NotYet
+        if _BEGINS_LIKE_A_CALL.match(self.text, self.at) is None:
+            begun = _MAY_BEGIN_SO.match(self.text, self.at)
+            raise NotYet if begun is not None and begun.end() == len(self.text) else Never
+        named = _NAMED_FIRST.match(self.text, self.at)
+        if named is not None and self.tool(named[1].removeprefix("functions.")) is None:
+            raise Never
+        value = self.value()
+        entries = value if isinstance(value, list) else [value]
+        if not entries:
+            raise Never
+        return [self._json_call(entry, strict) for entry in entries]
+
+    def _json_call(self, entry: Any, strict: bool) -> Found:
+        if not isinstance(entry, dict) or (strict and not entry.keys() <= _CALL_KEYS):
+            raise Never
+        inner = entry.get("function")
+        if isinstance(inner, dict):
+            entry = inner
+        name = next((each for key in ("name", "function", "tool") if isinstance(each := entry.get(key), str)), "")
+        arguments = entry.get("arguments", entry.get("parameters"))
+        found = self.call(name, {} if arguments is None and not strict else arguments)
+        if strict and not json.loads(found[1]).keys() <= self._properties(found[0]).keys():
+            raise Never
+        return found
+
+    def _properties(self, name: str) -> Json:
+        tool = self.tool(name)
+        return tool.parameters.get("properties", {}) if tool else {}
+
+    def typed(self, name: str, values: Iterable[tuple[str, str, bool | None]]) -> Found:
+        """A call whose arguments are text; each is read as the schema says.
+
+        Args:
+            name: of a known tool.
+            values: key, text, and whether the text is known to be meant as it is.
+        """
+        properties = self._properties(name)
+        arguments: Json = {}
+        for key, text, verbatim in values:
+            key = key.strip()
+            if verbatim is None:
+                verbatim = properties.get(key, {}).get("type", "string") == "string"
+            arguments[key] = _trimmed(text) if verbatim else _lenient(text)
+        return self.call(name, arguments)
+
+
+def _trimmed(text: str) -> str:
+    """Without the line break that the forms put on either side of a value."""
+    return text.removeprefix("\n").removesuffix("\n")
+
+
+def _lenient(text: str) -> Any:
+    """JSON, or Python's words for its constants; the text itself when it is neither."""
+    stripped = text.strip()
+    try:
+        return _JSON.decode({"True": "true", "False": "false", "None": "null"}.get(stripped, stripped))
+    except ValueError:
+        return _trimmed(text)

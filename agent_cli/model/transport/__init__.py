@@ -1,0 +1,1 @@
+"""Connect, time out, retry, and explain what went wrong."""

@@ -1,0 +1,221 @@
+"""How far a request got when no HTTP answer came, and what to do about it. The client and `agent doctor` say
+it in the same words."""
+
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Literal
+
+from agent_cli.net.certificates import unreadable
+from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
+
+from ..types.base import ErrorKind, ModelError
+
+Hop = Literal["address", "dns", "tcp", "proxy", "tls", "http"]
+"""The stations of a request, in the order in which it passes them."""
+
+_TEMPORARY = frozenset({502, 503, 504})
+
+
+class Unreachable(ModelError):
+    """No HTTP answer came from the server.
+
+    Attributes:
+        hop: where it ended.
+        hint: what the user can do, a sentence.
+        lasting: nothing but another setting will help.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        hop: Hop,
+        hint: str,
+        *,
+        status: int | None = None,
+        lasting: bool = False,
+    ) -> None:
+        super().__init__(kind, message, status=status)
+        self.hop: Hop = hop
+        self.hint = hint
+        self.lasting = lasting
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return not self.lasting and super().retryable
+
+
+def no_address(host: str, reason: str, via: Proxy | None) -> Unreachable:
+    """The host's name could not be resolved."""
+    if via is not None:
+        return Unreachable(
+            "connection",
+            f"the name of the proxy {via} cannot be resolved: {reason}",
+            "dns",
+            f"Check the address in {via.source}, the network and any VPN.",
+        )
+    return Unreachable(
+        "connection",
+        f"the name {host} cannot be resolved: {reason}",
+        "dns",
+        "Check the network, any VPN and the host in the base URL; where a proxy is needed, set HTTPS_PROXY.",
+    )
+
+
+def not_connected(place: str, reason: str, via: Proxy | None) -> Unreachable:
+    """No connection: refused, no route, reset at once. `place` is HOST:PORT."""
+    if via is not None:
+        return Unreachable(
+            "connection",
+            f"cannot connect to the proxy {via}: {reason}",
+            "tcp",
+            f"Check that it runs and that {via.source} is right; NO_PROXY lists hosts reached without it.",
+        )
+    return Unreachable(
+        "connection",
+        f"cannot connect to {place}: {reason}",
+        "tcp",
+        "Check that the server runs, host and port of the base URL, the network and any firewall or proxy.",
+    )
+
+
+def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachable:
+    """The proxy answered, but does not let the request through."""
+    said = f"HTTP {status} {reason}".strip()
+    if status == 407:
+        what = (
+            "does not accept the user name and password" if via.credentials else "wants a user name and password"
+        )
+        message = f"the proxy {via} {what} ({said})"
+        hint = f"Put them into {via.source}: http://USER:PASSWORD@HOST:PORT, special characters percent-encoded."
+    else:
+        message = f"the proxy {via} does not connect to {place} ({said})"
+        hint = f"Ask whoever runs the proxy to allow {place}; hosts that need no proxy belong in NO_PROXY."
+    return Unreachable("connection", message, "proxy", hint, status=status, lasting=status not in _TEMPORARY)
+
+
+def proxy_broke(reason: str, via: Proxy) -> Unreachable:
+    """The proxy took the connection and did not do its work."""
+    return Unreachable(
+        "connection",
+        f"the proxy {via} broke the connection off: {reason}",
+        "proxy",
+        f"Check that {via.source} names an HTTP proxy: host, port and scheme.",
+    )
+
+
+def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
+    """The server's certificate is not trusted."""
+    by = f", issued by “{issuer}”," if issuer else ""
+    missing = unreadable(os.environ)
+    note = f" {' and '.join(missing)} cannot be read as certificates." if missing else ""
+    return Unreachable(
+        "connection",
+        f"the certificate of {host}{by} is not trusted: {reason}.{note}".replace("..", "."),
+        "tls",
+        "If your company signs its own certificates, name the file of its authority in SSL_CERT_FILE (instead "
+        "of the system's authorities) or NODE_EXTRA_CA_CERTS (besides them).",
+        lasting=True,
+    )
+
+
+def tls_broke(host: str, reason: str) -> Unreachable:
+    """The TLS handshake failed for another reason than trust."""
+    hint = "A firewall or proxy may be in between; check the port and that the server speaks https."
+    if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason:
+        hint = "Something answers there without TLS: use http:// in the base URL, or another port."
+    return Unreachable("connection", f"the TLS handshake with {host} failed: {reason}", "tls", hint)
+
+
+def too_slow(hop: Hop, place: str, limit_s: float, via: Proxy | None) -> Unreachable:
+    """A station did not answer in time."""
+    where = f"the proxy {via}" if via is not None and hop in ("dns", "tcp", "proxy") else place
+    message, hint = {
+        "dns": (f"the name of {where} was not resolved", "Check the network, its name server and any VPN."),
+        "tcp": (
+            f"no connection to {where}",
+            "Check the network and any firewall; where a proxy is needed, set HTTPS_PROXY.",
+        ),
+        "proxy": (
+            f"{where} took the connection and did not answer",
+            f"Check that {via.source if via else 'HTTPS_PROXY'} names an HTTP proxy: host, port and scheme.",
+        ),
+        "tls": (
+            f"the TLS handshake with {place} did not finish",
+            "A firewall may be in between, or the server is not one for https; check the port.",
+        ),
+    }.get(hop, (f"no answer from {place}", "Check the network, any proxy and the base URL."))
+    return Unreachable("timeout", f"{message} within {limit_s:g} s", hop, hint)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and everything behind it, outermost first."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        found = waiting.pop(0)
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        waiting += found.exceptions if isinstance(found, BaseExceptionGroup) else ()
+        waiting += (found.__cause__, found.__context__)
+
+
+def reason(error: BaseException) -> str:
+    """Why, in a few words and never empty: the system's own words where there are some."""
+    chain = list(causes(error))
+    for found in reversed(chain):
+        if isinstance(found, OSError) and not isinstance(found, TimeoutError) and (found.strerror or found.args):
+            return _words(found)
+    return next((text for found in chain if (text := str(found).strip())), type(error).__name__)
+
+
+def broken(error: BaseException, hop: Hop, host: str, place: str, via: Proxy | None) -> Unreachable | None:
+    """What an exception on the way to the server means; None when it says nothing about the way.
+
+    Args:
+        hop: the station that had been reached.
+        host: the server's name.
+        place: its HOST:PORT.
+        via: the proxy, if any.
+    """
+    for cause in causes(error):
+        match cause:
+            case socket.gaierror():
+                return no_address(host, _words(cause), via)
+            case ssl.SSLCertVerificationError():
+                return untrusted(host, cause.verify_message)
+            case ssl.SSLError():
+                return tls_broke(host, _words(cause))
+    if hop == "tls":
+        return tls_broke(host, reason(error))
+    if hop == "proxy" and via is not None:
+        return proxy_broke(reason(error), via)
+    return not_connected(place, reason(error), via) if hop in ("dns", "tcp") else None
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.reason or str(error)
+    text = (
+        os.strerror(error.errno)
+        if error.errno and error.errno > 0 and not isinstance(error, socket.gaierror)
+        else ""
+    )
+    return text or error.strerror or str(error) or type(error).__name__
+
+
+def usable_proxy(url: str) -> Proxy | None:
+    """The proxy for an address, as the environment says.
+
+    Raises:
+        ModelError: `unsupported`: what is set cannot be used.
+    """
+    try:
+        return proxy_for(url, os.environ)
+    except BadProxy as error:
+        raise ModelError("unsupported", str(error)) from error

@@ -1,0 +1,241 @@
+"""The way to a server, walked station by station with sockets of our own, for `agent doctor`.
+
+Apart from the client: that one goes the whole way at once and reports its end; this one stops at each
+station, says what it saw there, and looks closer at the one that fails.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from agent_cli.config.schema import Timeouts
+from agent_cli.net.certificates import issuer, tls_context
+from agent_cli.net.proxies import Proxy, excluded_by, is_loopback
+
+from ..types.base import ModelError
+from ..types.classify import classify
+from .connection_errors import (
+    Hop,
+    Unreachable,
+    broken,
+    proxy_broke,
+    proxy_refused,
+    too_slow,
+    untrusted,
+    usable_proxy,
+)
+
+LIMIT_S = 10.0
+"""Longest stay at one station."""
+_LISTS = {
+    "/chat/completions": "/models",
+    "/messages": "/models",
+    "/responses": "/models",
+    "/api/chat": "/api/tags",
+}
+_HEAD_BYTES = 65536
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One station."""
+
+    hop: Hop
+    text: str = ""
+    """What was seen there."""
+    error: ModelError | None = None
+    """Why it goes no further."""
+    status: int | None = None
+    """Of the HTTP answer."""
+    body: bytes = b""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What is to be reached."""
+
+    base_url: str
+    path: str
+    """Behind it: a list that costs nothing."""
+    headers: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        """Without the headers, which hold a key."""
+        return f"Target({self.base_url!r}, {self.path!r})"
+
+
+def list_path(path: str) -> str:
+    """Where a server lists its models, given where it answers: `/v1/messages` → `/v1/models`."""
+    for end, replacement in _LISTS.items():
+        if path.endswith(end):
+            return path.removesuffix(end) + replacement
+    return "/models"
+
+
+async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[Step, None]:
+    """The stations up to the first that fails, each as soon as it is passed, none longer than `limit_s`."""
+    url = urlsplit(target.base_url)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        yield Step(
+            "address", error=ModelError("not_found", f"{target.base_url!r} is no address such as https://HOST/v1")
+        )
+        return
+    try:
+        via = usable_proxy(target.base_url)
+    except ModelError as error:
+        yield Step("proxy", error=error)
+        return
+    way = _Walk(url, via, limit_s)
+    try:
+        async with contextlib.aclosing(way.steps()) as steps:
+            async for step in steps:
+                yield step
+    except Unreachable as error:
+        yield Step(error.hop, error=error)
+        return
+    finally:
+        way.close()
+    yield await _ask(target, limit_s)
+
+
+class _Walk:
+    """A connection that grows: name, socket, tunnel, TLS."""
+
+    def __init__(self, url: SplitResult, via: Proxy | None, limit_s: float) -> None:
+        self._host = url.hostname or ""
+        self._port = url.port or (443 if url.scheme == "https" else 80)
+        self._tls = url.scheme == "https"
+        self._via = via
+        self._limit_s = limit_s
+        self._writer: asyncio.StreamWriter | None = None
+
+    @property
+    def _place(self) -> str:
+        return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+
+    async def steps(self) -> AsyncGenerator[Step, None]:
+        """Raises:
+        Unreachable: at the station that fails.
+        """
+        host, port = (self._via.host, self._via.port) if self._via else (self._host, self._port)
+        source = "" if self._via or is_loopback(self._host) else excluded_by(self._host, self._port, os.environ)
+        if source:
+            yield Step("proxy", f"none: {source} names {self._host}")
+        if (found := await self._resolved(host, port)) != [host]:
+            yield Step("dns", f"{host} is {', '.join(found[:3])}")
+        started = time.monotonic()
+        reader, writer = await self._opened()
+        yield Step("tcp", f"connected to {host}:{port} in {(time.monotonic() - started) * 1000:.0f} ms")
+        if self._via is not None:
+            yield Step("proxy", await self._tunnel(self._via, reader, writer))
+        if self._tls and (self._via is None or not self._via.url.startswith("socks")):
+            yield Step("tls", await self._trusted(writer))
+
+    async def _resolved(self, host: str, port: int) -> list[str]:
+        async with self._station("dns"):
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    async def _opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host, port = (self._via.host, self._via.port) if self._via else (self._host, self._port)
+        async with self._station("tcp"):
+            reader, self._writer = await asyncio.open_connection(host, port, limit=_HEAD_BYTES)
+        return reader, self._writer
+
+    async def _tunnel(self, via: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+        """What the proxy does for us. One for plain http, or by SOCKS, is asked with the request only."""
+        if via.url.startswith("https:"):
+            async with self._station("tls", via.host):
+                await writer.start_tls(tls_context(), server_hostname=via.host)
+        if not self._tls or via.url.startswith("socks"):
+            return f"{via} is used"
+        head = f"CONNECT {self._place} HTTP/1.1\r\nHost: {self._place}\r\n"
+        if via.credentials is not None:
+            login = b64encode(":".join(via.credentials).encode()).decode()
+            head += f"Proxy-Authorization: Basic {login}\r\n"
+        async with self._station("proxy"):
+            writer.write(f"{head}\r\n".encode())
+            answer = await reader.readuntil(b"\r\n\r\n")
+        version, _, said = answer.split(b"\r\n")[0].decode("latin-1").partition(" ")
+        status, _, words = said.partition(" ")
+        if not version.startswith("HTTP/") or not status.isdigit():
+            raise proxy_broke(f"it answered {version!r}", via)
+        if not 200 <= int(status) < 300:
+            raise proxy_refused(self._place, int(status), words, via)
+        return f"{via} connects to {self._place}"
+
+    async def _trusted(self, writer: asyncio.StreamWriter) -> str:
+        """Who signed the server's certificate, once it is trusted."""
+        try:
+            async with self._station("tls"):
+                await writer.start_tls(tls_context(), server_hostname=self._host)
+        except Unreachable as error:
+            cause = error.__cause__
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                raise untrusted(self._host, cause.verify_message, await self._signer()) from cause
+            raise
+        connection = writer.get_extra_info("ssl_object")
+        by = issuer(connection.getpeercert(binary_form=True) or b"")
+        return f"{connection.version()}, the certificate is issued by “{by}”"
+
+    async def _signer(self) -> str:
+        """Who signed a certificate that is not trusted: looked at over a second connection that carries
+        nothing."""
+        curious = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        curious.check_hostname, curious.verify_mode = False, ssl.CERT_NONE
+        self.close()
+        with contextlib.suppress(Unreachable):
+            reader, writer = await self._opened()
+            if self._via is not None:
+                await self._tunnel(self._via, reader, writer)
+            async with self._station("tls"):
+                await writer.start_tls(curious, server_hostname=self._host)
+            return issuer(writer.get_extra_info("ssl_object").getpeercert(binary_form=True) or b"")
+        return ""
+
+    @contextlib.asynccontextmanager
+    async def _station(self, hop: Hop, host: str = "") -> AsyncIterator[None]:
+        """Failures of the block as `Unreachable`."""
+        try:
+            async with asyncio.timeout(self._limit_s):
+                yield
+        except TimeoutError:
+            raise too_slow(hop, self._place, self._limit_s, self._via) from None
+        except (OSError, EOFError, asyncio.LimitOverrunError) as error:
+            failure = broken(error, hop, host or self._host, self._place, self._via)
+            raise failure or ModelError("connection", str(error)) from error
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+async def _ask(target: Target, limit_s: float) -> Step:
+    """The first HTTP answer, over the client itself."""
+    from .http import Connection
+
+    connection: Connection | None = None
+    try:
+        connection = Connection(target.base_url, target.headers, Timeouts(connect_s=limit_s))
+        status, body = await connection.get(target.path, limit_s)
+    except ModelError as error:
+        return Step("http", error=error)
+    finally:
+        if connection is not None:
+            await connection.aclose()
+    failed = classify(status, _decoded(body)) if status >= 400 else None
+    return Step("http", f"HTTP {status}", failed, status, body)
+
+
+def _decoded(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return body.decode("utf-8", "replace")

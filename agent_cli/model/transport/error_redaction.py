@@ -1,0 +1,59 @@
+"""Secrets are kept out of what errors say: servers repeat keys, libraries repeat addresses and headers."""
+
+import base64
+import contextlib
+from collections.abc import Iterator
+from urllib.parse import quote, unquote
+
+from ..types.base import ModelError
+from ..types.provider_table import Route
+from ..types.surrogates import mended
+
+_SHOWN = "***"
+_SHORTEST = 6
+"""Characters of a secret; shorter values are words that would be missed elsewhere."""
+
+
+class Masks:
+    """What must not be told of one route."""
+
+    def __init__(self, route: Route) -> None:
+        login = route.base_url.partition("://")[2].rpartition("@")[0]
+        found = {route.api_key, *route.headers.values(), *_spellings(login)}
+        found |= {
+            value.partition(" ")[2]  # behind `Bearer`
+            for name, value in route.headers.items()
+            if name.lower().endswith("authorization")
+        }
+        secrets = {each.strip() for each in found}
+        self._secrets = sorted((each for each in secrets if len(each) >= _SHORTEST), key=len, reverse=True)
+        self._login = f"//{login}@" if login else ""
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Errors leave the block without secrets, and with characters that can be written."""
+        try:
+            yield
+        except ModelError as error:
+            error.message = self._masked(error.message)
+            error.args = (error.message,)
+            error.request_id = error.request_id and self._masked(error.request_id)
+            raise
+
+    def _masked(self, text: str) -> str:
+        text = mended(text)
+        if self._login:
+            text = text.replace(self._login, f"//{_SHOWN}@")
+        for secret in self._secrets:
+            text = text.replace(secret, _SHOWN)
+        return text
+
+
+def _spellings(login: str) -> Iterator[str]:
+    """USER:PASSWORD of an address in every way it may be repeated."""
+    password = login.partition(":")[2]
+    for text in (login, password):
+        yield text
+        yield unquote(text)
+    yield quote(unquote(password), safe="")
+    yield base64.b64encode(unquote(login).encode("utf-8", "replace")).decode()

@@ -1,0 +1,1 @@
+"""The values and the protocol that every model shares."""

@@ -1,0 +1,261 @@
+"""From what a provider answered to one `ModelError`.
+
+Status and the provider's own codes decide first; message texts are read in one table only, `error_table`,
+for the cases in which providers give nothing else.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from agent_cli.protocol.learned import MOST_TOKENS
+
+from ..wire.dialect import tokens_in
+from .base import ErrorKind, ModelError
+from .error_table import BY_CODE, BY_STATUS, HTML_PAGE, LIMIT, PHRASES, REQUEST_ID_HEADERS, STATUS_OF_TYPE
+from .retry_after import retry_after_s
+from .surrogates import mended
+
+_MESSAGE_CHARS = 2000
+_READ_CHARS = 20_000
+"""How much of a text that is no JSON is looked at."""
+_SHOWN_CHARS = 200
+_TELLING = frozenset({"error", "errors", "message", "detail", "code", "response"})
+"""Keys of a body that tells of an error."""
+_LONGEST_NUMBER = 1 << 64
+_REQUEST_ID = re.compile(r"request ID (req_\w+)", re.IGNORECASE)
+_PER_DAY = re.compile(r"per_?day", re.IGNORECASE)
+_WAITS: frozenset[ErrorKind] = frozenset({"rate_limit", "overloaded"})
+"""Kinds for which every hint at a wait is meant."""
+_MAY_WAIT: frozenset[ErrorKind] = frozenset({"server", "timeout"})
+"""Kinds for which only a stated wait counts."""
+
+
+class _Body(msgspec.Struct, frozen=True):
+    """What the error bodies of all providers come down to."""
+
+    message: str
+    words: tuple[str, ...] = ()
+    """Codes, types and reasons, in lower case, the most telling first."""
+    fields: dict[str, Any] = {}
+    """The error object itself."""
+    headers: dict[str, str] = {}
+    """Headers a router or socket passes on inside the body."""
+
+
+def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ModelError:
+    """The error that an answer stands for. Never raises, whatever the answer is.
+
+    Args:
+        status: HTTP status; None or 200 when the error came inside a stream or a successful answer.
+        body: decoded JSON of any shape, or text.
+        headers: of the response, names in lower case.
+    """
+    read = _read_body(body)
+    headers = {**read.headers, **(headers or {})}
+    stated = _status_inside(read.words) if status in (None, 200) else status
+    shown = stated or _status_of_type(read.words)
+    wait = retry_after_s(headers, read.message, read.fields, limited=True)
+    kind = _kind(shown, read, waits=wait is not None)
+    if kind in _MAY_WAIT:
+        wait = retry_after_s(headers, read.message, read.fields, limited=False)
+    silent = f"HTTP {stated} without a word" if stated else "it said nothing more"
+    error = ModelError(
+        kind,
+        mended(read.message) or silent,
+        status=stated,
+        retry_after_s=wait if kind in _WAITS | _MAY_WAIT else None,
+        request_id=request_id(headers, body),
+        limit_tokens=_limit_tokens(read) if kind == "context_overflow" else None,
+    )
+    error.sorted_as = shown
+    return error
+
+
+def no_answer(body: Any) -> ModelError:
+    """The error for a success that holds no answer: the one it tells of, or `not_api` where it is a page or
+    another program's words. Never raises."""
+    first = _first(body)
+    if isinstance(first, dict) and first.keys() & _TELLING:
+        return classify(200, body)
+    said = _plain(body) if isinstance(body, str) else _as_json(body)[:_SHOWN_CHARS]
+    is_page = said.startswith(HTML_PAGE)
+    return ModelError("not_api", said if is_page else f"no answer came, but: {said[:_SHOWN_CHARS]}")
+
+
+def request_id(headers: Mapping[str, str], body: Any = None) -> str | None:
+    """The provider's name for a request, for its support."""
+    for name in REQUEST_ID_HEADERS:
+        if headers.get(name):
+            return mended(headers[name])
+    fields = _fields(body)
+    for place in (body, fields):
+        inside = place.get("request_id") if isinstance(place, dict) else None
+        if isinstance(inside, str) and inside:
+            return mended(inside)
+    said = fields.get("message")
+    named = _REQUEST_ID.search(said) if isinstance(said, str) else None
+    return named[1] if named else None
+
+
+def _kind(status: int, body: _Body, *, waits: bool) -> ErrorKind:
+    by_text = _text_kind(status, body.message)
+    if by_text == "context_overflow" and status in (413, 429):
+        return by_text  # larger than a whole minute's allowance: waiting would not help
+    for word in body.words:
+        if word in BY_CODE:
+            return BY_CODE[word]
+    if by_text is not None and not (by_text == "quota" and waits):
+        return by_text
+    return BY_STATUS.get(status) or ("server" if status >= 500 else "bad_request")
+
+
+def _text_kind(status: int, message: str) -> ErrorKind | None:
+    for phrase in PHRASES:
+        if status in phrase.statuses and phrase.words.search(message):
+            return phrase.kind
+    return None
+
+
+def _status_inside(words: tuple[str, ...]) -> int | None:
+    """The status that an error inside a success gives itself."""
+    return next((int(word) for word in words if re.fullmatch(r"[45][0-9]{2}", word)), None)
+
+
+def _status_of_type(words: tuple[str, ...]) -> int:
+    """The status that an error without any is sorted by."""
+    return next((STATUS_OF_TYPE[word] for word in words if word in STATUS_OF_TYPE), 500)
+
+
+def _read_body(body: Any, depth: int = 0) -> _Body:
+    body = _first(body)
+    if isinstance(body, str):
+        inner = _decoded(body) if depth < 2 else None
+        return _Body(_plain(body)) if inner is None else _read_body(inner, depth + 1)
+    if not isinstance(body, dict):
+        return _Body(_sentence(body)[:_MESSAGE_CHARS] if body else "")
+    fields = _fields(body)
+    said = _message(body, fields)
+    inner = _decoded(said) if depth < 2 and isinstance(said, str) else None
+    below = _read_body(inner, depth + 1) if inner is not None else _Body("")
+    text = below.message or _sentence(said)
+    return _Body(
+        (text + _upstream(fields, depth))[:_MESSAGE_CHARS],
+        tuple(dict.fromkeys((*_reasons(fields), *_codes(fields), *_codes(body), *below.words))),
+        fields if len(below.fields) < 2 else below.fields,
+        _headers_inside(body) | _headers_inside(fields.get("metadata")),
+    )
+
+
+def _fields(body: Any) -> dict[str, Any]:
+    """The error object in a body, wherever a wire format keeps it."""
+    body = _first(body)
+    if not isinstance(body, dict):
+        return {}
+    response = body.get("response")
+    inner = body.get("error") or (response.get("error") if isinstance(response, dict) else None) or body
+    return inner if isinstance(inner, dict) else {"message": inner}
+
+
+def _first(body: Any) -> Any:
+    return body[0] if isinstance(body, list) and body else body
+
+
+def _message(body: dict[str, Any], fields: dict[str, Any]) -> Any:
+    return fields.get("message") or body.get("message") or fields.get("detail") or fields
+
+
+def _sentence(said: Any) -> str:
+    """A message of any shape as text; a list of faults, as FastAPI sends it, with the place of each."""
+    if isinstance(said, dict) and isinstance(said.get("detail"), list | str):
+        said = said["detail"]
+    if isinstance(said, list) and said and all(isinstance(each, dict) and "msg" in each for each in said):
+        return "; ".join(f"{_place(each.get('loc'))}: {_sentence(each['msg'])}" for each in said)
+    return said if isinstance(said, str) else _as_json(said)
+
+
+def _place(loc: Any) -> str:
+    return ".".join(map(_sentence, loc)) if isinstance(loc, list) else _sentence(loc or "")
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):  # halves of characters, huge numbers
+        return ascii(value) if isinstance(value, str | float) else f"an error of type {type(value).__name__}"
+
+
+def _codes(fields: dict[str, Any]) -> Iterator[str]:
+    for name in ("code", "type", "status", "status_code"):
+        if word := _word(fields.get(name)):
+            yield word.lower()
+
+
+def _word(value: Any) -> str:
+    """A text or whole number as text; empty when it is neither."""
+    if isinstance(value, int) and abs(value) < _LONGEST_NUMBER:
+        return str(value)
+    return value if isinstance(value, str) else ""
+
+
+def _reasons(fields: dict[str, Any]) -> Iterator[str]:
+    """The reasons in a list of details (google.rpc.Status); a day's quota, which no short wait brings back."""
+    details = fields.get("details")
+    for detail in details if isinstance(details, list) else ():
+        if not isinstance(detail, dict):
+            continue
+        metadata, violations = detail.get("metadata"), detail.get("violations")
+        scopes = [metadata] if isinstance(metadata, dict) else []
+        scopes += [each for each in violations if isinstance(each, dict)] if isinstance(violations, list) else []
+        if any(_PER_DAY.search(_word(scope.get(name))) for scope in scopes for name in ("quotaId", "quota_limit")):
+            yield "quota_per_day"
+        if isinstance(detail.get("reason"), str):
+            yield detail["reason"].lower()
+
+
+def _upstream(fields: dict[str, Any], depth: int) -> str:
+    """What a router says of the provider behind it."""
+    metadata = fields.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    if not isinstance(raw, str) or not raw:
+        return ""
+    inner = _decoded(raw) if depth < 2 else None
+    return f" ({_read_body(inner, depth + 1).message if inner is not None else raw})"
+
+
+def _headers_inside(holder: Any) -> dict[str, str]:
+    headers = holder.get("headers") if isinstance(holder, dict) else None
+    if not isinstance(headers, dict):
+        return {}
+    return {str(name).lower(): _word(value) for name, value in headers.items()}
+
+
+def _decoded(text: str) -> Any:
+    """The error object that a text is; None when it is none."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        value = msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    first = value[0] if isinstance(value, list) and value else value
+    return value if isinstance(first, dict) and first else None
+
+
+def _plain(text: str) -> str:
+    text = text[:_READ_CHARS]
+    if text.lstrip()[:1] != "<":
+        return text.strip()[:_MESSAGE_CHARS]
+    title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+    words = title[1] if title else re.sub(r"<[^>]*>", " ", text)
+    return f"{HTML_PAGE}{' '.join(words.split())[:200]}"
+
+
+def _limit_tokens(body: _Body) -> int | None:
+    told = body.fields.get("n_ctx")
+    if isinstance(told, int) and 1 < told <= MOST_TOKENS:
+        return told
+    found = LIMIT.search(body.message)
+    return next(filter(None, map(tokens_in, found.groups())), None) if found else None

@@ -1,0 +1,158 @@
+"""What is known of a model: sizes, abilities and prices, each figure with the source it came from.
+
+Apart from the catalogue, because several sources add to it over the life of a client: what a source says
+is a `Facts`, and `ModelInfo.plus` keeps the better source's word for every figure.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from agent_cli.protocol.usage import Usage
+
+Source = Literal["configuration", "learnt", "server", "catalogue", "litellm", "unknown"]
+"""Best first. `learnt`: a server named the figure when it refused a request."""
+_RANK: dict[str, int] = {source: place for place, source in enumerate(get_args(Source))}
+_PER_MILLION = 1_000_000
+
+
+class Rates(msgspec.Struct, frozen=True, omit_defaults=True):
+    """US dollars for a million tokens; None where unknown."""
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+    cache_write_1h: float | None = None
+    """For writes to a cache that lasts an hour instead of minutes."""
+
+    def dearest_input(self) -> float | None:
+        """The most that a token of the prompt can cost; None when the plain price is unknown."""
+        if self.input is None:
+            return None
+        return max(self.input, self.cache_write or 0.0, self.cache_read or 0.0)
+
+
+RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
+
+
+class LongPrompt(msgspec.Struct, frozen=True):
+    """What a whole request costs once its prompt is longer than a bound."""
+
+    above: int
+    """Tokens of the prompt, cached ones included."""
+    rates: Rates
+    """None: as for short prompts."""
+
+
+class Prices(Rates, frozen=True, omit_defaults=True):
+    """What a model costs."""
+
+    long: tuple[LongPrompt, ...] = ()
+    """Dearer rates for long prompts, by rising bound."""
+
+    def rates_for(self, prompt_tokens: int) -> Rates:
+        """The rates of a request by the length of its prompt, cached tokens included."""
+        rates: Rates = self
+        for tier in self.long:
+            if prompt_tokens > tier.above:
+                own = {name: getattr(tier.rates, name) for name in RATES}
+                rates = Rates(**{name: getattr(rates, name) if own[name] is None else own[name] for name in RATES})
+        return rates
+
+
+class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one source says of a model; None, or nothing, where it does not say."""
+
+    source: Source
+    context_window: int | None = None
+    """Tokens."""
+    max_output_tokens: int | None = None
+    tools: bool | None = None
+    images: bool | None = None
+    reasoning: bool | None = None
+    efforts: tuple[str, ...] | None = None
+    prices: Prices = Prices()
+
+    def figures(self) -> Iterator[tuple[str, Any]]:
+        """Name and value of everything it says."""
+        for name in FIGURES:
+            if (value := getattr(self, name)) is not None:
+                yield name, value
+        for name in (*RATES, "long"):
+            if (value := getattr(self.prices, name)) not in (None, ()):
+                yield name, value
+
+
+FIGURES = ("context_window", "max_output_tokens", "tools", "images", "reasoning", "efforts")
+
+
+class ModelInfo(msgspec.Struct, frozen=True):
+    """What is known of a model; None where it is unknown."""
+
+    name: str
+    """`provider/model`."""
+    context_window: int | None = None
+    """Tokens of prompt and answer together, or of the prompt alone where the provider says so."""
+    max_output_tokens: int | None = None
+    prices: Prices = Prices()
+    tools: bool | None = None
+    """Takes tools; likewise pictures and an effort of reasoning below."""
+    images: bool | None = None
+    reasoning: bool | None = None
+    efforts: tuple[str, ...] | None = None
+    """The efforts it knows."""
+    sources: dict[str, Source] = {}
+    """Where each known figure comes from: the names of `FIGURES`, of `RATES`, and `long`."""
+
+    def source(self, figure: str) -> Source:
+        """Where a figure comes from."""
+        return self.sources.get(figure, "unknown")
+
+    def plus(self, facts: Facts) -> "ModelInfo":
+        """This and what another source says. The better source's word counts, the newer one's between
+        equals, whatever the order in which they are added."""
+        sources = dict(self.sources)
+        taken: dict[str, Any] = {}
+        for name, value in facts.figures():
+            if _RANK[facts.source] <= _RANK[self.source(name)]:
+                taken[name] = value
+                sources[name] = facts.source
+        rates = {name: taken.pop(name, getattr(self.prices, name)) for name in RATES}
+        tiers = taken.pop("long", self.prices.long)
+        prices = Prices(**rates, long=tuple(_fitting(tier, sources) for tier in tiers))
+        return msgspec.structs.replace(self, **taken, prices=prices, sources=sources)
+
+    def cost_usd(self, usage: Usage | None) -> float | None:
+        """The price of one call, or None when a needed price or count is unknown. Tokens of the cache without
+        a price of their own count as any others of the prompt, which is seldom less than they cost."""
+        if usage is None or usage.input is None or usage.output is None:
+            return None
+        read, write = usage.cache_read or 0, usage.cache_write or 0
+        rates = self.prices.rates_for(usage.input + read + write)
+        parts = (
+            (usage.input, rates.input),
+            (usage.output, rates.output),
+            (read, rates.input if rates.cache_read is None else rates.cache_read),
+            (write, rates.input if rates.cache_write is None else rates.cache_write),
+        )
+        if any(tokens and price is None for tokens, price in parts):
+            return None
+        return sum(tokens * (price or 0.0) for tokens, price in parts) / _PER_MILLION
+
+    def worst_case_usd(self, input_tokens: int, output_tokens: int) -> float | None:
+        """The most that a call of this size can cost: all of its prompt at the dearest of the rates for
+        prompts. None when a price is unknown."""
+        rates = self.prices.rates_for(input_tokens)
+        prompt = rates.dearest_input()
+        if prompt is None or rates.output is None:
+            return None
+        return (input_tokens * prompt + output_tokens * rates.output) / _PER_MILLION
+
+
+def _fitting(tier: LongPrompt, sources: dict[str, Source]) -> LongPrompt:
+    """The tier without the rates for which a better source than its own named a price."""
+    own = _RANK[sources.get("long", "unknown")]
+    beaten = {name: None for name in RATES if _RANK[sources.get(name, "unknown")] < own}
+    return msgspec.structs.replace(tier, rates=msgspec.structs.replace(tier.rates, **beaten)) if beaten else tier

@@ -1,0 +1,276 @@
+"""What is known of each provider, as data: addresses, variables, wire format and quirks.
+
+A provider is the part of a model's name before the first slash, spelt as LiteLLM spells it. What is not
+in this table is left to LiteLLM, unless the configuration gives it a base URL.
+"""
+
+import re
+from typing import Literal
+
+import msgspec
+
+from agent_cli.config.schema import Timeouts, Wire
+
+_USER = re.compile(r"(?<=://)[^/?#]*@")
+
+
+class ImageLimits(msgspec.Struct, frozen=True):
+    """The largest pictures a provider takes."""
+
+    largest_bytes: int = 20_000_000
+    """Of the base64 text."""
+    longest_side: int = 8_000
+    """Pixels."""
+    most: int = 100
+    """Pictures in one request."""
+
+
+class Quirks(msgspec.Struct, frozen=True):
+    """How a server departs from the common denominator of its wire format."""
+
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    reasoning_field: Literal["", "reasoning_content", "reasoning"] = ""
+    """Field of an assistant message in which its reasoning must be sent back; empty: it must not be."""
+    effort_field: Literal["", "reasoning_effort", "reasoning"] = "reasoning_effort"
+    """Where the effort goes: a plain field, `{"reasoning": {"effort": …}}`, or nowhere."""
+    efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh")
+    """Efforts it knows; one above or between them becomes the nearest lower one."""
+    short_ids: bool = False
+    """Call ids must be nine letters or digits."""
+    longest_id: int = 40
+    """Characters of a call id it takes; longer ones are replaced."""
+    answers_results: bool = False
+    """Refuses a user's message right behind results: a short answer is put between them."""
+    alternates: bool = False
+    """Wants the messages of user and model to alternate: a short one is put between two of one role."""
+    cache_marks: bool = False
+    """Passes `cache_control` marks on to Claude."""
+    thought_signatures: bool = False
+    """Calls come with a signature in `extra_content.google` that must be sent back (Gemini)."""
+    images: ImageLimits = ImageLimits()
+    text_calls: bool = False
+    """Its servers may hand on tool calls as the text a model wrote them in, which is then searched for them."""
+
+
+class ProviderSpec(msgspec.Struct, frozen=True):
+    """One row of the table."""
+
+    wire: Wire = "chat_completions"
+    base_url: str = ""
+    base_url_vars: tuple[str, ...] = ()
+    """Variables that replace the base URL, first set wins."""
+    key_vars: tuple[str, ...] = ()
+    """Variables that may hold the key, first set wins."""
+    local: bool = False
+    """Runs on this machine and needs no key."""
+    start_with: str = ""
+    """How a local server is started."""
+    default_model: str = ""
+    """Used when no model is named and this provider has a key."""
+    quirks: Quirks = Quirks()
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where the requests for one model go."""
+
+    name: str
+    """`provider/model`."""
+    provider: str
+    model: str
+    """As the server knows it."""
+    wire: Wire
+    base_url: str = ""
+    """Empty: the client's own default."""
+    api_key: str = ""
+    headers: dict[str, str] = {}
+    timeouts: Timeouts = Timeouts()
+    quirks: Quirks = Quirks()
+
+    @property
+    def key(self) -> str:
+        """Under which what is learnt of this model at this address is remembered."""
+        return f"{self.name} {self.address}"
+
+    @property
+    def address(self) -> str:
+        """The base URL without a user's name and password: what may be shown and stored."""
+        return without_user(self.base_url)
+
+    def __repr__(self) -> str:
+        """Without the key and the headers, which may hold secrets."""
+        return f"Route({self.name!r}, wire={self.wire!r}, base_url={self.address!r})"
+
+
+_LOW_TO_HIGH = ("low", "medium", "high")
+_NO_EFFORT = Quirks(effort_field="")
+
+PROVIDERS: dict[str, ProviderSpec] = {
+    "anthropic": ProviderSpec(
+        wire="anthropic_messages",
+        base_url="https://api.anthropic.com",
+        base_url_vars=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+        key_vars=("ANTHROPIC_API_KEY",),
+        default_model="claude-sonnet-5-5",
+        quirks=Quirks(images=ImageLimits(largest_bytes=5_000_000)),
+    ),
+    "openai": ProviderSpec(
+        base_url="https://api.openai.com/v1",
+        base_url_vars=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+        key_vars=("OPENAI_API_KEY",),
+        default_model="gpt-5.6",
+        quirks=Quirks(max_tokens_field="max_completion_tokens"),
+    ),
+    "gemini": ProviderSpec(
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        base_url_vars=("GEMINI_API_BASE",),
+        key_vars=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        default_model="gemini-3.1-pro-preview",
+        quirks=Quirks(efforts=("minimal", "low", "medium", "high"), thought_signatures=True),
+    ),
+    "openrouter": ProviderSpec(
+        base_url="https://openrouter.ai/api/v1",
+        base_url_vars=("OPENROUTER_API_BASE",),
+        key_vars=("OPENROUTER_API_KEY",),
+        default_model="openrouter/auto",
+        quirks=Quirks(effort_field="reasoning", cache_marks=True),
+    ),
+    "xai": ProviderSpec(
+        base_url="https://api.x.ai/v1",
+        base_url_vars=("XAI_API_BASE",),
+        key_vars=("XAI_API_KEY",),
+        default_model="grok-4.5",
+        quirks=Quirks(efforts=_LOW_TO_HIGH),
+    ),
+    "deepseek": ProviderSpec(
+        base_url="https://api.deepseek.com/v1",
+        base_url_vars=("DEEPSEEK_API_BASE",),
+        key_vars=("DEEPSEEK_API_KEY",),
+        default_model="deepseek-v4-pro",
+        quirks=Quirks(reasoning_field="reasoning_content", effort_field=""),
+    ),
+    "mistral": ProviderSpec(
+        base_url="https://api.mistral.ai/v1",
+        base_url_vars=("MISTRAL_API_BASE",),
+        key_vars=("MISTRAL_API_KEY",),
+        default_model="devstral-latest",
+        quirks=Quirks(effort_field="", short_ids=True, answers_results=True),
+    ),
+    "groq": ProviderSpec(
+        base_url="https://api.groq.com/openai/v1",
+        base_url_vars=("GROQ_API_BASE",),
+        key_vars=("GROQ_API_KEY",),
+        default_model="openai/gpt-oss-120b",
+        quirks=Quirks(max_tokens_field="max_completion_tokens", efforts=_LOW_TO_HIGH),
+    ),
+    "moonshot": ProviderSpec(
+        base_url="https://api.moonshot.ai/v1",
+        base_url_vars=("MOONSHOT_API_BASE",),
+        key_vars=("MOONSHOT_API_KEY",),
+        default_model="kimi-k2.7-code",
+        quirks=Quirks(reasoning_field="reasoning_content", effort_field=""),
+    ),
+    "zai": ProviderSpec(
+        base_url="https://api.z.ai/api/paas/v4",
+        base_url_vars=("ZAI_API_BASE",),
+        key_vars=("ZAI_API_KEY",),
+        default_model="glm-5.3",
+        quirks=Quirks(reasoning_field="reasoning_content", effort_field=""),
+    ),
+    "cerebras": ProviderSpec(
+        base_url="https://api.cerebras.ai/v1",
+        base_url_vars=("CEREBRAS_API_BASE",),
+        key_vars=("CEREBRAS_API_KEY",),
+        default_model="gpt-oss-120b",
+        quirks=Quirks(max_tokens_field="max_completion_tokens", reasoning_field="reasoning", efforts=_LOW_TO_HIGH),
+    ),
+    "together_ai": ProviderSpec(
+        base_url="https://api.together.xyz/v1",
+        base_url_vars=("TOGETHERAI_API_BASE", "TOGETHER_API_BASE"),
+        key_vars=("TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"),
+        default_model="openai/gpt-oss-120b",
+        quirks=Quirks(efforts=_LOW_TO_HIGH),
+    ),
+    "fireworks_ai": ProviderSpec(
+        base_url="https://api.fireworks.ai/inference/v1",
+        base_url_vars=("FIREWORKS_API_BASE",),
+        key_vars=("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
+        default_model="accounts/fireworks/models/gpt-oss-120b",
+        quirks=Quirks(efforts=_LOW_TO_HIGH),
+    ),
+    "deepinfra": ProviderSpec(
+        base_url="https://api.deepinfra.com/v1/openai",
+        base_url_vars=("DEEPINFRA_API_BASE",),
+        key_vars=("DEEPINFRA_API_KEY",),
+    ),
+    "nvidia_nim": ProviderSpec(
+        base_url="https://integrate.api.nvidia.com/v1",
+        base_url_vars=("NVIDIA_NIM_API_BASE",),
+        key_vars=("NVIDIA_NIM_API_KEY",),
+        quirks=_NO_EFFORT,
+    ),
+    "dashscope": ProviderSpec(
+        base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        base_url_vars=("DASHSCOPE_API_BASE",),
+        key_vars=("DASHSCOPE_API_KEY",),
+        quirks=_NO_EFFORT,
+    ),
+    "ollama": ProviderSpec(
+        wire="ollama_chat",
+        base_url="http://127.0.0.1:11434",
+        base_url_vars=("OLLAMA_API_BASE", "OLLAMA_HOST"),
+        key_vars=("OLLAMA_API_KEY",),
+        local=True,
+        start_with="`ollama serve`",
+        quirks=Quirks(efforts=("none", "low", "medium", "high"), text_calls=True),
+    ),
+    "lm_studio": ProviderSpec(
+        base_url="http://127.0.0.1:1234/v1",
+        base_url_vars=("LM_STUDIO_API_BASE",),
+        key_vars=("LM_STUDIO_API_KEY",),
+        local=True,
+        start_with="`lms server start`",
+        quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
+    ),
+    "llamacpp": ProviderSpec(
+        base_url="http://127.0.0.1:8080/v1",
+        base_url_vars=("LLAMACPP_API_BASE",),
+        key_vars=("LLAMACPP_API_KEY",),
+        local=True,
+        start_with="`llama-server -m MODEL.gguf --jinja`",
+        quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
+    ),
+    "hosted_vllm": ProviderSpec(
+        base_url="http://127.0.0.1:8000/v1",
+        base_url_vars=("HOSTED_VLLM_API_BASE", "VLLM_API_BASE"),
+        key_vars=("HOSTED_VLLM_API_KEY", "VLLM_API_KEY"),
+        local=True,
+        start_with="`vllm serve MODEL --enable-auto-tool-choice`",
+        quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
+    ),
+}
+"""In the order in which they are tried when no model is named; local servers come last."""
+
+ALIASES = {
+    "vllm": "hosted_vllm",
+    "ollama_chat": "ollama",
+    "together": "together_ai",
+    "fireworks": "fireworks_ai",
+}
+"""Other spellings of a provider."""
+
+BARE_NAMES = {
+    "gpt-": "openai", "chatgpt-": "openai", "o1": "openai", "o3": "openai", "o4": "openai",
+    "claude-": "anthropic", "gemini-": "gemini", "deepseek-": "deepseek", "grok-": "xai",
+    "mistral-": "mistral", "codestral-": "mistral", "devstral-": "mistral", "kimi-": "moonshot",
+}  # fmt: skip
+"""Provider of a model named without one, by the beginning of its name."""
+
+
+def without_user(url: str) -> str:
+    """A URL without the user's name and password that may stand before its host."""
+    return _USER.sub("", url)
+
+
+def provider_spec(provider: str) -> ProviderSpec | None:
+    """The row of a provider, or None when the table does not have it."""
+    return PROVIDERS.get(ALIASES.get(provider, provider))

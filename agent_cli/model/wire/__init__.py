@@ -1,0 +1,1 @@
+"""Wire formats: encode a request, decode a stream. No sockets."""

@@ -1,0 +1,99 @@
+"""Anthropic Messages, the wire format of Claude and of the servers that imitate it."""
+
+import re
+from collections.abc import Mapping
+
+from ...types.base import Learnt, ModelInfo, ModelRequest
+from ...types.provider_table import Route
+from ..dialect import OUTPUT_LIMIT, Json, Repair, Written
+from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
+from .request import messages_body
+from .stream import MessagesStream
+
+_VERSION = "2023-06-01"
+_BETA = "thinking-binding-controls-2026-08-01"
+"""Allows `thinking.block_binding`, and changes nothing by itself."""
+_VERSIONED = re.compile(r"/v\d+$")
+
+_PREFIX = "The provider drops thinking that no longer fits the conversation, as after a summary, from now on."
+_EFFORT = "This model does not think by effort; it is left out from now on."
+_UNBEGUN = "Thinking cannot begin in the middle of an answer; this conversation goes on without it."
+_REASONING = "The provider does not take earlier thinking back; it is left out from now on."
+_NO_MARKS = "This server does not cache by marks; they are left out from now on."
+_NO_CHOICE = "This server does not know `tool_choice`; it is left out from now on."
+_SHORTER = "The output limit is lowered to what this model takes."
+
+
+class AnthropicDialect:
+    """`POST …/v1/messages`."""
+
+    lists = "messages"
+    repairs: tuple[Repair, ...] = (
+        Repair(OUTPUT_LIMIT, re.compile(r"max_tokens"), _SHORTER),
+        Repair("prefix", re.compile(r"prefix_mismatch_behavior"), _PREFIX, lasting=False),
+        Repair(
+            "effort",
+            re.compile(
+                r"\bthinking\.(?:type|enabled|adaptive|disabled|budget|display)|\boutput_config\b|\bbudget_tokens\b"
+                r"|^thinking: |" + EFFORT,
+                re.IGNORECASE,
+            ),
+            _EFFORT,
+            elsewhere=ELSEWHERE,
+        ),
+        Repair("begun", re.compile(r"expected `thinking`", re.IGNORECASE), _UNBEGUN, lasting=False, sure=True),
+        Repair(
+            "reasoning",
+            re.compile(r"\bsignature\b|thinking\W{0,3} blocks?\b|redacted_thinking|\.thinking\b|block_binding"),
+            _REASONING,
+            lasting=False,
+            sure=True,
+            elsewhere=IN_A_TOOL,
+        ),
+        *picture_repairs(400, 404, 415, 422),
+        Repair("cache_marks", re.compile(r"cache_control"), _NO_MARKS),
+        Repair("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
+    )
+
+    def __init__(self, route: Route, info: ModelInfo) -> None:
+        """`info` says how long an answer may be, which this format wants to be told with each request."""
+        self._route = route
+        self._info = info
+        self.path = "/messages" if _VERSIONED.search(route.base_url.rstrip("/")) else "/v1/messages"
+
+    def headers(self) -> Mapping[str, str]:
+        """Key and version, lower case names."""
+        headers = {"anthropic-version": _VERSION}
+        if self._route.provider == "anthropic":
+            headers["anthropic-beta"] = _BETA
+        if self._route.api_key:
+            headers["x-api-key"] = self._route.api_key
+        return headers
+
+    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+        """The body, without what `learnt` says the model refuses."""
+        return messages_body(self._route, self._info, request, learnt)
+
+    def sends(self, repair: Repair, body: Json) -> bool:
+        """Whether a body holds the part that a repair is about."""
+        match repair.name:
+            case "output_limit" | "cache_marks":
+                return True
+            case "effort" | "begun":
+                return "thinking" in body or "output_config" in body
+            case "tool_choice":
+                return "tool_choice" in body
+        kinds = {block["type"] for message in body["messages"] for block in _blocks(message["content"])}
+        if repair.name in ("images", "pictures"):
+            return "image" in kinds
+        return bool(kinds & {"thinking", "redacted_thinking"})
+
+    def reader(self) -> MessagesStream:
+        """For the answer of one request."""
+        return MessagesStream(self._route.provider)
+
+
+def _blocks(content: list[Json]) -> list[Json]:
+    """All blocks, those inside results included."""
+    inner = [block["content"] for block in content if isinstance(block.get("content"), list)]
+    return [*content, *(each for blocks in inner for each in blocks)]

@@ -1,0 +1,209 @@
+"""From a neutral request to the body of an Anthropic Messages call.
+
+Pure and deterministic: but for the cache marks, the same message always becomes the same bytes, and
+`messages` is the last key, so that a body without its closing brackets is a byte prefix of the next one.
+"""
+
+from typing import Any
+
+import msgspec
+
+from agent_cli.protocol.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+
+from ...types.base import Learnt, ModelInfo, ModelRequest
+from ...types.provider_table import ImageLimits, Route
+from ..chat.request import object_text
+from ..dialect import Json, Written, known_effort, takes_pictures
+from ..images import sendable_images
+from ..parts import in_order, joined, plain_id, plain_name
+from .thinking import BUDGETS, LEAST_BUDGET, Thinking, longest_answer, must_fit, thinking_of
+
+_MARK = {"type": "ephemeral"}
+_NOTHING = "[no output]"
+_CHARS_A_TOKEN = 4
+_PICTURE_CHARS = 1600 * _CHARS_A_TOKEN
+_LEAST = 1024
+"""Tokens of an answer that are asked for however full the window is."""
+_THOUGHTS = ("thinking", "redacted_thinking")
+
+
+class _Entry:
+    """One entry of `messages`: blocks in one role, each with the id of its message."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.blocks: list[Json] = []
+        self.sources: list[str] = []
+
+    def add(self, blocks: list[Json], source: str) -> None:
+        self.blocks += blocks
+        self.sources += [source] * len(blocks)
+
+
+def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> Written:
+    """The body, and which message each entry and each block of its `messages` stands for."""
+    entries = _entries(request, route, learnt)
+    max_tokens = _fitting(_max_tokens(route, info, request, learnt), route, info, request, entries)
+    body: Json = {"model": route.model, "stream": True, "max_tokens": max_tokens}
+    if not {"effort", "begun"} & set(learnt.refused):
+        body.update(_thinking(thinking_of(route.model), request.effort, max_tokens, entries, learnt))
+    if request.tools:
+        body["tools"] = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+            for tool in request.tools
+        ]
+    if request.system.strip():
+        body["system"] = [{"type": "text", "text": request.system}]
+    body["messages"] = [{"role": entry.role, "content": entry.blocks} for entry in entries]
+    if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
+        if not request.may_call:
+            body["tool_choice"] = {"type": "none"}
+        elif request.must_call and body.get("thinking", {"type": "disabled"})["type"] == "disabled":
+            body["tool_choice"] = {"type": "tool", "name": request.must_call}  # refused beside thinking
+    if "cache_marks" not in learnt.refused:
+        _mark(body)
+    return Written(
+        body,
+        tuple(entry.sources[0] for entry in entries),
+        tuple(tuple(entry.sources) for entry in entries),
+    )
+
+
+def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> int:
+    known = info.max_output_tokens or longest_answer(route.model)
+    wanted = request.max_output_tokens or known
+    return min(wanted, learnt.max_output_tokens or wanted)
+
+
+def _fitting(max_tokens: int, route: Route, info: ModelInfo, request: ModelRequest, entries: list[_Entry]) -> int:
+    """The longest answer that fits the window beside the prompt, for models that refuse a request otherwise.
+    Halved until it does, so that it rarely changes as the conversation grows."""
+    window = info.context_window
+    if window is None or not must_fit(route.model):
+        return max_tokens
+    tools = sum(_chars([tool.name, tool.description, tool.parameters]) for tool in request.tools)
+    chars = len(request.system) + tools + sum(_chars(entry.blocks) for entry in entries)
+    left = window - chars // _CHARS_A_TOKEN
+    return max_tokens if max_tokens <= left else min(max_tokens, max(_LEAST, 1 << max(left, 1).bit_length() - 1))
+
+
+def _chars(value: Any) -> int:
+    """About how long a part of the body is, in characters of text."""
+    match value:
+        case {"type": "image"}:
+            return _PICTURE_CHARS
+        case dict():
+            return sum(len(key) + _chars(item) for key, item in value.items())
+        case list():
+            return sum(map(_chars, value))
+        case str():
+            return len(value)
+        case msgspec.Raw():
+            return len(bytes(value))
+    return 1
+
+
+def _thinking(thinking: Thinking, wanted: str, max_tokens: int, entries: list[_Entry], learnt: Learnt) -> Json:
+    """The fields that say how much to think; empty leaves it to the provider."""
+    if thinking.kind == "adaptive":
+        return _adaptive(thinking, wanted, learnt)
+    budget = min(BUDGETS.get(wanted, 0), max_tokens // 2)
+    if thinking.kind == "none" or budget < LEAST_BUDGET or not _may_start_thinking(entries):
+        return {}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def _adaptive(thinking: Thinking, wanted: str, learnt: Learnt) -> Json:
+    binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    shown = {"type": "adaptive", "display": "summarized"} | (binding if "prefix" in learnt.refused else {})
+    if wanted == "none" and thinking.can_stop:
+        return {"thinking": {"type": "disabled"}} if thinking.by_default else {}
+    effort = known_effort(wanted, learnt.efforts or thinking.efforts)
+    if effort:
+        return {"thinking": shown, "output_config": {"effort": effort}}
+    return {"thinking": shown} if thinking.by_default else {}
+
+
+def _may_start_thinking(entries: list[_Entry]) -> bool:
+    """Whether thinking may be switched on with a budget: the answer whose calls are being worked on must
+    begin with a thought, and another provider's does not."""
+    at = len(entries) - 1
+    while at > 1 and entries[at].blocks[0]["type"] == "tool_result":
+        at -= 2
+    return at == len(entries) - 1 or entries[at + 1].blocks[0]["type"] in _THOUGHTS
+
+
+def _entries(request: ModelRequest, route: Route, learnt: Learnt) -> list[_Entry]:
+    """The conversation in alternating roles: what follows in the same role becomes one entry."""
+    limits = route.quirks.images if takes_pictures(learnt) else None
+    reasoning = "reasoning" not in learnt.refused
+    entries: list[_Entry] = []
+    for message in request.messages:
+        blocks = _blocks(message, route.provider, limits, reasoning=reasoning)
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
+        if not blocks:
+            continue
+        if not entries or entries[-1].role != role:
+            entries.append(_Entry(role))
+        entries[-1].add(blocks, message.id)
+    return entries
+
+
+def _blocks(message: Message, provider: str, limits: ImageLimits | None, *, reasoning: bool) -> list[Json]:
+    match message:
+        case UserMessage():
+            return _content(joined(message.lead, message.text), message.images, limits)
+        case AssistantMessage():
+            return [_part(part) for part in in_order(message, provider, reasoning=reasoning)]
+        case ToolResult():
+            content = _content(message.text, message.images, limits)
+            result: Json = {"type": "tool_result", "tool_use_id": plain_id(message.call_id)}
+            if message.status == "failed":
+                result["is_error"] = True
+            result["content"] = content or _NOTHING
+            return [result]
+
+
+def _content(text: str, images: tuple[Image, ...], limits: ImageLimits | None) -> list[Json]:
+    """Text, where there is any, and pictures."""
+    kept, text = sendable_images(images, text, limits)
+    blocks: list[Json] = [{"type": "text", "text": text}] if text.strip() else []
+    for image in kept:
+        source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+        blocks.append({"type": "image", "source": source})
+    return blocks
+
+
+def _part(part: str | Reasoning | ToolCall) -> Json:
+    match part:
+        case str():
+            return {"type": "text", "text": part}
+        case Reasoning(redacted=True):
+            return {"type": "redacted_thinking", "data": part.signature}
+        case Reasoning():
+            return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+        case ToolCall():
+            arguments: Any = msgspec.Raw(object_text(part.arguments).encode())
+            return {
+                "type": "tool_use", "id": plain_id(part.id), "name": plain_name(part.name), "input": arguments,
+            }  # fmt: skip
+
+
+def _mark(body: Json) -> None:
+    """Ask for the prompt to be cached up to four places: the tools, the system prompt, and the last two
+    messages of the user, so that what was written under the older mark is found again."""
+    for name in ("tools", "system"):
+        if body.get(name):
+            body[name][-1] = body[name][-1] | {"cache_control": _MARK}
+    asked = [message for message in body["messages"] if message["role"] == "user"]
+    for message in asked[-2:]:
+        blocks = message["content"]
+        message["content"] = [*blocks[:-1], blocks[-1] | {"cache_control": _MARK}]

@@ -1,0 +1,1 @@
+"""OpenAI chat completions, and Ollama behind the same shape."""

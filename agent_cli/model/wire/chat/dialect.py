@@ -1,0 +1,116 @@
+"""Chat Completions, the wire format of most hosted providers and of every local server."""
+
+import re
+from collections.abc import Mapping
+
+from ...text_calls.prompt import TOOLS_REPAIR
+from ...types.base import Learnt, ModelRequest
+from ...types.provider_table import Route
+from ..dialect import OUTPUT_LIMIT, Json, Repair, Written
+from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
+from .request import chat_body, roles_repeat
+from .stream import ChatStream
+
+_EFFORT = "This model takes no reasoning effort; it is left out from now on."
+_NO_REASONING = "This server does not take earlier reasoning back; it is left out from now on."
+_REASONING_BACK = "This server wants earlier reasoning sent back; it is from now on."
+_SHORTER = "The output limit is lowered to what this model takes."
+_MUST = r"reasoning_content.{0,60}(?:must|required|missing)|missing.{0,20}reasoning_content"
+_REASONING = frozenset({"reasoning_content", "reasoning"})
+_BY_TEMPLATE = (400, 422, 500)
+"""How a server answers when its chat template raises."""
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "effort": ("reasoning_effort", "reasoning"),
+    "stream_options": ("stream_options",),
+    "tool_choice": ("tool_choice",),
+    "tools": ("tools",),
+    "max_tokens": ("max_tokens", "max_completion_tokens"),
+    OUTPUT_LIMIT: ("max_tokens", "max_completion_tokens"),
+}
+
+
+class ChatDialect:
+    """`POST …/chat/completions`."""
+
+    path = "/chat/completions"
+    lists = "messages"
+    repairs: tuple[Repair, ...] = (
+        TOOLS_REPAIR,
+        Repair("stream_options", re.compile("stream_options"), "This server does not report token counts."),
+        Repair(
+            "no_reasoning",
+            re.compile(_MUST, re.IGNORECASE | re.DOTALL),
+            _REASONING_BACK,
+            sure=True,
+            elsewhere=IN_A_TOOL,
+        ),
+        Repair(
+            "reasoning",
+            re.compile(r"\breasoning_content\b|\bmessages?\b.{0,60}['\"`.]reasoning\b", re.IGNORECASE),
+            _NO_REASONING,
+            sure=True,
+            elsewhere=re.compile(rf"{IN_A_TOOL.pattern}|{_MUST}", re.IGNORECASE | re.DOTALL),
+        ),
+        Repair("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
+        Repair("tool_choice", re.compile("tool_choice"), "This server does not know `tool_choice`; left out."),
+        *picture_repairs(400, 404, 415, 422),
+        Repair(
+            "system_role",
+            re.compile(
+                r"system role (?:is )?not supported|only user(?:,| and) (?:\w+,? )*assistant roles are", re.I
+            ),
+            "This model takes no system prompt; it is sent at the beginning of the first message from now on.",
+            (400, 422, 500),
+            sure=True,
+        ),
+        Repair(
+            "repeated_roles",
+            re.compile(
+                r"roles? (?:must|should) (?:strictly )?alternate|unexpected role 'user' after role", re.IGNORECASE
+            ),
+            "This model wants user and assistant to alternate; short messages are put between from now on.",
+            _BY_TEMPLATE,
+            sure=True,
+        ),
+        Repair(OUTPUT_LIMIT, re.compile(r"max_(completion_)?tokens"), _SHORTER),
+        Repair(
+            "max_tokens",
+            re.compile(r"max_(completion_)?tokens(?!.{0,40}(?:too large|at most|<=|> ?\d))"),
+            "The output limit is named as asked for.",
+        ),
+    )
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+
+    def headers(self) -> Mapping[str, str]:
+        """Key and version, lower case names."""
+        return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
+
+    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+        """The body, without what `learnt` says the model refuses."""
+        return chat_body(self._route, request, learnt)
+
+    def sends(self, repair: Repair, body: Json) -> bool:
+        """Whether a body holds the part that a repair is about."""
+        match repair.name:
+            case "images" | "pictures":
+                return any(_has_image(each.get("content")) for each in body["messages"])
+            case "repeated_roles":
+                return roles_repeat(body["messages"])
+            case "system_role":
+                return any(each["role"] == "system" for each in body["messages"])
+            case "reasoning":
+                return any(_REASONING & each.keys() for each in body["messages"])
+            case "no_reasoning":
+                answers = (each for each in body["messages"] if each["role"] == "assistant")
+                return any(not _REASONING & answer.keys() for answer in answers)
+        return any(field in body for field in _FIELDS[repair.name])
+
+    def reader(self) -> ChatStream:
+        """For the answer of one request."""
+        return ChatStream(self._route.provider)
+
+
+def _has_image(parts: object) -> bool:
+    return isinstance(parts, list) and any(part["type"] == "image_url" for part in parts)

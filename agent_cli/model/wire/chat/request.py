@@ -1,0 +1,222 @@
+"""From a neutral request to the body of a Chat Completions call.
+
+Pure and deterministic: the same message always becomes the same bytes, and `messages` is the last key, so
+that a body without its closing brackets is a byte prefix of the next one. Fields outside the common
+schema are left out, unless the provider's quirks ask for them.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+
+from ...types.base import Learnt, ModelRequest, ToolSpec
+from ...types.provider_table import Quirks, Route
+from ..dialect import Json, Written, known_effort, takes_pictures
+from ..images import sendable_images
+from ..parts import plain_name
+
+_NO_REASONING = " "
+"""Stands for reasoning that is not known. Providers that want the field refuse an empty one."""
+_SWAPS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_ANSWERING = {("tool", "user"): "I have the results."}
+_ALTERNATING = {**_ANSWERING, ("user", "user"): "[no answer]", ("assistant", "assistant"): "Continue."}
+"""What stands between two messages of these roles."""
+_CACHE_MARK = {"type": "ephemeral"}
+_NO_SIGNATURE = "skip_thought_signature_validator"
+"""What Gemini takes in place of a signature it never gave, as for a call another model made."""
+
+
+def chat_body(route: Route, request: ModelRequest, learnt: Learnt) -> Written:
+    """The body, and which message each entry of its `messages` stands for."""
+    quirks = fitting(route.quirks, learnt)
+    body: Json = {"model": route.model, "stream": True}
+    if "stream_options" not in learnt.refused:
+        body["stream_options"] = {"include_usage": True}
+    if request.max_output_tokens is not None:
+        longest = learnt.max_output_tokens or request.max_output_tokens
+        body[quirks.max_tokens_field] = min(request.max_output_tokens, longest)
+    body.update(_effort(request.effort, quirks, learnt))
+    if request.tools:
+        body["tools"] = [tool_json(tool) for tool in request.tools]
+    pairs = list(chat_messages(request, quirks, route, pictures=takes_pictures(learnt)))
+    if "system_role" in learnt.refused:
+        pairs = _without_system(pairs)
+    if quirks.answers_results or quirks.alternates:
+        pairs = list(_separated(pairs, quirks))
+    messages = [message for _, message in pairs]
+    if quirks.cache_marks and "claude" in route.model:
+        mark_cached(messages)
+    body["messages"] = messages
+    if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
+        if not request.may_call:
+            body["tool_choice"] = "none"
+        elif request.must_call:
+            body["tool_choice"] = {"type": "function", "function": {"name": request.must_call}}
+    return Written(body, tuple(source for source, _ in pairs))
+
+
+def fitting(quirks: Quirks, learnt: Learnt) -> Quirks:
+    """The quirks, with what the server taught since."""
+    if "max_tokens" in learnt.refused:
+        quirks = msgspec.structs.replace(quirks, max_tokens_field=_SWAPS[quirks.max_tokens_field])
+    if "no_reasoning" in learnt.refused:
+        quirks = msgspec.structs.replace(quirks, reasoning_field="reasoning_content")
+    if "reasoning" in learnt.refused:
+        quirks = msgspec.structs.replace(quirks, reasoning_field="")
+    if "repeated_roles" in learnt.refused:
+        quirks = msgspec.structs.replace(quirks, alternates=True)
+    return quirks
+
+
+def _effort(wanted: str, quirks: Quirks, learnt: Learnt) -> Json:
+    effort = known_effort(wanted, learnt.efforts or quirks.efforts)
+    if not effort or not quirks.effort_field or "effort" in learnt.refused:
+        return {}
+    if quirks.effort_field == "reasoning":
+        return {"reasoning": {"effort": effort}}
+    return {quirks.effort_field: effort}
+
+
+def tool_json(tool: ToolSpec) -> Json:
+    """A tool as a function."""
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def chat_messages(
+    request: ModelRequest, quirks: Quirks, route: Route, *, pictures: bool = True
+) -> Iterator[tuple[str, Json]]:
+    """System prompt and conversation, each with the id of its message. Pictures of tool results follow in a
+    user message behind the last result, because a tool message holds text only."""
+    if request.system:
+        yield "", {"role": "system", "content": request.system}
+    shown: list[Image] = []
+    source = ""
+    for message in request.messages:
+        if not isinstance(message, ToolResult) and shown:
+            yield source, _user("[pictures of the results above]", tuple(shown), quirks, pictures)
+            shown = []
+        yield message.id, _message(message, quirks, route, pictures)
+        if isinstance(message, ToolResult) and message.images:
+            shown.extend(message.images)
+            source = message.id
+    if shown:
+        yield source, _user("[pictures of the results above]", tuple(shown), quirks, pictures)
+
+
+def _without_system(pairs: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
+    """The messages with the system prompt at the beginning of the first one of the user."""
+    if len(pairs) < 2 or pairs[0][1]["role"] != "system" or pairs[1][1]["role"] != "user":
+        return pairs
+    (_, system), (source, first), *rest = pairs
+    content = first["content"]
+    whole = (
+        f"{system['content']}\n\n{content}"
+        if isinstance(content, str)
+        else [{"type": "text", "text": system["content"]}, *content]
+    )
+    return [(source, {"role": "user", "content": whole}), *rest]
+
+
+def _separated(pairs: Iterable[tuple[str, Json]], quirks: Quirks) -> Iterator[tuple[str, Json]]:
+    """The messages, with a short one wherever two stand side by side that the server wants kept apart. What is
+    put in depends on what is before it only, so that each request stays a prefix of the next."""
+    between = _ALTERNATING if quirks.alternates else _ANSWERING
+    before = ""
+    for source, message in pairs:
+        if (text := between.get((before, message["role"]))) is not None:
+            yield source, {"role": "user" if before == "assistant" else "assistant", "content": text}
+        before = message["role"]
+        yield source, message
+
+
+def roles_repeat(messages: Sequence[Json]) -> bool:
+    """Whether messages stand side by side that some servers want kept apart."""
+    roles = [message["role"] for message in messages]
+    return any(pair in _ALTERNATING for pair in pairwise(roles))
+
+
+def _message(message: Message, quirks: Quirks, route: Route, pictures: bool) -> Json:
+    match message:
+        case UserMessage():
+            text = "\n\n".join(part for part in (message.lead, message.text) if part)
+            return _user(text, message.images, quirks, pictures)
+        case AssistantMessage():
+            return _assistant(message, quirks, route.provider)
+        case ToolResult():
+            return {
+                "role": "tool",
+                "tool_call_id": wire_id(message.call_id, quirks),
+                "content": message.text,
+            }
+
+
+def _user(text: str, images: tuple[Image, ...], quirks: Quirks, pictures: bool) -> Json:
+    images, text = sendable_images(images, text, quirks.images if pictures else None)
+    if not images:
+        return {"role": "user", "content": text}
+    parts: list[Json] = [{"type": "text", "text": text}] if text else []
+    for image in images:
+        url = f"data:{image.media_type};base64,{image.data}"
+        parts.append({"type": "image_url", "image_url": {"url": url}})
+    return {"role": "user", "content": parts}
+
+
+def _assistant(message: AssistantMessage, quirks: Quirks, provider: str) -> Json:
+    sent: Json = {"role": "assistant", "content": message.text or None}
+    if quirks.reasoning_field:
+        own = "".join(block.text for block in message.reasoning if block.provider == provider)
+        sent[quirks.reasoning_field] = own or _NO_REASONING
+    if message.calls:
+        own_calls = message.model.partition("/")[0] == provider
+        numbered = enumerate(message.calls)
+        sent["tool_calls"] = [_call(call, quirks, own=own_calls, first=not place) for place, call in numbered]
+    return sent
+
+
+def _call(call: ToolCall, quirks: Quirks, *, own: bool, first: bool) -> Json:
+    function = {"name": plain_name(call.name), "arguments": object_text(call.arguments)}
+    sent: Json = {"id": wire_id(call.id, quirks), "type": "function", "function": function}
+    if quirks.thought_signatures:
+        signature = call.signature if own else ""
+        if signature or first:
+            sent["extra_content"] = {"google": {"thought_signature": signature or _NO_SIGNATURE}}
+    return sent
+
+
+def object_text(arguments: str) -> str:
+    """The arguments as they are when they are a JSON object, else an empty one."""
+    try:
+        is_object = isinstance(msgspec.json.decode(arguments), dict)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        is_object = False
+    return arguments if is_object else "{}"
+
+
+def wire_id(call_id: str, quirks: Quirks) -> str:
+    """An id the provider takes; the same id always gives the same one."""
+    if quirks.short_ids:
+        plain = len(call_id) == 9 and call_id.isascii() and call_id.isalnum()
+        return call_id if plain else hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+    if len(call_id) <= quirks.longest_id:
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+
+
+def mark_cached(messages: list[Json]) -> None:
+    """Ask for the prompt to be cached up to its newest message; only Claude must be asked. The newest user
+    message is marked too: what is behind it may be looked up under that mark again."""
+    places = {0, len(messages) - 1, *[at for at, each in enumerate(messages) if each["role"] == "user"][-2:]}
+    for place in places:
+        message = messages[place]
+        content = message.get("content")
+        if message["role"] == "tool":
+            message["cache_control"] = _CACHE_MARK
+        elif isinstance(content, str):
+            message["content"] = [{"type": "text", "text": content, "cache_control": _CACHE_MARK}]
+        elif content:
+            content[-1]["cache_control"] = _CACHE_MARK

@@ -1,0 +1,233 @@
+"""What one wire format must know: how a request is written and how the answer is read.
+
+The rest of a call (connection, time limits, retried repairs, ends that never came) is the same for all of
+them and lives in `native`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from agent_cli.protocol.learned import EFFORTS, MOST_TOKENS
+from agent_cli.protocol.usage import Usage
+
+from ..types.base import Learnt, ModelError, ModelEvent, ModelRequest
+
+Json = dict[str, Any]
+
+_REJECTED = re.compile(
+    r"unsupported|\b(?:not?|only|never)\b.{0,60}?support|n't support|unrecogni[sz]ed|unknown|unexpected|invalid"
+    r"|extra (?:inputs?|fields?)|extra_forbidden|not (?:be )?(?:permitted|allowed|enabled|available)|only works"
+    r"|mandatory|cannot unmarshal|(?:found|find) field",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(r"['\"“`](none|minimal|low|medium|high|xhigh|max)['\"”`]")
+_REFUSED_EFFORT = re.compile(r"value:? ['\"“`](\w+)['\"”`] is not supported", re.IGNORECASE)
+_PLAINLY_LISTED = re.compile(r"(?:levels|values|efforts|options)(?: are)?:? ([a-z, ]+)", re.IGNORECASE)
+_OUTPUT_LIMIT = re.compile(
+    r"> ?(\d[\d,]*) ?, which is the maximum|<= ?(\d[\d,]*)|at most (\d[\d,]*)", re.IGNORECASE
+)
+OUTPUT_LIMIT = "output_limit"
+"""Name of the repair that keeps the longest answer a refusal names, instead of leaving something out."""
+_NO_REFUSAL_OF_A_PART = frozenset({"auth", "quota", "rate_limit", "context_overflow", "content_filter"})
+"""Kinds of errors that are about something else than a part of the request."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A request in its wire format."""
+
+    body: Json
+    sources: tuple[str, ...]
+    """The id of the message behind each entry of the body's conversation; empty where there is none."""
+    parts: tuple[tuple[str, ...], ...] = ()
+    """The same for each block of each entry, where an entry may hold several messages."""
+
+
+class Reader(Protocol):
+    """Understands one answer: feed it bytes, then call `end`. No I/O, so that every odd stream is a test."""
+
+    usage: Usage | None
+
+    @property
+    def done(self) -> bool:
+        """The server said that nothing follows."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """The server said why the answer ended; its usage may still follow."""
+        ...
+
+    def feed(self, data: bytes) -> Iterator[ModelEvent]:
+        """The events that these bytes complete.
+
+        Raises:
+            ModelError: the stream reports an error, or is malformed.
+        """
+        ...
+
+    def whole(self, data: bytes) -> Iterator[ModelEvent]:
+        """The events of an answer that is one JSON object instead of a stream; `end` follows.
+
+        Raises:
+            ModelError: it is an error, or no answer at all.
+        """
+        ...
+
+    def end(self) -> Iterator[ModelEvent]:
+        """The last events, when no more bytes come.
+
+        Raises:
+            ModelError: `truncated` when the server never said that the answer is over.
+        """
+        ...
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """A part of a request that a model may turn out not to take."""
+
+    name: str
+    """Kept in `Learnt.refused`."""
+    words: re.Pattern[str]
+    """How a refusal names it."""
+    text: str
+    """What the user is told."""
+    statuses: tuple[int, ...] = (400, 422)
+    lasting: bool = True
+    """It holds for the model whatever is sent, so that it is remembered beyond this client; else it may be
+    about one conversation only."""
+    sure: bool = False
+    """The words alone tell that it is refused, whatever else is said."""
+    elsewhere: re.Pattern[str] | None = None
+    """What shows that the words are about something else."""
+
+
+class Dialect(Protocol):
+    """One wire format, for one model."""
+
+    path: str
+    """Behind the base URL."""
+    lists: str
+    """The key of the conversation in the body, as a refusal names it: `messages` or `input`."""
+    repairs: tuple[Repair, ...]
+
+    def headers(self) -> Mapping[str, str]:
+        """Key and version, lower case names."""
+        ...
+
+    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+        """The body, without what `learnt` says the model refuses."""
+        ...
+
+    def sends(self, repair: Repair, body: Json) -> bool:
+        """Whether a body holds the part that a repair is about."""
+        ...
+
+    def reader(self) -> Reader:
+        """For the answer of one request."""
+        ...
+
+
+class Lesson(msgspec.Struct, frozen=True):
+    """What a refusal teaches."""
+
+    learnt: Learnt
+    """All that is known now."""
+    text: str
+    """For the user."""
+    lasting: bool = True
+    """Worth remembering beyond this client."""
+
+
+def lesson(dialect: Dialect, written: Written, error: ModelError, learnt: Learnt) -> Lesson | None:
+    """What a refusal teaches; None when it is about nothing that can be left out.
+
+    A refused effort that names the efforts it knows is kept and mapped to the nearest of those. Pictures are
+    left out when the model takes none, not when one of them is named.
+    """
+    body = written.body
+    if error.kind in _NO_REFUSAL_OF_A_PART:
+        return None
+    for repair in dialect.repairs:
+        asked = error.sorted_as in repair.statuses and dialect.sends(repair, body)
+        if not asked or repair.name in learnt.refused or not _is_about(repair, error.message):
+            continue
+        if repair.name == OUTPUT_LIMIT:
+            limit = _output_limit(error.message)
+            if limit and limit < (learnt.max_output_tokens or limit + 1):
+                return Lesson(msgspec.structs.replace(learnt, max_output_tokens=limit), repair.text)
+            continue
+        if repair.name == "pictures" and culprit(written, error, dialect.lists):
+            continue
+        if repair.name == "effort":
+            listed = _known_efforts(error.message, body)
+            if listed and listed != learnt.efforts:
+                text = f"This model knows the efforts {', '.join(listed)} only; the nearest is used."
+                return Lesson(msgspec.structs.replace(learnt, efforts=listed), text)
+        if not repair.sure and not _REJECTED.search(error.message):
+            continue
+        refused = (*learnt.refused, repair.name)
+        return Lesson(msgspec.structs.replace(learnt, refused=refused), repair.text, repair.lasting)
+    return None
+
+
+def _is_about(repair: Repair, message: str) -> bool:
+    other = repair.elsewhere is not None and repair.elsewhere.search(message)
+    return not other and repair.words.search(message) is not None
+
+
+def _known_efforts(message: str, body: Json) -> tuple[str, ...]:
+    """The efforts a refusal lists as known: it also names the one it refuses."""
+    plain = _PLAINLY_LISTED.search(message)
+    listed = set(_LISTED.findall(message)) | set(re.findall(r"\w+", plain[1]) if plain else ())
+    refused = {*_strings(body), *_REFUSED_EFFORT.findall(message)}
+    return tuple(name for name in EFFORTS if name in listed - refused)
+
+
+def _strings(body: Json) -> Iterator[str]:
+    for name, value in body.items():
+        if name in ("reasoning_effort", "effort", "think") and isinstance(value, str):
+            yield value
+        elif name in ("reasoning", "output_config", "thinking") and isinstance(value, dict):
+            yield from _strings(value)
+
+
+def _output_limit(message: str) -> int | None:
+    found = _OUTPUT_LIMIT.search(message)
+    return next(filter(None, map(tokens_in, found.groups())), None) if found else None
+
+
+def tokens_in(digits: str | None) -> int | None:
+    """A number of tokens such as `131,072`; None when it is none, or one that no model has."""
+    plain = (digits or "").replace(",", "")
+    count = int(plain) if plain.isascii() and plain.isdecimal() and len(plain) < 12 else 0
+    return count if 0 < count <= MOST_TOKENS else None
+
+
+def takes_pictures(learnt: Learnt) -> bool:
+    """Whether pictures are sent: none of them was refused so far."""
+    return not {"images", "pictures"} & set(learnt.refused)
+
+
+_PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?:\.|\[)(\d+))?")
+
+
+def culprit(written: Written, error: ModelError, lists: str) -> str:
+    """The id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
+    if error.sorted_as not in (400, 413, 422) or error.kind not in ("bad_request", "too_large", "content_filter"):
+        return ""
+    for name, place, part in _PLACE.findall(error.message):
+        if name == lists and int(place) < len(written.sources):
+            parts = written.parts[int(place)] if written.parts else ()
+            return parts[int(part)] if part and int(part) < len(parts) else written.sources[int(place)]
+    return ""
+
+
+def known_effort(effort: str, known: tuple[str, ...]) -> str:
+    """The nearest effort at or below the wanted one that a model knows, else its lowest; empty stays."""
+    if effort not in EFFORTS or not known:
+        return ""
+    below = [name for name in EFFORTS[: EFFORTS.index(effort) + 1] if name in known]
+    return below[-1] if below else known[0]

@@ -1,0 +1,63 @@
+"""What every wire format needs of an answer that is sent back: its parts in the order in which they came,
+and ids and names that any provider takes. Apart, because each format only words the parts differently."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+from agent_cli.protocol.messages import AssistantMessage, Reasoning, ToolCall
+
+Part = str | Reasoning | ToolCall
+
+_PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME_CHARS = 64
+
+
+def in_order(message: AssistantMessage, provider: str, *, reasoning: bool = True) -> list[Part]:
+    """Text, reasoning and calls of an answer as they followed each other.
+
+    Reasoning is kept when `provider` signed it and something follows it: providers refuse a block whose
+    answer is missing. Blank text is left out, since they refuse that too.
+    """
+    parts: list[Part] = []
+    text_at = calls_at = 0
+    kept = [block for block in message.reasoning if block.signature and block.provider == provider]
+    for block in kept if reasoning else ():
+        parts += _text(message.text[text_at : max(text_at, block.after_text)])
+        parts += message.calls[calls_at : max(calls_at, block.after_calls)]
+        text_at, calls_at = max(text_at, block.after_text), max(calls_at, block.after_calls)
+        parts.append(block)
+    parts += _text(message.text[text_at:])
+    parts += message.calls[calls_at:]
+    while parts and isinstance(parts[-1], Reasoning):
+        parts.pop()
+    return parts
+
+
+def plain_id(call_id: str) -> str:
+    """An id of letters, digits, `_` and `-`, 64 at most; the same id always gives the same one."""
+    return call_id if _PLAIN.fullmatch(call_id) else f"call_{_digest(call_id)}"
+
+
+def plain_name(name: str) -> str:
+    """A tool's name in the same letters: models have been seen to call tools that cannot exist."""
+    return name if _PLAIN.fullmatch(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_CHARS] or "unnamed"
+
+
+def joined(*texts: str) -> str:
+    """The texts that are not blank, an empty line between them."""
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def short_key(text: str, most: int) -> str:
+    """A text of at most `most` characters, 24 at least, that stands for the given one."""
+    return text if len(text) <= most else _digest(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _text(text: str) -> Iterator[str]:
+    if text.strip():
+        yield text

@@ -1,0 +1,107 @@
+"""OpenAI Responses, the wire format of OpenAI's models that think: they take tools only here."""
+
+import re
+from collections.abc import Mapping
+
+from ...types.base import Learnt, ModelInfo, ModelRequest
+from ...types.provider_table import Route
+from ..dialect import OUTPUT_LIMIT, Json, Repair, Written
+from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
+from .request import responses_body
+from .stream import ResponsesStream
+
+_NO_INCLUDE = "This model does not hand out its reasoning; it is not asked for from now on."
+_NO_SUMMARY = "Summaries of the reasoning are not to be had here; they are not asked for from now on."
+_REASONING = "The provider does not take earlier reasoning back; it is left out from now on."
+_EFFORT = "This model takes no reasoning effort; it is left out from now on."
+_NO_KEY = "This server does not know `prompt_cache_key`; it is left out from now on."
+_NO_PHASE = "This server does not know `phase`; it is left out from now on."
+_NO_CHOICE = "This server does not know `tool_choice`; it is left out from now on."
+_SHORTER = "The output limit is lowered to what this model takes."
+
+
+_NO_STRICT = "Tools are described without the strict form, which this model does not take."
+_STRICT = re.compile(r"\bstrict\b|invalid schema for (?:function|tool)|additionalProperties", re.IGNORECASE)
+
+
+class ResponsesDialect:
+    """`POST …/responses`."""
+
+    path = "/responses"
+    lists = "input"
+    repairs: tuple[Repair, ...] = (
+        Repair(
+            "include",
+            re.compile(
+                r"encrypted content is not supported|['\"`.]include\b|\binclude(?:\[|:|$)|supplied: include\b"
+                r"|reasoning\.encrypted_content",
+                re.IGNORECASE,
+            ),
+            _NO_INCLUDE,
+            elsewhere=ELSEWHERE,
+        ),
+        Repair(
+            "summary",
+            re.compile(r"reasoning\.summary|reasoning summar(?:y|ies)|['\"`]summary['\"`]"),
+            _NO_SUMMARY,
+            sure=True,
+            elsewhere=ELSEWHERE,
+        ),
+        Repair(
+            "reasoning",
+            re.compile(
+                r"encrypted.content|of type .reasoning.|reasoning item|\brs_\w+|type: reasoning", re.IGNORECASE
+            ),
+            _REASONING,
+            statuses=(400, 404, 422),
+            lasting=False,
+            sure=True,
+            elsewhere=IN_A_TOOL,
+        ),
+        Repair("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
+        *picture_repairs(400, 404, 415, 422),
+        Repair("prompt_cache_key", re.compile(r"prompt_cache_key"), _NO_KEY),
+        Repair("phase", re.compile(r"\bphase\b"), _NO_PHASE),
+        Repair("strict", _STRICT, _NO_STRICT),
+        Repair("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
+        Repair(OUTPUT_LIMIT, re.compile(r"max_output_tokens"), _SHORTER),
+    )
+
+    def __init__(self, route: Route, info: ModelInfo) -> None:
+        """`info` says which efforts the model knows."""
+        self._route = route
+        self._info = info
+
+    def headers(self) -> Mapping[str, str]:
+        """Key and version, lower case names."""
+        return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
+
+    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+        """The body, without what `learnt` says the model refuses."""
+        return responses_body(self._route, self._info, request, learnt)
+
+    def sends(self, repair: Repair, body: Json) -> bool:
+        """Whether a body holds the part that a repair is about."""
+        items: list[Json] = body["input"]
+        match repair.name:
+            case "summary" | "effort":
+                return repair.name in body.get("reasoning", {})
+            case "reasoning":
+                return any(item["type"] == "reasoning" for item in items)
+            case "phase":
+                return any("phase" in item for item in items)
+            case "images" | "pictures":
+                return any(_has_image(item.get("content")) or _has_image(item.get("output")) for item in items)
+            case "strict":
+                return any(tool["strict"] for tool in body.get("tools", ()))
+            case "output_limit":
+                return "max_output_tokens" in body
+        return repair.name in body
+
+    def reader(self) -> ResponsesStream:
+        """For the answer of one request."""
+        return ResponsesStream(self._route.provider)
+
+
+def _has_image(parts: object) -> bool:
+    return isinstance(parts, list) and any(part["type"] == "input_image" for part in parts)

@@ -1,0 +1,126 @@
+"""From a neutral request to the body of an OpenAI Responses call.
+
+Pure and deterministic: the same message always becomes the same bytes, and `input` is the last key, so that
+a body without its closing brackets is a byte prefix of the next one. Nothing is kept at the provider, so
+reasoning goes back as the encrypted items it came as: `Reasoning.signature` is the encrypted content,
+`Reasoning.text` the summary. Ids of items are left out, since nobody could look them up.
+"""
+
+from collections.abc import Iterator
+
+from agent_cli.protocol.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+
+from ...types.base import Learnt, ModelInfo, ModelRequest, ToolSpec
+from ...types.provider_table import ImageLimits, Route
+from ..chat.request import object_text
+from ..dialect import Json, Written, known_effort, takes_pictures
+from ..images import sendable_images
+from ..parts import in_order, joined, plain_id, plain_name, short_key
+from ..strict_schema import strict_schema
+
+_LEAST_OUTPUT = 16
+"""Tokens; a lower limit is refused."""
+_KEY_CHARS = 64
+
+
+def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> Written:
+    """The body, and which message each item of its `input` stands for."""
+    body: Json = {"model": route.model, "stream": True, "store": False}
+    if "include" not in learnt.refused:
+        body["include"] = ["reasoning.encrypted_content"]
+    if request.session_id and "prompt_cache_key" not in learnt.refused:
+        body["prompt_cache_key"] = short_key(request.session_id, _KEY_CHARS)
+    if request.max_output_tokens is not None:
+        limit = min(request.max_output_tokens, learnt.max_output_tokens or request.max_output_tokens)
+        body["max_output_tokens"] = max(limit, _LEAST_OUTPUT)
+    if reasoning := _reasoning(route, info, request, learnt):
+        body["reasoning"] = reasoning
+    if request.tools:
+        body["tools"] = [_tool(tool, "strict" not in learnt.refused) for tool in request.tools]
+    if request.system.strip():
+        body["instructions"] = request.system
+    pairs = [(message.id, item) for message in request.messages for item in _items(message, route, learnt)]
+    body["input"] = [item for _, item in pairs]
+    if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
+        if not request.may_call:
+            body["tool_choice"] = "none"
+        elif request.must_call:
+            body["tool_choice"] = {"type": "function", "name": request.must_call}
+    return Written(body, tuple(source for source, _ in pairs))
+
+
+def _tool(tool: ToolSpec, may_be_strict: bool) -> Json:
+    strict = strict_schema(tool.parameters) if may_be_strict else None
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": strict or tool.parameters,
+        "strict": strict is not None,
+    }
+
+
+def _reasoning(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> Json:
+    reasoning: Json = {}
+    known = learnt.efforts or info.efforts or route.quirks.efforts
+    effort = known_effort(request.effort, known)
+    if effort and "effort" not in learnt.refused:
+        reasoning["effort"] = effort
+    if "summary" not in learnt.refused:
+        reasoning["summary"] = "auto"
+    return reasoning
+
+
+def _items(message: Message, route: Route, learnt: Learnt) -> Iterator[Json]:
+    limits = route.quirks.images if takes_pictures(learnt) else None
+    match message:
+        case UserMessage():
+            content = _content(joined(message.lead, message.text), message.images, limits)
+            if content:
+                yield {"type": "message", "role": "user", "content": content}
+        case AssistantMessage():
+            own = message.model.partition("/")[0] == route.provider and "phase" not in learnt.refused
+            phase = ("commentary" if message.calls else "final_answer") if own else ""
+            for part in in_order(message, route.provider, reasoning="reasoning" not in learnt.refused):
+                yield _part(part, phase)
+        case ToolResult():
+            output = _content(message.text, message.images, limits) if message.images else message.text
+            yield {"type": "function_call_output", "call_id": plain_id(message.call_id), "output": output}
+
+
+def _content(text: str, images: tuple[Image, ...], limits: ImageLimits | None) -> list[Json]:
+    """Text, where there is any, and pictures."""
+    kept, text = sendable_images(images, text, limits)
+    parts: list[Json] = [{"type": "input_text", "text": text}] if text.strip() else []
+    for image in kept:
+        url = f"data:{image.media_type};base64,{image.data}"
+        parts.append({"type": "input_image", "detail": "auto", "image_url": url})
+    return parts
+
+
+def _part(part: str | Reasoning | ToolCall, phase: str) -> Json:
+    match part:
+        case str():
+            message: Json = {"type": "message", "role": "assistant"}
+            if phase:
+                message["phase"] = phase
+            message["content"] = part  # parts of type `output_text` want the id of a stored message with them
+            return message
+        case Reasoning():
+            summary = [{"type": "summary_text", "text": part.text}] if part.text else []
+            return {"type": "reasoning", "summary": summary, "encrypted_content": part.signature}
+        case ToolCall():
+            return {
+                "type": "function_call",
+                "call_id": plain_id(part.id),
+                "name": plain_name(part.name),
+                "arguments": object_text(part.arguments),
+            }

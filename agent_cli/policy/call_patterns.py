@@ -1,0 +1,170 @@
+"""Patterns for calls of tools, as rules about the order of calls use them: a tool's name, or what a call does in
+the form of a permission rule."""
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_cli.protocol.actions import Action, CallExternal, Fetch, ReadPath, RunCommand, WritePath
+
+from .rules.rule import Rule, RuleError, matches_path, matches_words, parse_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .shell.parser import SimpleCommand
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_BARE_KINDS = frozenset({"shell", "write", "read", "fetch", "mcp"})
+_MAX_DEPTH = 4
+_ALTERING = frozenset(
+    "cd pushd popd export declare typeset readonly local unset alias set shopt enable hash source . eval"
+    " exec".split()
+)
+"""What changes where or how the next commands of a line run."""
+
+
+class CallPattern(msgspec.Struct, frozen=True):
+    """Which calls are meant: those of a tool by its name, or, with a `rule`, those that do what it covers."""
+
+    text: str
+    tool: str = ""
+    rule: Rule | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_call(text: str, place: str) -> CallPattern:
+    """A pattern from its text.
+
+    Raises:
+        RuleError: neither a name nor `NAME(PATTERN)`.
+    """
+    text = text.strip()
+    if _NAME.fullmatch(text) and text not in _BARE_KINDS:
+        return CallPattern(text, tool=text)
+    try:
+        return CallPattern(text, rule=parse_rule(text, "deny", place))
+    except RuleError as error:
+        raise RuleError(f"{error}; or the name of a tool") from None
+
+
+def may_be(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
+    """Whether a call may be one of those meant: for rules that forbid. A command beyond the reader may be any."""
+    return count(pattern, tool, actions, root) > 0
+
+
+def count(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> int:
+    """How many of those meant a call may be: of a command line each simple command counts."""
+    if pattern.rule is None:
+        return int(pattern.tool == tool)
+    return sum(_covers(pattern.rule, action, root) for action in actions)
+
+
+def surely_is(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
+    """Whether a call is one of those meant beyond doubt: for rules that require. Of a command line all parts must
+    have run when it succeeds, so only `&&` may join them. It must run where the rule means it to: in the root,
+    with nothing altered that decides what a name runs."""
+
+    def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
+        return any(_is_plain(rule, part) for part in parts)
+
+    return _is_shell(pattern, holds, tool, actions, root)
+
+
+def is_alone(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
+    """Whether a call is surely one of those meant, and does nothing else."""
+
+    def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
+        return all(_is_plain(rule, part) and set(part.writes) <= {"/dev/null"} for part in parts)
+
+    return _is_shell(pattern, holds, tool, actions, root)
+
+
+def ends_with(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
+    """Whether what a call does last is surely one of those meant."""
+    return _is_shell(pattern, lambda parts, rule: _is_plain(rule, parts[-1]), tool, actions, root)
+
+
+def _is_shell(
+    pattern: CallPattern,
+    holds: "Callable[[list[SimpleCommand], Rule], bool]",
+    tool: str,
+    actions: tuple[Action, ...],
+    root: str,
+) -> bool:
+    """Whether what is required of the parts of a command line holds for a call; of others, whether it is meant."""
+    rule = pattern.rule
+    if rule is None or rule.kind != "shell":
+        return may_be(pattern, tool, actions, root)
+    commands = [action for action in actions if isinstance(action, RunCommand) and _is_as_started(action, root)]
+    return any((parts := _joined(action.command)) and holds(parts, rule) for action in commands)
+
+
+def _is_as_started(action: RunCommand, root: str) -> bool:
+    from .shell import destructive
+
+    return (
+        action.cwd == root
+        and not action.functions
+        and not any(map(destructive.may_change_what_runs, action.altered))
+    )
+
+
+def _covers(rule: Rule, action: Action, root: str) -> int:
+    match action:
+        case RunCommand(command=command):
+            return _may_run(rule, command, 0) if rule.kind == "shell" else 0
+        case WritePath(path=path):
+            return rule.kind == "write" and matches_path(rule, path, root)
+        case ReadPath(path=path):
+            return rule.kind == "read" and matches_path(rule, path, root)
+        case Fetch(host=host):
+            return rule.kind == "fetch" and matches_words(rule, host)
+        case CallExternal(server=server, tool=tool):
+            return rule.kind == "mcp" and matches_words(rule, f"{server}/{tool}")
+        case _:
+            return 0
+
+
+def _may_run(rule: Rule, line: str, depth: int) -> int:
+    """How many simple commands of a line a rule may cover; one beyond the reader counts as one."""
+    from .shell.parser import Unsure, parse
+    from .shell.rule_matching import all_texts_of
+    from .shell.wrappers import layers
+
+    if depth > _MAX_DEPTH:
+        return 1
+    found = 0
+    try:
+        for part in parse(line):
+            inside = layers(part)
+            found += any(
+                matches_words(rule, text) for command in inside.commands for text in all_texts_of(command)
+            )
+            found += sum(_may_run(rule, script, depth + 1) for script in inside.scripts)
+    except Unsure:
+        return max(found, 1)
+    return found
+
+
+def _joined(line: str) -> "list[SimpleCommand]":
+    """The parts of a line that all have run when it succeeds; none when that is not certain, or when one of them
+    changes where or how the next ones run."""
+    from .shell.parser import Unsure, parse
+    from .shell.wrappers import program
+
+    try:
+        parts = list(parse(line))
+        is_certain = all(part.then in ("&&", "") and program(part) not in _ALTERING for part in parts)
+    except Unsure:
+        return []
+    return parts if is_certain else []
+
+
+def _is_plain(rule: Rule, part: "SimpleCommand") -> bool:
+    from .shell.rule_matching import texts_of
+
+    return not part.assigns and any(matches_words(rule, text) for text in texts_of(part))

@@ -1,0 +1,112 @@
+"""Examples of what rules are meant to say, and whether they say it.
+
+An example is written like a rule, `shell(git status)`, `read(.env)`, `write(src/a.py)`, `fetch(docs.python.org)`,
+`mcp(server/tool)`, but stands for one action. `Examples` is the shape under `allow`, `ask` and `deny`.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from typing import get_args
+
+import msgspec
+
+from agent_cli.protocol.actions import (
+    Action,
+    Allow,
+    Ask,
+    CallExternal,
+    Fetch,
+    ReadPath,
+    RunCommand,
+    Verdict,
+    WritePath,
+)
+
+from .authorize import Policy, authorize
+from .rules.rule import Effect
+
+_FORM = re.compile(r"\s*(shell|outside|read|write|fetch|mcp)\((.+)\)\s*", re.DOTALL)
+
+
+class ExampleError(ValueError):
+    """An example that cannot be read; the text says what one looks like."""
+
+
+class Example(msgspec.Struct, frozen=True):
+    """One example: what is expected of which action, and where it is written."""
+
+    expected: Effect
+    text: str
+    place: str
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """An example that does not hold, or, without a verdict, one that cannot be read."""
+
+    example: Example
+    verdict: Verdict | None
+    why: str
+
+
+def check(examples: tuple[Example, ...], decide: Callable[[str, str], Verdict]) -> list[Problem]:
+    """The examples that do not hold. `decide` gives the verdict on a kind (`shell`, `read` …) and what stands in
+    its brackets."""
+    problems = []
+    for example in examples:
+        try:
+            kind, value = read_example(example.text)
+        except ExampleError as error:
+            problems.append(Problem(example, None, str(error)))
+            continue
+        verdict = decide(kind, value)
+        found = effect_of(verdict)
+        if found != example.expected:
+            why = f"expected {example.expected}, got {found}: {because(verdict)}"
+            problems.append(Problem(example, verdict, why))
+    return problems
+
+
+def read_example(text: str) -> tuple[str, str]:
+    """The kind of an example and what stands in its brackets.
+
+    Raises:
+        ExampleError: neither a known kind nor brackets with something in them.
+    """
+    match = _FORM.fullmatch(text)
+    if match is None or not match.group(2).strip():
+        raise ExampleError(
+            f"{text!r} is not an example; write shell(COMMAND), read(PATH), write(PATH), fetch(HOST)"
+        )
+    return match.group(1), match.group(2).strip()
+
+
+def action_of(kind: str, value: str, cwd: str, resolve: Callable[[str, str], str]) -> Action:
+    """The action that an example speaks of; `outside` is a command like `shell`."""
+    if kind in ("shell", "outside"):
+        return RunCommand(value, cwd)
+    if kind == "read":
+        return ReadPath(resolve(value, cwd), os.path.join(cwd, value) if not value.startswith("~") else value)
+    if kind == "write":
+        return WritePath(resolve(value, cwd), os.path.join(cwd, value) if not value.startswith("~") else value)
+    if kind == "fetch":
+        host = re.sub(r"^[a-z]+://", "", value).partition("/")[0].rpartition("@")[2]
+        return Fetch(value if "://" in value else f"https://{value}/", host)
+    server, _, tool = value.partition("/")
+    return CallExternal(server, tool)
+
+
+def decision(policy: Policy) -> Callable[[str, str], Verdict]:
+    """What a policy says to an example's kind and what stands in its brackets."""
+    return lambda kind, value: authorize(action_of(kind, value, policy.root, policy.resolve), policy)
+
+
+def effect_of(verdict: Verdict) -> Effect:
+    """The word of a rule that a verdict amounts to."""
+    effect = "allow" if isinstance(verdict, Allow) else "ask" if isinstance(verdict, Ask) else "deny"
+    return next(each for each in get_args(Effect) if each == effect)
+
+
+def because(verdict: Verdict) -> str:
+    """The rule that decided, with the reason where there is one."""
+    return verdict.rule if isinstance(verdict, Allow) else f"{verdict.reason} ({verdict.rule})"

@@ -1,0 +1,1 @@
+"""Permission rules on paths, hosts and names."""

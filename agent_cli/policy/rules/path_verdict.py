@@ -1,0 +1,322 @@
+"""What the policy depends on, and its word on reading and changing files."""
+
+import os
+import re
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, Reach, Verdict
+
+from .reach import widest
+from .rule import BUILT_IN_PLACE, Effect, Kind, Rule, matches_path, may_match_path
+from .secret_paths import is_secret, names_a_secret
+
+_INVISIBLE = re.compile(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+"""What makes a name look like another one; joiners, which some scripts and pictures need, are not among it."""
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """All that a decision depends on."""
+
+    mode: Mode
+    rules: tuple[Rule, ...]
+    roots: tuple[str, ...]
+    """Real paths of the workspace root and the folders added to it."""
+    protected: tuple[str, ...]
+    """Real paths that ask in every mode: the agent's own configuration and state."""
+    readable: tuple[str, ...]
+    """Real paths outside the workspace that may be read, such as spilled tool output."""
+    home: str
+    sandboxed: bool
+    """Whether commands really run in a sandbox: it lets them change the workspace and a `/tmp` of their own, hides
+    what rules close, guards the programs of git, and has no network."""
+    resolve: Callable[[str, str], str]
+    """Real path of a word, relative to a directory."""
+    hidden: Callable[[str, bool], str | None] = lambda path, glob: None
+    """The `FILE:LINE` of an access list that closes a real path, or one of the files a glob stands for."""
+    searched: Callable[[str], str | None] = lambda folder: None
+    """An access list that closes something a search of a folder may open."""
+    altered: tuple[str, ...] = ()
+    """Variables that earlier commands have changed."""
+    shadowed: frozenset[str] = frozenset()
+    """Programs whose names may mean others since the PATH was changed; `*` stands for all."""
+    functions: frozenset[str] = frozenset()
+    """Names that earlier commands have made functions of; `*` stands for all."""
+    instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+    """Names of the files that later conversations in the workspace are given."""
+    untrusted: str = ""
+    """Where text of strangers in the conversation came from, such as a host; empty while there is none. From then
+    on the network and changes outside the workspace ask, whatever rules allow."""
+    unwritable: str = ""
+    """Why nothing at all may be changed, as in a home directory; empty where it may."""
+    names: Callable[[str], tuple[str, ...] | None] = lambda glob: None
+    """The real paths that an absolute glob stands for at this moment; None when that is not known."""
+    closed_below: Callable[[str], tuple[str, ...] | None] = lambda folder: None
+    """Real paths below a folder that rules close, as they are at this moment; None when that is not known."""
+    script: Callable[[str], str] = lambda path: ""
+    """The text of a small file that a command may run as a script; empty when there is none to read."""
+    twins: Callable[[str], tuple[str, ...]] = lambda path: ()
+    """Further real paths by which the file at a real path is known and closed: hard links."""
+    scratch: tuple[str, ...] = ("/tmp", "/var/tmp")
+    """Folders of which a sandboxed command has its own."""
+    plain_git: Callable[[str], bool] = lambda folder: True
+    """Whether git starts no program that the repositories around a folder name in their settings."""
+    run_by_git: Callable[[], tuple[str, ...]] = lambda: ()
+    """Real paths of the workspace to which git's settings lead: hooks, filters, further settings."""
+    has_hosts: bool = False
+    """Whether sandboxed commands reach, by HTTP, the hosts that rules allow."""
+    lacking: str = ""
+    """Why the sandbox that commands shall have is none or not enough; they ask then, in `yolo` too."""
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether commands run with all rights, and nobody wants them to have fewer."""
+        return self.mode == "yolo" and not self.sandboxed and not self.lacking
+
+    @property
+    def root(self) -> str:
+        return self.roots[0]
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on several actions together, with all the reach that they need; nothing to judge is allowed."""
+    given = list(verdicts)
+    if not given:
+        return Allow("nothing to decide")
+    return reaching(max(given, key=_rank), given)
+
+
+def reaching(verdict: Verdict, parts: Iterable[Verdict]) -> Verdict:
+    """A verdict with at least the reach of all its parts."""
+    if isinstance(verdict, Deny):
+        return verdict
+    reach = widest((verdict.reach, *(part.reach for part in parts if not isinstance(part, Deny))))
+    return with_reach(verdict, reach)
+
+
+def with_reach(verdict: Allow | Ask, reach: Reach) -> Allow | Ask:
+    """The same verdict with another reach."""
+    if isinstance(verdict, Allow):
+        return Allow(verdict.rule, reach)
+    return Ask(verdict.rule, verdict.reason, verdict.grant, reach)
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on all actions of one call. Of several questions the weightiest is put, one of a rule before
+    one of the mode; a rule to keep is offered only when it would answer all of them. A yes covers the reach that
+    all of them need."""
+    given = list(verdicts)
+    worst = strictest(given)
+    asks = [verdict for verdict in given if isinstance(verdict, Ask)]
+    if not isinstance(worst, Ask) or len(asks) < 2:
+        return worst
+    first = weightiest(asks)
+    reasons = tuple(dict.fromkeys(ask.reason for ask in asks))
+    more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    grant = first.grant if {ask.grant for ask in asks} == {first.grant} else ""
+    return Ask(first.rule, first.reason + more, grant, worst.reach)
+
+
+def weightiest(asks: list[Ask]) -> Ask:
+    """The question to show: what a rule or destruction asks before what only the mode does."""
+    return next((ask for ask in asks if not ask.rule.startswith("mode ")), asks[0])
+
+
+def _rank(verdict: Verdict) -> int:
+    return 2 if isinstance(verdict, Deny) else 1 if isinstance(verdict, Ask) else 0
+
+
+def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict | None:
+    """What a deny or ask rule for reading says to a path, by its real form, by its written one and by its hard
+    links; None when none covers it. A glob that may match a denied file asks. What this covers a sandbox hides."""
+    if verdict := _watched(path, shown, policy, glob):
+        return verdict
+    for name in (policy.names(path) or ()) if glob else (path,):
+        for twin in policy.twins(name):
+            if verdict := _watched(twin, twin, policy, False):
+                return verdict
+    return None
+
+
+def _watched(path: str, shown: str, policy: Policy, glob: bool) -> Verdict | None:
+    if place := _closing(policy, path, shown, glob):
+        return Deny(place, f"{shown} is closed to the agent")
+    if rule := _path_rule(policy, "deny", "read", path, shown, glob):
+        return may_open(rule, shown) if glob else Deny(str(rule), f"reading {shown} is denied")
+    if rule := _path_rule(policy, "ask", "read", path, shown, glob):
+        return (
+            may_open(rule, shown) if glob else Ask(str(rule), f"reading {shown} needs approval", reach="outside")
+        )
+    return None
+
+
+def _closing(policy: Policy, path: str, shown: str, glob: bool) -> str | None:
+    """What closes a path, by its real form or by the name of the link that was written."""
+    if place := policy.hidden(path, glob):
+        return place
+    written = _written(policy, shown)
+    is_same = written != path and policy.resolve(shown, policy.root) == path
+    return policy.hidden(written, glob) if is_same else None
+
+
+def _written(policy: Policy, shown: str) -> str:
+    return os.path.normpath(os.path.join(policy.root, os.path.expanduser(shown)))
+
+
+def may_open(rule: Rule, shown: str) -> Ask:
+    """The question about names that may stand for files which a rule covers."""
+    return Ask(str(rule), f"{shown} may name files that this rule covers", reach="outside")
+
+
+def _path_rule(
+    policy: Policy, effect: Effect, kind: Kind, path: str, shown: str, glob: bool = False
+) -> Rule | None:
+    written = _written(policy, shown)
+    names = (path, written) if effect != "allow" and written != path else (path,)
+    covers = may_match_path if glob else matches_path
+    known = policy.names(path) if glob else names
+    lacks_secrets = known is not None and not any(is_secret(name, policy.home) for name in known)
+    for rule in policy.rules:
+        if rule.effect != effect or rule.kind != kind:
+            continue
+        if rule.place == BUILT_IN_PLACE and (lacks_secrets or _lifted(policy, path, glob)):
+            continue
+        if any(covers(rule, name, policy.root) for name in names):
+            return rule
+    return None
+
+
+def _lifted(policy: Policy, path: str, glob: bool) -> bool:
+    """Whether a rule that speaks of secrets by name allows to read this one."""
+    return not glob and any(
+        rule.effect == "allow"
+        and rule.kind == "read"
+        and matches_path(rule, path, policy.root)
+        and names_a_secret(rule.pattern)
+        for rule in policy.rules
+    )
+
+
+def inside(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of some folders or lies below one."""
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def is_protected(path: str, policy: Policy) -> bool:
+    """Whether a path belongs to git or to the agent itself, or says what the agent may open."""
+    if inside(path, policy.protected) and not inside(path, policy.readable):
+        return True
+    parts = path.lower().split("/")
+    if ".git" in parts:
+        return True
+    return inside(path, policy.roots) and (parts[-1] == ".agentignore" or ".agent" in parts)
+
+
+def is_obeyed(path: str, policy: Policy) -> bool:
+    """Whether editors, shells, other agents or git run or obey a file of the workspace by themselves."""
+    from agent_cli.protocol.autorun_paths import is_obeyed_by_name
+
+    around = max((root for root in policy.roots if inside(path, (root,))), key=len, default="")
+    if not around:
+        return False
+    return is_obeyed_by_name(path[len(around) :]) or inside(path, policy.run_by_git())
+
+
+def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict:
+    """What the policy says to reading a file."""
+    if verdict := watched(path, shown, policy, glob):
+        return verdict
+    if rule := _path_rule(policy, "allow", "read", path, shown):
+        return Allow(str(rule))
+    if inside(path, policy.readable):
+        return Allow("output kept by the agent")
+    if inside(path, policy.protected):
+        return Ask("protected path", f"{shown} belongs to the agent itself", reach="outside")
+    if inside(path, policy.roots):
+        return Allow("reads in the workspace")
+    reason = f"{shown} lies outside the workspace"
+    if policy.mode == "plan":
+        return Deny("mode plan", reason)
+    if policy.mode == "yolo":
+        return Allow("mode yolo")
+    return Ask(f"mode {policy.mode}", reason, f"read({path})")
+
+
+def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
+    """What the policy says to creating, changing or deleting a file."""
+    if denied := _unwritable(path, shown, policy):
+        return denied
+    for twin in policy.twins(path):
+        if isinstance(denied := _unwritable(twin, twin, policy), Deny):
+            return denied
+    if policy.mode == "plan":
+        return Deny("mode plan", "plan mode changes nothing")
+    if is_protected(path, policy):
+        return Ask("protected path", f"{shown} belongs to git or to the agent itself", reach="outside")
+    if is_obeyed(path, policy):
+        return Ask(
+            "protected path", f"{shown} is run or obeyed by git, editors, shells or other agents", reach="outside"
+        )
+    if found := _INVISIBLE.search(path + shown):
+        why = f"the name {shown!a} holds the invisible character U+{ord(found.group()):04X}"
+        return Ask("deceptive name", why, reach="outside")
+    if asked := _instructing(path, shown, policy):
+        return asked
+    is_inside = inside(path, policy.roots)
+    reach: Reach = "inside" if is_inside else "outside"
+    if rule := _path_rule(policy, "ask", "write", path, shown):
+        return Ask(str(rule), f"changing {shown} needs approval", reach="outside")
+    if rule := _path_rule(policy, "allow", "write", path, shown):
+        return Allow(str(rule), reach)
+    if (policy.mode == "yolo" and is_inside) or policy.is_unbounded:
+        return Allow("mode yolo", reach)
+    if is_inside and policy.mode == "auto-edit":
+        return Allow("mode auto-edit")
+    reason = f"it changes {shown}" if is_inside else f"{shown} lies outside the workspace"
+    return Ask(f"mode {policy.mode}", reason, _write_grant(path, policy), reach)
+
+
+def guarded_write(path: str, shown: str, policy: Policy) -> Verdict | None:
+    """What deny and ask rules say to changing a file, whatever the mode; None when none covers it."""
+    if denied := _unwritable(path, shown, policy):
+        return denied
+    if rule := _path_rule(policy, "ask", "write", path, shown):
+        return Ask(str(rule), f"changing {shown} needs approval", reach="outside")
+    return _instructing(path, shown, policy)
+
+
+def is_instruction(path: str, policy: Policy) -> bool:
+    """Whether later conversations in the workspace are given what is in a file."""
+    names = tuple(f"/{name.lower()}" for name in policy.instructions)
+    return inside(path, policy.roots) and path.lower().endswith(names)
+
+
+def _instructing(path: str, shown: str, policy: Policy) -> Ask | None:
+    """The question about instructions to later conversations while text from others may have led the model."""
+    if not policy.untrusted or not is_instruction(path, policy):
+        return None
+    why = f"text from {policy.untrusted} is in the conversation, and later ones would be given {shown}"
+    return Ask("instructions", why, reach="outside")
+
+
+def _unwritable(path: str, shown: str, policy: Policy) -> Deny | None:
+    if place := _closing(policy, path, shown, False):
+        return Deny(place, f"{shown} is closed to the agent")
+    if rule := _path_rule(policy, "deny", "write", path, shown):
+        return Deny(str(rule), f"changing {shown} is denied")
+    if rule := _path_rule(policy, "deny", "read", path, shown):
+        return Deny(str(rule), f"{shown} may not be read, so it may not be changed")
+    if policy.unwritable and inside(path, policy.roots):
+        return Deny("unwritable workspace", policy.unwritable)
+    return None
+
+
+def _write_grant(path: str, policy: Policy) -> str:
+    """The rule offered for a changed file. In the workspace it is wider than what was asked: all files of the
+    same folder and below, since edits come in groups; the root's own files and files elsewhere one by one."""
+    prefix = policy.root.rstrip("/") + "/"
+    if not path.startswith(prefix):
+        return f"write({path})"
+    folder = os.path.dirname(path[len(prefix) :])
+    return f"write({folder}/**)" if folder else f"write({path[len(prefix) :]})"

@@ -1,0 +1,178 @@
+"""Permission rules: `shell(git diff *)`, `read(**/.env*)`, `write(src/**)`, `fetch(host)`,
+`mcp(server/tool)`, `outside(docker ps)` for commands that run without the sandbox, or a bare name for all of a
+kind. A rule knows where it was written."""
+
+import os
+import re
+from functools import lru_cache
+from typing import Literal, get_args
+
+import msgspec
+
+Kind = Literal["shell", "outside", "read", "write", "fetch", "mcp"]
+Effect = Literal["allow", "ask", "deny"]
+
+BUILT_IN_PLACE = "built in"
+"""Where the rules are from that nobody has written."""
+_NAMES: dict[str, Kind] = {
+    "shell": "shell", "outside": "outside", "read": "read", "write": "write", "fetch": "fetch", "mcp": "mcp",
+    "read_file": "read", "grep": "read", "glob": "read", "list_dir": "read",
+    "write_file": "write", "edit_file": "write", "edit": "write",
+}  # fmt: skip
+_FORM = re.compile(r"\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+
+
+class RuleError(ValueError):
+    """A rule that cannot be read; the text says why and what a rule looks like."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One rule. An empty `pattern` covers everything of its kind."""
+
+    effect: Effect
+    kind: Kind
+    pattern: str
+    text: str
+    """As written."""
+    place: str
+    """Where it was written, such as `config.yaml:12` or `this session`."""
+
+    def __str__(self) -> str:
+        return f"{self.effect} {self.text} ({self.place})"
+
+
+def parse_rule(text: str, effect: Effect, place: str) -> Rule:
+    """A rule from its text.
+
+    Raises:
+        RuleError: unknown name, brackets that do not close, or a path pattern with `[`, `]`, `{` or `}`.
+    """
+    match = _FORM.fullmatch(text)
+    name = match.group(1) if match else ""
+    if match is None or name not in _NAMES:
+        known = ", ".join(get_args(Kind))
+        form = f"{text!r} is not a rule; write NAME or NAME(PATTERN) with NAME one of {known}"
+        raise RuleError(form + _nearest(text if match is None else name))
+    kind = _NAMES[name]
+    pattern = (match.group(2) or "").strip()
+    if kind in ("read", "write"):
+        if odd := re.search(r"[][{}]", pattern):
+            raise RuleError(f"{text!r} is not a rule: a path may hold `*`, `**` and `?`, but not `{odd.group()}`")
+        pattern = pattern.rstrip("/") or pattern[:1]
+    elif hint := _means_another(kind, pattern):
+        raise RuleError(f"{text!r} would never match: {hint}")
+    if kind == "fetch":
+        pattern = pattern.lower().rstrip(".")
+    return Rule(effect, kind, "" if pattern in ("*", "**") else pattern, text.strip(), place)
+
+
+def _means_another(kind: Kind, pattern: str) -> str:
+    """What to write instead of a pattern in the way of other programs, that nothing here would ever match."""
+    if kind in ("shell", "outside") and pattern.endswith(":*"):
+        return f"write {kind}({pattern[:-2]} *)"
+    if kind == "fetch":
+        host = re.sub(r"^[a-z]+://", "", pattern, flags=re.IGNORECASE).partition("/")[0]
+        port = re.search(r":\d+$", host)
+        if host != pattern or (port and not re.match(r"localhost|[\d.]+:|\[", host)):
+            return f"write the host only, fetch({re.sub(r':[0-9]+$', '', host)})"
+    return ""
+
+
+_FOREIGN: dict[str, Kind] = {
+    "bash": "shell", "run": "shell", "exec": "shell", "command": "shell", "cmd": "shell", "execute": "shell",
+    "webfetch": "fetch", "web": "fetch", "url": "fetch", "network": "fetch", "unsandboxed": "outside",
+    "view": "read", "cat": "read", "create": "write", "multiedit": "write", "notebookedit": "write",
+}  # fmt: skip
+"""What other programs call these kinds."""
+
+
+def _nearest(name: str) -> str:
+    """A hint: the kind that was probably meant."""
+    from difflib import get_close_matches
+
+    word = re.match(r"\s*([A-Za-z_]*)", name)
+    written = word.group(1).lower() if word else ""
+    near = get_close_matches(written, [*get_args(Kind), *_FOREIGN], n=1, cutoff=0.6)
+    if not near:
+        return ""
+    kind = _FOREIGN.get(near[0], near[0])
+    return f"; did you mean `{kind}(...)`?" if written != kind else ""
+
+
+@lru_cache(maxsize=1024)
+def _words_regex(pattern: str) -> re.Pattern[str]:
+    body = "".join(".*" if char == "*" else re.escape(char) for char in pattern)
+    if pattern.endswith(" *"):
+        body = f"{body[: -len(re.escape(' ') + '.*')]}(?:{re.escape(' ')}.*)?"
+    return re.compile(body, re.DOTALL)
+
+
+def matches_words(rule: Rule, text: str) -> bool:
+    """Whether a rule's pattern covers a simple command, host or `server/tool`. `*` stands for anything."""
+    return not rule.pattern or _words_regex(rule.pattern).fullmatch(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def _path_regex(pattern: str, fold: bool) -> re.Pattern[str]:
+    body = []
+    rest = pattern
+    while rest:
+        if rest.startswith("**/"):
+            body.append("(?:.*/)?")
+            rest = rest[3:]
+        elif rest.startswith("**"):
+            body.append(".*")
+            rest = rest[2:]
+        elif rest[0] == "*":
+            body.append("[^/]*")
+            rest = rest[1:]
+        elif rest[0] == "?":
+            body.append("[^/]")
+            rest = rest[1:]
+        else:
+            body.append(re.escape(rest[0]))
+            rest = rest[1:]
+    return re.compile("".join(body) + "(?:/.*)?", re.DOTALL | (re.IGNORECASE if fold else 0))
+
+
+def matches_path(rule: Rule, path: str, root: str) -> bool:
+    """Whether a rule's pattern covers an absolute path. Patterns without a leading `/` or `~` start at the
+    workspace root; a directory covers what is in it; deny and ask rules ignore case, and `x/**` covers `x`."""
+    if not rule.pattern:
+        return True
+    return _path_regex(absolute_pattern(rule, root), rule.effect != "allow").fullmatch(path) is not None
+
+
+def may_match_path(rule: Rule, glob: str, root: str) -> bool:
+    """Whether a shell's glob, made absolute, may stand for a path that a rule covers. The built-in patterns
+    name files, so nothing lies below them unless they end in `/**`."""
+    from .glob_overlap import globs_meet  # only for lines with globs
+
+    is_built_in = rule.place == BUILT_IN_PLACE
+    if is_built_in and _is_far(glob.rsplit("/", 1)[-1], rule.pattern.rsplit("/", 1)[-1]):
+        return False
+    below = not is_built_in or rule.pattern.endswith("/**")
+    return not rule.pattern or ".." in glob.split("/") or globs_meet(glob, absolute_pattern(rule, root), below)
+
+
+def _is_far(glob: str, pattern: str) -> bool:
+    """Whether a glob only meets the name of a pattern because both leave nearly everything open: `*.py` and
+    `id_rsa*`, which some `id_rsa.py` would fit."""
+    if "*" not in pattern[1:] or pattern == "**":
+        return False
+    begins, wanted = re.split(r"[*?[]", glob)[0].lower(), pattern.split("*")[0].lower()
+    return not (begins and wanted and (wanted.startswith(begins) or begins.startswith(wanted)))
+
+
+@lru_cache(maxsize=1024)
+def absolute_pattern(rule: Rule, root: str) -> str:
+    """The pattern of a rule on paths from `/` on, as it is matched."""
+    pattern = os.path.expanduser(rule.pattern)
+    if rule.effect != "allow":
+        pattern = pattern.removesuffix("/**") or pattern
+    if pattern.startswith("**/"):
+        return f"/{pattern}"
+    if not pattern.startswith("/"):
+        pattern = pattern.removeprefix("./")
+        pattern = f"{root.rstrip('/')}/{pattern}" if pattern not in (".", "") else root
+    return pattern

@@ -1,0 +1,1 @@
+"""A shell command line: parse, unwrap, classify."""

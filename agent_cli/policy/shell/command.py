@@ -1,0 +1,215 @@
+"""The policy's word on one simple command: deny rules first, then what it may destroy, then ask rules; only then
+may a rule or the tables of readers allow it.
+
+An allowed command carries how much it is trusted with. What is allowed only because the sandbox confines it must
+not run outside, or with the network, because another command of the same line needs that.
+"""
+
+import re
+
+import msgspec
+
+from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict
+
+from ..rules.path_verdict import Policy, strictest, weightiest
+from ..rules.reach import narrowest, widest
+from ..rules.rule import Effect, Rule, matches_words
+from . import destructive
+from .carried_commands import carried
+from .grants import grant_for
+from .named_files import Named, files_named, real_path
+from .parser import SimpleCommand
+from .readonly_commands import Reading, reading
+from .rule_matching import all_texts_of, allowing_rule, is_doubtful, on_leaving, rule_on
+from .sandbox_needs import Need, need_of
+from .wrappers import TRANSPARENT, Layers, program
+
+_HOST = re.compile(r"[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A verdict; `trusted` is how much reach what it allows may be given without a question."""
+
+    verdict: Verdict
+    shown: str
+    trusted: Reach = "outside"
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A simple command with all that it runs and the directory it runs in."""
+
+    part: SimpleCommand
+    inside: Layers
+    cwd: str
+
+
+def judge_step(step: Step, policy: Policy, scripts: list[Judged]) -> Judged:
+    """The verdict on a simple command: its own, that of its files, and those of all that it runs; `scripts` are
+    those on the lines it hands to a shell."""
+    outer, *inner = step.inside.commands
+    is_transparent = bool(inner) and _adds_nothing(outer) and not is_doubtful(outer, policy)
+    own = judge_one(outer, step.cwd, policy, is_transparent)
+    nested = [*(judge_one(command, step.cwd, policy) for command in inner), *scripts]
+    reach = _needed([own, *nested])
+    allowed = allowing_rule(outer, policy)
+    if allowed and "*" not in allowed.pattern:
+        nested = [
+            each for each in nested if not isinstance(each.verdict, Allow) and not _is_of_the_mode(each.verdict)
+        ]
+    judged = [own, *nested]
+    verdicts = [each.verdict for each in judged]
+    worst = strictest(verdicts)
+    if isinstance(worst, Ask):
+        first = weightiest([verdict for verdict in verdicts if isinstance(verdict, Ask)])
+        return Judged(msgspec.structs.replace(first, reach=reach), own.shown)
+    if isinstance(worst, Allow):
+        worst = msgspec.structs.replace(worst, reach=reach)
+    return Judged(worst, own.shown, narrowest(each.trusted for each in judged))
+
+
+def _adds_nothing(wrapper: SimpleCommand) -> bool:
+    """Whether a wrapper is as harmless as what it runs."""
+    name = program(wrapper)
+    return wrapper.argv[0] == name in TRANSPARENT and not (wrapper.assigns or wrapper.background or wrapper.fed)
+
+
+def _needed(judged: list[Judged]) -> Reach:
+    return widest(each.verdict.reach for each in judged if not isinstance(each.verdict, Deny))
+
+
+def _is_of_the_mode(verdict: Verdict) -> bool:
+    return isinstance(verdict, Ask) and verdict.rule.startswith("mode ")
+
+
+def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> Judged:
+    """The verdict on one command, whatever it runs in turn. A transparent wrapper is as good as what it runs."""
+    shown = " ".join(part.argv)
+    if denied := _forbidding(part, cwd, policy, "deny"):
+        return Judged(Deny(str(denied), f"`{shown}` is denied"), shown)
+    read = Reading() if is_transparent else None if is_doubtful(part, policy) else reading(part)
+    led = read is not None and read.by_git and not policy.plain_git(cwd)
+    if led and not policy.sandboxed:
+        read = None
+    named = files_named(part, read, cwd, policy)
+    if isinstance(named.verdict, Deny):
+        return Judged(named.verdict, shown)
+    if refused := _refused(part, shown, read, policy):
+        return Judged(refused, shown)
+    scratch = policy.scratch if policy.sandboxed else ()
+    place = destructive.Place(lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch)
+    need = Need() if read is not None else need_of(part, cwd, place)
+    if led and read is None and not need.why:
+        need = msgspec.structs.replace(need, why="may run programs that the settings of this repository name")
+    return _weighed(part, shown, read, named, need, cwd, place, policy)
+
+
+def _forbidding(part: SimpleCommand, cwd: str, policy: Policy, effect: Effect) -> Rule | None:
+    """The rule of an effect that covers a command in any of its forms, or what it carries."""
+    if not any(rule.kind == "shell" and rule.effect == effect for rule in policy.rules):
+        return None
+    return rule_on((*all_texts_of(part), *carried(part, cwd, policy)), policy, effect)
+
+
+def _on_hosts(part: SimpleCommand, policy: Policy, effect: Effect) -> Rule | None:
+    """A rule about a host that a command names in an address."""
+    hosts = [host.lower() for word in part.argv[1:] for host in _HOST.findall(word)]
+    for rule in policy.rules:
+        if rule.effect == effect and rule.kind == "fetch" and any(matches_words(rule, host) for host in hosts):
+            return rule
+    return None
+
+
+def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Policy) -> Deny | None:
+    """What names a host that is denied may not run; where nothing may change, only what is known to read may."""
+    if denied := _on_hosts(part, policy, "deny"):
+        return Deny(str(denied), f"`{shown}` names a host that is denied")
+    if read is not None and set(part.writes) <= destructive.HARMLESS:
+        return None
+    if policy.unwritable:
+        return Deny("unwritable workspace", f"`{shown}` is not known to only read, and {policy.unwritable}")
+    return Deny("mode plan", f"`{shown}` is not known to only read") if policy.mode == "plan" else None
+
+
+def _weighed(
+    part: SimpleCommand,
+    shown: str,
+    read: Reading | None,
+    named: Named,
+    need: Need,
+    cwd: str,
+    place: destructive.Place,
+    policy: Policy,
+) -> Judged:
+    filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
+    if why := destructive.destroys(part, place) or destructive.redirected(part, place):
+        reach = widest((destructive.reach_of(part, need.reach), filed))
+        return _leaving(Ask("destruction", f"{why}; undo cannot bring that back", "", reach), part, shown, policy)
+    if asked := _forbidding(part, cwd, policy, "ask") or _on_hosts(part, policy, "ask"):
+        reach = widest((need.reach, filed))
+        return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
+    own = _own(part, shown, read, need, cwd, policy)
+    both = (named.verdict, own.verdict)
+    worst = strictest(both)
+    if isinstance(worst, Ask):
+        first = weightiest([verdict for verdict in both if isinstance(verdict, Ask)])
+        return _leaving(msgspec.structs.replace(first, reach=worst.reach), part, shown, policy)
+    if isinstance(worst, Allow) and isinstance(own.verdict, Allow):
+        worst = msgspec.structs.replace(own.verdict, reach=worst.reach)
+    trusted: Reach = narrowest((own.trusted, "network")) if named.relies else own.trusted
+    return _leaving(worst, part, shown, policy, trusted)
+
+
+def _leaving(
+    verdict: Verdict, part: SimpleCommand, shown: str, policy: Policy, trusted: Reach = "outside"
+) -> Judged:
+    """A verdict after the rules on leaving the sandbox: what may never leave is denied when it would."""
+    leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
+    if leaves and (denied := on_leaving(part, policy).denied):
+        return Judged(Deny(str(denied), f"`{shown}` may not run outside the sandbox"), shown)
+    return Judged(verdict, shown, trusted)
+
+
+def _own(part: SimpleCommand, shown: str, read: Reading | None, need: Need, cwd: str, policy: Policy) -> Judged:
+    """What rules, tables and the mode say to the command itself."""
+    leaving = on_leaving(part, policy)
+    if leaving.asked and (leaving.asked.pattern or need.reach == "outside"):
+        return Judged(Ask(str(leaving.asked), f"`{shown}` is to run outside the sandbox", "", "outside"), shown)
+    if leaving.allowed:
+        return Judged(Allow(str(leaving.allowed), "outside"), shown)
+    is_free = not policy.sandboxed
+    if (allowed := allowing_rule(part, policy)) and (is_free or need.reach != "outside"):
+        return Judged(Allow(str(allowed), need.reach), shown, "outside" if is_free else "network")
+    closed = policy.searched(cwd) if read is not None and read.opens else None
+    if read is not None and (closed is None or policy.sandboxed):
+        trusted: Reach = (
+            "inside" if read.by_git and not policy.plain_git(cwd) else "network" if closed else "outside"
+        )
+        return Judged(Allow("known to only read"), shown, trusted)
+    return _by_mode(part, shown, closed, need, policy)
+
+
+def _by_mode(part: SimpleCommand, shown: str, closed: str | None, need: Need, policy: Policy) -> Judged:
+    name = f"mode {policy.mode}"
+    if policy.is_unbounded:
+        return Judged(Allow(name, need.reach), shown)
+    is_enough = need.reach == "inside" or (need.by_http and policy.has_hosts)
+    if policy.mode in ("auto-edit", "yolo") and policy.sandboxed and is_enough:
+        return Judged(Allow(f"{name}, in the sandbox"), shown, "inside")
+    if closed is not None and policy.mode == "plan":
+        return Judged(Deny(name, f"`{shown}` may open files that {closed} closes"), shown)
+    why = f"`{shown}` may change things"
+    if need.why:
+        why = f"`{shown}` {need.why}"
+    elif closed is not None:
+        why = f"`{shown}` may open files that {closed} closes"
+    elif policy.mode in ("auto-edit", "yolo"):
+        why = policy.lacking or "there is no sandbox here"
+    return Judged(Ask(name, why, _grant(part, need, policy), need.reach), shown)
+
+
+def _grant(part: SimpleCommand, need: Need, policy: Policy) -> str:
+    """The rule offered: one on leaving the sandbox where only that would be enough."""
+    rule = grant_for(part)
+    if rule and policy.sandboxed and need.reach == "outside":
+        return f"outside{rule.removeprefix('shell')}"
+    return rule

@@ -1,0 +1,361 @@
+"""Commands that undo cannot take back, or that plant something to be run later, as tables. They ask in every
+mode. All of it looks at normalised commands: wrappers taken off, `/usr/bin/` and git's global options too."""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from agent_cli.protocol.actions import Reach
+
+from ..rules.glob_overlap import globs_meet
+from .inline_code import INTERPRETERS, destroys_by_code, runs_what_was_fetched
+from .parser import SimpleCommand, Word
+from .wrappers import SHELLS, git_settings, normalised, program
+
+HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+
+_SYSTEM = r"/|/(?:private/)?(?:etc|usr|bin|sbin|lib\w*|boot|dev|sys|proc|System|Library)(?:/.*)?"
+_START_UP = (
+    r"/\.(?:bashrc|bash_\w+|profile|zshrc|zshenv|zprofile|zlogin|kshrc|cshrc|inputrc|gitconfig|npmrc|pypirc|vimrc"
+    r"|pythonrc\w*|ssh(?:/.*)?|gnupg(?:/.*)?|config/(?:fish|git|autostart|systemd|nvim)(?:/.*)?|local/bin/.*)"
+)
+_SETTINGS = (
+    r"(?:core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|askpass|gitproxy|attributesfile|worktree)|pager\.\S*"
+    r"|sequence\.editor|gpg\.\S*|credential\.\S*|url\.\S*|protocol\.\S*|safe\.\S*|include(?:if)?\.\S*"
+    r"|init\.templatedir"
+    r"|(?:alias|diff|filter|merge|difftool|mergetool|browser|man|web|tar)\.\S+|submodule\.\S*update"
+    r"|remote\.\S*\.(?:uploadpack|receivepack|vcs|proxy)|\S*\.(?:textconv|command|driver|clean|smudge|process"
+    r"|cmd|helper"
+    r"|program))"
+)
+_RUNS_LATER = (
+    r"LD_\w+|DYLD_\w+|PATH|GIT_\w+|PYTHON(?:PATH|HOME|STARTUP|BREAKPOINT)|PERL5\w*|RUBY(?:OPT|LIB)"
+    r"|NODE_(?:OPTIONS|PATH)"
+    r"|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|IFS|CDPATH|\w*EDITOR|VISUAL|\w*PAGER|JAVA_TOOL_OPTIONS"
+    r"|CLASSPATH|SHELL|HOME|SSH_\w+"
+)
+
+
+_HEEDED = (
+    r"\w*(?:PATH|CONFIG\w*|RC|OPTIONS?|OPTS|FLAGS|HOME|HOOKS?|COMMANDS?|EXEC\w*|PRELOAD|LOADER|WRAPPER"
+    r"|TOOLCHAIN|STARTUP"
+    r"|INIT\w*|EDITOR|PAGER|VIEWER|BROWSER|SHELL|DIRS?|PLUGINS?)"
+    r"|(?:XDG|PYTHON|PIP|RIPGREP|JDK|JAVA|_JAVA|RUSTUP|CARGO|GO|NPM|YARN|COREPACK|LESS|MAN|PERL|RUBY|GEM|BUNDLE"
+    r"|DOCKER"
+    r"|DOTNET|TERMINFO|OPENSSL|CURL|WGET|ASDF|MISE|PYENV|NVM|GREP|HG|SVN|LOC|NLS|GCONV|TMP)_?\w*|NODE_(?!ENV$)\w+"
+)
+"""Names by which programs are told to load, run or read something, and the families of some of them."""
+
+
+def changes_what_runs(variable: str) -> bool:
+    """Whether a variable of this name can make harmless programs run others; the PATH is seen to apart."""
+    return variable != "PATH" and re.fullmatch(_RUNS_LATER, variable) is not None
+
+
+def may_change_what_runs(variable: str) -> bool:
+    """Whether programs that only read might run others, or read other settings, for a variable of this name."""
+    return variable != "PATH" and re.fullmatch(f"(?i:{_HEEDED})|{_RUNS_LATER}", variable) is not None
+
+
+class Danger(msgspec.Struct, frozen=True):
+    """A command that asks: `words` is searched for in its arguments, joined by spaces, one at either end."""
+
+    words: str
+    why: str
+
+
+def _all(names: str, words: str, why: str) -> dict[str, Danger]:
+    return dict.fromkeys(names.split(), Danger(words, why))
+
+
+DANGERS: dict[str, Danger] = {
+    **_all("sudo doas su pkexec runuser run0", "", "acts as another user"),
+    **_all(
+        "fdisk parted wipefs shred shutdown reboot halt poweroff swapoff losetup cryptsetup dd mkswap mkfs sgdisk",
+        "", "works on disks or the machine itself",
+    ),
+    **_all(
+        "iptables ip6tables nft ufw mount umount insmod modprobe rmmod passwd useradd userdel usermod groupadd"
+        " groupdel visudo"
+        " chsh chfn setcap chroot swapon setenforce apparmor_parser update-grub grub-install", "",
+        "works on the machine itself",
+    ),
+    **_all("pkill killall", r" (-u|-U|--e?uid|-g|--group|-v|\.|\.\*) ", "ends every process"),
+    "helm": Danger(r" (uninstall|delete|rollback|push) ", "changes a cluster"),
+    **_all("kill", r" \S.* -1 | -- -1 |(?<! -s)(?<! -n) 1 ", "ends every process"),
+    "crontab": Danger(r"^(?! -l $)", "changes what runs by itself"),
+    **_all("at batch launchctl systemd-run", "", "changes what runs by itself"),
+    **_all(
+        "systemctl service", r"^(?! (\S+ )*(status|show|cat|list-\S+|is-\S+)( |$))", "changes services"
+    ),
+    "history": Danger(" -", "changes the history of the shell"),
+    **_all(
+        "docker podman nerdctl",
+        r" --privileged| (-v|--volume)[ =]?/| --mount \S*(src|source)=/| --(pid|net|network|ipc|userns)[ =]host"
+        r"|docker\.sock| --cap-add| --device| (prune|push) | volume rm ",
+        "reaches the whole machine, or removes or publishes what undo does not keep",
+    ),
+    **_all(
+        "npm pnpm yarn bun cargo twine gem poetry uv flit hatch pdm lerna vsce",
+        r"^( \S+)? (publish|unpublish|deprecate|upload|yank|push|uninstall-release)( |$)", "publishes",
+    ),
+    "gh": Danger(r" (delete|create|publish|merge|upload|archive|transfer) ", "changes what is on GitHub"),
+    **_all("terraform tofu pulumi cdk terragrunt", r" (destroy|apply|up|deploy|import) ", "changes machines"),
+    "kubectl": Danger(r" (delete|drain|replace|apply|scale|patch|exec) ", "changes a cluster"),
+    **_all("aws gcloud az gsutil", r" (rm|rb|delete\S*|terminate\S*|remove\S*|purge\S*) ", "deletes in the cloud"),
+    **_all(
+        "psql mysql mariadb sqlite3 mongosh",
+        r"(?i)\bdrop|\btruncate\b|\bdelete\s+from\b|\bdeleteMany|\.remove\(", "drops data",
+    ),
+    **_all("dropdb dropuser", "", "drops data"),
+    "redis-cli": Danger(r"(?i) flush", "drops data"),
+    **_all("chown chgrp", r" -\w*R| --r", "changes the owner of a whole tree"),
+    "chmod": Danger(r" [ugoa]*[+=][rwxXt]*s| 0*[2467]\d{3} ", "lets a program run as another user"),
+    "rsync": Danger(r" --(del|remove)", "deletes files"),
+    "find": Danger(r" -(delete|fprint\w*|fls) ", "deletes or overwrites what it finds"),
+    **_all("export declare typeset readonly", rf" (?:{_RUNS_LATER})=", "changes what later commands run"),
+    **_all("alias trap enable hash", r" \S", "changes what later commands run"),
+}  # fmt: skip
+DISCARDS: dict[str, str] = {
+    "reset": r" --(h|m|k)",
+    "clean": r" (-\w*f|--f)",
+    "checkout": r" (-\w*f\w*|--f\S*|\.|--|:\S*|--pathspec\S*) ",
+    "restore": r"^(?!.* (--st\S*|-S) )| (--w|-\w*W)",
+    "switch": r" (-\w*[fC]|--f|--d\w*-)",
+    "stash": r"^ (drop|clear) ",
+    "filter-branch": "",
+    "rm": r" (\.|\*|\./|:/|/) ",
+    **dict.fromkeys(["fetch", "pull", "ls-remote"], r" ext::"),
+    "clone": r" (-u|-c)| --(upload-p|config|template)| ext::",
+    "push": r" ext::| (-\w*[fd]|--forc|--mir|--del|--pru|\+\S|:\S)",
+    "branch": r" -\w*D|^(?=.* (-\w*d|--de))(?=.* (-\w*f|--f))",
+    "filter-repo": "",
+    "update-ref": "",
+    "gc": r" --prune",
+    "prune": "",
+    "worktree": r"^ remove .*(-f|--f)",
+    "submodule": r"^ deinit .*(-f|--f)",
+    "reflog": r"^ (expire|delete) ",
+    "config": rf"(?i)^(?! --(get\S*|list) | -l ).* {_SETTINGS}",
+}
+"""Verbs of git and the arguments with which they throw work away or plant a program."""
+
+_WRITES: dict[str, str] = {
+    **dict.fromkeys("cp install ln rsync scp".split(), "last"),
+    **dict.fromkeys(
+        "mv tee touch truncate mkdir rmdir rm unlink sed perl ruby patch mkfifo dd shred".split(), "all"
+    ),
+    **dict.fromkeys("chmod chown chgrp".split(), "rest"),
+}
+_OUTPUTS = {
+    "curl": r"-\w*o|--output",
+    "wget": "-O",
+    "sort": r"-\w*o|--output",
+    "gcc": "-o",
+    "xxd": "-r",
+    "gpg": "-o",
+    "tar": "-C|--directory",
+    "unzip": "-d",
+}
+"""Options behind which the file or folder stands that a program writes."""
+_REMOVES = frozenset("rm rmdir mv truncate unlink".split())
+_TREES = frozenset("chmod chown chgrp".split())
+_SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman kubectl man which type".split())
+"""Programs to which `rm` is a word like any other."""
+_FETCHES = frozenset("curl wget base64 base32 xxd openssl nc ncat socat fetch aria2c gunzip zcat ssh".split())
+_CATASTROPHE = (
+    r"\brm\b(?:[\s,]|\$\{?IFS\}?){1,9}-|\s-\w{0,30}(?:r\w{0,30}f|f\w{0,30}r)\w{0,30}[\s,]|\b(?:sudo|doas|mkfs"
+    r"|shred|chown|crontab"
+    r"|systemctl|rmtree|terraform)\b"
+    r"|\bdd\s{1,9}\S{0,99}of=|>\s{0,9}[\"']?(?:/(?:etc|usr|bin|boot|dev/(?!null|stdout|stderr|tty))|~/\."
+    r"|\$HOME/\.)"
+    r"|(?:\||<\(|\beval\b|\s-\w{0,30}c\s).{0,400}(?:\bcurl\b|\bwget\b)"
+    r"|\|\s{0,9}(?:\S{0,99}/)?(?:\w{1,30}\s{1,9}){0,5}(?:ba|z|da|k|fi)?sh\b"
+    r"|\b(?:curl|wget|base64)\b.{0,400}\|\s{0,9}\S{0,99}(?:python|perl|ruby|node|php)"
+    r"|\bpush\b.{0,400}(?:--f|\s-f\b|--del|\s:|\s\+)|\breset\b.{0,400}--h|\bclean\s{1,9}-\S{0,99}f|-delete\b"
+    r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
+    r"|\b(?:LD_\w{1,30}|DYLD_\w{1,30}|PATH|GIT_\w{1,30}|PYTHONPATH|BASH_ENV|NODE_OPTIONS)="
+    r"(?!(?<=\bPATH=)\"?\$\{?PATH\}?\"?(?:\s|$))"
+    r"|\bkill\b.{0,400}\s-1\b|\bchmod\b.{0,400}(?:-R|\+s)"
+)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a command runs."""
+
+    resolve: Callable[[str], str]
+    roots: tuple[str, ...]
+    home: str
+    scratch: tuple[str, ...] = ()
+    """Folders that are the command's own and go with it, such as the `/tmp` of a sandbox."""
+
+
+def catastrophic(line: str) -> bool:
+    """For lines beyond the reader: whether they look like destruction. Repetitions are bounded, so that a line of
+    any length is searched in a time that grows no faster than it."""
+    return bool(re.search(_CATASTROPHE, line + " "))
+
+
+def destroys(command: SimpleCommand, place: Place) -> str:
+    """Why one normalised simple command needs a person in every mode; empty when nothing is known."""
+    for name in command.assigns:
+        if re.fullmatch(_RUNS_LATER, name):
+            return f"setting {name} changes what programs run"
+    if not command.words:
+        return ""
+    name, *args = normalised(command)
+    line = f" {' '.join(args)} "
+    danger = DANGERS.get(name.split(".")[0] if name.startswith("mkfs") else name)
+    if danger is not None and re.search(danger.words, line):
+        return f"`{name}` {danger.why}"
+    if name == "git":
+        return _discards(command, args) or destroys_by_code(command, bool(place.scratch))
+    if why := destroys_by_code(command, bool(place.scratch)) or _hidden(name, command, place):
+        return why
+    if name in _TREES and re.search(r" -\w*R| --r", line):
+        return _removes(name, command, place)
+    if name in _REMOVES and (why := _removes(name, command, place)):
+        return why
+    return _writes(command, place)
+
+
+def _hidden(name: str, command: SimpleCommand, place: Place) -> str:
+    """Why the words behind an unknown program need a person, should it run them: `tool rm -rf ~`."""
+    if name in _SPEAKERS or name in _REMOVES:
+        return ""
+    for at, word in enumerate(command.words[1:], 1):
+        if word.text.rsplit("/", 1)[-1] in ("rm", "shred") and at + 1 <= len(command.words):
+            fed = name in ("fd", "fdfind", "entr") or command.fed
+            return _removes("rm", SimpleCommand(command.words[at:], fed=fed), place)
+    return ""
+
+
+def runs_a_pipe(commands: list[SimpleCommand]) -> str:
+    """Why a pipeline must be asked about: a shell or interpreter runs what comes through it."""
+    if why := runs_what_was_fetched(commands, frozenset({"curl", "wget", "aria2c"})):
+        return why
+    fetched = False
+    piped = False
+    for command in commands:
+        name = program(command)
+        plain = [word for word in command.argv[1:] if not word.startswith("-") or word == "-"]
+        if piped and name in SHELLS and (not plain or "-s" in command.argv) and not command.fed:
+            return f"`{name}` would run whatever comes through the pipe"
+        if fetched and INTERPRETERS.fullmatch(name) and plain in ([], ["-"]):
+            return f"`{name}` would run what was fetched or decoded"
+        fetched = fetched or name in _FETCHES
+        piped = piped or command.then in ("|", "|&")
+    return ""
+
+
+def redirected(command: SimpleCommand, place: Place) -> str:
+    """Why a redirection of a command needs a person; empty when nothing is known."""
+    targets = [target for target in command.writes if target not in HARMLESS]
+    return next(filter(None, (protected_target(place.resolve(target), place) for target in targets)), "")
+
+
+def reach_of(command: SimpleCommand, needed: Reach) -> Reach:
+    """How much a destructive command must be given to do its work: git's own data can be changed in a sandbox, and
+    what only loses something on the network needs no more than that."""
+    words = normalised(command)
+    if words[:1] == ("git",) and words[1:2] != ("config",) and not git_settings(command) and not command.assigns:
+        return needed
+    return needed if needed == "network" and words[:1] != ("rsync",) else "outside"
+
+
+def protected_target(path: str, place: Place) -> str:
+    """Why a file outside the workspace is not to be written to without a person."""
+    if path in HARMLESS or path.startswith("/dev/fd/") or _inside(path, (*place.roots, *place.scratch)):
+        return ""
+    if re.fullmatch(_SYSTEM, path):
+        return f"{path} belongs to the system"
+    if path.startswith(place.home) and re.fullmatch(_START_UP, path[len(place.home.rstrip("/")) :]):
+        return f"{path} is read whenever a shell or a tool starts"
+    return ""
+
+
+def _inside(path: str, roots: tuple[str, ...]) -> bool:
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def _discards(command: SimpleCommand, args: list[str]) -> str:
+    if any(re.match(rf"(?i){_SETTINGS}", setting) for setting in git_settings(command)):
+        return "`git -c` sets a program to be run"
+    discards = DISCARDS.get(args[0]) if args else None
+    if discards is not None and re.search(discards, f" {' '.join(args[1:])} "):
+        return f"`git {args[0]}` discards work, rewrites history or plants a program"
+    return ""
+
+
+def operands(command: SimpleCommand) -> list[Word]:
+    """The words of a command that are no options; all of them behind `--`."""
+    ended = False
+    found = []
+    for word in command.words[1:]:
+        if not ended and word.text == "--":
+            ended = True
+        elif ended or not word.text.startswith("-"):
+            found.append(word)
+    return found
+
+
+def _removes(name: str, command: SimpleCommand, place: Place) -> str:
+    if command.fed:
+        return f"`{name}` gets its files from another program"
+    targets = operands(command)
+    if name in _TREES or (name == "mv" and len(targets) > 1):
+        targets = targets[1:] if name in _TREES else targets[:-1]
+    for target in targets:
+        real = place.resolve(target.text)
+        if real in (*place.roots, place.home, "/") or (target.glob and _covers_a_root(real, place)):
+            return f"`{name} {target.text}` concerns a whole workspace, home or root"
+        if ".git" in real.split("/") or (target.glob and globs_meet(real, "**/.git")):
+            return f"`{name} {target.text}` concerns git's own data"
+        if not _inside(real, (*place.roots, *place.scratch)):
+            return f"`{name} {target.text}` lies outside the workspace"
+    return ""
+
+
+def _covers_a_root(path: str, place: Place) -> bool:
+    """Whether a pattern stands for all there is in a workspace, such as `*`, `.*` or `*/*`."""
+    return any(
+        path.startswith(root.rstrip("/") + "/") and re.fullmatch(r"[*?.!/]+", path[len(root.rstrip("/")) + 1 :])
+        for root in (*place.roots, place.home)
+    )
+
+
+def _writes(command: SimpleCommand, place: Place) -> str:
+    for target in written_targets(command):
+        if why := protected_target(place.resolve(target), place):
+            return why
+    return ""
+
+
+def written_targets(command: SimpleCommand) -> list[str]:
+    """The files that a program of the tables changes, as written; its redirections are not among them."""
+    name = program(command)
+    which = _WRITES.get(name)
+    if which is None:
+        argv = command.argv
+        names = _OUTPUTS.get(name, "(?!)")
+        return [value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(names, flag)]
+    targets = [word.text for word in operands(command)]
+    if which == "last":
+        return [target for target in (*targets[-1:], *_named_folders(command)) if target]
+    if which == "rest":
+        targets = targets[1:]
+    if name in ("sed", "perl", "ruby"):
+        is_in_place = any(re.match(r"-[a-zA-Z]*i|--in-place", word) for word in command.argv)
+        targets = (targets if "-e" in command.argv or name != "sed" else targets[1:]) if is_in_place else []
+    if name == "dd":
+        targets = [word.removeprefix("of=") for word in targets if word.startswith("of=")]
+    return [target for target in targets if target]
+
+
+def _named_folders(command: SimpleCommand) -> list[str]:
+    """The values of `-t FOLDER`."""
+    argv = command.argv
+    joined = [word for word in argv if word.startswith(("-t", "--ta")) and word != "-t"]
+    apart = [value for flag, value in zip(argv, argv[1:], strict=False) if flag == "-t"]
+    return [*(re.sub(r"^(-t|--target-directory=?|--ta\w*=)", "", word) for word in joined), *apart]

@@ -1,0 +1,152 @@
+"""The policy's word on the files that a simple command names: in its words, its redirections, its globs, and those
+that a search may open without naming them."""
+
+import os
+import re
+
+import msgspec
+
+from agent_cli.protocol.actions import Allow, Ask, Verdict
+
+from ..rules.path_verdict import (
+    Policy,
+    guarded_write,
+    inside,
+    is_protected,
+    may_open,
+    read_verdict,
+    strictest,
+    watched,
+    write_verdict,
+)
+from ..rules.rule import BUILT_IN_PLACE, Rule, matches_path
+from . import destructive
+from .inline_code import INTERPRETERS
+from .parser import SimpleCommand, Word
+from .readonly_commands import Reading
+from .wrappers import program
+
+_TAIL = 16
+"""Letters of a cluster of options behind which a file name is looked for."""
+_OWN_PROCESS = re.compile(r"/+proc/+(?:self|thread-self)/+(?:task/+\d+/+)?(cwd|root)(?=/|$)")
+
+
+class Named(msgspec.Struct, frozen=True):
+    """`verdict` on all files together; `relies` when it is as mild as it is because the sandbox hides files."""
+
+    verdict: Verdict
+    relies: bool = False
+
+
+def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Policy) -> Named:
+    """The verdict on every file a simple command names. Words of unknown programs are held only against deny and
+    ask rules and protected paths; files of known readers and redirections are judged in full."""
+    found: list[Verdict] = []
+    for target in part.writes:
+        if target not in destructive.HARMLESS:
+            found.append(_written_to(target, cwd, policy))
+    for target in destructive.written_targets(part):
+        if verdict := guarded_write(real_path(target, cwd, policy), _written(target, cwd, policy), policy):
+            found.append(verdict)
+    for source in part.reads:
+        found.append(_read_from(Word(source), cwd, policy))
+    for word in read.files if read else ():
+        found.append(_read_from(word, cwd, policy))
+    for word in read.judged if read else part.words[1:]:
+        found += _watched_word(word, cwd, policy, protected=read is None)
+    if read is None and not policy.sandboxed:
+        found += _named_in_code(part, cwd, policy)
+    if read and read.opens and (rule := _opened_by(read, cwd, policy)):
+        found.append(may_open(rule, f"`{part.argv[0]}`"))
+    kept = [verdict for verdict in found if not _is_seen_to(verdict, policy)]
+    return Named(strictest(kept), len(kept) < len(found))
+
+
+def real_path(word: str, cwd: str, policy: Policy) -> str:
+    """The real path of a word for a command in `cwd`: `/proc/self/cwd` means its own directory, not ours."""
+    if match := _OWN_PROCESS.match(word):
+        word = (cwd if match[1] == "cwd" else "").rstrip("/") + "/" + word[match.end() :].lstrip("/")
+    return policy.resolve(word, cwd)
+
+
+def _is_seen_to(verdict: Verdict, policy: Policy) -> bool:
+    """Whether a question about files that a word only may stand for is settled: the sandbox hides them."""
+    return (
+        policy.sandboxed and isinstance(verdict, Ask) and "may name files that this rule covers" in verdict.reason
+    )
+
+
+def _written_to(target: str, cwd: str, policy: Policy) -> Verdict:
+    path = real_path(target, cwd, policy)
+    verdict = write_verdict(path, target, policy)
+    own = policy.sandboxed and inside(path, policy.scratch) and not inside(path, policy.roots)
+    if own and verdict.rule.startswith("mode ") and policy.mode != "plan":
+        return Allow("the sandbox's own temporary files")
+    return verdict
+
+
+def _read_from(word: Word, cwd: str, policy: Policy) -> Verdict:
+    path = real_path(word.text, cwd, policy)
+    verdict = read_verdict(path, _written(word.text, cwd, policy), policy, word.glob)
+    own = policy.sandboxed and inside(path, policy.scratch) and not inside(path, policy.roots)
+    if path in destructive.HARMLESS or (own and verdict.rule.startswith("mode ")):
+        return Allow("the sandbox's own temporary files")
+    return verdict
+
+
+def _written(word: str, cwd: str, policy: Policy) -> str:
+    return os.path.join(cwd, policy.home + word[1:] if word == "~" or word.startswith("~/") else word)
+
+
+def _watched_word(word: Word, cwd: str, policy: Policy, protected: bool) -> list[Verdict]:
+    """What deny and ask rules say to all that a program may take for a file in one word."""
+    found: list[Verdict] = []
+    for text in _parts(word.text):
+        path = real_path(text, cwd, policy)
+        if verdict := watched(path, _written(text, cwd, policy), policy, word.glob):
+            found.append(verdict)
+        elif protected and is_protected(path, policy) and not path.endswith("/.git"):
+            found.append(Ask("protected path", f"{text} belongs to git or to the agent itself", reach="outside"))
+    return found
+
+
+def _named_in_code(part: SimpleCommand, cwd: str, policy: Policy) -> list[Verdict]:
+    """What rules say to the files that a program given as text names. It may put names together as it likes, and
+    words that come through a pipe are not seen at all; so where somebody has written a rule that closes files,
+    neither runs unasked."""
+    texts = [word.text for word in part.words[1:] if re.search(r"[\s('\"]", word.text)]
+    codes = texts if INTERPRETERS.fullmatch(program(part)) else []
+    found: list[Verdict] = []
+    for text in filter(None, re.split(r"[\s'\"`(),;\[\]{}=]+", " ".join(codes))):
+        if verdict := watched(real_path(text, cwd, policy), _written(text, cwd, policy), policy):
+            found.append(verdict)
+    if codes or part.fed:
+        for rule in policy.rules:
+            if rule.effect != "allow" and rule.kind in ("read", "write") and rule.place != BUILT_IN_PLACE:
+                found.append(Ask(str(rule), f"what `{part.argv[0]}` opens cannot be checked against this rule"))
+    return found
+
+
+def _parts(word: str) -> list[str]:
+    """The word itself, what follows `=`, `@` or `:` in it, and what follows the letters of an option."""
+    parts = [] if word.startswith("-") else [word]
+    if any(mark in word for mark in "=@:"):
+        parts += re.split("[=@:]", word)[1:]
+    if cluster := re.match(rf"-\w{{1,{_TAIL}}}", word):
+        parts += [word[at:] for at in range(2, cluster.end() + 1)]
+    return [part for part in parts if part]
+
+
+def _opened_by(read: Reading, cwd: str, policy: Policy) -> Rule | None:
+    """The first rule about files that a search may open without naming them, and that are there."""
+    folders = [real_path(word.text, cwd, policy) for word in read.files] or [cwd]
+    closed = [policy.closed_below(folder) for folder in folders]
+    for rule in policy.rules:
+        is_open = read.opens == "all" or rule.place != BUILT_IN_PLACE
+        if is_open and rule.kind == "read" and rule.effect != "allow" and _covers_any(rule, closed, policy):
+            return rule
+    return None
+
+
+def _covers_any(rule: Rule, closed: list[tuple[str, ...] | None], policy: Policy) -> bool:
+    return any(paths is None or any(matches_path(rule, path, policy.root) for path in paths) for paths in closed)

@@ -1,0 +1,370 @@
+"""Programs that only read, as tables of the options with which that is so. An option that is not in a table
+makes the command one that may change things."""
+
+import re
+from typing import Literal
+
+import msgspec
+
+from .parser import SimpleCommand, Word
+
+_ANY = r"[\s\S]*"
+_MANY = 1_000_000
+
+Opens = Literal["", "visible", "all"]
+"""Files it may open that nobody named: none, those a search shows by default, hidden and ignored ones too."""
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """A program that only reads. All texts are regular expressions for whole words."""
+
+    options: str = ""
+    """Options that stand alone or carry their value."""
+    valued: str = ""
+    """Options whose value is the next word; it names no file."""
+    operand: str = _ANY
+    most: int = _MANY
+    """How many operands it may have."""
+    pattern: str = ""
+    """What the first operand looks like when it is no file but a pattern or script."""
+    unpatterned: str = ""
+    """Options with which the first operand is a file after all."""
+    paths: bool = True
+    """Whether its operands are files it reads."""
+    globs: Literal["any", "suffix", "named", "none"] = "any"
+    """Which globs may start with a wildcard. A file may be named like an option: `any` where no option can do
+    more than read; `suffix` where none ends in `.ext`; `named` where options can write or run; `none`: not
+    even others, because the second file is written to."""
+    ends: bool = True
+    """Whether `--` ends its options."""
+    opens: Opens = ""
+    opens_all: str = ""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What a known reader touches. `files`: the words it opens. `judged`: words held against deny and ask
+    rules; only a search pattern is neither."""
+
+    files: tuple[Word, ...] = ()
+    judged: tuple[Word, ...] = ()
+    opens: Opens = ""
+    by_git: bool = False
+    """It obeys the settings of the repository it stands in."""
+
+
+_TEXT = Reader(_ANY, paths=False)
+_SUMS = Reader("-[btz]+|--tag|--binary|--text")
+_GREP = Reader(
+    r"-[abcEFGhHiIlLnoPqrsvwxyzZT]*([ABCm]?\d+|e.+)?|--(include|exclude|exclude-dir|colou?r|regexp)=.*"
+    r"|--(after-context|before-context|context|max-count)=\d+|--(binary-files|label)=\w+|--(colou?r|line-number"
+    r"|ignore-case|recursive|files-with-matches|files-without-match|count|word-regexp|line-regexp|fixed-strings"
+    r"|extended-regexp|basic-regexp|perl-regexp|invert-match|only-matching|no-filename|with-filename|quiet|silent"
+    r"|no-messages|null|text|byte-offset|initial-tab|no-ignore-case)",
+    r"-[abcEFGhHiIlLnoPqrsvwxyzZT]*[ABCme]|--(include|exclude|exclude-dir|regexp|after-context|before-context"
+    r"|context|max-count)",
+    pattern=_ANY, unpatterned=r"-[a-zA-Z]*e.*|--regexp(=.*)?",
+    opens_all=r"-[abcEFGhHiIlLnoPqrsvwxyzZT]*r.*|--recursive",
+)  # fmt: skip
+_RG_SHORT = r"-[acFHiIlnNoPsSUvwx0pqu.]*"
+_RG = Reader(
+    _RG_SHORT + r"([ABCmMjd]\d+|[gtTer].+)?|--(glob|iglob|type|type-not|regexp|replace|color|sort|sortr|engine)"
+    r"=.+|--(context|after-context|before-context|max-count|max-depth|max-columns|threads)=\d+|--(files|hidden"
+    r"|no-ignore"
+    r"|no-ignore-vcs|no-heading|heading|line-number|no-line-number|ignore-case|smart-case|case-sensitive"
+    r"|word-regexp"
+    r"|line-regexp|fixed-strings|files-with-matches|files-without-match|count|count-matches|invert-match"
+    r"|only-matching"
+    r"|json|stats|quiet|multiline|multiline-dotall|pcre2|text|column|no-filename|with-filename|vimgrep|trim|null"
+    r"|type-list|no-messages|no-config|pretty|unrestricted)",
+    _RG_SHORT + r"[ABCmMjdgtTer]|--(glob|iglob|type|type-not|regexp|replace|color|sort|sortr|context"
+    r"|after-context|before-context|max-count|max-depth|max-columns|threads)",
+    pattern=_ANY, unpatterned=_RG_SHORT + r"e.*|--regexp(=.*)?|--files|--type-list",
+    globs="named", opens="visible",
+    opens_all=_RG_SHORT + r"[u.g].*|--hidden|--no-ignore.*|--unrestricted|--i?glob(=.*)?",
+)  # fmt: skip
+_FIND = Reader(
+    r"-(print|print0|ls|empty|not|o|or|a|and|prune|xdev|mount|depth|readable|writable|executable|daystart|true"
+    r"|false"
+    r"|quit|P|nouser|nogroup)",
+    r"-(name|iname|path|ipath|wholename|type|xtype|maxdepth|mindepth|size|mtime|mmin|atime|amin|ctime|cmin"
+    r"|newermt|newer|anewer|cnewer"
+    r"|perm|user|group|regex|iregex|regextype|links|inum|printf)",
+    globs="suffix", ends=False,
+)  # fmt: skip
+
+READERS: dict[str, Reader] = {
+    "echo": _TEXT,
+    "printf": Reader(operand=r"(?!(.*[^%])?%[^%a-zA-Z]*n)[^$`]*", paths=False),
+    "pwd": Reader("-[LP]", most=0, paths=False),
+    **dict.fromkeys(["true", "false"], _TEXT),
+    "sleep": Reader(paths=False),
+    "which": Reader("-a", paths=False),
+    "whoami": Reader(most=0, paths=False),
+    "id": Reader("-[ugGnrz]+", paths=False),
+    "uname": Reader("-[asnrvmpio]+|--all", most=0, paths=False),
+    "seq": Reader(r"-w|--equal-width|-?[\d.]+|-s.+", "-s", paths=False),
+    "basename": Reader("-[az]+|-s.+|--suffix=.*", "-s", paths=False),
+    "dirname": Reader("-z", paths=False),
+    "tr": Reader("-[cCdst]+|--(delete|complement|squeeze-repeats|truncate-set1)", paths=False),
+    "date": Reader("-u|--utc", operand=r"\+.*", most=1, paths=False, globs="named", ends=False),
+    "ls": Reader(
+        r"-[aAbBcCdfFgGhikmlnNopqQrRsStuUvxXZ1]+|--(colou?r|sort|time|time-style|format|ignore|hide)=.+|--(all"
+        r"|almost-all|colou?r|human-readable|recursive|reverse|size|full-time|group-directories-first|classify"
+        r"|directory|inode|no-group|numeric-uid-gid|si)"
+    ),
+    "cat": Reader("-[AbeEnstTuv]+|--(number|number-nonblank|show-all|show-ends|show-tabs|squeeze-blank)"),
+    "head": Reader(r"-\d+|-[qvz]+|-[nc]-?\d+\w*|--(lines|bytes)=-?\d+\w*|--quiet|--verbose", "-[nc]"),
+    "tail": Reader(r"-\d+|-[qvz]+|-[nc][+-]?\d+\w*|--(lines|bytes)=[+-]?\d+\w*|--quiet|--verbose", "-[nc]"),
+    "wc": Reader("-[clLmw]+|--(lines|words|bytes|chars|max-line-length)"),
+    "stat": Reader("-[ft]+|--(format|printf)=.+|-c.+|--terse|--file-system", "-c|--format|--printf"),
+    "file": Reader("-[bhiN]+|--(brief|mime|mime-type|mime-encoding|no-dereference)", globs="named"),
+    "cut": Reader(
+        "-[dfcb].+|-[snz]+|--(delimiter|fields|characters|bytes|output-delimiter)=.*|--complement", "-[dfcb]"
+    ),
+    "nl": Reader(r"-[bhf](a|t|n)|-w\d+|-n(ln|rn|rz)|-s.+|-[iv]\d+", "-[bnwsiv]"),
+    "rev": Reader(),
+    "tac": Reader("-[br]+"),
+    "paste": Reader("-[sz]+|-d.+", "-d"),
+    "comm": Reader("-[123z]+|--total|--nocheck-order"),
+    "fold": Reader(r"-[bs]+|-w\d+|-\d+", "-w"),
+    "column": Reader("-[txn]+|-[so].+", "-[so]"),
+    "strings": Reader(r"-a|-n\d+|-\d+|-t[odx]|--all", "-[nt]"),
+    **dict.fromkeys(["md5sum", "sha1sum", "sha256sum"], _SUMS),
+    "cmp": Reader(r"-[bsl]+|--(silent|quiet|verbose|print-bytes)|-[ni]\d+", "-n"),
+    "od": Reader(r"-A\w|-t\w+|-[abcdfilosxv]+|-[Njw]\d+", "-[AtNj]"),
+    "hexdump": Reader(r"-[bcCdovx]+|-[ns]\d+", "-[ns]"),
+    "realpath": Reader("-[emsqz]+"),
+    "readlink": Reader("-[efmnqsvz]+"),
+    "du": Reader(
+        r"-[abchkmsSx0]+|-d\d+|--max-depth=\d+|--(apparent-size|si|human-readable|summarize|total|all)"
+        r"|--exclude=.*",
+        "-d|--max-depth",
+    ),
+    "df": Reader("-[ahHiklPT]+|--(total|si|human-readable|print-type|local|inodes)|--output(=[a-z,]+)?"),
+    "sort": Reader(
+        r"-[bcCdfghimMnRrsuVz]*(k[0-9][0-9.,bdfgiMhnRrV]*|t.)?|--(key|field-separator|sort)=.+|--(unique|reverse"
+        r"|numeric-sort|human-numeric-sort|version-sort|general-numeric-sort|ignore-case|check|stable"
+        r"|zero-terminated)",
+        "-[bcCdfghimMnRrsuVz]*[kt]",
+        globs="none",
+    ),
+    "uniq": Reader(
+        r"-[cdDiuz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)", "-[fsw]", most=1, globs="none"
+    ),
+    "diff": Reader(
+        r"-[abBdeEinpqstTuwy]+|-[UCW]\d+|--(unified|context|width)=\d+|--(unified|context|brief|side-by-side"
+        r"|minimal"
+        r"|colou?r|ignore-case|ignore-all-space|ignore-space-change|ignore-blank-lines|strip-trailing-cr|text"
+        r"|report-identical-files|suppress-common-lines|no-dereference)|--colou?r=\w+",
+        "-[UCW]", globs="named", opens="visible",
+    ),
+    "sed": Reader("-n|-[Es]", operand=_ANY, pattern=r"(\d+|\$)(,(\d+|\$))?p", globs="named"),
+    "tree": Reader(r"-[adfpshDCiNntrvF]+|-[LIP].+|--(dirsfirst|noreport|du|gitignore)", "-[LIP]", globs="named"),
+    **dict.fromkeys(["nproc", "uptime", "arch", "groups", "tty"], Reader(most=0, paths=False)),
+    "type": Reader("-[aptP]+", operand=r"[\w.+-]+", paths=False),
+    "test": Reader("-[defhLrswxzn]|-nt|-ot|-ef", globs="named"),
+    **dict.fromkeys(["sha512sum", "sha224sum", "sha384sum", "b2sum", "cksum"], _SUMS),
+    "expand": Reader(r"-t\d+|-i", "-t"),
+    "xxd": Reader(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none"),
+    "jq": Reader(
+        "-[rcSeMCjas]+|--(raw-output|compact-output|sort-keys|exit-status|slurp|null-input|tab|monochrome-output)",
+        pattern=r"(?!.*(env|input|include|import|debug|stderr|modulemeta|halt|\$))[\w.\[\]\"|,:{}() ?=<>!+*'-]*",
+        globs="named",
+    ),
+    "awk": Reader("-F.+", "-F", pattern=r"(NR *[<>=]=? *\d+ *|/[\w .-]*/ *)?\{ *print [$\w, \":-]*\}",
+    globs="named"),
+    **dict.fromkeys(["grep", "egrep", "fgrep"], _GREP),
+    "rg": _RG,
+    "find": _FIND,
+}  # fmt: skip
+
+_VERSION = r"--version|-V"
+_WHOLE: dict[str, str] = {
+    **dict.fromkeys(
+        "python python3 node npm cargo rustc java gcc make cmake ruby pip pip3 uv git".split(), _VERSION
+    ),
+    "go": r"version",
+    "command": r"-[vV] [\w.+-]+",
+}
+"""Commands known by all of their words."""
+
+_LOG = (
+    r"-\d+|-n\d+|-[pusiwbzq]+|-U\d+|-[SGL].+|-M\d*%?|--(no-)?(oneline|patch|decorate|color|merges|renames|graph"
+    r"|abbrev-commit|color-moved|prefix|notes)|--no-(ext-diff|textconv)|--(stat|decorate|color|word-diff|date"
+    r"|abbrev"
+    r"|diff-filter|since|after|before|until|author|committer|grep|skip|max-count|unified|color-moved|relative"
+    r"|find-renames"
+    r"|min-parents|diff-algorithm|ignore-submodules)=.+|--(format|pretty)=(?!.*%G)[\s\S]*|--(stat|shortstat"
+    r"|numstat"
+    r"|dirstat|name-only|name-status|summary|all|cached|staged|word-diff|first-parent|reverse|follow|full-index"
+    r"|raw|minimal"
+    r"|patience|histogram|check|exit-code|quiet|merge-base|relative|tags|branches|remotes|topo-order|date-order"
+    r"|left-right|cherry-pick|find-renames|root|ignore-all-space|ignore-space-change|ignore-blank-lines"
+    r"|ancestry-path"
+    r"|cc|function-context|pickaxe-all|regexp-ignore-case|extended-regexp|fixed-strings|source|parents|children"
+    r"|boundary"
+    r"|count|simplify-by-decoration|full-history|cherry|cherry-mark|left-only|right-only|submodule|pretty)"
+)
+_LIST = (
+    r"-[arv]+|-vv|--(show-current|list|all|remotes|no-color|column|merged|no-merged)|--sort=.+|--format=(?!.*%G).*"
+)
+
+
+def _git(options: str, valued: str = "", most: int = _MANY, opens: Opens = "visible") -> Reader:
+    return Reader(options, valued, most=most, globs="named", opens=opens)
+
+
+GIT_READERS: dict[str, Reader] = {
+    **dict.fromkeys("log diff show rev-list".split(), _git(_LOG, "-[nSGL]|--(skip|max-count|since|until|author)")),
+    "status": _git(
+        r"-[sbvz]+|-u(no|normal|all)?|--(short|branch|long|show-stash|ahead-behind|no-renames|porcelain|ignored"
+        r"|untracked-files)|--(porcelain|ignored|untracked-files|ignore-submodules)=\w+", opens="",
+    ),
+    "rev-parse": _git(
+        r"-q|--(abbrev-ref|short|show-toplevel|verify|git-dir|git-common-dir|is-inside-work-tree|show-prefix"
+        r"|show-cdup"
+        r"|quiet|symbolic-full-name|all|branches|tags|is-bare-repository|absolute-git-dir)|--short=\d+", opens="",
+    ),
+    "ls-files": _git(
+        r"-[cdmosuktvz]+|--(others|cached|modified|deleted|exclude-standard|stage|full-name|error-unmatch"
+        r"|directory"
+        r"|ignored|unmerged)", opens="",
+    ),
+    "blame": _git(r"-L.+|-[wsfletnp]+|-[MC]\d*|--porcelain|--date=\w+|--show-email", "-L"),
+    "describe": _git(r"--(tags|always|all|long|contains)|--(abbrev|match|exclude)=.+", opens=""),
+    "shortlog": _git(r"-[sne]+|--(summary|numbered|email|all|no-merges)|--(since|until|group)=\S+", opens=""),
+    "cat-file": _git("-[tpse]", most=1),
+    "ls-tree": _git("-[rdtlz]+|--(name-only|name-status|full-tree|full-name|long)", opens=""),
+    "name-rev": _git("--(tags|all|name-only|always)|--refs=.+", opens=""),
+    "check-ignore": _git("-[vnq]+|--(no-index|verbose|quiet)", opens=""),
+    "for-each-ref": _git(r"--(sort|format|count|points-at|contains|merged|no-merged)(=(?!.*%G).*)?", opens=""),
+    "count-objects": _git("-[vH]+", most=0, opens=""),
+    "stash show": _git("-p|--(stat|patch|name-only|name-status)", most=1),
+    "merge-base": _git("-a|--(all|is-ancestor|fork-point|octopus)", opens=""),
+    "branch": _git(_LIST, most=0, opens=""),
+    "tag": _git(r"-l|--list|-n\d*|--sort=.+", most=0, opens=""),
+    "remote": _git("-v", most=0, opens=""),
+    "stash list": _git(r"--(oneline|stat|date=\w+)", most=0, opens=""),
+    "worktree list": _git("--porcelain|-v", most=0, opens=""),
+}  # fmt: skip
+_OF_LANGUAGE = r"LC_[A-Z]+|LANG|TZ|NO_COLOR|CLICOLOR(_FORCE)?|FORCE_COLOR|COLUMNS|LINES"
+"""Variables that change only how readers print; one that names a file could have them print it."""
+_GIT_BEFORE = r"--no-pager|-P|--no-optional-locks|--literal-pathspecs"
+
+GIT_CHANGES: dict[str, str] = {
+    "add": r"-[AunvN]+|--(all|update|dry-run|verbose|intent-to-add)",
+    "commit": r"-[amqsv]+|-m[\s\S]+|--(all|amend|no-edit|quiet|signoff|verbose|allow-empty)"
+    r"|--(message|fixup|squash)=[\s\S]*",
+    "fetch": r"-[ptqv]+|--(all|prune|tags|no-tags|quiet|verbose|dry-run|unshallow)|--depth=\d+",
+    "pull": r"-[rqv]+|--(rebase|no-rebase|ff-only|no-ff|autostash|prune|quiet|verbose)",
+    "push": r"-[unqv]+|--(set-upstream|tags|follow-tags|dry-run|quiet|verbose|porcelain)",
+    "checkout": r"-[bBtq]|--(track|detach|quiet|no-track)",
+    "switch": r"-[cdtq]|--(create|detach|track|quiet)",
+    "merge": r"-[mqn]|--(no-ff|ff-only|squash|no-edit|abort|continue|quiet)|-m.+",
+    "rebase": r"--(abort|continue|skip|autosquash|autostash|onto|root)|-q",
+    "stash": r"-[mkuqp]+|--(include-untracked|keep-index|message|index|quiet)",
+    "branch": r"-[admrvu]+|--(list|all|show-current|delete|move|set-upstream-to=.+)",
+    "tag": r"-[amlnd]|--(annotate|message=.*|list)",
+    "cherry-pick": r"-[xn]|--(continue|abort|skip|no-commit)",
+    "revert": r"-n|--(no-edit|continue|abort|no-commit)",
+    "rm": r"-[rq]+|--cached|--quiet",
+    "mv": r"-[nvk]+",
+    "restore": r"-[SWs]+|--(staged|worktree|source=.+)",
+}
+"""Options of git's other verbs that neither write files elsewhere nor run programs."""
+
+
+def reading(command: SimpleCommand) -> Reading | None:
+    """What a simple command reads, given that it is known to read only; None when it is not."""
+    if not all(re.fullmatch(_OF_LANGUAGE, name) for name in command.assigns):
+        return None
+    if command.background or command.fed or not command.words:
+        return None
+    name, words = command.argv[0], list(command.words[1:])
+    if name in _WHOLE and re.fullmatch(_WHOLE[name], " ".join(command.argv[1:])):
+        return Reading()
+    if name == "git":
+        while words and re.fullmatch(_GIT_BEFORE, words[0].text):
+            words = words[1:]
+        verb = next((n for n in (2, 1) if " ".join(word.text for word in words[:n]) in GIT_READERS), 0)
+        reader = GIT_READERS.get(" ".join(word.text for word in words[:verb]))
+        found = _judge(reader, words[verb:]) if reader else None
+        return msgspec.structs.replace(found, by_git=True) if found else None
+    if name == "cd":
+        return Reading((words[0],), (words[0],)) if len(words) == 1 else None
+    spec = READERS.get(name)
+    return _judge(spec, words) if spec else None
+
+
+def _judge(reader: Reader, words: list[Word]) -> Reading | None:
+    sorted_words = _sort(reader, words)
+    if sorted_words is None:
+        return None
+    options, operands = sorted_words
+    files = list(operands)
+    judged = list(words)
+    if len(operands) > reader.most or not all(re.fullmatch(reader.operand, word.text) for word in operands):
+        return None
+    if reader.pattern and not any(re.fullmatch(reader.unpatterned, option) for option in options):
+        if not operands or not re.fullmatch(reader.pattern, operands[0].text):
+            return None
+        if not operands[0].glob:
+            files.pop(0)
+            judged = [word for word in words if word is not operands[0]]
+    opens: Opens = "all" if any(re.fullmatch(reader.opens_all, option) for option in options) else reader.opens
+    return Reading(tuple(files), tuple(judged), opens) if reader.paths else Reading(opens=opens)
+
+
+def _sort(reader: Reader, words: list[Word]) -> tuple[list[str], list[Word]] | None:
+    """The options and the operands; None when a word is not permitted."""
+    options: list[str] = []
+    operands: list[Word] = []
+    ended = False
+    rest = iter(words)
+    for word in rest:
+        if word.glob and not _glob_is_safe(reader, word, ended):
+            return None
+        if ended or not word.text.startswith("-") or word.text == "-":
+            operands.append(word)
+        elif word.text == "--" and reader.ends:
+            ended = True
+        elif reader.valued and re.fullmatch(reader.valued, word.text):
+            options.append(word.text)
+            value = next(rest, None)
+            if (
+                value is None
+                or re.match(r"-\D", value.text)
+                or (value.glob and not (reader is _FIND and _glob_is_safe(reader, value, False)))
+            ):
+                return None
+        elif re.fullmatch(reader.options, word.text):
+            options.append(word.text)
+        else:
+            return None
+    return options, operands
+
+
+def _glob_is_safe(reader: Reader, word: Word, ended: bool) -> bool:
+    """Whether the names a glob may stand for cannot be taken for options that do harm."""
+    if reader.globs == "none":
+        return False
+    if reader.globs == "any" or ended or word.text[0] not in "*?[":
+        return True
+    return reader.globs == "suffix" and re.search(r"\.\w+$", word.text) is not None
+
+
+def git_extras_are_known(argv: tuple[str, ...], named: str) -> bool:
+    """Whether every option of a git command is harmless by the tables or stands in the rule that allows it."""
+    written = named.split()
+    place = next((at for at, word in enumerate(argv) if at and not word.startswith("-")), len(argv))
+    if any(word not in written and not re.fullmatch(_GIT_BEFORE, word) for word in argv[1:place]):
+        return False
+    verb = argv[place] if place < len(argv) else ""
+    reader = GIT_READERS.get(verb, Reader())
+    known = "|".join(filter(None, (GIT_CHANGES.get(verb), reader.options, reader.valued)))
+    late = [
+        word
+        for before, word in zip(argv[place:], argv[place + 1 :], strict=False)
+        if word.startswith("-") and not (verb == "commit" and before in ("-m", "-am"))
+    ]
+    return all(word in ("-", "--", *written) or re.fullmatch(known, word) for word in late)

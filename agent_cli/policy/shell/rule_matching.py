@@ -1,0 +1,105 @@
+"""Which rules bear on a simple command: deny and ask rules in any form it may take, allow rules only as it is
+written, and only while nothing in the session has changed what its name means."""
+
+import re
+
+import msgspec
+
+from ..rules.path_verdict import Policy
+from ..rules.rule import Effect, Kind, Rule, matches_words
+from . import destructive
+from .parser import SimpleCommand
+from .readonly_commands import git_extras_are_known
+from .risky_options import is_bent
+from .wrappers import normalised, program
+
+_MOST_OPTIONS = 4
+_MOST_WORDS = 100
+
+
+class Rulings(msgspec.Struct, frozen=True):
+    """The rules on leaving the sandbox that cover one command."""
+
+    denied: Rule | None = None
+    asked: Rule | None = None
+    allowed: Rule | None = None
+
+
+def texts_of(part: SimpleCommand) -> tuple[str, ...]:
+    """The forms of a command that deny and ask rules are held against."""
+    written = part.argv
+    bare = (program(part), *written[1:])
+    return tuple(dict.fromkeys(" ".join(words) for words in (written, bare, normalised(part))))
+
+
+def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
+    """The forms of a command for rules that forbid: those without options too, wherever these stand and whether
+    or not they take a value, so that `make -s release` is `make release`."""
+    words = normalised(part)
+    if len(words) > _MOST_WORDS:
+        return texts_of(part)
+    options = [at for at, word in enumerate(words) if at and word.startswith("-")][:_MOST_OPTIONS]
+    forms = list(texts_of(part))
+    for taking in range(1 << len(options)):
+        valued = {at + 1 for bit, at in enumerate(options) if taking >> bit & 1}
+        kept = [word for at, word in enumerate(words) if at not in valued and not (at and word.startswith("-"))]
+        forms.append(" ".join(kept))
+    return tuple(dict.fromkeys(forms))
+
+
+def rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect, kind: Kind = "shell") -> Rule | None:
+    """The first rule of an effect that covers any of the forms of a command."""
+    for rule in policy.rules:
+        if rule.effect == effect and rule.kind == kind and any(matches_words(rule, text) for text in texts):
+            return rule
+    return None
+
+
+def allowing_rule(part: SimpleCommand, policy: Policy, kind: Kind = "shell") -> Rule | None:
+    """The rule that allows a command. A prefix does not cover options that write files or run programs."""
+    if part.assigns or is_redefined(part, policy):
+        return None
+    text = " ".join(part.argv)
+    for rule in policy.rules:
+        if rule.effect != "allow" or rule.kind != kind or not matches_words(rule, text):
+            continue
+        if "*" not in rule.pattern:
+            return rule
+        if _still_means(part, rule, policy):
+            return rule
+    return None
+
+
+def _still_means(part: SimpleCommand, rule: Rule, policy: Policy) -> bool:
+    """Whether what a wildcard stands for leaves the command what the rule says it is."""
+    if program(part) == "git":
+        return git_extras_are_known(part.argv, rule.pattern)
+    return not is_bent(part, rule.pattern, policy.roots)
+
+
+def on_leaving(part: SimpleCommand, policy: Policy) -> Rulings:
+    """What the rules say to running a command outside the sandbox; deny beats ask beats allow."""
+    texts = texts_of(part)
+    denied = rule_on(texts, policy, "deny", "outside")
+    asked = None if denied else rule_on(texts, policy, "ask", "outside")
+    return Rulings(denied, asked, None if denied or asked else allowing_rule(part, policy, "outside"))
+
+
+def is_doubtful(part: SimpleCommand, policy: Policy) -> bool:
+    """Whether earlier commands of the session may have changed what this one runs, so that no table knows it."""
+    if policy.shadowed and ("*" in policy.shadowed or program(part) in policy.shadowed):
+        return True
+    return is_redefined(part, policy) or any(map(destructive.may_change_what_runs, policy.altered))
+
+
+def is_redefined(part: SimpleCommand, policy: Policy) -> bool:
+    """Whether a rule of the user's would not cover it any more: the name is a function by now, or programs are
+    made to load something. A changed PATH alone, as in a virtual environment, leaves rules in force."""
+    if policy.functions and ("*" in policy.functions or program(part) in policy.functions):
+        return True
+    return any(map(destructive.changes_what_runs, policy.altered))
+
+
+def lines_of(text: str) -> tuple[str, ...]:
+    """Each line of a text that a shell may take for commands, for rules that hold for one of them."""
+    return tuple(line for line in map(str.strip, re.split(r"[\n;]|&&|\|\|?", text)) if line)

@@ -1,0 +1,271 @@
+"""What a command needs of the machine beyond its own sandbox, as tables: the network, or things that no sandbox
+can give it. All of it looks at normalised commands, as `danger` does."""
+
+import re
+
+import msgspec
+
+from agent_cli.protocol.actions import Reach
+
+from .destructive import Place, operands, written_targets
+from .parser import SimpleCommand
+from .wrappers import normalised
+
+
+class Need(msgspec.Struct, frozen=True):
+    """How much a command needs, and why in words that follow its name."""
+
+    reach: Reach = "inside"
+    why: str = ""
+    by_http: bool = False
+    """It needs the network only to load something by HTTP, which a proxy can let it do from single hosts."""
+
+
+_NET = "needs the network"
+
+
+_WITH_VALUE = r"(?:-C|-w|-F|--(?:prefix|cwd|dir|workspace|filter|project|directory|manifest-path))"
+
+
+def _all(names: str, words: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), words)
+
+
+def _verbs(verbs: str) -> str:
+    """One of some verbs as the first word that is no option."""
+    return rf"^(?: {_WITH_VALUE} \S+| (?!{_WITH_VALUE} )-\S*)* (?:{verbs})(?: |$)"
+
+
+_ABOUT = r"^ (--?version|-V|--?help|-h) $"
+
+NETWORK: dict[str, str] = {
+    **_all(
+        "curl wget aria2c ssh scp sftp ftp tftp telnet nc ncat netcat socat mosh ping ping6 traceroute"
+        " tracepath mtr dig"
+        " nslookup host whois nmap http https xh httpie lynx w3m links elinks rclone yt-dlp youtube-dl gh glab"
+        " hub tea"
+        " heroku vercel netlify flyctl fly wrangler firebase railway supabase twine cloudflared ngrok lftp s3cmd"
+        " uvx rustup nvm fnm volta asdf mise sdk corepack ansible ansible-playbook ansible-galaxy pipx"
+        " steampipe dog doggo",
+        "",
+    ),
+    "git": (
+        r"^ (push|pull|fetch|clone|ls-remote|send-email|svn|fetch-pack|send-pack|http-\S+|imap-send|request-pull"
+        r"|submodule( -\S+)* (update|add)|remote( -\S+)* (update|show|prune)|lfs (pull|fetch|push|clone)"
+        r"|archive .*--remote|bundle-uri|scalar|maintenance run .*prefetch) "
+    ),
+    "rsync": r" (\S*@)?[\w.-]+::?\S* | rsync://",
+    "npm": _verbs(
+        r"i|in|ins\w*|install|install-\S+|isntall|ci|clean-install|add|a|update|up\w*|outdated|audit|view|v"
+        r"|info|show|search"
+        r"|publish|unpublish|login|logout|adduser|whoami|ping|create|init \S+|innit \S+|dedupe|dist-tags?"
+        r"|deprecate|access"
+        r"|team|token|profile|owner|star|unstar|org|hook|doctor|fund|x .*@|exec .*@|stage"
+    ),
+    **_all(
+        "pnpm bun",
+        _verbs(
+            r"i|install|ci|add|a|update|up|upgrade|outdated|audit|view|info|search|publish|login|create|dlx|x"
+            r"|fetch|import"
+            r"|self-update|env|patch|pm trust"
+        ),
+    ),
+    "yarn": r"^ *$|^(?: -\S*)+ $|"
+    + _verbs(
+        r"install|add|up|upgrade|upgrade-interactive|outdated|audit|info|publish|login|create|dlx|npm \S+"
+        r"|global \S+|set"
+        r"|import|policies"
+    ),
+    "npx": r" (-y|--yes) | \S+@\S+ | create-\S+ ",
+    "bunx": r" \S+@\S+ | create-\S+ ",
+    "deno": _verbs("install|cache|add|upgrade|publish|info|outdated|jsr") + r"| (https?|npm|jsr):",
+    **_all("pip pip3", _verbs("install|download|wheel|index|search|list .*(-o|--outdated)") + r"(?!.*--no-index)"),
+    "uv": _verbs(
+        r"sync|add|lock|publish|build|self \S+|python (install|upgrade|list)|pip (install|compile|sync|download)"
+        r"|tool (install|run|upgrade)|run .*--(with|upgrade|refresh)\S*|x"
+    ),
+    "poetry": _verbs("install|add|update|lock|self \\S+|publish|search|show .*(-o|--outdated|-l|--latest)|new"
+    "|sync"),
+    **_all("pdm pipenv", _verbs("install|add|update|lock|sync|self \\S+|publish|search|upgrade|outdated|graph")),
+    "hatch": _verbs("publish|env create|dep \\S+|python install|self \\S+"),
+    **_all(
+        "conda mamba micromamba pixi", _verbs("install|create|update|upgrade|search|env (create|update)|add"
+        "|remove|lock")
+    ),
+    "cargo": r"^(?!.* --offline ).*"
+    + _verbs(r"(\+\S+ )?(add|update|fetch|search|publish|login|vendor|generate-lockfile|info|yank|owner|audit"
+    r"|outdated"
+             r"|deny|upgrade)").removeprefix("^"),
+    "go": _verbs("get|mod (download|tidy|vendor|why|verify|graph)|work sync|list .*-u|telemetry")
+    + r"| (run|install)( -\S+)* \S+@",
+    "gem": _verbs("update|fetch|push|search|outdated|owner|yank|signin"),
+    **_all("bundle bundler", r"^ *$|" + _verbs("install|update|add|outdated|lock|package|cache|audit")),
+    "composer": _verbs("install|update|require|create-project|outdated|search|audit|self-update|show .*(-l"
+    "|--latest)|i|u"),
+    **_all("mvn mvnw", r" (dependency|versions|deploy|release|site-deploy)[: ]| -U | --update-snapshots "),
+    **_all("gradle gradlew", r" --refresh-dependencies | publish\S* | dependencyUpdates "),
+    "dotnet": _verbs("restore|add .*package|tool (install|update|restore)|nuget \\S+|new .*install|workload \\S+"),
+    **_all("nuget mix rebar3 stack cabal opam luarocks cpanm cpan pub", r" (install|update|restore|get"
+    r"|deps\.get|require"
+           r"|upgrade|fetch|add|push|publish|setup|build|init|download|outdated)\b"),
+    **_all("flutter dart", _verbs("pub \\S+|upgrade|channel|precache|create")),
+    "swift": _verbs("package (resolve|update)"),
+    "pod": _verbs("install|update|repo \\S+|search|trunk \\S+"),
+    **_all("pre-commit prek", _verbs("install-hooks|autoupdate|auto-update|try-repo|run .*--install-hooks")),
+    **_all("playwright cypress puppeteer", _verbs("install|install-deps")),
+    **_all("psql mysql mariadb mongosh redis-cli pg_dump pg_restore mysqldump createdb dropdb", ""),
+    **_all("terraform tofu terragrunt pulumi", r" (init|plan|apply|destroy|refresh|import|get|providers|login"
+    r"|up|preview) "),
+    "huggingface-cli": "", "hf": "", "wandb": "", "dvc": r" (push|pull|fetch|import\S*) ",
+    "openssl": " s_client ", "vercel": "", "svn": r" (co|checkout|up|update|ci|commit|ls|list|info|export"
+    r"|switch) ",
+    "hg": r" (pull|push|clone|incoming|outgoing|in|out|identify) ", "tailscale": "",
+}  # fmt: skip
+"""Program → what in its arguments, joined by spaces with one at either end, needs the network."""
+
+OUTSIDE: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        "docker podman nerdctl docker-compose podman-compose buildah skopeo colima lima limactl kind minikube"
+        " k3d".split(),
+        ("", "talks to a service outside the sandbox"),
+    ),
+    **dict.fromkeys(
+        "kubectl helm aws gcloud az gsutil oc eksctl kustomize-deploy vault op".split(),
+        ("", "needs credentials that the sandbox hides"),
+    ),
+    **dict.fromkeys(
+        "apt apt-get aptitude dpkg yum dnf microdnf zypper apk pacman brew port snap flatpak rpm emerge nix-env"
+        " choco"
+        " winget".split(),
+        (
+            r" (install|reinstall|remove|purge|update|upgrade|full-upgrade|dist-upgrade|autoremove|add|del"
+            r"|erase|uninstall|tap"
+            r"|link|unlink|services|cleanup|-[SRUiIere]\w*|--install|--remove|clean) ",
+            "changes what is installed on the machine",
+        ),
+    ),
+    **dict.fromkeys("kill pkill killall fuser".split(), (r"^(?! -l)", "ends processes outside the sandbox")),
+    **dict.fromkeys(
+        "tmux screen zellij dbus-send busctl gdbus xdg-open open code cursor subl idea systemd-run loginctl"
+        " notify-send"
+        " osascript pbcopy pbpaste xclip xsel wl-copy wl-paste gpg gpg2 ssh-add ssh-keygen ssh-copy-id gpgconf"
+        " security adb fastboot".split(),
+        ("", "reaches services or keys outside the sandbox"),
+    ),
+    "npm": (r" (-g|--global|--location=global) ", "installs for the whole user"),
+    "pnpm": (r" (-g|--global) ", "installs for the whole user"),
+    "yarn": (r"^ global ", "installs for the whole user"),
+    "bun": (r" (-g|--global) ", "installs for the whole user"),
+    **dict.fromkeys(["pip", "pip3"], (r" (--user|--break-system-packages) ", "installs for the whole user")),
+    "pipx": (r" (install|uninstall|upgrade\S*|inject|reinstall\S*) ", "installs for the whole user"),
+    "uv": (r"^ (tool (install|uninstall|upgrade)|self|python (install|uninstall)) |--system ", "installs for"
+    " the user"),
+    "cargo": (r"^ (\+\S+ )?(install|uninstall|login) ", "installs for the whole user"),
+    "rustup": (r" (install|update|default|target|component|toolchain|self|override) ", "changes the toolchains"),
+    "go": (r"^ (install|env .*-w) ", "installs for the whole user"),
+    "gem": (r"^ (install|uninstall|cleanup) ", "installs for the whole user"),
+    "git": (r"^ config .*--(global|system) (?!.*--get)(?!-l |--list )", "changes the settings of all"
+    " repositories"),
+    **dict.fromkeys(["nvm", "fnm", "volta", "asdf", "mise", "sdk"], (r" (install|uninstall|use|default) ",
+    "changes the toolchains")),
+    **dict.fromkeys(["journalctl", "systemctl", "service", "launchctl"], ("", "talks to the system's services")),
+}  # fmt: skip
+"""Program → what in its arguments no sandbox can give it, and why."""
+
+_LOADS_BY_HTTP = frozenset(
+    "curl wget aria2c http https xh httpie yt-dlp npm npx pnpm yarn bun bunx deno corepack pip pip3 uv uvx poetry"
+    " pdm pipenv hatch conda mamba micromamba pixi cargo go gem bundle bundler composer dotnet pre-commit"
+    " prek".split()
+)
+_OTHERWISE = re.compile(
+    r" (push|publish|unpublish|login|logout|adduser|signin|yank|owner|deprecate|access|team|token|profile|org|hook"
+    r"|dist-tags?|star|unstar|stage) |[ =](?!(?:git\+)?https?:)[a-z][a-z+.-]*://| [\w.-]+@[\w.-]+:"
+)
+"""What sends something in one's own name, or goes another way."""
+_GIT_BY_HTTP = re.compile(r"^(?: -c \S+)* (?:clone|fetch|pull|ls-remote)(?= )(?=.* https?://)")
+
+_UNREAD = re.compile(
+    r"(?:^|[|;&(`\n{]|\b(?:do|then|else|time|exec|command|env|sudo)\s)\s{0,9}(?:\S{0,99}/)?(?:curl|wget|ssh|scp"
+    r"|sftp|gh"
+    r"|ncat|nc|aria2c"
+    r"|git\s{1,9}(?:-\S{1,99}\s{1,9}){0,5}(?:push|pull|fetch|clone|ls-remote)|(?:npm|pnpm|yarn|bun)\s{1,9}(?:i"
+    r"|ci|install|add|update)"
+    r"|(?:\S{0,99}python[\d.]*\s{1,9}-m\s{1,9})?pip3?\s{1,9}(?:install|download)|uv\s{1,9}(?:sync|add|lock"
+    r"|pip\s{1,9}install)"
+    r"|poetry\s{1,9}(?:install|add|update)|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get"
+    r"|mod\s{1,9}(?:download|tidy)))\b"
+)
+
+
+_AT_HOME = re.compile(r"(?:https?://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?(?:[/?#].*)?")
+_ELSEWHERE = re.compile(r"://|^[^@-].*\.[A-Za-z]|@.*:")
+
+
+def need_of(command: SimpleCommand, cwd: str, place: Place) -> Need:
+    """What one simple command needs, whatever it runs in turn, when it runs in `cwd`."""
+    words = _through_module(normalised(command))
+    if not words:
+        return Need()
+    name, line = words[0], f" {' '.join(words[1:])} "
+    if re.search(_ABOUT, line):
+        return Need()
+    pattern, why = OUTSIDE.get(name, (None, ""))
+    if pattern is not None and re.search(pattern, line):
+        return Need("outside", why)
+    open_folders = (*place.roots, *place.scratch)
+    if not _within(cwd, open_folders):
+        return Need("outside", f"runs in {cwd}, outside the workspace")
+    for target in written_targets(command):
+        path = place.resolve(target)
+        if not path.startswith("/dev/") and not _within(path, open_folders):
+            return Need("outside", f"changes {target}, which lies outside the workspace")
+    if name in _LOADS_BY_HTTP and _is_at_home(command):
+        return Need()
+    if name in NETWORK and re.search(NETWORK[name], line):
+        return Need("network", _NET, _is_by_http(name, line))
+    return _elsewhere(name, command, place, open_folders)
+
+
+def _is_at_home(command: SimpleCommand) -> bool:
+    """Whether all it names are servers of this machine: commands in the sandbox reach those of one another, and no
+    others."""
+    words = command.argv[1:]
+    ours = [word for word in words if _AT_HOME.fullmatch(word)]
+    return bool(ours) and not any(_ELSEWHERE.search(word) for word in words if word not in ours)
+
+
+def _is_by_http(name: str, line: str) -> bool:
+    if _OTHERWISE.search(line):
+        return False
+    return name in _LOADS_BY_HTTP or (name == "git" and _GIT_BY_HTTP.search(line) is not None)
+
+
+def unread_need(line: str) -> Need:
+    """What a line beyond the reader plainly needs."""
+    return Need("network", _NET) if _UNREAD.search(line) else Need()
+
+
+def _elsewhere(name: str, command: SimpleCommand, place: Place, folders: tuple[str, ...]) -> Need:
+    """Git that is told to work in a folder of another repository."""
+    argv = command.argv
+    for before, word in zip(argv, argv[1:], strict=False):
+        if name == "git" and before == "-C" and not _within(place.resolve(word), folders):
+            return Need("outside", f"works in {word}, outside the workspace")
+    if name == "git" and len(argv) > 2 and argv[1] in ("init", "worktree"):
+        for target in operands(command)[1:]:
+            if target.text != "add" and "/" in target.text and not _within(place.resolve(target.text), folders):
+                return Need("outside", f"works in {target.text}, outside the workspace")
+    return Need()
+
+
+def _through_module(words: tuple[str, ...]) -> tuple[str, ...]:
+    """`python -m pip install x` as `pip install x`."""
+    if words and re.fullmatch(r"pip[\d.]+", words[0]):
+        return ("pip", *words[1:])
+    if len(words) > 2 and re.fullmatch(r"python[\d.]*|py|pypy\d*", words[0]) and words[1] == "-m":
+        return words[2:]
+    return words
+
+
+def _within(path: str, folders: tuple[str, ...]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)

@@ -1,0 +1,248 @@
+"""What a simple command really runs: wrappers taken off, the scripts of nested shells, what `find` executes.
+
+Every wrapper has a table of its options; one that is not in it makes the line `Unsure`, because the program
+behind it would be a guess.
+"""
+
+import re
+
+import msgspec
+
+from .parser import SimpleCommand, Unsure, Word
+
+MAX_LAYERS = 8
+
+TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
+"""Wrappers that are as harmless as what they run."""
+SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
+_ASSIGNMENT = r"[A-Za-z_]\w*=.*"
+
+
+class Wrapper(msgspec.Struct, frozen=True):
+    """A program that runs its later words. Options are regular expressions for whole words."""
+
+    flags: str = ""
+    """Options that stand alone."""
+    valued: str = ""
+    """Options that take the next word."""
+    operands: int = 0
+    """Plain words before the command."""
+    assigns: bool = False
+    """`NAME=value` words may come first."""
+    queries: str = ""
+    """A first option with which it runs nothing."""
+    script: bool = False
+    """It hands its words to a shell."""
+    feeds: bool = False
+    """It adds words of its own to the command."""
+
+
+WRAPPERS: dict[str, Wrapper] = {
+    "env": Wrapper(r"-i?|--ignore-environment|-u.+|--unset=.*", "-u|--unset", assigns=True),
+    "sudo": Wrapper(r"-[nEHbSisA]+|-[ughp].+", "-[ughp]", assigns=True),
+    "doas": Wrapper(r"-[ns]+|-u.+", "-u"),
+    "nohup": Wrapper(),
+    "nice": Wrapper(r"-\d+|--?\d+|-n-?\d+|--adjustment=-?\d+", "-n|--adjustment"),
+    "ionice": Wrapper(r"-t|-[cn]\d+", "-[cn]"),
+    "timeout": Wrapper(
+        r"-v|--verbose|--foreground|--preserve-status|-[sk].+|--(signal|kill-after)=.+",
+        "-[sk]|--signal|--kill-after", 1,
+    ),
+    "time": Wrapper(r"-[pv]+", assigns=True),
+    "xargs": Wrapper(
+        r"-[0rtx]+|--null|--no-run-if-empty|--verbose|--exit|-[InPLdsE].+|-i.*"
+        r"|--(max-args|max-procs|max-lines|delimiter|replace|max-chars)=.*",
+        "-[InPLdsE]", feeds=True,
+    ),
+    "setsid": Wrapper(r"-[cfw]+|--ctty|--fork|--wait"),
+    "stdbuf": Wrapper(r"-[ioe].+|--(input|output|error)=.+", "-[ioe]"),
+    "command": Wrapper("-p", queries="-[vV]"),
+    "builtin": Wrapper(),
+    "exec": Wrapper("-[cl]+", "-a"),
+    "busybox": Wrapper(),
+    "watch": Wrapper(r"-[bcdegptx]+|-n[\d.]+", "-n", script=True),
+    **dict.fromkeys(["strace", "ltrace"], Wrapper(r"-[fFqvtTyiCcrx]+|-[eos].+|--[\w-]+=.*", "-[eosPpu]")),
+    "unshare": Wrapper(r"-[a-zA-Z]+|--[\w-]+(=.*)?", "-[SGRw]|--(root|wd|setuid|setgid)"),
+    "nsenter": Wrapper(r"-[a-zA-Z]+\d*|--[\w-]+(=.*)?", "-[tSG]|--target"),
+    "taskset": Wrapper("-[ac]+|--all-tasks|--cpu-list", operands=1),
+    "chrt": Wrapper("-[abfiomrv]+|--[a-z-]+", "-[TPD]", 1),
+    "setarch": Wrapper(r"-[a-zA-Z0-9]+|--[\w-]+", operands=1),
+    **dict.fromkeys(
+        "proot fakeroot xvfb-run unbuffer caffeinate toybox chronic torsocks proxychains proxychains4 eatmydata"
+        " linux64"
+        " linux32 dbus-run-session systemd-inhibit faketime prlimit numactl firejail rlwrap dotenv direnv".split(),
+        Wrapper(r"-.*"),
+    ),
+    "flock": Wrapper(r"-[nxsueoF]+|-w\d+", "-[wE]", 1),
+}  # fmt: skip
+
+_SHELL_FLAGS = r"[-+][abcefhiklmnprstuvxBCEHPT]+|--(norc|noprofile|posix|login|noediting)"
+_SHELL_VALUED = r"[-+][abcefhiklmnprstuvxBCEHPT]*[oO]"
+_GIT_FLAGS = (
+    r"-[pP]|--(no-pager|paginate|bare|no-replace-objects|no-optional-locks|no-advice|no-lazy-fetch"
+    r"|literal-pathspecs"
+    r"|glob-pathspecs|noglob-pathspecs|icase-pathspecs)|--(git-dir|work-tree|namespace|exec-path|config-env)=.*"
+)
+_GIT_VALUED = r"-[Cc]|--(git-dir|work-tree|namespace|config-env|super-prefix)"
+_GIT_ALONE = r"--(version|help|exec-path|html-path|man-path|info-path)|-[vh]"
+_GIT_RUNS = (
+    r"(bisect run|submodule( -\S+)* foreach|filter-branch|rebase .*(-x|--e)|difftool .*-x|for-each-repo)\b.*"
+)
+_FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
+
+
+class Layers(msgspec.Struct, frozen=True):
+    """`commands`: the command as written, then all that it runs. `scripts`: lines it hands to a shell."""
+
+    commands: tuple[SimpleCommand, ...]
+    scripts: tuple[str, ...]
+
+
+def layers(command: SimpleCommand) -> Layers:
+    """All that a simple command runs, as far as its words say.
+
+    Raises:
+        Unsure: a wrapper, a shell or git is given an option that is not in the tables.
+    """
+    found: list[SimpleCommand] = []
+    scripts: list[str] = []
+    todo = [command]
+    while todo:
+        if len(found) >= MAX_LAYERS:
+            raise Unsure("too many commands inside one another")
+        current = todo.pop()
+        found.append(current)
+        inner, script = _inside(current)
+        todo += inner
+        scripts += script
+    return Layers(tuple(found), tuple(scripts))
+
+
+def program(command: SimpleCommand) -> str:
+    """The name of the program without its directory."""
+    return command.argv[0].rsplit("/", 1)[-1] if command.words else ""
+
+
+def normalised(command: SimpleCommand) -> tuple[str, ...]:
+    """Program and arguments, without the program's directory and without git's global options.
+
+    Raises:
+        Unsure: an option of git that is not in the tables.
+    """
+    name = program(command)
+    if name != "git":
+        return (name, *command.argv[1:]) if command.words else ()
+    if re.fullmatch(_GIT_ALONE, command.argv[1] if len(command.words) > 1 else ""):
+        return (name, *command.argv[1:])
+    rest = _past_options("git", list(command.words[1:]), _GIT_FLAGS, _GIT_VALUED)
+    if re.fullmatch(_GIT_RUNS, " ".join(word.text for word in rest)):
+        raise Unsure("git runs a script of its own")
+    return (name, *(word.text for word in rest))
+
+
+def git_settings(command: SimpleCommand) -> tuple[str, ...]:
+    """The words of `-c NAME=VALUE` in front of git's verb."""
+    before = len(command.words) - len(normalised(command)) + 1
+    argv = command.argv[:before]
+    return tuple(value for flag, value in zip(argv, argv[1:], strict=False) if flag in ("-c", "--config-env"))
+
+
+def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
+    name = program(command)
+    words = list(command.words[1:])
+    if name in SHELLS:
+        return [], _shell_script(name, words)
+    if name == "eval":
+        return [], [_joined(words[1:] if words[:1] == [Word("--")] else words)]
+    if name == "find":
+        return _find_commands(words), []
+    if name == "parallel":
+        return _parallel(words), []
+    if name == "script":
+        return [], _recorded(words)
+    normalised(command)
+    wrapper = WRAPPERS.get(name)
+    if wrapper is None or (words and re.fullmatch(wrapper.queries, words[0].text)):
+        return [], []
+    return _unwrapped(name, wrapper, words, command.fed)
+
+
+def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
+    rest = _past_options(name, words, wrapper.flags, wrapper.valued)
+    assigns = []
+    while wrapper.assigns and rest and re.fullmatch(_ASSIGNMENT, rest[0].text, re.DOTALL):
+        assigns.append(rest.pop(0).text.partition("=")[0])
+    operands, rest = rest[: wrapper.operands], rest[wrapper.operands :]
+    if any(word.glob for word in (*operands, *rest[:1])):
+        raise Unsure(f"what `{name}` runs depends on file names")
+    if wrapper.operands and rest and rest[0].text in ("-c", "--command"):
+        return [], [_joined(rest[1:])]
+    if not rest:
+        return ([SimpleCommand((), assigns=tuple(assigns))] if assigns else []), []
+    if wrapper.script:
+        return [], [_joined(rest)]
+    if not rest[0].text or rest[0].text.startswith("-"):
+        raise Unsure(f"an option of `{name}` that is not known")
+    return [SimpleCommand(tuple(rest), assigns=tuple(assigns), fed=fed or wrapper.feeds)], []
+
+
+def _past_options(name: str, words: list[Word], flags: str, valued: str) -> list[Word]:
+    rest = list(words)
+    while rest and rest[0].text.startswith(("-", "+")):
+        option = rest.pop(0)
+        if option.text == "--":
+            break
+        if valued and re.fullmatch(valued, option.text):
+            if not rest or rest.pop(0).glob:
+                raise Unsure(f"the value of `{name} {option.text}` is not certain")
+        elif option.glob or not re.fullmatch(flags, option.text, re.DOTALL):
+            raise Unsure(f"`{name} {option.text}`: the option is not known")
+    return rest
+
+
+def _shell_script(name: str, words: list[Word]) -> list[str]:
+    if [word.text for word in words] in (["--version"], ["--help"]):
+        return []
+    rest = _past_options(name, words, _SHELL_FLAGS, _SHELL_VALUED)
+    options = [word.text for word in words[: len(words) - len(rest)]]
+    if not any(re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", option) for option in options):
+        return []
+    if not rest or rest[0].glob:
+        raise Unsure(f"the script of `{name}` is not certain")
+    return [rest[0].text]
+
+
+def _find_commands(words: list[Word]) -> list[SimpleCommand]:
+    found = []
+    for at, word in enumerate(words):
+        if word.text in _FIND_RUNS:
+            end = next((i for i in range(at + 1, len(words)) if words[i].text in (";", "+")), len(words))
+            if end == at + 1 or words[at + 1].glob or words[at + 1].text.startswith(("{", "-")):
+                raise Unsure("what `find` runs is not certain")
+            found.append(SimpleCommand(tuple(words[at + 1 : end]), fed=True))
+    return found
+
+
+def _parallel(words: list[Word]) -> list[SimpleCommand]:
+    """What `parallel` runs once for each of its arguments; a single word may hold all of it."""
+    ends = next((at for at, word in enumerate(words) if word.text.startswith(":::")), len(words))
+    rest = _past_options("parallel", words[:ends], r"-[kqtvXmN0u]+|-[jnN]\d+%?|--[\w-]+(=.*)?", "-[jnNaIP]")
+    if rest and " " in rest[0].text:
+        rest = [*(Word(text) for text in rest[0].text.split()), *rest[1:]]
+    return [SimpleCommand(tuple(rest), fed=True)] if rest else []
+
+
+def _recorded(words: list[Word]) -> list[str]:
+    """The line that `script` records."""
+    for at, word in enumerate(words):
+        if re.fullmatch(r"-[a-zA-Z]*c|--command", word.text):
+            return [_joined(words[at + 1 : at + 2])]
+        if word.text.startswith("--command="):
+            return [word.text.removeprefix("--command=")]
+    return []
+
+
+def _joined(words: list[Word]) -> str:
+    if not words or any(word.glob for word in words):
+        raise Unsure("the script of a nested shell is not certain")
+    return " ".join(word.text for word in words)

@@ -1,0 +1,40 @@
+"""Which files a shell line is known to write, by its redirections and by the programs of the tables.
+
+Undo covers the workspace alone, so what a line writes elsewhere is named before it runs.
+"""
+
+from collections.abc import Iterator
+
+from ..rules.path_verdict import Policy, inside
+from . import destructive
+from .line import steps
+from .named_files import real_path
+from .parser import SimpleCommand, Unsure
+
+_MAX_DEPTH = 4
+
+
+def written_outside(line: str, cwd: str, policy: Policy) -> tuple[str, ...]:
+    """Find the files outside the workspace that a line is known to write or remove, by their real paths. What runs
+    in the sandbox has temporary files of its own, which do not count. A line that cannot be read names none."""
+    own = policy.scratch if policy.sandboxed else ()
+    paths = dict.fromkeys(_written(line, cwd, policy, 0))
+    return tuple(path for path in paths if not inside(path, policy.roots) and not inside(path, own))
+
+
+def _written(line: str, cwd: str, policy: Policy, depth: int) -> Iterator[str]:
+    try:
+        found = steps(line, cwd, policy) if depth <= _MAX_DEPTH else []
+    except Unsure:
+        return
+    for step in found:
+        for command in step.inside.commands:
+            yield from (real_path(target, step.cwd, policy) for target in _targets(command))
+        for script in step.inside.scripts:
+            yield from _written(script, step.cwd, policy, depth + 1)
+
+
+def _targets(command: SimpleCommand) -> Iterator[str]:
+    """What a command writes, as its words have it."""
+    yield from (target for target in command.writes if target not in destructive.HARMLESS)
+    yield from destructive.written_targets(command)

@@ -1,0 +1,1 @@
+"""Find and mask secrets, in whole texts and in streams."""

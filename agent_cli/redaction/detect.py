@@ -1,0 +1,139 @@
+"""Where in a text there are secrets, by the table of `secret_shapes`: tokens, private keys, and values that are
+told by what stands before them. Searches for plain text come first, since nearly every text has nothing to hide.
+"""
+
+import re
+from collections.abc import Iterator
+
+from . import patterns as shapes
+from .span import Span
+
+_PARTIAL_BEGIN = re.compile(r"-----BEGIN[ A-Z0-9]{0,60}-{0,5}")
+_TOKENS = tuple((start, shape) for shape in shapes.SHAPES for start in shape.starts)
+
+
+def tokens(text: str) -> Iterator[Span]:
+    """Tokens that show by their shape what they are."""
+    for start, shape in _TOKENS:
+        at = text.find(start)
+        while at >= 0:
+            match = shape.whole.match(text, at) if shape.inside or _at_edge(text, at) else None
+            if match:
+                group = 1 if shape.whole.groups else 0
+                first, last = match.span(group)
+                if shape.judge(text[first : min(last, first + shapes.LONGEST_JUDGED)]):
+                    yield Span(first, last, shape.name)
+            at = text.find(start, match.end() if match else at + 1)
+    yield from _around(text, shapes.DISCORD_TAIL, shapes.DISCORD_HEAD, shapes.DISCORD_HEAD_LENGTH, "Discord token")
+    if ":AA" in text:
+        length = shapes.TELEGRAM_HEAD_LENGTH
+        yield from _around(text, shapes.TELEGRAM_TAIL, shapes.TELEGRAM_HEAD, length, "Telegram token")
+
+
+def _around(text: str, tail: re.Pattern[str], head: re.Pattern[str], length: int, name: str) -> Iterator[Span]:
+    """Tokens that are rare in their middle and common at their beginning."""
+    for match in tail.finditer(text):
+        first = max(0, match.start() - length - 1)
+        before = head.search(text[first : match.start()])
+        if before and shapes.is_token(match.group()):
+            yield Span(first + before.start(), match.end(), name)
+
+
+def _at_edge(text: str, at: int) -> bool:
+    """Whether a token may begin here: not inside a word, unless the word is the end of a colour or of `\\n`."""
+    if at == 0:
+        return True
+    before = text[at - 1]
+    if not (before.isascii() and before.isalnum()) and before != "_":
+        return True
+    if at < 2:
+        return False
+    return (before in "mK" and text[at - 2] in "0123456789[") or (before in "nrt" and text[at - 2] == "\\")
+
+
+def key_blocks(text: str) -> Iterator[Span]:
+    """Private keys."""
+    at = text.find(shapes.KEY_BEGINS)
+    while at >= 0:
+        match = shapes.KEY_BLOCK.match(text, at)
+        if match:
+            yield Span(*match.span(), "private key")
+        at = text.find(shapes.KEY_BEGINS, match.end() if match else at + 1)
+
+
+def open_key_block(text: str, base: int) -> int:
+    """Where a private key begins that may go on; the text's length when there is none."""
+    at = text.find(shapes.KEY_BEGINS, base)
+    while at >= 0:
+        match = shapes.KEY_BLOCK.match(text, at)
+        if match is None:
+            begun = shapes.KEY_BEGIN.match(text, at)
+            if _lines_left(text, at) < shapes.LINES_OF_NO_KEY if begun else _PARTIAL_BEGIN.fullmatch(text, at):
+                return at
+        elif not shapes.KEY_END.search(match.group()) and _lines_left(text, match.end()) < shapes.LINES_BEHIND_KEY:
+            return at
+        at = text.find(shapes.KEY_BEGINS, match.end() if match else at + 1)
+    return len(text)
+
+
+def _lines_left(text: str, start: int) -> int:
+    return text.count("\n", start)
+
+
+def in_context(text: str, assignments: bool, found: tuple[Span, ...]) -> Iterator[Span]:
+    """Values that are secret for what stands before them on their line; `found` are secrets of other kinds."""
+    lowered = _lowered(text)
+    last = Span(0, 0, "")
+    for context in (*shapes.ALWAYS, shapes.ASSIGNED) if assignments else shapes.ALWAYS:
+        for at, start in _contexts(context, text, lowered):
+            if last.start <= start < last.end:
+                continue
+            judged = shapes.JUDGED.match(text, start)
+            if not judged or not context.judge(judged.group()):
+                continue
+            name = context.name or _assigned_name(text, at, found)
+            if name and (match := shapes.VALUE.match(text, start)):
+                last = Span(*match.span(1), name)
+                yield last
+
+
+def _contexts(context: shapes.Context, text: str, lowered: str) -> Iterator[tuple[int, int]]:
+    """Places of a context's word, and of the value behind it."""
+    for word in context.words:
+        at = lowered.find(word)
+        while at >= 0:
+            if match := context.before.match(text, at):
+                yield at, match.end()
+            at = lowered.find(word, at + len(word))
+
+
+def _assigned_name(text: str, at: int, found: tuple[Span, ...]) -> str:
+    """The name in which there is a word at `at`: a general one where it would tell of another secret, empty
+    where it says itself that it is none."""
+    before = shapes.BEFORE_NAME.search(text, max(0, at - shapes.LONGEST_BEFORE), at)
+    after = shapes.AFTER_NAME.match(text, at)
+    first = before.start() if before else at
+    last = min(after.end(), at + 40) if after else at
+    name = text[first:last].strip(".-")
+    if shapes.NO_SECRET_NAME.search(name):
+        return ""
+    is_name = at - first < shapes.LONGEST_BEFORE and not any(s.start < last and first < s.end for s in found)
+    return name if is_name else "secret"
+
+
+def open_values(text: str, token: int, assignments: bool) -> Iterator[int]:
+    """Where values begin that a context makes secret and that may go on behind the text's end; `token` is where
+    its last token begins."""
+    line = text.rfind("\n") + 1
+    last = text[line:]
+    lowered = _lowered(last)
+    for context in (*shapes.ALWAYS, shapes.ASSIGNED) if assignments else shapes.ALWAYS:
+        for _, start in _contexts(context, last, lowered):
+            if token <= line + start < len(text):
+                yield line + start
+
+
+def _lowered(text: str) -> str:
+    """Lower case, character by character: places stay the same."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else "".join(c.lower() if c.isascii() else c for c in text)

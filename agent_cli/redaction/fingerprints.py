@@ -1,0 +1,118 @@
+"""Recognize secrets by keyed hashes of them, once their values are no longer at hand.
+
+A fingerprint of each way of writing a value is kept, never the value: a keyed hash, the length, and twelve bits of
+how it begins. The last two make the search linear: few places of a text begin like one of them, and only there a
+hash is computed. Pure.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from .span import Span
+
+GRAM = 4
+"""Characters by whose checksum a place counts as a beginning."""
+_GRAM_BITS = 0xFFF
+_END = 32
+"""Characters of each end that are hashed, so that a place costs the same however long a value is."""
+_MOST_REMEMBERED = 100_000
+
+
+class Fingerprint(NamedTuple):
+    """One way of writing a value."""
+
+    begins: int
+    """Checksum of its first characters, cut to twelve bits."""
+    length: int
+    digest: str
+
+
+class KnownSecret(msgspec.Struct, frozen=True):
+    """A value that was a secret once."""
+
+    name: str
+    forms: tuple[Fingerprint, ...]
+    """The value itself first."""
+
+
+def known_secret(key: bytes, name: str, value: str, others: Iterable[str]) -> KnownSecret:
+    """The fingerprints of a value and of the other ways of writing it."""
+    forms = (value, *(form for form in sorted(others) if form != value))
+    return KnownSecret(name, tuple(Fingerprint(_begins(form), len(form), digest(key, form)) for form in forms))
+
+
+def digest(key: bytes, form: str) -> str:
+    """The keyed hash of a value as it is written."""
+    ends = form if len(form) <= 2 * _END else form[:_END] + form[-_END:]
+    data = ends.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, key=key, digest_size=16).hexdigest()
+
+
+def _begins(text: str) -> int:
+    return zlib.crc32(text[:GRAM].encode("utf-8", "surrogatepass")) & _GRAM_BITS
+
+
+class Recognizer:
+    """Finds known secrets in texts."""
+
+    def __init__(self, key: bytes = b"", known: Collection[KnownSecret] = ()) -> None:
+        self._key = key
+        self._known = known
+        self._by_beginning: dict[int, list[tuple[int, str, str]]] = {}
+        for secret in known:
+            for form in secret.forms:
+                found = (form.length, form.digest, secret.name)
+                self._by_beginning.setdefault(form.begins, []).append(found)
+        self._by_gram: dict[str, list[tuple[int, str, str]]] = {}
+        """What was looked up before: most texts repeat the same few thousand beginnings."""
+        self.longest = max((form.length for secret in known for form in secret.forms), default=0)
+        """Characters of the longest form; 0 where nothing is known."""
+
+    def apart(self, values: dict[str, str]) -> "tuple[dict[str, str], Recognizer]":
+        """Values with names, each by the name it had first, and what recognizes the others alone."""
+        own = {digest(self._key, value): value for value in values} if self._known else {}
+        first = {own[each.forms[0].digest]: each.name for each in self._known if each.forms[0].digest in own}
+        others = [each for each in self._known if each.forms[0].digest not in own]
+        return {**values, **first}, Recognizer(self._key, others)
+
+    def spans(self, text: str) -> Iterator[Span]:
+        """The known secrets in a text."""
+        if not self.longest:
+            return
+        known, size = self._by_gram, len(text)
+        for at in range(size - GRAM + 1):
+            gram = text[at : at + GRAM]
+            forms = known.get(gram)
+            if forms is None:
+                forms = self._beginning_with(gram)
+            for length, hashed, name in forms:
+                if at + length <= size and digest(self._key, text[at : at + length]) == hashed:
+                    yield Span(at, at + length, name)
+
+    def begun(self, text: str, start: int) -> int:
+        """Where, from `start` on, the end of `text` may be the beginning of a known secret; its length if not."""
+        size = len(text)
+        for at in range(max(start, size - self.longest + 1), size):
+            gram = text[at : at + GRAM]
+            if len(gram) < GRAM or any(at + form[0] > size for form in self._beginning_with(gram)):
+                return at
+        return size
+
+    def innocent(self, text: str) -> int:
+        """How much of a short text has surely nothing to do with a known secret; -1 where that is not sure."""
+        if not self.longest:
+            return len(text)
+        sure = max(0, len(text) - GRAM + 1)
+        return -1 if any(self._beginning_with(text[at : at + GRAM]) for at in range(sure)) else sure
+
+    def _beginning_with(self, gram: str) -> list[tuple[int, str, str]]:
+        forms = self._by_gram.get(gram)
+        if forms is None:
+            if len(self._by_gram) >= _MOST_REMEMBERED:
+                self._by_gram.clear()
+            forms = self._by_gram[gram] = self._by_beginning.get(_begins(gram), [])
+        return forms

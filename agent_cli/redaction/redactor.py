@@ -1,0 +1,169 @@
+"""Secrets replaced by their names: `[masked: DB_PASSWORD]` for values that are known, `[masked: GitHub token]`
+for what has the shape of one.
+
+`Redactor.spans` finds what to hide in a whole text, `Redactor.stream` gives its streaming form. Pure; lives here
+because what is shown, logged and sent all need it. It keeps secrets from leaking by accident and is no boundary:
+who wants to get one past it writes it backwards. The tables of shapes are loaded when they are first needed.
+"""
+
+import base64
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
+
+from .fingerprints import Recognizer
+from .span import Span, entropy, replaced
+
+if TYPE_CHECKING:
+    from .masking import Masking
+
+PLACEHOLDER = re.compile(r"\[masked: [^\]\n]{1,100}\]")
+"""What stands in place of a secret."""
+
+_SHORTEST = 8
+_LOWEST_ENTROPY = 2.5
+_LONGEST_LINE = 4096
+_TOO_COMMON = frozenset(
+    "changeme change_me change-me password passw0rd password1 password123 12345678 123456789 1234567890 "
+    "undefined disabled required optional localhost username postgres".split()
+)
+_WORDS = re.compile(r"(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)(?:[-_. /](?:[a-z]+|[A-Z]+|[A-Z][a-z]+))*")
+_LONG_FOR_WORDS = 20
+"""Words without a digit, such as `development`, are a secret only when there are as many characters."""
+_GRAM = 3
+_SHORT_TEXT = 2_000
+_MAY_HOLD = re.compile(r"[\w+-]{16}|[=@]|:[ \t]{0,3}\\?[\"']|://|-----|eyJ|:AA|(?i:authorization|bearer|api-key)")
+"""What a text has that holds anything with the shape of a secret: without it the tables need not be loaded."""
+
+
+def is_worth_masking(value: str) -> bool:
+    """Whether a known value is special enough to be replaced wherever it stands: not short, no common word."""
+    if len(value) < _SHORTEST or value.lower() in _TOO_COMMON:
+        return False
+    if len(value) < _LONG_FOR_WORDS and _WORDS.fullmatch(value):
+        return False
+    return entropy(value) > _LOWEST_ENTROPY
+
+
+def secret_lines(known: Mapping[str, str]) -> dict[str, str]:
+    """Each line that is masked wherever it stands → the name shown instead; `known` are values by name."""
+    found: dict[str, str] = {}
+    for name, value in known.items():
+        shown = re.sub(r"[^\w.:/ -]", "_", name)[:100] or "secret"
+        for line in {value.strip(), *(line.strip() for line in value.splitlines())}:
+            if is_worth_masking(line) and len(line) <= _LONGEST_LINE:
+                found.setdefault(line, shown)
+    return found
+
+
+class Redactor:
+    """Masks the secrets of a run: the values of `known`, by name, those of earlier runs, and tokens that show what
+    they are."""
+
+    def __init__(self, known: Mapping[str, str] | None = None, earlier: Recognizer | None = None) -> None:
+        lines, self._earlier = (earlier or Recognizer()).apart(secret_lines(known or {}))
+        found: dict[str, str] = {}
+        for line, shown in lines.items():
+            for form in forms(line):
+                found.setdefault(form, shown)
+        self._forms = tuple(found.items())
+        self._sorted = sorted(found)
+        self._longest = max(map(len, found), default=0)
+        self._grams = frozenset(form[:_GRAM] for form in found)
+        self._short_grams = frozenset(form[:size] for form in found for size in range(1, _GRAM))
+
+    def mask(self, text: str, assignments: bool = False) -> str:
+        """`text` with its secrets replaced; with `assignments` also values such as that of `PASSWORD=…`."""
+        spans = self.spans(text, assignments)
+        return replaced(text, spans, 0, len(text)) if spans else text
+
+    def stream(self, assignments: bool = False) -> "Masking":
+        """The same for a text that arrives in pieces."""
+        from .masking import Masking
+
+        return Masking(self, assignments)
+
+    def spans(self, text: str, assignments: bool = False) -> list[Span]:
+        """The secrets in a text, in order; those that overlap are one, called by the first."""
+        if len(text) < _SHORTEST:
+            return []
+        if not assignments and len(text) < _SHORT_TEXT and not _MAY_HOLD.search(text):
+            known = list(self._known(text))
+            return _merged(known) if known else []
+        from . import detect
+
+        found = [*self._known(text), *detect.tokens(text), *detect.key_blocks(text)]
+        found += detect.in_context(text, assignments, tuple(found))
+        return _merged(found) if found else []
+
+    def _known(self, text: str) -> Iterator[Span]:
+        for form, name in self._forms:
+            at = text.find(form)
+            while at >= 0:
+                yield Span(at, at + len(form), name)
+                at = text.find(form, at + 1)
+        yield from self._earlier.spans(text)
+
+    def begun(self, text: str, start: int) -> int:
+        """Where, from `start` on, the end of `text` may be the beginning of a known value; its length if not."""
+        return min(self._earlier.begun(text, start), self._begun(text, start))
+
+    def _begun(self, text: str, start: int) -> int:
+        size = len(text)
+        for at in range(max(start, size - self._longest + 1), size):
+            gram = text[at : at + _GRAM]
+            if gram in self._grams or gram in self._short_grams:
+                rest = text[at:]
+                place = bisect_left(self._sorted, rest)
+                if place < len(self._sorted) and self._sorted[place] == rest:
+                    place += 1
+                if place < len(self._sorted) and self._sorted[place].startswith(rest):
+                    return at
+        return size
+
+    def innocent(self, text: str) -> int:
+        """How much of a short text has surely nothing to do with a known value; -1 where that is not sure."""
+        return min(self._earlier.innocent(text), self._innocent(text))
+
+    def _innocent(self, text: str) -> int:
+        grams, size = self._grams, len(text)
+        for at in range(size - _GRAM + 1):
+            if text[at : at + _GRAM] in grams:
+                return -1
+        for left in range(min(_GRAM - 1, size), 0, -1):
+            if text[size - left :] in self._short_grams:
+                return size - left
+        return size
+
+
+def _merged(found: list[Span]) -> list[Span]:
+    found.sort(key=lambda span: (span.start, -span.end))
+    merged = [found[0]]
+    for span in found[1:]:
+        last = merged[-1]
+        if span.start >= last.end:
+            merged.append(span)
+        elif span.end > last.end:
+            merged[-1] = last._replace(end=span.end)
+    return merged
+
+
+def forms(value: str) -> set[str]:
+    """The ways in which a value may be written."""
+    data = value.encode("utf-8", "surrogatepass")
+    written = {value, quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
+    written |= {
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        data.hex(),
+        data.hex().upper(),
+    }
+    for shift, unsure in ((0, 0), (1, 2), (2, 3)):  # inside a longer text each place modulo three looks different
+        shifted = bytes(shift) + data
+        whole = base64.b64encode(shifted).decode("ascii").rstrip("=")
+        sure = whole[unsure : len(whole) - bool(len(shifted) % 3)]
+        written |= {sure, sure.replace("+", "-").replace("/", "_")}
+    return {form for form in written if len(form) >= _SHORTEST}

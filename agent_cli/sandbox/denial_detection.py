@@ -1,0 +1,210 @@
+"""Was it the sandbox? A command has failed, and its output tells of an error: whether that would not have happened
+without the confinement. Pure but for the question what this user may do, which is handed in.
+
+Precision comes before recall: who is told wrongly runs the command outside for nothing. So an error counts only
+with a path that the confinement keeps back and the user could have had, or in words that programs use for nothing
+else.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from .profile.confinement import Confinement
+
+Kind = Literal["write", "read", "network", "privilege", "namespace", "syscall"]
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """What the sandbox kept a command from."""
+
+    kind: Kind
+    subject: str = ""
+    """The path, the host or the program's own words; empty when it did not say."""
+
+
+_LAST_BYTES = 40_000
+_LONGEST_LINE = 1000
+"""Longer ones are data; to search them would take long."""
+_KILLED_FOR_A_CALL = 128 + 31
+_PRIVATE = ("/tmp", "/var/tmp", "/run")
+_OF_THE_KERNEL = ("/proc", "/sys", "/dev")
+_READ_ONLY = re.compile(
+    r"read-only file ?system['\"]?[.)]?\s*$|\bEROFS\b|\[Errno 30\]|\(os error 30\)|Read-only file system:|"
+    r"read-only file system \(os|Read-only file system(?= *['\"(\[]|$)|Read-only file system at \S+ line",
+    re.I,
+)
+_REFUSED = re.compile(
+    r"(?:permission denied|operation not permitted)(?:['\")\].,]|\s*$|: )|\bEACCES\b|\bEPERM\b|\[Errno 1(?:3)?\]"
+    r"|\(os error 1(?:3)?\)|unable to open database|attempt to write a readonly database",
+    re.I,
+)
+_BUSY = re.compile(r"device or resource busy|\bEBUSY\b|resource busy or locked", re.I)
+_ABSENT = re.compile(r"no such file or directory|\bENOENT\b|cannot access|does not exist", re.I)
+_PRIVILEGE = re.compile(
+    r'"?no new privileges"? flag is set|must be owned by uid 0 and have the setuid bit set|must be setuid root'
+    r"|effective uid is not 0, is|^su: cannot set groups: Operation not permitted",
+    re.I,
+)
+_NAMESPACE = re.compile(
+    r"^bwrap: (.*)|^unshare: unshare failed: (Operation not permitted)|(No usable sandbox!)"
+    r"|(?:Failed to move to new namespace)|cannot clone: (Operation not permitted)|^nsenter: .*(not permitted)",
+    re.M,
+)
+_SYSCALL = re.compile(
+    r"(PTRACE_\w+)[^\n]*(?:Operation not permitted|EPERM)|ptrace: (Operation not permitted)"
+    r"|perf_event_open[^\n]*(Operation not permitted)|(Bad system call)",
+    re.I,
+)
+_HOST = r"['‘\"(]?(?:[a-z+]+://)?(?:[^\s/@'\"]*@)?([A-Za-z0-9_.-]*[A-Za-z0-9](?::\d+)?)"
+_NETWORK = tuple(
+    re.compile(pattern, re.I)
+    for pattern in (
+        rf"could not resolve (?:host|hostname|proxy):? {_HOST}",
+        rf"unable to access {_HOST}[^\n]*(?:could not resolve|failed to connect|unreachable)",
+        rf"getaddrinfo (?:EAI_AGAIN|ENOTFOUND|EAI_FAIL) {_HOST}",
+        rf"(?:EAI_AGAIN|ENETUNREACH|ENOTFOUND)[^\n]*?(?:connect|for|to) {_HOST}",
+        rf"(?:lookup|resolving) {_HOST}[^\n]*(?:no such host|misbehaving|failure|unreachable|server|refused)",
+        rf"temporary failure resolving {_HOST}",
+        r"(?:HTTPS?ConnectionPool|HTTPS?Connection)\(host='([^']+)'[^\n]*(?:resol|unreachable|NewConnection)",
+        rf"(?:could not|unable to|cannot) resolve (?:host address |the host |address |host )?{_HOST}",
+        r"(\d+(?:\.\d+){3})\[\d+: [^\n]*network is unreachable",
+        rf"connect(?: to|ing to)? (?:host )?{_HOST}[^\n]*(?:network is unreachable|ENETUNREACH)",
+        rf"dial tcp {_HOST}[^\n]*network is unreachable",
+        r"No matching distribution found for()",
+        r"_socket\.socket\.__init__[^\n]*\n(?:[ ^~]*\n)?PermissionError: \[Errno 1\]()",
+        r"\bsocket: operation not permitted()",
+        r"(?:failed to (?:fetch|download|get))[^\n]*?https?://([A-Za-z0-9.-]+)[^\n]*(?:dns|resol|unreachable|connect)",
+        r"(?:temporary failure in name resolution|name or service not known|network is unreachable|EAI_AGAIN"
+        r"|failed to lookup address information|NameResolutionError|could not resolve|getaddrinfo failed"
+        r"|dns error|no address associated with hostname|Name does not resolve)()",
+    )
+)
+_DOCKER = re.compile(r"Cannot connect to the Docker daemon at unix://(/\S+?)\.?(?:\s|$)")
+_OURSELVES = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0)(?::\d+)?", re.I)
+_QUOTED = re.compile(r"['‘\"“`]([^'’\"”`\n]{1,400})['’\"”`]")
+_BARE = re.compile(r"(?<![\w.~'\"-])((?:~?/|\.{1,2}/|[\w.-]+/)[^\s'\"’`:;,()\[\]<>]*)")
+_BEFORE_COLON = re.compile(r"(?:^|: )([^\s:'\"][^:'\"\n]*?)(?=: [^:\n]+$)")
+_SPEAKER = re.compile(r"^(?:[^\s:]+: (?:line )?\d+: |/\S*bin/[^\s:]+: )")
+"""Who says it: a shell with a line number, a program by its path."""
+
+
+def blocked(
+    exit_code: int,
+    output: str,
+    confinement: Confinement,
+    cwd: str,
+    may: Callable[[str, int], bool] = os.access,
+) -> Blocked | None:
+    """What kept a confined command from succeeding, if that was the sandbox.
+
+    `output` is of both its streams; `may` answers, outside, as `os.access` does.
+    """
+    if exit_code == 0:
+        return None
+    lines = [line for line in output[-_LAST_BYTES:].splitlines() if len(line) <= _LONGEST_LINE]
+    text = "\n".join(lines)
+    return (
+        _call(exit_code, text)
+        or _privilege(text)
+        or (_network(text) if confinement.network == "none" else None)
+        or next(_files(lines, confinement, cwd, may), None)
+    )
+
+
+def _call(exit_code: int, text: str) -> Blocked | None:
+    if exit_code == _KILLED_FOR_A_CALL:
+        return Blocked("syscall")
+    if found := _SYSCALL.search(text):
+        return Blocked("syscall", found.group(0).strip()[:120])
+    if found := _NAMESPACE.search(text):
+        return Blocked("namespace", found.group(0).strip()[:200])
+    return None
+
+
+def _privilege(text: str) -> Blocked | None:
+    found = _PRIVILEGE.search(text)
+    return Blocked("privilege", found.group(0)) if found else None
+
+
+def _network(text: str) -> Blocked | None:
+    for pattern in _NETWORK:
+        for found in pattern.finditer(text):
+            host = found.group(1) or ""
+            if not _OURSELVES.fullmatch(host):
+                return Blocked("network", host)
+    return None
+
+
+def _files(
+    lines: list[str], confinement: Confinement, cwd: str, may: Callable[[str, int], bool]
+) -> Iterator[Blocked]:
+    """From the last line: the error a program ends with is the one that ended it."""
+    unnamed = False
+    for line in reversed(lines):
+        read_only, refused, busy = _READ_ONLY.search(line), _REFUSED.search(line), _BUSY.search(line)
+        absent = _ABSENT.search(line)
+        if (found := _DOCKER.search(line)) and may(found.group(1), os.F_OK):
+            yield Blocked("network", found.group(1))
+        if not (read_only or refused or busy or absent):
+            continue
+        paths = _paths(line, cwd)
+        for path in paths:
+            if (refused or absent) and _is_out_of_sight(path, confinement, may):
+                yield Blocked("read", path)
+            elif (read_only or refused or busy) and _is_kept_from_writing(path, confinement, may):
+                yield Blocked("write", path)
+        # Relative to a folder that is not known, or nothing at all: nothing writable is read-only.
+        unnamed |= bool(read_only) and all(_is_in(path, confinement.writable) for path in paths)
+    if unnamed:
+        yield Blocked("write")
+
+
+def _paths(line: str, cwd: str) -> list[str]:
+    """What a line of an error may be about, absolute, the last one first: before it is who says it and what was
+    to be done with it."""
+    said = _SPEAKER.sub("", line)
+    found = [
+        (match.start(1), match.group(1))
+        for pattern in (_QUOTED, _BARE, _BEFORE_COLON)
+        for match in pattern.finditer(said)
+    ]
+    words = [word.strip().rstrip(".") for _, word in sorted(found, reverse=True)]
+    return [
+        os.path.normpath(os.path.join(cwd, os.path.expanduser(word)))
+        for word in dict.fromkeys(words)
+        if word and "\0" not in word and not word.startswith(("http:", "https:", "-"))
+    ]
+
+
+def _is_kept_from_writing(path: str, confinement: Confinement, may: Callable[[str, int], bool]) -> bool:
+    """It lies outside of what is writable, and the user could write it or make it."""
+    inside = _is_in(path, confinement.writable) and not _is_fixed(path, confinement)
+    private = bool(confinement.tmp) and _is_in(path, _PRIVATE[:2])
+    return not inside and not _is_in(path, _OF_THE_KERNEL) and not private and _could_be_written(path, may)
+
+
+def _is_fixed(path: str, confinement: Confinement) -> bool:
+    return _is_in(path, confinement.read_only) or any(_is_in(fixed, (path,)) for fixed in confinement.read_only)
+
+
+def _is_out_of_sight(path: str, confinement: Confinement, may: Callable[[str, int], bool]) -> bool:
+    """It is there, the user could read it, and the command sees nothing or something else in its place."""
+    if _is_in(path, confinement.hidden):
+        return may(path, os.R_OK)
+    if _is_in(path, _PRIVATE) and path not in _PRIVATE:
+        return not _is_in(path, (*confinement.writable, confinement.tmp)) and may(path, os.R_OK)
+    return False
+
+
+def _could_be_written(path: str, may: Callable[[str, int], bool]) -> bool:
+    while not may(path, os.F_OK) and path != "/":
+        path = os.path.dirname(path)
+    return may(path, os.W_OK)
+
+
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders if folder)

@@ -1,0 +1,1 @@
+"""Code that runs in other processes: reaper, supervisor, spawn."""

@@ -1,0 +1,155 @@
+"""The reaper: one small helper process of the agent that forks a supervisor for each command.
+
+It is apart from the agent so that commands outlive neither its end nor its murder: every supervisor holds a
+socket to the agent and kills its command when that is closed. The reaper itself adopts what a murdered
+supervisor leaves behind, and kills it. It has a session of its own, no terminal, a clean environment, and
+ignores every request to end but the end of the agent.
+
+Its start is a budget: nothing here may import what is slow to load.
+"""
+
+import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
+import os
+import select
+import sys
+import time
+from _socket import socket as Socket
+
+from .ipc import Inbox, pack
+from .proc import SWEEP_LIMIT_S, below, freeze_and_kill, send_signal
+from .supervisor import Supervisor, drain, wake_on_children
+
+NAME = "agent-reaper"
+_FAREWELL_S = 3.0
+_SET_SUBREAPER, _SET_NAME = 36, 15
+
+
+def main() -> None:
+    """The process: arguments are its package's folder, a socket's descriptor, the agent's pid, a folder that is
+    to go with the agent (or nothing) and a name."""
+    server, agent = int(sys.argv[2]), int(sys.argv[3])
+    ours = {_signal.SIGKILL, _signal.SIGSTOP, _signal.SIGCHLD, _signal.SIGCONT}
+    for number in _signal.valid_signals() - ours:
+        if number not in (_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT):
+            _signal.signal(number, _signal.SIG_IGN)
+    os.set_inheritable(server, False)
+    Reaper(Socket(fileno=server), _end_of(agent), _adopt_orphans()).serve()
+    if sys.argv[4]:
+        import shutil  # slow to load; nobody waits any more
+
+        shutil.rmtree(sys.argv[4], ignore_errors=True)
+    os._exit(0)
+
+
+class Reaper:
+    """Forks supervisors until the agent is gone."""
+
+    def __init__(self, server: Socket, owner: int | None, adopts: bool) -> None:
+        self._server = server
+        self._owner = owner
+        self._adopts = adopts
+        self._wake = wake_on_children()
+        self._supervisors: set[int] = set()
+
+    def serve(self) -> None:
+        """Until the agent leaves; what it had running is dead then, or has been given 3 s."""
+        poll = select.poll()
+        for fd in (self._wake, self._server.fileno(), *(() if self._owner is None else (self._owner,))):
+            poll.register(fd, select.POLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                if fd == self._wake:
+                    self._reap()
+                elif fd == self._owner or not self._answer():
+                    return self._farewell()
+
+    def _answer(self) -> bool:
+        """Take one socket for a supervisor; False when there will be no more."""
+        inbox = Inbox()
+        if not inbox.receive(self._server, 1):
+            return False
+        if not inbox.fds:
+            return True
+        control = Socket(fileno=inbox.fds[0])
+        try:
+            pid = os.fork()
+        except OSError as error:
+            control.sendall(pack("failed", "start", error.errno, error.strerror))
+            pid = -1
+        if pid == 0:
+            self._become_supervisor(control)
+        control.close()
+        if pid > 0:
+            self._supervisors.add(pid)
+        return True
+
+    def _become_supervisor(self, control: Socket) -> None:
+        try:
+            self._server.close()
+            os.close(self._wake)
+            Supervisor(control, self._owner, self._adopts and _adopt_orphans()).run()
+            os._exit(0)
+        finally:
+            os._exit(1)
+
+    def _reap(self) -> None:
+        drain(self._wake)
+        if self._collect():
+            self._sweep()
+
+    def _collect(self) -> bool:
+        """Take leave of dead children; whether a supervisor was killed."""
+        murdered = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return murdered
+            if not os.WIFSTOPPED(status):
+                murdered |= pid in self._supervisors and status != 0
+                self._supervisors.discard(pid)
+            elif pid in self._supervisors:  # by its own command: it must not sleep
+                send_signal(os.kill, pid, _signal.SIGCONT)
+
+    def _sweep(self) -> None:
+        """Kill what supervisors have left behind: every child that is none of them."""
+        end, pause_s = time.monotonic() + SWEEP_LIMIT_S, 0.002
+        while (orphans := below(os.getpid(), self._supervisors)) and time.monotonic() < end:
+            freeze_and_kill(orphans)
+            time.sleep(pause_s)
+            self._collect()
+            pause_s = min(pause_s * 1.5, 0.05)
+
+    def _farewell(self) -> None:
+        """Wait for the supervisors, which are killing now, to be there if one of them is killed itself."""
+        end = time.monotonic() + _FAREWELL_S
+        while self._supervisors and time.monotonic() < end:
+            time.sleep(0.01)
+            self._reap()
+
+
+def _end_of(agent: int) -> int | None:
+    """A descriptor that becomes readable when the agent has ended; a socket alone is not enough, because a
+    fork of the agent may hold it."""
+    try:
+        fd = os.pidfd_open(agent)
+    except (AttributeError, OSError):
+        return None
+    if os.getppid() != agent:
+        os._exit(0)
+    return fd
+
+
+def _adopt_orphans() -> bool:
+    """Become the parent of all orphans below; False where the system has no such thing."""
+    if sys.platform != "linux":
+        return False
+    try:
+        import _ctypes  # `ctypes` is slow to load
+    except ImportError:
+        return False
+    call = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+    _ctypes.call_function(call, (_SET_NAME, NAME.encode()))
+    return bool(_ctypes.call_function(call, (_SET_SUBREAPER, 1, 0, 0, 0)) == 0)

@@ -1,0 +1,194 @@
+"""Starting the program of a command as a child of its supervisor, as it is or confined.
+
+Part of the supervisor: nothing here may import what is slow to load.
+"""
+
+import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
+import os
+from _socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
+from _socket import socket as Socket
+
+from .ipc import send_with_fds
+from .mount_gate import Gate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..mechanisms.mount_check import Asked
+
+_BACKLOG = 128
+
+
+def spawn(program: bytes, argv: list[bytes], env: dict[bytes, bytes], fds: "Sequence[int]") -> int:
+    """Start a program in a session of its own, with these descriptors as 0, 1, 2; returns its pid.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    return os.posix_spawn(
+        program,
+        argv,
+        env,
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in enumerate(fds)],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=_signal.valid_signals(),
+    )
+
+
+def spawn_in_bubblewrap(
+    bubblewrap: bytes,
+    arguments: bytes,
+    filter_program: bytes,
+    own: dict[bytes, bytes],
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    fds: "Sequence[int]",
+    entered: "Sequence[int]",
+    has_network: bool,
+    asked: "Asked" = (),
+) -> int:
+    """The same below bubblewrap, which is given the variables `own` alone and makes `env` itself: an earlier
+    command may have set what would have it load a library. The namespaces `entered` it enters before; where it
+    `has_network`, it gives up the sockets that come with that. Nothing runs before the mounts are found to be
+    those that were `asked` for; with none, nobody looks.
+
+    Raises:
+        MountsAstrayError: they are not.
+        OSError: it cannot be started.
+        ValueError: a variable holds a NUL, behind which another argument could begin.
+    """
+    if any(b"\0" in name or b"\0" in value for name, value in env.items()):
+        raise ValueError("embedded null byte")
+    pairs = (b"--setenv\0%b\0%b\0" % pair for pair in env.items() if pair[0])
+    gate = Gate()
+    opened = []
+    try:
+        opened.append(_file(b"".join((arguments, *pairs))))
+        opened.append(_file(filter_program))
+        options = (b"--args", b"%d" % opened[0], b"--seccomp", b"%d" % opened[1], *gate.options(), b"--")
+        pid = _behind(bubblewrap, [bubblewrap, *options, *argv], own, fds, entered, has_network)
+        gate.open(pid, asked)
+        return pid
+    finally:
+        gate.close()
+        for fd in opened:
+            os.close(fd)
+
+
+def _behind(
+    bubblewrap: bytes,
+    words: list[bytes],
+    own: dict[bytes, bytes],
+    fds: "Sequence[int]",
+    entered: "Sequence[int]",
+    has_network: bool,
+) -> int:
+    if not entered and not has_network:
+        return spawn(bubblewrap, words, own, fds)
+    from .landlock_apply import cut_abstract_sockets, enter  # here, so that it is there for the next command
+
+    before = cut_abstract_sockets if has_network else lambda: enter(entered)
+    return _forked(before, bubblewrap, words, own, fds)
+
+
+def spawn_in_landlock(
+    rules: "Sequence[tuple[str, bytes]]",
+    filter_program: bytes,
+    program: bytes,
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    fds: "Sequence[int]",
+) -> int:
+    """The same as `spawn` in a fork of this process that has confined itself; see `restrict`.
+
+    Raises:
+        OSError: it cannot be confined or started; it has not run then.
+    """
+    from .landlock_apply import restrict  # here, so that it is there for the next command
+
+    return _forked(lambda: restrict(rules, filter_program), program, argv, env, fds)
+
+
+def spawn_listener(port: int, fds: "Sequence[int]", entered: "Sequence[int]") -> int:
+    """Have a fork of this process listen on a loopback port within the namespaces `entered`, and send the socket
+    over its standard input; it ends with that.
+
+    Raises:
+        OSError: the namespaces cannot be entered, or the port is taken.
+    """
+    from .landlock_apply import enter
+
+    def hand_over() -> None:
+        enter(entered)
+        listener = Socket(AF_INET, SOCK_STREAM)
+        listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(_BACKLOG)
+        send_with_fds(Socket(fileno=0), b"l", (listener.fileno(),))
+        os._exit(0)
+
+    return _forked(hand_over, b"", [], {}, fds)
+
+
+def _forked(
+    confine: "Callable[[], None]",
+    program: bytes,
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    fds: "Sequence[int]",
+) -> int:
+    """Start a program in a fork of this process that does something to itself before."""
+    reading, writing = os.pipe()
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _become(writing, confine, program, argv, env, fds)
+        os.close(writing)
+        writing = -1
+        failure = os.read(reading, 4096)
+    finally:
+        os.close(reading)
+        if writing >= 0:
+            os.close(writing)
+    if failure:
+        os.waitpid(pid, 0)
+        number, _, text = failure.partition(b" ")
+        raise OSError(int(number), text.decode("utf-8", "replace"))
+    return pid
+
+
+def _become(
+    report: int,
+    confine: "Callable[[], None]",
+    program: bytes,
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    fds: "Sequence[int]",
+) -> None:
+    """Turn this process into the confined program; why it could not goes to `report`. Never returns."""
+    try:
+        os.setsid()
+        for number in _signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP}:
+            _signal.signal(number, _signal.SIG_DFL)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        for place, fd in enumerate(fds):
+            os.dup2(fd, place)
+        confine()
+        os.execve(program, argv, env)
+    except Exception as error:  # whatever it is, the supervisor must hear of it
+        number, text = getattr(error, "errno", None) or 22, getattr(error, "strerror", None) or str(error)
+        os.write(report, b"%d %b" % (number, text.encode()))
+    finally:
+        os._exit(126)
+
+
+def _file(content: bytes) -> int:
+    """A file in memory that children inherit, to be read from its beginning."""
+    fd = os.memfd_create("sandbox", 0)
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -1,0 +1,1 @@
+"""Bubblewrap, Landlock, seccomp and Seatbelt, and which of them this machine has."""

@@ -1,0 +1,323 @@
+"""What bubblewrap is told so that a command reaches what its `Confinement` says and no more: the arguments are
+a pure function of that and of what `look` found on this machine.
+
+Mounts are made in order and later ones lie over earlier ones: the read-only root, our own `/dev`, `/proc`,
+`/run` and `/tmp`, what is hidden, what is writable, and last what is hidden or stays as it is in there.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from ..profile.confinement import Confinement
+
+PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
+"""Never the PATH, which a repository may have a say in."""
+NOTHING = "/dev/null"
+"""In the place of a file it refuses to be opened, because no device works below these mounts."""
+_PRIVATE = ("/tmp", "/var/tmp")
+_RUN = "/run"
+_KERNEL = ("/dev", "/proc", "/sys")
+_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi")
+"""Root may write there without any capability."""
+_KEPT_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
+"""Of root, for files it may write anyway: workspaces of others, archives, packages. Mounts hold against them."""
+_BREAKING_CAPABILITIES = (
+    *("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_RAWIO", "CAP_SYS_MODULE", "CAP_DAC_READ_SEARCH", "CAP_MKNOD"),
+)
+"""Of root, with which mounts do not hold."""
+_OF_THE_SYSTEM = ("/run/current-system", "/run/opengl-driver")
+"""Where a system keeps its programs in `/run`."""
+_FOLDER_LISTS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "MANPATH")
+_FOLDERS = ("HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "NVM_DIR", "GOROOT", "JAVA_HOME", "RUSTUP_HOME")
+_SOCKETS = (
+    *(".docker/run/docker.sock", ".docker/desktop/docker.sock", ".colima/default/docker.sock"),
+    *(".rd/docker.sock", ".orbstack/run/docker.sock", ".1password/agent.sock", ".gnupg/S.gpg-agent"),
+    *(".gnupg/S.gpg-agent.ssh", ".local/share/containers/podman/machine/podman.sock"),
+)
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What of this machine the arguments depend on. All paths are absolute and real."""
+
+    uid: int
+    folders: frozenset[str] = frozenset()
+    """Those among the paths of the confinement that are folders."""
+    files: frozenset[str] = frozenset()
+    """Those that are there and no folders."""
+    there: frozenset[str] = frozenset()
+    """Those of the system's own places that are."""
+    needed: tuple[str, ...] = ()
+    """Folders below the private ones that stay visible."""
+    sockets: tuple[str, ...] = ()
+    """Where programs outside listen."""
+    resolver: str = ""
+    """The file with the name servers, where it lies in `/run`."""
+
+
+def program() -> str:
+    """Where bubblewrap is; empty where it is not."""
+    return next((path for path in PLACES if os.path.isfile(path) and os.access(path, os.X_OK)), "")
+
+
+def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> Ground:
+    """See what is where, right before a command starts. `env` is our own: it says where programs are and where
+    others listen."""
+    named = {*confinement.writable, *confinement.read_only, *confinement.hidden}
+    roots = tuple(map(os.path.realpath, confinement.shown))
+    start = os.path.realpath(cwd)
+    needed = {*_tools(env), *roots, *((start,) if _is_in(start, (*roots, *confinement.writable)) else ())}
+    folders = frozenset(path for path in named if os.path.isdir(path))
+    resolver = os.path.realpath("/etc/resolv.conf")
+    return Ground(
+        uid=os.getuid(),
+        folders=folders,
+        files=frozenset(path for path in named - folders if os.path.lexists(path)),
+        there=frozenset(filter(os.path.exists, (*_PRIVATE, _RUN, *_SETTINGS, *_OF_THE_SYSTEM))),
+        needed=tuple(sorted(path for path in needed if _is_private(path) and os.path.isdir(path))),
+        sockets=tuple(sorted(_sockets(env))),
+        resolver=resolver if _is_below(resolver, _RUN) and os.path.exists(resolver) else "",
+    )
+
+
+def arguments(
+    confinement: Confinement,
+    ground: Ground,
+    cwd: str,
+    *,
+    new_users: bool,
+    own_proc: bool,
+    own_network: bool = True,
+) -> list[str]:
+    """The arguments, without those for the environment, the filter and the command.
+
+    `new_users`: a user namespace, which only root can do without. `own_proc`: a `/proc` of its own, which some
+    containers forbid; else that of the machine, whose processes it then sees but cannot look into.
+    `own_network`: where the network is cut, one of its own; else it is in one already that leads nowhere.
+    """
+    if not confinement.is_bounded:
+        return [*_masks(confinement, ground, new_users=new_users), *("--chdir", cwd)]
+    return [
+        *("--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *(("--unshare-user",) if new_users else ()),
+        *(() if ground.uid else _without_capabilities()),
+        *(("--unshare-net",) if confinement.network == "none" and own_network else ()),
+        *_base(confinement, ground, own_proc),
+        *_private_folders(confinement, ground),
+        *_laid_over(confinement, ground),
+        *("--chdir", cwd),
+    ]
+
+
+def asked(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
+    """What must be found mounted when `words`, the arguments, were carried out, in order, as `mounts` takes it: of
+    several at one place the last one shows. The system's
+    own places may be links; that any other is one would be somebody's doing."""
+    found: list[tuple[str, str, bool]] = []
+    rest = iter(words)
+    for word in rest:
+        if word in ("--bind", "--ro-bind", "--dev-bind"):
+            source, place = next(rest), next(rest)
+            source = os.path.realpath(source) if source in _OF_THE_SYSTEM else source
+            found.append((_real(place), source, word == "--ro-bind"))
+        elif word in ("--tmpfs", "--dev"):
+            found.append((_real(next(rest)), "", False))
+        elif word == "--remount-ro":
+            place = next(rest)
+            found = [(path, source, fixed or path == place) for path, source, fixed in found]
+        elif word in ("--chdir", "--cap-add", "--cap-drop", "--proc"):
+            next(rest)
+    return tuple((os.fsencode(place), os.fsencode(source), fixed) for place, source, fixed in found)
+
+
+def _masks(confinement: Confinement, ground: Ground, *, new_users: bool) -> Iterator[str]:
+    """The machine as it is, but for files that are hidden or stay as they are. Root gives up its rights to take
+    mounts off or to go round them; anybody else has none in a user namespace, whose mounts are locked."""
+    if new_users:
+        yield "--unshare-user"
+    for name in _BREAKING_CAPABILITIES if not ground.uid else ():
+        yield from ("--cap-drop", name)
+    yield from ("--dev-bind", "/", "/")
+    there = ground.folders | ground.files
+    fixed = [path for path in sorted(confinement.read_only) if path in there]
+    hidden = [path for path in sorted(confinement.hidden) if path in there]
+    tops = list(confinement.shown)
+    fixed_inside, hidden_inside = ([path for path in paths if _is_in(path, tops)] for paths in (fixed, hidden))
+    yield from _pinned(fixed_inside, hidden_inside, tops)
+    for path in fixed:
+        yield from ("--ro-bind", path, path)
+    yield from _hide(hidden, ground)
+    for path in hidden:
+        if path in ground.folders:
+            yield from ("--remount-ro", path)
+
+
+def _real(place: str) -> str:
+    return os.path.realpath(place) if place in (*_PRIVATE, _RUN) else place
+
+
+def _without_capabilities() -> Iterator[str]:
+    yield from ("--cap-drop", "ALL")
+    for name in _KEPT_CAPABILITIES:
+        yield from ("--cap-add", name)
+
+
+def _base(confinement: Confinement, ground: Ground, own_proc: bool) -> Iterator[str]:
+    yield from ("--bind" if "/" in confinement.writable else "--ro-bind", "/", "/")
+    yield from ("--dev", "/dev")
+    yield from ("--proc", "/proc") if own_proc else ("--ro-bind", "/proc", "/proc")
+    if own_proc and ground.uid == 0:
+        for path in _SETTINGS:
+            if path in ground.there:
+                yield from ("--ro-bind", path, path)
+    if "/" in confinement.writable:
+        yield from ("--ro-bind", "/sys", "/sys")
+
+
+def _private_folders(confinement: Confinement, ground: Ground) -> Iterator[str]:
+    """Other programs' sockets and files are in `/run` and `/tmp`; what is needed of it is put back."""
+    if _RUN in ground.there:
+        yield from ("--tmpfs", _RUN)
+        for path in _OF_THE_SYSTEM:
+            if path in ground.there:
+                yield from ("--ro-bind", path, path)
+    if ground.resolver and confinement.network == "open":
+        yield from ("--ro-bind", ground.resolver, ground.resolver)
+    for path in _PRIVATE:
+        if path in ground.there:
+            yield from ("--bind", confinement.tmp, path) if confinement.tmp else ("--tmpfs", path)
+    for path in tops(confinement, ground):
+        if path not in (*ground.needed, *confinement.writable):
+            yield from ("--tmpfs", path)
+    for path in ground.needed:
+        yield from ("--ro-bind", path, path)
+
+
+def tops(confinement: Confinement, ground: Ground) -> tuple[str, ...]:
+    """The uppermost folders in a `/tmp` that lasts in which, or as which, something is mounted. Commands find it
+    as the last one left it; as a mount of its own such a folder cannot be moved away, or a link in its place would
+    lead the next mounts astray, and make folders elsewhere."""
+    if not confinement.tmp:
+        return ()
+    writable = (path for path in confinement.writable if path in ground.folders)
+    mounted = [path for path in (*ground.needed, *writable) if _is_in_tmp(path)]
+    return tuple(sorted({"/".join(path.split("/")[: 4 if path.startswith("/var/") else 3]) for path in mounted}))
+
+
+def _is_in_tmp(path: str) -> bool:
+    return any(_is_below(path, folder) for folder in _PRIVATE)
+
+
+def _laid_over(confinement: Confinement, ground: Ground) -> Iterator[str]:
+    """What is writable, and what is hidden or fixed around and inside of it."""
+    writable = [path for path in sorted(confinement.writable) if path in ground.folders and not _is_fixed(path)]
+    shown = (*writable, *ground.needed)
+    hidden = [path for path in sorted(confinement.hidden) if not _is_private(path) or _is_in(path, shown)]
+    sockets = [path for path in ground.sockets if not _is_private(path) or _is_in(path, shown)]
+    outside = [path for path in hidden if not _is_in(path, writable)]
+    inside = [path for path in hidden if _is_in(path, writable)]
+    yield from _hide(outside, ground)
+    for path in writable:
+        yield from ("--bind", path, path)
+    fixed = [path for path in sorted(confinement.read_only) if path in ground.folders | ground.files]
+    fixed = [path for path in fixed if _is_in(path, writable)]
+    yield from _pinned(fixed, [path for path in inside if path in ground.folders | ground.files], writable)
+    for path in fixed:
+        yield from ("--ro-bind", path, path)
+    yield from _hide(inside, ground)
+    for path in sockets:
+        if not (confinement.network == "open" and _is_in(path, writable)) and not _is_in(path, hidden):
+            yield from ("--ro-bind", NOTHING, path)
+    for path in hidden:
+        if path in ground.folders:
+            yield from ("--remount-ro", path)
+
+
+def _hide(paths: Iterable[str], ground: Ground) -> Iterator[str]:
+    for path in paths:
+        if path in ground.folders:
+            yield from ("--tmpfs", path)
+        elif path in ground.files:
+            yield from ("--ro-bind", NOTHING, path)
+
+
+def _pinned(fixed: list[str], hidden: list[str], writable: list[str]) -> Iterator[str]:
+    """The folders above what is fixed or hidden in a writable one are mounts of their own, or they could be moved
+    away: what is fixed would be made anew in its place, what is hidden be found by the next command in the other.
+    For what is fixed that holds from the first folder with a dot on, since no file can be moved across."""
+    above = {folder for path in hidden for folder in _between(path, writable)}
+    for path in fixed:
+        folders = _between(path, writable)
+        first = next(
+            (at for at, name in enumerate(folders) if os.path.basename(name).startswith(".")), len(folders)
+        )
+        above.update(folders[first:])
+    for path in sorted(above - {*fixed, *writable}):
+        yield from ("--bind", path, path)
+
+
+def _between(path: str, writable: list[str]) -> list[str]:
+    """The folders above a path and below the writable one it is in, from the top."""
+    top = max((folder for folder in writable if _is_in(path, (folder,))), key=len)
+    names = path[len(top) :].strip("/").split("/")[:-1]
+    return [os.path.join(top, *names[: at + 1]) for at in range(len(names))]
+
+
+def _tools(env: Mapping[str, str]) -> Iterator[str]:
+    """Folders that programs are started from, real. A folder for programs is there with what belongs to it."""
+    yield from map(os.path.realpath, (sys.prefix, sys.base_prefix))
+    for name in _FOLDER_LISTS:
+        for path in filter(os.path.isabs, env.get(name, "").split(os.pathsep)):
+            real = os.path.realpath(path)
+            above = os.path.dirname(real)
+            yield above if os.path.basename(real) == "bin" and _is_private(above) else real
+    for name in _FOLDERS:
+        if (path := env.get(name, "")) and os.path.isabs(path):
+            yield os.path.realpath(path)
+
+
+def _sockets(env: Mapping[str, str]) -> set[str]:
+    """Where programs outside listen: what the kernel lists, what variables name, and well-known places, for
+    the kernel does not list those of other containers."""
+    home = env.get("HOME", "")
+    found = {os.path.join(home, path) for path in _SOCKETS} if os.path.isabs(home) else set()
+    found |= {value.removeprefix("unix:").removeprefix("//") for value in env.values() if "/" in value[:9]}
+    found |= set(_listed_sockets())
+    return {os.path.realpath(path) for path in found if path.startswith("/") and _is_socket(path)}
+
+
+def _listed_sockets() -> Iterator[str]:
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            for line in file:
+                if (start := line.find(" /")) > 0:
+                    yield line[start + 1 :].rstrip("\n")
+    except OSError:  # not there: the well-known places have to do
+        pass
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return not path.startswith(_KERNEL) and stat.S_ISSOCK(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_private(path: str) -> bool:
+    return any(_is_below(path, folder) for folder in (*_PRIVATE, _RUN))
+
+
+def _is_fixed(path: str) -> bool:
+    """What must not be laid over our own mounts."""
+    return path == "/" or any(path == folder or _is_below(path, folder) for folder in _KERNEL)
+
+
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or _is_below(path, folder) for folder in folders)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/") and path != folder

@@ -1,0 +1,61 @@
+"""The rules for Landlock, which only ever allow: what is hidden is what they leave out, so that the folders
+above it are allowed entry by entry. Nothing inside a writable folder can be kept back this way, and `/tmp` can
+be forbidden but not replaced.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..profile.confinement import Confinement
+from . import seccomp
+from .bubblewrap import look
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "shm")
+"""None of `pts`: one of them is the user's terminal, and those of its own cannot be told from it."""
+_SYSTEM = ("/run", "/tmp", "/var/tmp")
+"""Of other programs; what is needed of it is allowed again."""
+_DEEPEST = 40
+
+
+def rules(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> list[tuple[str, bytes]]:
+    """Pairs of "list", "read" or "write" and a path, as `restrict` takes them; from what is on the disk now."""
+    ground = look(confinement, cwd, env)
+    away = frozenset((*confinement.hidden, *_SYSTEM))
+    found = [("list", "/"), *_readable("/", away, 0)]
+    for path in (*ground.needed, *(path for path in ground.there if path.startswith("/run/"))):
+        found += _readable(path, frozenset(confinement.hidden), 0)
+    if ground.resolver and confinement.network == "open":
+        found.append(("read", ground.resolver))
+    found += [("write", f"/dev/{name}") for name in _DEVICES]
+    writable = (*confinement.writable, *((confinement.tmp,) if confinement.tmp else ()))
+    found += [("write", path) for path in writable]
+    return [(right, os.fsencode(path)) for right, path in dict.fromkeys(found)]
+
+
+def _readable(path: str, away: frozenset[str], depth: int) -> Iterator[tuple[str, str]]:
+    """All at and below `path` but what is away."""
+    if path in away or depth > _DEEPEST:
+        return
+    top = path.rstrip("/") + "/"
+    if not any(other.startswith(top) for other in away):
+        yield ("read", path)
+        return
+    yield ("list", path)
+    for name in _entries(path):
+        yield from _readable(top + name, away, depth + 1)
+
+
+def _entries(path: str) -> Iterable[str]:
+    """What is in a folder, links left out: where they lead to has a rule of its own."""
+    try:
+        with os.scandir(path) as found:
+            return sorted(entry.name for entry in found if not entry.is_symlink())
+    except OSError:
+        return ()
+
+
+def families(confinement: Confinement) -> tuple[int, ...]:
+    """Address families for sockets. The kernel cannot tell one Unix socket from another here, and the one of a
+    container engine is as good as root: there are none, but for pairs."""
+    internet = (seccomp.AF_INET, seccomp.AF_INET6) if confinement.network == "open" else ()
+    return (*internet, seccomp.AF_NETLINK)

@@ -1,0 +1,177 @@
+"""How a confined command is started on this machine: which mechanism, and what its supervisor is told of it. The
+mechanisms themselves are `bubblewrap`, `landlock` and `seatbelt`; which of them holds is measured in `probe`.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from ..profile.confinement import Confinement, Mechanism
+from ..profile.environment import CALL_TAG
+
+_MOST_BUBBLEWRAP_ARGUMENTS = 8900
+"""It takes 9000."""
+
+
+_FEW, _MOST_HIDDEN = 20, 1000
+"""Files hidden one by one: below the first their folder is not worth hiding as a whole; above the second a command
+would take seconds to start, as each mount takes longer than the one before it."""
+
+
+class Means(msgspec.Struct, frozen=True):
+    """One way of confining."""
+
+    mechanism: Mechanism
+    program: str = ""
+    """Of bubblewrap or the seatbelt."""
+    new_users: bool = False
+    """With a user namespace; only root can do without."""
+    own_proc: bool = True
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a supervisor is asked to start."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    wrap: tuple[object, ...] | None
+    """How it is confined, as described in `frames`; None: it is not, or `argv` sees to it."""
+    entered: tuple[int, ...] = ()
+    """Descriptors of namespaces that it enters."""
+
+
+def confined(
+    means: Means,
+    confinement: Confinement,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    network: tuple[int, ...] = (),
+) -> Order:
+    """The order for a confined command. `network`: descriptors of the namespaces with a network that leads
+    nowhere, which commands share, so that one reaches the server that another has left running.
+
+    Raises:
+        OSError: too many variables and folders, or this machine has no such mechanism.
+        ValueError: a path holds a NUL.
+    """
+    confinement = settled(confinement)
+    match means.mechanism:
+        case "bubblewrap":
+            shared = network if confinement.network == "none" else ()
+            return _by_bubblewrap(means, confinement, argv, env, os.path.abspath(cwd), shared)
+        case "landlock":
+            return _by_landlock(confinement, argv, env, os.path.abspath(cwd))
+        case "seatbelt":
+            from .seatbelt import profile
+
+            return Order((means.program, "-p", profile(confinement), *argv), _with_tmp(env, confinement.tmp), None)
+        case _:
+            raise OSError(errno.ENOSYS, "commands cannot be confined on this machine")
+
+
+def settled(confinement: Confinement) -> Confinement:
+    """With paths that are real now. An earlier command may have put a link in the place of a folder: what was
+    writable there is not any more, and what is hidden or stays as it is, is what the link leads to."""
+    writable = [path for path in confinement.writable if os.path.realpath(path) == path]
+    outermost = [path for path in writable if not any(_is_below(path, other) for other in writable)]
+    return msgspec.structs.replace(
+        confinement,
+        writable=tuple(outermost),
+        read_only=tuple(dict.fromkeys(map(os.path.realpath, confinement.read_only))),
+        hidden=tuple(dict.fromkeys(map(os.path.realpath, confinement.hidden))),
+    )
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path != folder and path.startswith(folder.rstrip("/") + "/")
+
+
+def _by_bubblewrap(
+    means: Means,
+    confinement: Confinement,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    entered: tuple[int, ...],
+) -> Order:
+    from . import bubblewrap, seccomp
+
+    confinement = msgspec.structs.replace(confinement, hidden=_gathered(confinement))
+    if len(confinement.hidden) > _MOST_HIDDEN:
+        number = len(confinement.hidden)
+        advice = "close their folders by rules such as deny read(FOLDER/**)"
+        raise OSError(errno.E2BIG, f"{number} files are closed to commands, more than {_MOST_HIDDEN}: {advice}")
+    ground = bubblewrap.look(confinement, cwd, os.environ)  # not `env`, which earlier commands have a say in
+    _make_way(confinement.tmp, bubblewrap.tops(confinement, ground))
+    words = bubblewrap.arguments(
+        confinement,
+        ground,
+        cwd,
+        new_users=means.new_users,
+        own_proc=means.own_proc,
+        own_network=not entered,
+    )
+    inner = _with_tmp(env, "/tmp" if confinement.is_bounded else "")
+    if len(words) + 3 * len(inner) > _MOST_BUBBLEWRAP_ARGUMENTS:
+        raise OSError(errno.E2BIG, "too many variables, or too many hidden and writable paths")
+    families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
+    bounded = confinement.is_bounded
+    filter_program = seccomp.filter_program(os.uname().machine, families) if bounded else seccomp.NO_FILTER
+    if any("\0" in word for word in words):
+        raise ValueError("embedded null byte")
+    packed = b"".join(os.fsencode(word) + b"\0" for word in words)
+    own = {os.fsencode(name): os.fsencode(env[name]) for name in (CALL_TAG,) if name in env}
+    scoped = bounded and confinement.network == "open" and not os.stat(means.program).st_mode & stat.S_ISUID
+    wrap = ("bubblewrap", os.fsencode(means.program), packed, filter_program, own, scoped, bubblewrap.asked(words))
+    return Order(tuple(argv), inner, wrap, entered)
+
+
+def _gathered(confinement: Confinement) -> tuple[str, ...]:
+    """What is hidden, a folder in the place of many files where it holds nothing else."""
+    by_folder: dict[str, set[str]] = {}
+    for path in confinement.hidden:
+        by_folder.setdefault(os.path.dirname(path), set()).add(path)
+    seen = (*confinement.writable, *confinement.shown)
+    found: list[str] = []
+    for folder, paths in by_folder.items():
+        is_needed = len(paths) < _FEW or any(path == folder or _is_below(path, folder) for path in seen)
+        found += paths if is_needed or not _holds_only(folder, paths) else [folder]
+    return tuple(sorted(found))
+
+
+def _holds_only(folder: str, paths: set[str]) -> bool:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return all(entry.path in paths for entry in entries)
+    return False
+
+
+def _make_way(tmp: str, places: Sequence[str]) -> None:
+    """Where something shall be mounted in a folder that commands see as their `/tmp`, a link or file of theirs has
+    to go."""
+    for place in places:
+        mine = os.path.join(tmp, os.path.basename(place))
+        if os.path.islink(mine) or (os.path.lexists(mine) and not os.path.isdir(mine)):
+            with suppress(FileNotFoundError):
+                os.unlink(mine)
+
+
+def _by_landlock(confinement: Confinement, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Order:
+    from . import landlock, seccomp
+
+    inner = _with_tmp(env, confinement.tmp)
+    rules = landlock.rules(confinement, cwd, os.environ)
+    if any(b"\0" in path for _, path in rules):
+        raise ValueError("embedded null byte")
+    filter_program = seccomp.filter_program(os.uname().machine, landlock.families(confinement))
+    return Order(tuple(argv), inner, ("landlock", rules, filter_program))
+
+
+def _with_tmp(env: Mapping[str, str], tmp: str) -> dict[str, str]:
+    """Where programs are to put what they need for a while."""
+    return {**env, "TMPDIR": tmp} if tmp else dict(env)

@@ -1,0 +1,169 @@
+"""The agent's end of the reaper: starting it, and asking it for a supervisor."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ..helper.ipc import send_with_fds
+from ..profile.environment import CALL_TAG
+
+_MOST_SPARE = 2
+_PATIENCE_S = 10.0
+"""How long the reaper may take to accept an order."""
+_CODE = "import sys; sys.path.append(sys.argv[1]); from agent_cli.sandbox.helper.reaper import main; main()"
+_PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", CALL_TAG)
+"""What the interpreter may need to start, and the tag of an agent around us."""
+
+
+class ReaperLink:
+    """The reaper of one runner, started when it is first needed and again should it be gone.
+
+    It belongs to no event loop. A fork of this process gets a reaper of its own.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._spare: list[socket.socket] = []
+        self._owner = 0
+        self._folder, self._folder_owner = "", 0
+
+    @property
+    def pid(self) -> int | None:
+        """The reaper's, None while there is none."""
+        return self._process.pid if self._process else None
+
+    def folder(self) -> Path:
+        """Give the folder for temporary files of this runner, made when it is first needed. The reaper removes it
+        when the agent is gone, however it ended.
+
+        Raises:
+            OSError: none can be made.
+        """
+        if not self._folder or self._folder_owner != os.getpid():
+            import tempfile
+
+            self._folder_owner = os.getpid()
+            self._folder = os.path.realpath(tempfile.mkdtemp(prefix="agent-"))
+        return Path(self._folder)
+
+    def remove_folder(self) -> None:
+        """Remove the folder for temporary files, if one was made."""
+        if self._folder and self._folder_owner == os.getpid():
+            import shutil
+
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
+
+    def start(self) -> None:
+        """Have a reaper. It need not be ready: what is sent to it meanwhile waits.
+
+        Raises:
+            OSError: no process or descriptor can be had.
+        """
+        if self._process and self._owner == os.getpid() and self._process.poll() is None:
+            return
+        self._drop()
+        with suppress(OSError):  # then those who need it are told
+            self.folder()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    _command(theirs.fileno(), self._folder),
+                    cwd="/",
+                    env=_environment(os.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        ours.setblocking(False)
+        self._socket, self._owner = ours, os.getpid()
+        if ready := self._ordered():
+            self._spare.append(ready)
+
+    async def supervisor(self) -> socket.socket:
+        """A non-blocking socket to a supervisor; at its end of stream that one is gone.
+
+        Raises:
+            OSError: no descriptor can be had, or the reaper takes no orders (TimeoutError).
+        """
+        end = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < end:
+            self.start()
+            if found := self._spare.pop() if self._spare else self._ordered():
+                return found
+            await asyncio.sleep(0.002)
+        self.discard()
+        raise TimeoutError("the process that starts commands does not answer")
+
+    def release(self, supervisor: socket.socket) -> None:
+        """Its command is over. It is used again: on a busy machine a process that was just forked waits
+        several turns of the processor before it, and then the command, may run."""
+        if self._socket and len(self._spare) < _MOST_SPARE and self._owner == os.getpid():
+            self._spare.append(supervisor)
+        else:
+            supervisor.close()
+
+    def _ordered(self) -> socket.socket | None:
+        """A socket whose other end is on its way to a new supervisor; None when it could not be sent."""
+        assert self._socket is not None  # `start` has set it
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                send_with_fds(self._socket, b"s", (theirs.fileno(),))
+            except OSError as error:
+                ours.close()
+                if not isinstance(error, BlockingIOError):
+                    self._drop()
+                return None
+        ours.setblocking(False)
+        return ours
+
+    async def aclose(self, timeout_s: float) -> None:
+        """Let the reaper end, which it does at once unless a kept command is alive."""
+        process = self._process
+        self._drop()
+        end = time.monotonic() + timeout_s
+        while process and process.poll() is None and time.monotonic() < end:
+            await asyncio.sleep(0.002)
+
+    def discard(self) -> None:
+        """It does not answer: the next order goes to a new one. Its supervisors go on."""
+        if self._process and self._owner == os.getpid():
+            self._process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)
+        self._drop()
+
+    def _drop(self) -> None:
+        for end in (self._socket, *self._spare):
+            if end:
+                end.close()
+        self._spare.clear()
+        self._socket = self._process = None
+
+
+def _command(fd: int, scratch: str) -> list[str]:
+    """What `ps` shows of the reaper ends with its name."""
+    folder = str(Path(__file__).parents[3])
+    return [
+        *(sys.executable, "-I", "-S", *(("-B",) if sys.dont_write_bytecode else ()), "-X", "utf8", "-c", _CODE),
+        *(folder, str(fd), str(os.getpid()), scratch, "agent-reaper"),
+    ]
+
+
+def _environment(base: Mapping[str, str]) -> dict[str, str]:
+    """Next to nothing: keys must not be readable in the reaper's."""
+    return {name: base[name] for name in _PASSED_ON if name in base}

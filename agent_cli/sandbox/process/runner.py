@@ -1,0 +1,410 @@
+"""Starting processes. No other module does.
+
+Every process gets its own session and process group, no terminal and, unless it is given one, an empty
+standard input. A run returns when its main process exits, even if a child it left behind still holds the
+output pipe. Each is watched over by a supervisor of its own outside this process (`reaper`), which kills its
+whole tree when it is told to and when this process is gone, in whatever way.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..helper.ipc import Inbox, pack
+from ..profile.confinement import Confinement, Strength
+from ..profile.environment import CALL_TAG, child_env
+from .pipes import Collected, EnoughError, Pipe
+from .reaper_link import ReaperLink
+from .running import NotStarted, to_the_end
+from .running import ProcessError as ProcessError
+from .running import Running as Running
+
+if TYPE_CHECKING:
+    from ..mechanisms.select import Means, Order
+
+_SHELLS = ("/bin/bash", "/usr/bin/bash")
+_START_S = 10.0
+"""How long the start of a program may take; it takes 1 ms."""
+_TRIES = 7
+"""How often a sandbox is made anew that was tampered with while it was made."""
+_LONGEST_REQUEST = 16 * 1024 * 1024
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """A finished run."""
+
+    exit_code: int
+    """As a shell reports it: 128 + n for death by signal n."""
+    stdout: bytes
+    stderr: bytes
+    cut: bool = False
+    """It was killed because its output passed `max_output_bytes`."""
+
+
+class OverdueError(TimeoutError):
+    """A run was killed for the time it took; `so_far` is what it had written."""
+
+    def __init__(self, text: str, so_far: Completed) -> None:
+        super().__init__(text)
+        self.so_far = so_far
+
+
+class ShellExit(msgspec.Struct, frozen=True):
+    """How a command line ended."""
+
+    exit_code: int | None
+    """None when it timed out."""
+    duration_s: float
+    timed_out: bool = False
+    holding_pipe: bool = False
+    """The shell ended but a child it left behind still holds the output."""
+    background: bool = False
+    """A child it left behind is still running, whether it holds the output or not."""
+
+
+class ProcessRunner:
+    """Starts processes and remembers which are alive, so that `aclose` leaves none behind."""
+
+    def __init__(self) -> None:
+        self._tag = os.urandom(8).hex()
+        self._count = 0
+        self._live: set[Running] = set()
+        self._reaper = ReaperLink()
+        self.means: Means | None = None
+        """How commands are confined here; None until it was measured, and where they cannot be."""
+        self.strength = Strength("none", why="what can be had here was not measured yet")
+        """How well; `probe.measure` sets both."""
+        self.network: tuple[int, ...] = ()
+        """Of the network that confined commands share, where they can; belongs to this runner."""
+
+    @property
+    def reaper_pid(self) -> int | None:
+        """The helper process that starts commands; None while there is none."""
+        return self._reaper.pid
+
+    def folder(self) -> Path:
+        """Give the folder for temporary files that go when the agent does, even if it is killed.
+
+        Raises:
+            OSError: none can be made.
+        """
+        return self._reaper.folder()
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        on_output: Callable[[bytes], None],
+        takes_input: bool = False,
+        confinement: Confinement | None = None,
+        means: "Means | None" = None,
+    ) -> Running:
+        """Start a program; both its streams go to `on_output`, in order.
+
+        It has no terminal, and nothing to read unless it `takes_input`. With a `confinement` it reaches no
+        more than that says, by the means that were measured (`means`: by these, for measuring).
+
+        Raises:
+            ProcessError: not found, not executable, no such folder, arguments too long; or it shall be
+                confined and cannot be: it does not run then.
+        """
+        order = None if confinement is None else partial(self._confined, argv, cwd, confinement, means)
+        if not takes_input:
+            return await self._launch(argv, cwd, env, None, (on_output,), order=order)
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        try:
+            return await self._launch(argv, cwd, env, reading, (on_output,), writing, order)
+        except BaseException:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        input: bytes = b"",
+        timeout_s: float = 60.0,
+        max_output_bytes: int | None = None,
+    ) -> Completed:
+        """Run a program to its end and collect its output (git, ripgrep; not the user's commands).
+
+        `env` None means our own without provider keys. `max_output_bytes` bounds memory: past it on
+        stdout the program is killed and what came is returned with `cut`; of stderr the rest is dropped.
+
+        Raises:
+            ProcessError: not found or not executable.
+            OverdueError: it took longer than `timeout_s` and was killed.
+        """
+        out, err = Collected(max_output_bytes, fatal=True), Collected(max_output_bytes, fatal=False)
+        stdin = _readable(input)
+        try:
+            running = await self._launch(
+                argv, cwd, child_env(os.environ) if env is None else env, stdin, (out, err)
+            )
+        finally:
+            if stdin is not None:
+                os.close(stdin)
+        try:
+            in_time = await running.ended_within(timeout_s)
+        except EnoughError:
+            in_time = True
+        if not in_time:
+            await to_the_end(running.stop())
+            so_far = Completed(124, bytes(out.data), bytes(err.data))
+            raise OverdueError(f"{argv[0]} took longer than {timeout_s:g} s and was killed", so_far)
+        for pipe in running.pipes:
+            pipe.close()
+        return Completed(_code(running), bytes(out.data), bytes(err.data), cut=out.full)
+
+    async def shell(
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout_s: float,
+        on_output: Callable[[bytes], None],
+    ) -> ShellExit:
+        """Run a command line with bash (or sh), its output streamed in order as it comes.
+
+        On cancellation and on time-out the whole process tree is killed: TERM, a grace, KILL.
+        `on_output` is also given what children in the background write after the return.
+
+        Raises:
+            ProcessError: the shell cannot be started, for example for want of the folder.
+        """
+        begun = time.monotonic()
+        argv = [shell_program(env.get("PATH", "")), "-c", "--", command]
+        running = await self.start(argv, cwd=cwd, env=env, on_output=on_output)
+        in_time = await running.ended_within(timeout_s)
+        if not in_time:
+            await to_the_end(running.stop())
+        return ShellExit(
+            exit_code=_code(running) if in_time else None,
+            duration_s=time.monotonic() - begun,
+            timed_out=not in_time,
+            holding_pipe=in_time and running.holding_pipe,
+            background=in_time and running.background,
+        )
+
+    async def listen(self, port: int) -> socket.socket:
+        """A socket that listens on a loopback port (0: any) of the network that confined commands share; whoever
+        connects to it there is accepted here. It belongs to the caller, and holds that network.
+
+        Raises:
+            ProcessError: they share none, or something listens on that port already.
+        """
+        if not self.network:
+            raise ProcessError("commands share no network in which we could listen")
+        from ..mechanisms.select import Order
+
+        argv, network, inbox = (sys.executable,), self.network, Inbox()
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            running = await self._launch(
+                *(argv, Path("/"), {}, theirs.fileno(), (lambda _: None,)),
+                order=lambda env: Order(argv, env, ("listening", port), network),
+            )
+            try:
+                await running.ended_within(_START_S)
+            finally:
+                await to_the_end(running.stop())
+            try:
+                inbox.receive(ours, 1)
+            except BlockingIOError as error:
+                raise ProcessError("cannot listen in the network of the commands") from error
+        return socket.socket(fileno=inbox.take_fds(1)[0])
+
+    async def aclose(self) -> None:
+        """Kill everything that is still alive but what was kept, children in the background included, and end
+        the reaper. At most 2 s. Other commands can be started afterwards."""
+        await to_the_end(self._close())
+
+    async def _close(self) -> None:
+        live = tuple(running for running in self._live if not running.kept)
+        await asyncio.gather(*(running.stop() for running in live))
+        self._live.difference_update(live)
+        self.leave_network()
+        await self._reaper.aclose(0.2)
+        self._reaper.remove_folder()
+
+    def leave_network(self) -> None:
+        """From now on each confined command has a network of its own."""
+        for fd in self.network:
+            os.close(fd)
+        self.network = ()
+
+    async def _launch(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int | None,
+        sinks: tuple[Callable[[bytes], None], ...],
+        input_fd: int | None = None,
+        order: "Callable[[Mapping[str, str]], Order] | None" = None,
+    ) -> Running:
+        """Start a program with one pipe for each sink: stdout, stderr; a single one takes both. `input_fd`,
+        the writing end of its stdin, belongs to the `Running` afterwards. `order` says what is really asked for,
+        given the variables.
+        """
+        self._count += 1
+        tag = f"{self._tag}.{self._count};"
+        tagged = {**env, CALL_TAG: env.get(CALL_TAG, "") + tag}
+        for last in (*(False,) * _TRIES, True):
+            made = order(tagged) if order else None
+            words, variables, wrap = (made.argv, made.env, made.wrap) if made else (argv, tagged, None)
+            request, entered = _request(words, cwd, variables, wrap), made.entered if made else ()
+            try:
+                return await self._connected(request, stdin, entered, sinks, input_fd, tag)
+            except NotStarted as failure:
+                if failure.step != "mounts" or last:
+                    raise ProcessError(_why(argv[0], cwd, failure)) from failure
+            except OSError as error:
+                raise ProcessError(f"cannot run {argv[0]}: {error.strerror or error}") from error
+        raise AssertionError("unreachable")
+
+    async def _connected(
+        self,
+        request: bytes,
+        stdin: int | None,
+        entered: tuple[int, ...],
+        sinks: tuple[Callable[[bytes], None], ...],
+        input_fd: int | None,
+        tag: str,
+    ) -> Running:
+        with ExitStack() as ours, ExitStack() as theirs:
+            pipes = tuple(_piped(sink, ours, theirs) for sink in sinks)
+            if stdin is None:
+                stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+                theirs.callback(os.close, stdin)
+            fds = (stdin, pipes[0][1], pipes[-1][1], *entered)
+            running = await self._begin(request, fds, tuple(pipe for pipe, _ in pipes), input_fd, tag)
+            ours.pop_all()
+            return running
+
+    def _confined(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        confinement: Confinement,
+        means: "Means | None",
+        env: Mapping[str, str],
+    ) -> "Order":
+        means = means or self.means
+        if means is None:
+            raise ProcessError(f"cannot run {argv[0]} confined: {self.strength.why or 'there is no sandbox'}")
+        from ..mechanisms.select import confined
+
+        try:
+            return confined(means, confinement, argv, env, cwd, self.network)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise ProcessError(f"cannot run {argv[0]} confined: {why}") from error
+
+    async def _begin(
+        self, request: bytes, fds: tuple[int, ...], pipes: tuple[Pipe, ...], input_fd: int | None, tag: str
+    ) -> Running:
+        """Hand the request to a supervisor; a second try where the reaper was gone before it had one."""
+        for last in (False, True):
+            running = Running(await self._reaper.supervisor(), pipes, tag, self._reaper.release)
+            self._live = {other for other in self._live if other.matters} | {running}
+            try:
+                await running.begin(request, fds, input_fd, _START_S)
+                return running
+            except NotStarted as failure:
+                if failure.step or last:
+                    raise
+                self._reaper.discard()
+            except BaseException:
+                await to_the_end(running.stop())
+                raise
+        raise AssertionError("unreachable")
+
+
+def shell_program(search_path: str) -> str:
+    """The shell for command lines: bash where there is one, else sh."""
+    found = (f"{folder}/bash" for folder in search_path.split(os.pathsep) if folder.startswith("/"))
+    return next((path for path in (*_SHELLS, *found) if os.access(path, os.X_OK)), "/bin/sh")
+
+
+def _piped(sink: Callable[[bytes], None], ours: ExitStack, theirs: ExitStack) -> tuple[Pipe, int]:
+    """A new pipe into `sink`, which `ours` closes, and its writing end, which `theirs` does."""
+    reading, writing = os.pipe()
+    theirs.callback(os.close, writing)
+    pipe = Pipe(reading, sink)
+    ours.callback(pipe.close)
+    return pipe, writing
+
+
+def _request(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: "tuple[Any, ...] | None" = None
+) -> bytes:
+    """What a supervisor is to start.
+
+    Raises:
+        ProcessError: it is far too long, or holds text that is no text.
+    """
+    try:
+        words = [os.fsencode(word) for word in argv]
+        pairs = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+        request = pack("start", words, pairs, os.fsencode(os.path.abspath(cwd)), wrap)
+    except (ValueError, OSError) as error:
+        raise ProcessError(f"cannot run {argv[0]}: {error}") from error
+    if len(request) > _LONGEST_REQUEST:
+        raise ProcessError(f"cannot run {argv[0]}: Argument list too long")
+    return request
+
+
+def _readable(data: bytes) -> int | None:
+    """A descriptor to give a child as its standard input; None for no input."""
+    if not data:
+        return None
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        return os.dup(file.fileno())
+
+
+def _code(running: Running) -> int:
+    """The exit code, 137 where nobody was there to learn it."""
+    return 137 if running.exit_code is None else running.exit_code
+
+
+def _why(program: str, cwd: Path, failure: NotStarted) -> str:
+    absent = failure.number == errno.ENOENT
+    match failure.step:
+        case "folder":
+            reason = "does not exist" if absent else f"cannot be entered: {failure}"
+            return f"cannot run {program}: the folder {cwd} {reason}"
+        case "program" if absent:
+            return f"{program} was not found"
+        case "mounts":
+            reason = f"{failure} is being moved or replaced while the sandbox is made: stop the job that does so"
+            return f"cannot run {program} confined: {reason}"
+        case "start" if absent:
+            return f"cannot run {program}: the interpreter that its first line names was not found"
+        case "program" | "start":
+            return f"cannot run {program}: {failure}"
+        case _:
+            return f"cannot run {program}: the helper process that starts commands is gone; try again"

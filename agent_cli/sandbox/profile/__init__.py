@@ -1,0 +1,1 @@
+"""What a command may reach, as a value."""

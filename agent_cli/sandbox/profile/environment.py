@@ -1,0 +1,149 @@
+"""What a child process sees of our environment: everything but the keys to model providers, and never a
+program that would wait for a person."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+CALL_TAG = "AGENT_CALL"
+"""Names the call a process belongs to, so that it is found again after it has left its session."""
+
+_QUIET = {
+    "AGENT": "agent-cli",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "PAGER": "cat",
+    "SSH_ASKPASS_REQUIRE": "never",
+}
+
+_GIT_SAFETY = (("safe.bareRepository", "explicit"), ("core.fsmonitor", "false"))
+"""So that reading a directory somebody else made cannot make git run a program from it."""
+
+_MISLEADING = frozenset({"CDPATH"})
+"""With it `cd src` may go elsewhere than the permissions were asked for."""
+
+_SECRETS = frozenset(
+    {
+        "ANTHROPIC_AUTH_TOKEN",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "AZURE_AD_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "DATABRICKS_TOKEN",
+        "HF_TOKEN",
+        "HUGGINGFACE_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "LITELLM_MASTER_KEY",
+        "OPENAI_ADMIN_KEY",
+        "PREDIBASE_API_TOKEN",
+        "REPLICATE_API_TOKEN",
+        "VERTEXAI_CREDENTIALS",
+        "WATSONX_APIKEY",
+        "WATSONX_TOKEN",
+    }
+)
+_SECRET_ENDINGS = ("_API_KEY", "_API_KEYS", "_APIKEY")
+
+
+_CACHES = {
+    "BUN_INSTALL_CACHE_DIR": "bun",
+    "DENO_DIR": "deno",
+    "GOCACHE": "go-build",
+    "PIP_CACHE_DIR": "pip",
+    "UV_CACHE_DIR": "uv",
+    "XDG_CACHE_HOME": "xdg",
+    "YARN_CACHE_FOLDER": "yarn",
+    "npm_config_cache": "npm",
+}
+"""By the variables that name them."""
+_DOWNLOADS = {"CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}
+"""Where these keep what they have downloaded: offline the user's own is read, else it must be written."""
+_OFFLINE = {
+    "CARGO_NET_OFFLINE": "true",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_RETRIES": "0",
+    "npm_config_fetch_retries": "0",
+    "npm_config_update_notifier": "false",
+}
+"""What would be tried for minutes fails at once."""
+_BY_PROXY = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+    *("npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY"),
+)
+_PAST_PROXY = ("NO_PROXY", "no_proxy", "npm_config_noproxy")
+_OURSELVES = "localhost,127.0.0.1,::1"
+_PROXIED = {
+    "NODE_USE_ENV_PROXY": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_RETRIES": "1",
+    "npm_config_fetch_retries": "1",
+    "npm_config_fetch_retry_mintimeout": "500",
+    "npm_config_update_notifier": "false",
+}
+"""What is refused is refused a minute later too."""
+OF_CONFINEMENT = frozenset({"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED})
+"""Variables that a confined command may have only because it is."""
+
+
+def confined_env(
+    env: Mapping[str, str],
+    *,
+    offline: bool,
+    cache: str | Path | None,
+    passed: Collection[str] = (),
+    proxy: str = "",
+) -> dict[str, str]:
+    """The environment for a confined command: `env` without secrets and without what leads to other programs of
+    the user, but for the names `passed`; caches go to the folder `cache`, which should be writable (None: they
+    stay where they are). Where it is `offline`, `proxy` is the URL at which allowed hosts are reached
+    all the same; empty: none are.
+
+    A setting of git keeps its place and loses its value, as git counts them.
+    """
+    from agent_cli.redaction.env_names import is_secret, leads_out
+
+    kept = {}
+    for name, value in env.items():
+        if name in passed or not (is_secret(name, value) or leads_out(name)):
+            kept[name] = value
+        elif name.startswith("GIT_CONFIG_VALUE_"):
+            kept[name] = ""
+    moved = _CACHES if offline and not proxy else {**_CACHES, **_DOWNLOADS}
+    caches = {name: f"{cache}/{folder}" for name, folder in moved.items()} if cache else {}
+    return {**kept, **caches, **(_way_out(proxy) if offline else {})}
+
+
+def _way_out(proxy: str) -> dict[str, str]:
+    """Settings for programs that have no network but the hosts behind a proxy, or none at all."""
+    if not proxy:
+        return _OFFLINE
+    return {**dict.fromkeys(_BY_PROXY, proxy), **dict.fromkeys(_PAST_PROXY, _OURSELVES), **_PROXIED}
+
+
+def is_provider_secret(name: str) -> bool:
+    """Whether a variable of this name holds a key to a model provider."""
+    upper = name.upper()
+    return upper in _SECRETS or upper.endswith(_SECRET_ENDINGS)
+
+
+def child_env(base: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a command: `base` without provider keys, questions switched off, then `extra`;
+    git's guards come last.
+
+    What the user sets on purpose in `extra` wins over everything, a key included.
+    """
+    kept = {
+        name: value for name, value in base.items() if not is_provider_secret(name) and name not in _MISLEADING
+    }
+    env = {**kept, **_QUIET, **(extra or {})}
+    return {**env, **_git_safety(env)}
+
+
+def _git_safety(env: Mapping[str, str]) -> dict[str, str]:
+    """Settings for git, behind those that are there already; a count that is no number counts as none."""
+    written = env.get("GIT_CONFIG_COUNT", "")
+    first = int(written) if written.isascii() and written.isdigit() else 0
+    added = {"GIT_CONFIG_COUNT": str(first + len(_GIT_SAFETY))}
+    for place, (name, value) in enumerate(_GIT_SAFETY, start=first):
+        added |= {f"GIT_CONFIG_KEY_{place}": name, f"GIT_CONFIG_VALUE_{place}": value}
+    return added

@@ -1,0 +1,1 @@
+"""One conversation: records, history, projection, costs, event bus. Below the engine."""

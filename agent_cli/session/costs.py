@@ -1,0 +1,81 @@
+"""What the session's records say of money and cache: pure sums and comparisons over `ModelCalled`."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from agent_cli.protocol.messages import Finish
+from agent_cli.protocol.records import (
+    AnyRecord,
+    Folded,
+    Marked,
+    ModelCalled,
+    Quarantined,
+    Shortened,
+    TurnsRedone,
+    TurnsUndone,
+    Unfolded,
+)
+from agent_cli.protocol.usage import CallKind, CostLine, Totals
+
+_CAUSES: dict[CallKind, str] = {"main": "turns", "summary": "summaries", "limit": "closing words"}
+_FINISHES = frozenset(get_args(Finish))
+_BREAKS_PREFIX = Folded | Shortened | Unfolded | Marked | TurnsUndone | TurnsRedone | Quarantined
+_NOTEWORTHY_TOKENS = 4_000
+"""A prompt shorter than this is cheap, cached or not."""
+_CACHE_LIVES_S = 300
+"""After this long without a request most providers have let go of a cached prompt."""
+
+
+class Costs:
+    """Totals of model calls, in all and by cause and model."""
+
+    def __init__(self) -> None:
+        self.totals = Totals()
+        self._sums: dict[tuple[str, str], Totals] = {}
+
+    def add(self, call: ModelCalled) -> None:
+        """Count a call. One that ended in an error is a failed attempt."""
+        self.totals = self.totals.plus(call.usage, call.cost_usd, call.at_most_usd)
+        failed = call.outcome not in _FINISHES
+        key = ("failed attempts" if failed else _CAUSES[call.kind], call.model)
+        self._sums[key] = self._sums.get(key, Totals()).plus(call.usage, call.cost_usd, call.at_most_usd)
+
+    def lines(self) -> tuple[CostLine, ...]:
+        """Totals by cause and model, dearest first."""
+        lines = [CostLine(cause, model, totals) for (cause, model), totals in self._sums.items()]
+        return tuple(sorted(lines, key=lambda line: -(line.totals.cost_usd or 0.0)))
+
+
+def cache_collapse(records: Sequence[AnyRecord]) -> str:
+    """A sentence when the last step read far less from the provider's cache than the one before it, though
+    nothing in the conversation explains it; empty otherwise."""
+    calls = _last_steps(records)
+    if len(calls) < 2 or calls[0].model != calls[1].model:
+        return ""
+    now, before = calls[0].usage, calls[1].usage
+    if now is None or before is None or now.cache_read is None or before.cache_read is None:
+        return ""
+    share, earlier = now.cached_share or 0.0, before.cached_share or 0.0
+    if before.cache_read < _NOTEWORTHY_TOKENS or now.cache_read >= before.cache_read / 2 or share >= earlier / 2:
+        return ""
+    pause_s = calls[0].time - calls[0].duration_s - calls[1].time
+    why = f"; {pause_s / 60:.0f} minutes had passed" if pause_s > _CACHE_LIVES_S else ""
+    sent = (now.input or 0) + now.cache_read + (now.cache_write or 0)
+    return (
+        f"The provider's prompt cache was missed: {share:.0%} of {sent} tokens were read from it, "
+        f"{earlier:.0%} the time before{why}. Uncached tokens cost several times as much."
+    )
+
+
+def _last_steps(records: Sequence[AnyRecord]) -> list[ModelCalled]:
+    """The newest two steps with known usage, newest first, with nothing between them that changes the
+    beginning of the request."""
+    calls: list[ModelCalled] = []
+    for record in reversed(records):
+        if isinstance(record, _BREAKS_PREFIX):
+            break
+        if isinstance(record, ModelCalled) and record.kind == "main" and record.usage is not None:
+            calls.append(record)
+            if len(calls) == 2:
+                break
+    return calls

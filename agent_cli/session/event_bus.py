@@ -1,0 +1,76 @@
+"""The outgoing half of the queue pair: events masked, numbered, stamped and handed to one consumer in order."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_cli.protocol.events import TERMINAL, AnyEvent, SessionClosed, TurnFailed
+
+if TYPE_CHECKING:
+    from agent_cli.redaction.redactor import Redactor
+
+    from .event_redaction import Veil
+
+
+class EventBus:
+    """Numbers events and queues them. Emitting never waits and never raises, so no consumer can hold or
+    break a turn."""
+
+    def __init__(
+        self,
+        log: Callable[[AnyEvent], None] | None = None,
+        redactor: "Redactor | None" = None,
+        log_place: str = "",
+    ) -> None:
+        """`redactor` masks what events show; without one they are told as they are. `log_place` is where `log`
+        writes, told with each failure."""
+        self._log = log
+        self._log_place = log_place
+        self._veil: Veil | None = None
+        if redactor is not None:
+            from . import event_redaction
+
+            self._veil = event_redaction.Veil(redactor)
+        self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue()
+        self._seq = 0
+        self._ended: set[str] = set()
+
+    def emit(self, event: AnyEvent) -> None:
+        """Send an event. A second terminal event for the same submission is dropped."""
+        if isinstance(event, TERMINAL):
+            if event.submission_id in self._ended:
+                return
+            self._ended.add(event.submission_id)
+        if self._veil is None:
+            self._send(event)
+            return
+        for shown in self._veil.masked(event):
+            self._send(shown)
+
+    def _send(self, event: AnyEvent) -> None:
+        if self._log_place and isinstance(event, TurnFailed):
+            hint = f"{event.error.hint}\nLog: {self._log_place}".strip()
+            event = msgspec.structs.replace(event, error=msgspec.structs.replace(event.error, hint=hint))
+        self._seq += 1
+        stamped = msgspec.structs.replace(event, seq=self._seq, time=time.time())
+        self._queue.put_nowait(stamped)
+        if self._log is not None:
+            try:
+                self._log(self._veil.logged(stamped) if self._veil is not None else stamped)
+            except Exception:  # a log that fails is given up; it changes no turn
+                self._log = None
+
+    def has_ended(self, submission_id: str) -> bool:
+        """Whether a submission has had its terminal event."""
+        return submission_id in self._ended
+
+    async def events(self) -> AsyncIterator[AnyEvent]:
+        """All events, ending with `SessionClosed`."""
+        while True:
+            event = await self._queue.get()
+            yield event
+            if isinstance(event, SessionClosed):
+                return

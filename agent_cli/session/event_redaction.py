@@ -1,0 +1,308 @@
+"""Where secrets are masked on their way out: in events, for every front end and the log, in requests to the model,
+and in what the session's records keep of results. What the person and the model wrote is kept as they wrote it.
+
+The texts are masked here and nowhere else; `protocol.redact` knows how.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from agent_cli.config.expand import expanded
+from agent_cli.config.schema import Config
+from agent_cli.protocol.events import (
+    AnswerCompleted,
+    AnyEvent,
+    ApprovalRequested,
+    Attached,
+    Compacted,
+    FellBack,
+    InputReturned,
+    Notice,
+    OperationCompleted,
+    OperationFailed,
+    PlanUpdated,
+    QuestionAsked,
+    ReasoningDelta,
+    Renamed,
+    Restored,
+    RetryScheduled,
+    SessionClosed,
+    Steered,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallRequested,
+    ToolCallStarted,
+    ToolOutput,
+    TurnAborted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.records import AnyRecord, Folded
+from agent_cli.redaction.fingerprints import Recognizer
+from agent_cli.redaction.redactor import Redactor
+from agent_cli.sandbox.profile.environment import is_provider_secret
+
+if TYPE_CHECKING:
+    from agent_cli.redaction.masking import Masking
+
+_FIELDS: dict[type, tuple[str, ...]] = {
+    AnswerCompleted: ("text",),
+    ToolCallRequested: ("title", "arguments"),
+    ToolCallStarted: ("title",),
+    ToolCallFinished: ("title", "command"),
+    QuestionAsked: ("question",),
+    Notice: ("text",),
+    Compacted: ("summary",),
+    Attached: ("name", "note"),
+    TurnCompleted: ("text",),
+    TurnAborted: ("text",),
+    OperationCompleted: ("detail",),
+}
+"""Texts that are masked wherever they are told."""
+_OWN_WORDS: dict[type, tuple[str, ...]] = {
+    TurnStarted: ("text",),
+    Steered: ("text",),
+    InputReturned: ("texts", "commands"),
+    Restored: ("prompt",),
+    Renamed: ("title",),
+}
+"""The person's own words, which come back to them as they are, and are masked in a log."""
+_OUTPUTS: dict[type, tuple[str, ...]] = {ToolCallFinished: ("text", "display")}
+"""Texts in which what is assigned to a secret's name is masked too."""
+_FAILURES = (TurnFailed, OperationFailed, SessionClosed, RetryScheduled, FellBack)
+_SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml", ".properties", ".ini", ".cfg", ".conf", ".tfvars")
+"""Ends of names of files in which every value that is assigned to a secret's name is masked for the model too."""
+_MOST_STREAMS = 64
+_SPARE = 100
+"""So many messages more than twice those sent are remembered before the rest is forgotten."""
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+class Veil:
+    """Masks the events of one session. Pieces of a text are masked as one text: what is held back of it comes with
+    a later piece, or as a piece of its own before the event that ends it."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._said: tuple[type[TextDelta] | type[ReasoningDelta], str, Masking] | None = None
+        self._outputs: dict[str, tuple[str, Masking]] = {}
+
+    def masked(self, event: AnyEvent) -> list[AnyEvent]:
+        """What is told instead of an event: nothing, itself or a masked copy, what was held back before it."""
+        match event:
+            case TextDelta() | ReasoningDelta():
+                return self._delta(event)
+            case ToolOutput():
+                return self._output(event)
+            case ToolCallFinished():
+                return [*self._rest_of_output(event.call_id), self.whole(event)]
+            case RetryScheduled() | FellBack():
+                self._said = None  # what it was part of is void
+                return [self.whole(event)]
+            case _ if type(event) in _ENDS_TEXT:
+                return [*self._rest_of_text(), self.whole(event)]
+            case _:
+                return [self.whole(event)]
+
+    def whole(self, event: AnyEvent) -> AnyEvent:
+        """An event that is no piece, masked."""
+        kind = type(event)
+        mask = self._redactor.mask
+        if kind in _FIELDS:
+            event = _with(event, _FIELDS[kind], mask)
+        if kind in _OUTPUTS:
+            event = _with(event, _OUTPUTS[kind], lambda text: mask(text, assignments=True))
+        if isinstance(event, PlanUpdated):
+            items = tuple(_with(item, ("text",), mask) for item in event.items)
+            return event if items == event.items else msgspec.structs.replace(event, items=items)
+        if isinstance(event, _FAILURES) and event.error is not None:
+            error = _with(event.error, ("message", "hint"), mask)
+            return event if error is event.error else msgspec.structs.replace(event, error=error)
+        return event
+
+    def logged(self, event: AnyEvent) -> AnyEvent:
+        """The form for a log of an event that is shown as it is: what needs approval, and the person's words."""
+        mask = self._redactor.mask
+        if isinstance(event, ApprovalRequested):
+            items = tuple(_with(item, ("title", "preview", "arguments", "reason"), mask) for item in event.items)
+            return msgspec.structs.replace(event, items=items)
+        return _with(event, _OWN_WORDS[type(event)], mask) if type(event) in _OWN_WORDS else event
+
+    def _delta(self, event: TextDelta | ReasoningDelta) -> list[AnyEvent]:
+        before: list[AnyEvent] = []
+        said = self._said
+        if said is None or said[0] is not type(event) or said[1] != event.submission_id:
+            before = self._rest_of_text()
+            said = self._said = (type(event), event.submission_id, self._redactor.stream())
+        return [*before, *_piece(event, said[2].feed(event.text))]
+
+    def _rest_of_text(self) -> list[AnyEvent]:
+        said, self._said = self._said, None
+        if said is None or said[2].idle:
+            return []
+        kind, submission_id, stream = said
+        return [kind(text=stream.feed("", final=True), submission_id=submission_id)]
+
+    def _output(self, event: ToolOutput) -> list[AnyEvent]:
+        entry = self._outputs.get(event.call_id)
+        if entry is None:
+            while len(self._outputs) >= _MOST_STREAMS:  # of jobs that outlive their call
+                del self._outputs[next(iter(self._outputs))]
+            entry = self._outputs[event.call_id] = (event.submission_id, self._redactor.stream(assignments=True))
+        return _piece(event, entry[1].feed(event.text))
+
+    def _rest_of_output(self, call_id: str) -> list[AnyEvent]:
+        entry = self._outputs.pop(call_id, None)
+        if entry is None or entry[1].idle:
+            return []
+        return [ToolOutput(call_id=call_id, text=entry[1].feed("", final=True), submission_id=entry[0])]
+
+
+_ENDS_TEXT = frozenset(
+    {AnswerCompleted, ToolCallRequested, TurnCompleted, TurnAborted, TurnFailed, OperationCompleted}
+    | {OperationFailed, SessionClosed, ApprovalRequested, QuestionAsked}
+)
+
+
+def _piece(event: TextDelta | ReasoningDelta | ToolOutput, text: str) -> list[AnyEvent]:
+    if text == event.text:
+        return [event]
+    return [msgspec.structs.replace(event, text=text)] if text else []
+
+
+def _with(value: _T, fields: tuple[str, ...], mask: Callable[[str], str]) -> _T:
+    """Mask some of a value's texts, or tuples of texts; the value itself where nothing was masked."""
+    changes: dict[str, object] = {}
+    for field in fields:
+        given = getattr(value, field)
+        shown = tuple(map(mask, given)) if isinstance(given, tuple) else mask(given) if given else given
+        if shown != given:
+            changes[field] = shown
+    return msgspec.structs.replace(value, **changes) if changes else value
+
+
+class Outgoing:
+    """What the model is sent, masked: results of tools and notes of the program, by known values and by shape. The
+    person's own words are left to them. The same message always gives the same bytes."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._done: dict[str, tuple[Message, Message]] = {}
+        """By message id: as it was, and as it is sent."""
+
+    def masked(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The messages of a request. Costs next to nothing for those that were sent before."""
+        done = self._done
+        sent: list[Message] = []
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                sent.append(message)
+                continue
+            known = done.get(message.id)
+            if known is None or known[0] is not message:
+                known = done[message.id] = (message, masked(message, self._redactor))
+            sent.append(known[1])
+        if len(done) > 2 * len(messages) + _SPARE:
+            self._done = {each.id: done[each.id] for each in messages if each.id in done}
+        return tuple(sent)
+
+
+def masked(message: Message, redactor: Redactor) -> Message:
+    """A message as the model may see it; itself where nothing is hidden."""
+    match message:
+        case ToolResult():
+            assignments = any(map(_holds_settings, message.seen))
+            return _with(message, ("text", "display"), partial(redactor.mask, assignments=assignments))
+        case UserMessage(origin="human"):
+            return _with(_with_attachments(message, redactor), ("context",), redactor.mask)
+        case UserMessage():
+            return _with(_with_attachments(message, redactor), ("text", "context"), redactor.mask)
+        case _:
+            return message
+
+
+def _holds_settings(path: str) -> bool:
+    """Whether a file is one in which a name and its value are no code."""
+    return path.lower().endswith(_SETTINGS)
+
+
+def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
+    """A record as it is kept: without the secrets that the model is not sent, so that no later run can send them.
+    What the person and the model wrote stays byte for byte."""
+    match record:
+        case ToolResult() | UserMessage():
+            return masked(record, redactor)
+        case Folded():
+            return _with(record, ("summary",), redactor.mask)
+        case _:
+            return record
+
+
+def _with_attachments(message: UserMessage, redactor: Redactor) -> UserMessage:
+    hidden = tuple(
+        _with(each, ("text",), partial(redactor.mask, assignments=_holds_settings(each.name)))
+        for each in message.attachments
+    )
+    if all(new is old for new, old in zip(hidden, message.attachments, strict=True)):
+        return message
+    return msgspec.structs.replace(message, attachments=hidden)
+
+
+_NO_SECRET = re.compile(r"(?:[/~]|\.\.?/)\S*$|\d{1,11}$|[a-z][a-z0-9+.-]*://\S*$", re.IGNORECASE)
+"""Paths, small numbers, and addresses, of which the password alone is secret."""
+
+
+def known_secrets(environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, str]:
+    """Name → value of what must not be told: the keys to providers (`keys` are those that come from elsewhere than
+    the environment), what variables with the name of a secret hold, and passwords in addresses."""
+    from agent_cli.redaction.env_names import is_secret
+
+    found = dict(keys)
+    for name, value in environ.items():
+        if (is_secret(name, value) or is_provider_secret(name)) and not _NO_SECRET.match(value.strip()):
+            found.setdefault(name, value)
+        if "://" in value and (password := _password(value)):
+            found.setdefault(f"password in {name}", password)
+    return found
+
+
+def configured_secrets(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
+    """Name → value of the secrets that the configuration holds or names: headers and passwords in addresses of
+    servers."""
+    found = {}
+    for name, provider in config.providers.items():
+        for header, text in provider.headers.items():
+            value = expanded(text, environ)
+            found[f"{header} of {name}"] = (
+                value.partition(" ")[2] if header.lower().endswith("authorization") else value
+            )
+        if password := _password(expanded(provider.base_url or "", environ)):
+            found[f"password of {name}"] = password
+    return found
+
+
+def _password(address: str) -> str:
+    """The password in an address, as it is meant; empty when there is none."""
+    try:
+        return unquote(urlsplit(address.strip()).password or "")
+    except ValueError:
+        return ""
+
+
+def environment_redactor(
+    environ: Mapping[str, str],
+    keys: Mapping[str, str],
+    config: Config,
+    earlier: Callable[[Mapping[str, str]], Recognizer] | None = None,
+) -> Redactor:
+    """The redactor of a run. `earlier` learns the secrets of this run, and gives what recognizes those of all."""
+    known = {**known_secrets(environ, keys), **configured_secrets(config, environ)}
+    return Redactor(known, earlier(known) if earlier else None)

@@ -1,0 +1,76 @@
+"""What is sent in place of a message: shortened, taken out, refused by the provider, or kept from a part that was
+folded away. Pure, so that the same records always give the same bytes."""
+
+import msgspec
+
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+
+_SLACK = 100
+"""A result is not shortened to save less than this."""
+
+
+def placeholder(message: Message, reason: str) -> Message:
+    """What is sent for a message that the provider refuses; its calls stay, without their arguments."""
+    return _instead(message, f"[This message cannot be sent: {reason}]")
+
+
+def taken_out(message: Message) -> Message:
+    """What is sent for a message that the user has dropped."""
+    return _instead(message, "[The user took this out of the conversation.]")
+
+
+def _instead(message: Message, text: str) -> Message:
+    match message:
+        case AssistantMessage():
+            calls = tuple(msgspec.structs.replace(call, arguments="{}", signature="") for call in message.calls)
+            return msgspec.structs.replace(message, text=text, reasoning=(), calls=calls)
+        case UserMessage():
+            return msgspec.structs.replace(message, text=text, images=(), attachments=())
+        case ToolResult():
+            return msgspec.structs.replace(message, text=text, images=())
+
+
+def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
+    """The same result with the middle of its text left out."""
+    if len(result.text) <= keep_chars + _SLACK:
+        return result
+    head = result.text[: keep_chars // 4]
+    tail = result.text[-(keep_chars - keep_chars // 4) :]
+    left_out = len(result.text) - keep_chars
+    gap = f"[… {left_out} characters of this result left out; recall {result.call_id} shows them …]"
+    return msgspec.structs.replace(result, text=f"{head}\n{gap}\n{tail}", display="", images=())
+
+
+def slim(message: AssistantMessage | ToolResult) -> AssistantMessage | ToolResult:
+    """The same message without its long texts, for a place in the order of a conversation."""
+    if isinstance(message, ToolResult):
+        return msgspec.structs.replace(message, text="", display="", images=())
+    calls = tuple(msgspec.structs.replace(call, arguments="{}", signature="") for call in message.calls)
+    return msgspec.structs.replace(message, text="", reasoning=(), calls=calls)
+
+
+def kept_word_for_word(message: Message) -> Message:
+    """A message of a part that was folded away, as it stands behind the summary: the user's words without what
+    they brought along, or a note, since a call and its result may only be sent together."""
+    match message:
+        case UserMessage():
+            gone = [f"[{each.name} was attached here; read it again if need be]" for each in message.attachments]
+            lead = "\n".join(part for part in (message.context, *gone) if part)
+            return msgspec.structs.replace(message, context=lead, attachments=(), images=())
+        case AssistantMessage():
+            said, words = "the model's answer", message.text
+        case ToolResult():
+            said, words = f"the result of {message.tool}", message.text
+    text = f"[Kept from before the summary: {said}]\n{words}"
+    return UserMessage(id=message.id, turn_id=message.turn_id, text=text, origin="hint")
+
+
+def named(message: Message) -> str:
+    """A message in words, for the user."""
+    match message:
+        case UserMessage():
+            return f"the message “{message.text.strip()[:60]}”"
+        case AssistantMessage():
+            return f"the model's answer “{message.text.strip()[:60]}”"
+        case ToolResult():
+            return f"the result of {message.tool}"

@@ -1,0 +1,185 @@
+"""One conversation: its records in memory and on disk, and the facts computed from them.
+
+`append` is the only change. The record is on disk before anything that depends on it happens. Long texts that the
+model is not sent any more are let go of, and read again from the file where they are needed, so that memory does
+not grow with the conversation.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.records import AnyRecord, Folded, Granted, Header, Shortened, storable
+from agent_cli.protocol.usage import Totals
+
+from .placeholders import slim
+from .projection import View
+
+
+class Journal(Protocol):
+    """Where records go. `store.SessionFile` is one; a session that is not saved has none."""
+
+    def append(self, records: Sequence[AnyRecord]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Session:
+    """A conversation. `records[0]` is its header; a new session reaches the disk with its first prompt."""
+
+    def __init__(
+        self,
+        records: Sequence[AnyRecord],
+        journal: Journal | None,
+        *,
+        saved: bool,
+        root: Path | None = None,
+        reread: Callable[[], Sequence[AnyRecord]] | None = None,
+        masked: Callable[[AnyRecord], AnyRecord] | None = None,
+    ) -> None:
+        """`root` is the directory it works in now; the one it began in, if not given. `reread` gives the records
+        as they were saved; without it every text stays in memory. `masked` gives a record without secrets."""
+        if not records or not isinstance(records[0], Header):
+            raise ValueError("a session begins with its header")
+        self.records: list[AnyRecord] = list(records)
+        self.root = root or Path(records[0].cwd)
+        self._journal = journal
+        self._reread = reread
+        self._masked = masked
+        self._is_released = False
+        self._unsaved: list[AnyRecord] = [] if saved else list(records)
+        self.call_ids: set[str] = set()
+        """Every call id ever used in this session."""
+        self.answered: set[str] = set()
+        """Ids of the calls that have a result."""
+        self._untrusted = ""
+        for record in records:
+            self._count(record)
+        self.view = View(self.records, self.root, self.whole)
+        if saved:
+            self._release()
+
+    @property
+    def header(self) -> Header:
+        """The first record."""
+        first = self.records[0]
+        assert isinstance(first, Header)
+        return first
+
+    @property
+    def totals(self) -> Totals:
+        """What all model calls have used."""
+        return self.view.costs.totals
+
+    def append(self, *records: AnyRecord) -> None:
+        """Add records, saved before this returns.
+
+        Raises:
+            store.StoreError: they could not be saved; the session is as it was before.
+        """
+        if any(self.view.rereads(record) for record in records):
+            self._in_full()
+        now = time.time()
+        numbered = [
+            self._kept(msgspec.structs.replace(record, seq=len(self.records) + index, time=record.time or now))
+            for index, record in enumerate(records, start=1)
+        ]
+        if self._journal is not None:
+            self._journal.append([*self._unsaved, *numbered])
+        self._unsaved = []
+        self.records.extend(numbered)
+        for record in numbered:
+            self._count(record)
+        self.view.update()
+        if any(isinstance(record, Folded | Shortened) for record in numbered):
+            self._release()
+
+    def whole(self) -> Sequence[AnyRecord]:
+        """All records with every text. What was let go of is read from the file, and not kept.
+
+        Raises:
+            store.StoreError: it cannot be read any more.
+        """
+        return self._reread() if self._is_released and self._reread else self.records
+
+    def _in_full(self) -> None:
+        """Have every text in memory, until the next reduction."""
+        if self._is_released:
+            self.records[:] = self.whole()
+            self._is_released = False
+
+    def _release(self) -> None:
+        """Let go of the long texts that the model is not sent as they are."""
+        if self._reread is None:
+            return
+        sent = {message.id: message for message in self.view.visible()}
+        for index, record in enumerate(self.records):
+            if isinstance(record, AssistantMessage | ToolResult) and sent.get(record.id) is not record:
+                self.records[index] = slim(record)
+        self._is_released = True
+
+    def _kept(self, record: AnyRecord) -> AnyRecord:
+        """A record as it goes to the disk."""
+        record = storable(self._portable(record))
+        return self._masked(record) if self._masked else record
+
+    def _portable(self, record: AnyRecord) -> AnyRecord:
+        """The same record with paths inside the session's directory relative to it, so that it can move."""
+        if not isinstance(record, ToolResult) or not (record.seen or record.cwd):
+            return record
+        seen = {self._relative(path): hash for path, hash in record.seen.items()}
+        return msgspec.structs.replace(record, seen=seen, cwd=self._relative(record.cwd) if record.cwd else "")
+
+    def _relative(self, path: str) -> str:
+        place = Path(path)
+        return str(place.relative_to(self.root)) if place.is_relative_to(self.root) else path
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def visible(self) -> tuple[Message, ...]:
+        """Messages the model is sent, before repair."""
+        return self.view.visible()
+
+    def prompts(self) -> list[UserMessage]:
+        """The human prompts that still count, oldest first."""
+        return self.view.prompts
+
+    def grants(self) -> tuple[str, ...]:
+        """Rules kept for this session."""
+        return tuple(r.rule for r in self.records if isinstance(r, Granted) and r.scope == "session")
+
+    def title(self) -> str:
+        """The user's name for the session, else one made of its first prompt."""
+        from agent_cli.protocol.titles import title_of
+
+        prompts = self.view.prompts
+        return self.view.name or (title_of(prompts[0].text) if prompts else "")
+
+    def untrusted(self) -> str:
+        """Where the first text of strangers in it came from; empty while there is none. Undo and compaction do not
+        lift it: a summary or a memory of the text may have stayed."""
+        return self._untrusted
+
+    def partial_text(self, turn_id: str) -> str:
+        """What a stopped turn was saying when it was stopped; empty when it said nothing."""
+        for record in reversed(self.records):
+            if isinstance(record, AssistantMessage) and record.turn_id == turn_id:
+                return record.text if record.finish == "interrupted" else ""
+        return ""
+
+    def _count(self, record: AnyRecord) -> None:
+        if isinstance(record, AssistantMessage):
+            self.call_ids.update(call.id for call in record.calls)
+        elif isinstance(record, ToolResult):
+            self.answered.add(record.call_id)
+            self._untrusted = self._untrusted or record.untrusted
+        elif isinstance(record, UserMessage):
+            strangers = (each.untrusted for each in record.attachments if each.untrusted)
+            self._untrusted = self._untrusted or next(strangers, "")

@@ -1,0 +1,401 @@
+"""The folder of all sessions: `<dir>/<project>/<utc>-<id>.json`. The files are the only truth; this module finds
+them, by id, name, directory, branch, date and what was said, with the help of an index where there are many.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from agent_cli.protocol.messages import UserMessage, new_id
+from agent_cli.protocol.records import ModelCalled, Named, storable
+from agent_cli.protocol.usage import Totals
+
+from .secure_io import Progress, Stored, seconds
+from .session_file import NAME, SessionFile, SessionLocked, StoreError, read_session, write_session
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+    from .index import Found, Index
+    from .summary import Outline
+
+_FEW = 50
+"""So many sessions are read faster than an index is opened."""
+_LONGEST_NAME = 100
+
+
+class NoSession(StoreError):
+    """No session, or more than one, is called as asked."""
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    """One session, as a list shows it."""
+
+    id: str
+    path: str
+    cwd: str
+    title: str
+    """The name given by the user, else one made from the first prompt."""
+    created: float
+    """Seconds since the epoch; `updated` likewise."""
+    updated: float
+    model: str
+    branches: tuple[str, ...] = ()
+    """Git branches that were checked out at its prompts, in order of their first."""
+    turns: int = 0
+    """Prompts of the user, those of undone turns included."""
+    cost_usd: float | None = None
+    """None when no call reported a cost."""
+    size_bytes: int = 0
+    named: bool = False
+    """Whether the user has given the title."""
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """One message that a search has found."""
+
+    session: SessionInfo
+    message_id: str
+    turn_id: str
+    role: Literal["you", "agent"]
+    time: float
+    """Seconds since the epoch."""
+    snippet: str
+    """The words around what was found, in one line."""
+    score: float
+    undone: bool = False
+    """Its turn was taken back."""
+
+
+class Sessions:
+    """All saved sessions below one folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        cache: Path | None = None,
+        progress: Progress | None = None,
+        connect: Callable[..., "Connection"] | None = None,
+    ) -> None:
+        """`cache` is the folder of the index, beside `folder` if not given; `progress` is told how far reading
+        many sessions has come; `connect` stands in for `sqlite3.connect`."""
+        self.folder = folder
+        self.progress = progress
+        self._connect = connect
+        place = cache or folder.parent / "cache"
+        usual = place.parent / "sessions" == folder
+        name = "" if usual else "-" + hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:8]
+        self._index_path = place / f"sessions{name}.db"
+
+    @property
+    def index(self) -> "Index":
+        """The cache of facts and texts, which may be missing."""
+        from .index import Index
+
+        return Index(self._index_path, self._connect)
+
+    def new_path(self, cwd: Path, identifier: str = "", began: float | None = None) -> tuple[str, Path]:
+        """Id and file for a session of a directory; a new one, unless told otherwise."""
+        identifier = identifier or os.urandom(4).hex()
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(began))
+        return identifier, self.project_folder(cwd) / f"{stamp}-{identifier}.json"
+
+    def project_folder(self, cwd: Path) -> Path:
+        """Where the sessions of a directory lie: its name and a hash of its real path."""
+        real = os.path.realpath(cwd)
+        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in Path(real).name)[:40] or "root"
+        return self.folder / f"{name}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:8]}"
+
+    def paths(self, cwd: Path | None = None) -> list[Path]:
+        """Session files, newest first; of one directory, or all.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        stored = sorted(self._stored(cwd), key=lambda each: (each.mtime_ns, each.file), reverse=True)
+        return [self.folder / each.file for each in stored]
+
+    def find(self, name: str) -> Path:
+        """The session whose id begins with `name`, that is called so, or whose file `name` is: the file's name or
+        its path. A whole id is that session's, whatever others are called.
+
+        Raises:
+            NoSession: none, or several; the text lists them.
+        """
+        found = [file for file in self.paths() if name and (_id(file).startswith(name) or _is_at(file, name))]
+        if len(found) > 1:
+            found = [file for file in found if describe(file) is not None]
+        if name.strip() and not (found and NAME.fullmatch(f"20260101T000000Z-{name}.json")):
+            wanted = name.strip().casefold()
+            called = [Path(info.path) for info in self.list(limit=None) if info.title.casefold() == wanted]
+            found = [*dict.fromkeys([*found, *called])]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise NoSession(
+                f"no session begins with {name!r} or is called so; `agent sessions list --all` shows them all, "
+                "and `agent sessions search WORD` finds one by what was said"
+            )
+        raise NoSession(f"{name!r} is not unique: {', '.join(sorted(map(_id, found))[:8])}; give more of the id")
+
+    def last(self, cwd: Path) -> Path | None:
+        """The session of a directory that was written last. Files that are no sessions do not count."""
+        return next((path for path in self.paths(cwd) if describe(path) is not None), None)
+
+    def search(self, query: str, cwd: Path | None = None, limit: int = 20, exclude: str = "") -> list[Hit]:
+        """What the user and the models have said, in all sessions or those of a directory, best first. All words
+        must be in one message; a word also finds longer ones that begin so, `"words in quotes"` are found as they
+        stand. Newer messages rank higher, those of undone turns last. `exclude` is the id of a session to leave
+        out.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        from .index import IndexUnusable
+        from .scan import terms
+
+        words, phrases = terms(query)
+        if not words and not phrases:
+            return []
+        project = self.project_folder(cwd).name if cwd is not None else None
+        try:
+            self.index.refresh(self.folder, self._stored(None), self.progress)
+            found = self.index.search(words, phrases, max(limit, 0), project, exclude)
+            return [hit for each in found if (hit := self._hit(each)) is not None]
+        except IndexUnusable:
+            return self._scanned((*words, *phrases), cwd, limit, exclude)
+
+    def rename(self, path: Path, title: str) -> str:
+        """Give a session a name; an empty one takes the name back. Returns the title it has now. When it was
+        written last is not changed by this.
+
+        Raises:
+            SessionLocked: another process writes it; `/rename` there does the same.
+            StoreError: it cannot be read or written.
+        """
+        try:
+            file, loaded = SessionFile.open(path)
+        except SessionLocked as error:
+            raise SessionLocked(f"{error} To name it now, type /rename there.") from error
+        try:
+            before = path.stat()
+            name = " ".join(title.split())[:_LONGEST_NAME]
+            record = Named(id=new_id("name"), seq=len(loaded.records) + 1, time=time.time(), title=name)
+            file.append([storable(record)])
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        finally:
+            file.close()
+        info = describe(path)
+        return info.title if info is not None else name
+
+    def fork(self, path: Path, at: str | int | None = None) -> Path:
+        """A new session with everything that came before a prompt: the turn with the id `at`, the prompt with that
+        number (counted from 1), or all of it. Returns its file.
+
+        Raises:
+            StoreError: the session cannot be read, has no such prompt, or the new one cannot be written.
+        """
+        from .fork import forked
+
+        loaded = read_session(path)
+        identifier, _ = self.new_path(self.folder)
+        records = forked(loaded.records, identifier, at)
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        copy = path.with_name(f"{stamp}-{identifier}.json")
+        write_session(copy, records)
+        return copy
+
+    def delete(self, path: Path, first: Callable[[], None] | None = None) -> None:
+        """Remove a session, from the index too. `first` is carried out before, once it is sure to be ours.
+
+        Raises:
+            SessionLocked: it is in use.
+            StoreError: it cannot be read or removed.
+        """
+        file, _ = SessionFile.open(path, to_append=False)
+        try:
+            if first is not None:
+                first()
+            path.unlink()
+        except OSError as error:
+            raise StoreError(f"cannot delete {path}: {error.strerror}") from error
+        finally:
+            file.close()
+        self.index.forget(self._relative(path))
+
+    def unreadable(self, cwd: Path | None = None) -> list[Path]:
+        """Files that are called as the program calls sessions, and are none that can be read.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        from .index import IndexUnusable
+
+        project = self.project_folder(cwd).name if cwd is not None else None
+        try:
+            self.index.refresh(self.folder, self._stored(None))
+            found = [self.folder / file for file in self.index.strange(project)]
+        except IndexUnusable:
+            found = [path for path in self.paths(cwd) if describe(path) is None]
+        return [path for path in found if NAME.fullmatch(path.name)]
+
+    def _described(self, cwd: Path | None) -> Iterator[SessionInfo]:
+        return (info for path in self.paths(cwd) if (info := describe(path)) is not None)
+
+    def _indexed(self, cwd: Path | None) -> Iterator[SessionInfo]:
+        from .index import IndexUnusable
+
+        project = self.project_folder(cwd).name if cwd is not None else None
+        told = set()
+        try:
+            self.index.refresh(self.folder, self._stored(None), self.progress)
+            for file, size_bytes, updated, outline in self.index.sessions(project):
+                info = _info(self.folder / file, size_bytes, updated, outline)
+                told.add(info.path)
+                yield info
+        except IndexUnusable:
+            yield from (info for info in self._described(cwd) if info.path not in told)
+
+    def _scanned(self, wanted: tuple[str, ...], cwd: Path | None, limit: int, exclude: str) -> list[Hit]:
+        """The search without an index: newest first."""
+        from .scan import around, containing
+
+        hits = []
+        for path, outline, said, undone in containing(self.paths(cwd), wanted, exclude, limit, self.progress):
+            size_bytes, updated = _size_and_time(path)
+            info = _info(path, size_bytes, updated, outline)
+            snippet = " ".join(around(said.text, wanted[0]).split())
+            hits.append(Hit(info, said.message_id, said.turn_id, said.role, said.time, snippet, 0.0, undone))
+        return sorted(hits, key=lambda hit: hit.undone)[:limit]
+
+    def _hit(self, found: "Found") -> Hit | None:
+        row = self.index.one(found.file)
+        if row is None:
+            return None
+        info = _info(self.folder / found.file, *row)
+        role: Literal["you", "agent"] = "you" if found.role == "you" else "agent"
+        snippet = " ".join(found.snippet.split())
+        return Hit(info, found.message_id, found.turn_id, role, found.time, snippet, found.score, found.undone)
+
+    def _stored(self, cwd: Path | None) -> list[Stored]:
+        """All files that are called like sessions, with size and time.
+
+        Raises:
+            StoreError: a folder cannot be read.
+        """
+        try:
+            folders = [self.project_folder(cwd).name] if cwd is not None else self._projects()
+            return [each for folder in folders for each in self._files(folder)]
+        except OSError as error:
+            raise StoreError(f"cannot read the sessions in {self.folder}: {error.strerror}") from error
+
+    def _projects(self) -> list[str]:
+        try:
+            with os.scandir(self.folder) as entries:
+                return [entry.name for entry in entries if _is_text(entry.name) and entry.is_dir()]
+        except FileNotFoundError:
+            return []
+
+    def _files(self, project: str) -> Iterator[Stored]:
+        try:
+            with os.scandir(self.folder / project) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if name.endswith(".json") and "-" in name and name[0] != "." and _is_text(name):
+                        try:
+                            status = entry.stat()
+                        except OSError:
+                            continue  # it went away, or is a link to nothing
+                        yield Stored(f"{project}/{name}", status.st_size, status.st_mtime_ns)
+        except FileNotFoundError:
+            return
+
+    def _relative(self, path: Path) -> str:
+        return f"{path.parent.name}/{path.name}"
+
+    def list(
+        self,
+        cwd: Path | None = None,
+        limit: int | None = 200,
+        branch: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> list[SessionInfo]:
+        """The `limit` sessions written last, newest first: of one directory or all, of a branch, written `since`
+        and `until` (seconds since the epoch). Files that are no sessions are left out. For few sessions no more
+        files are opened than it takes; for many the index is brought up to date.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        if limit is not None and limit <= _FEW and branch is None:
+            infos = self._described(cwd)
+        else:
+            infos = self._indexed(cwd)
+        fitting = (
+            info
+            for info in takewhile(lambda info: since is None or info.updated >= since, infos)
+            if (until is None or info.updated <= until) and (branch is None or branch in info.branches)
+        )
+        return [*islice(fitting, limit)]
+
+
+def describe(path: Path) -> SessionInfo | None:
+    """A session's line in a list, straight from its file; None when it is no session."""
+    from .scan import outline_of
+
+    outline = outline_of(path)
+    return None if outline is None else _info(path, *_size_and_time(path), outline)
+
+
+def totals(path: Path) -> tuple[int, Totals]:
+    """Number of human prompts, and what all model calls of a session used.
+
+    Raises:
+        StoreError: the file is no session.
+    """
+    sums = Totals()
+    prompts = 0
+    for record in read_session(path).records:
+        if isinstance(record, ModelCalled):
+            sums = sums.plus(record.usage, record.cost_usd)
+        elif isinstance(record, UserMessage) and record.origin == "human":
+            prompts += 1
+    return prompts, sums
+
+
+def _info(path: Path, size_bytes: int, updated: float, outline: "Outline") -> SessionInfo:
+    return SessionInfo(
+        id=outline.id, path=str(path), cwd=outline.cwd,
+        title=outline.title, created=outline.created, updated=updated, model=outline.model,
+        branches=outline.branches, turns=outline.turns, cost_usd=outline.cost_usd, size_bytes=size_bytes,
+        named=bool(outline.name),
+    )  # fmt: skip
+
+
+def _size_and_time(path: Path) -> tuple[int, float]:
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0.0
+    return status.st_size, seconds(status.st_mtime_ns)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file's name is one that we would have given."""
+    return name.encode("utf-8", "ignore").decode() == name
+
+
+def _is_at(file: Path, name: str) -> bool:
+    """Whether a session's file is called so, or lies at that path."""
+    return name == file.name or (name.endswith(".json") and os.path.realpath(name) == os.path.realpath(file))
+
+
+def _id(path: Path) -> str:
+    return path.stem.rpartition("-")[2]

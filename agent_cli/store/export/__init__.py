@@ -1,0 +1,1 @@
+"""Write a session as Markdown, HTML or JSON."""

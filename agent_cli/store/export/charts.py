@@ -1,0 +1,146 @@
+"""Pictures of a session as SVG for the HTML page: how long each turn took and what it cost, how full the context
+was at each call, and what was spent until then. Colours come from the page's style. Pure."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from .transcript import Reading, Turn
+
+WIDTH = 360
+_HEIGHT = 210
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 14, 36
+_MOST_POINTS = 400
+_MOST_ROWS = 60
+_ROWS_LEFT = 34
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+def timeline(turns: Sequence[Turn]) -> str:
+    """One row a turn, with a bar for its duration and, where any is known, one for its cost; the newest turns
+    where there are very many."""
+    counted = [turn for turn in turns if turn.number]
+    shown = counted[-_MOST_ROWS:]
+    if not shown:
+        return ""
+    longest = max((turn.duration_s for turn in shown), default=0.0) or 1.0
+    dearest = max((turn.cost_usd or 0.0 for turn in shown), default=0.0)
+    high, room = (30 if dearest else 18), WIDTH - _ROWS_LEFT - 82
+    rows = []
+    for place, turn in enumerate(shown):
+        top = 20 + place * high
+        faded = ' class="undone"' if turn.undone else ""
+        bars = _bar("time", top, room * turn.duration_s / longest, duration(turn.duration_s))
+        if dearest:
+            bars += _bar("cost", top + 12, room * (turn.cost_usd or 0.0) / dearest, money(turn.cost_usd))
+        number = _label(_ROWS_LEFT - 6, top + high / 2 - 1, str(turn.number))
+        rows.append(f"<g{faded}><title>{escape(_in_words(turn))}</title>{number}{bars}</g>")
+    measures = "duration, cost in USD" if dearest else "duration"
+    of_all = f", the last {len(shown)} of {len(counted)}" if len(shown) < len(counted) else ""
+    head = _label(0, 10, f"turn: {measures}{of_all}", "start")
+    return _picture("Duration and cost of each turn", 26 + len(shown) * high, head + "".join(rows))
+
+
+def context_plot(readings: Sequence[Reading]) -> str:
+    """Tokens in the context at each model call; empty when no call told."""
+    points = [(each.number, float(each.context_tokens)) for each in readings if each.context_tokens is not None]
+    return _plot("Context size", "context", points, "tokens", tokens) if points else ""
+
+
+def spend_plot(readings: Sequence[Reading]) -> str:
+    """US dollars spent until each model call; empty when none told its cost."""
+    points = [(each.number, each.spent_usd) for each in readings if each.spent_usd is not None]
+    return _plot("Spent so far", "spend", points, "USD", lambda value: f"{value:.4g}") if points else ""
+
+
+def duration(seconds: float) -> str:
+    """Such as `1.6 s` or `3 min 20 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def money(usd: float | None) -> str:
+    """Such as `0.0123 USD`; a dash where it is unknown."""
+    return "–" if usd is None else f"{usd:.4f} USD" if usd < 1 else f"{usd:.2f} USD"
+
+
+def tokens(count: float) -> str:
+    """Such as `940` or `12.5k`."""
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}".removesuffix(".0") + unit
+    return f"{count:.0f}"
+
+
+def _in_words(turn: Turn) -> str:
+    facts = (duration(turn.duration_s), money(turn.cost_usd), f"{turn.calls} model calls")
+    return f"Turn {turn.number}: {', '.join(facts)}{', undone' if turn.undone else ''}"
+
+
+def _bar(kind: str, top: float, length: float, label: str) -> str:
+    length = max(length, 1.5)
+    return (
+        f'<rect class="{kind}" x="{_ROWS_LEFT}" y="{top}" width="{length:.1f}" height="10" rx="2"/>'
+        f'<text class="value" x="{_ROWS_LEFT + length + 4:.1f}" y="{top + 9}">{escape(label)}</text>'
+    )
+
+
+def _plot(
+    name: str, kind: str, points: list[tuple[int, float]], unit: str, written: Callable[[float], str]
+) -> str:
+    points = _thinned(points)
+    first, last = points[0][0], max(points[-1][0], points[0][0] + 1)
+    step = _step(max(value for _, value in points))
+    top = step * max(1, -(-max(value for _, value in points) // step))
+    wide, high = WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+
+    def place(number: float, value: float) -> str:
+        x = _LEFT + wide * (number - first) / (last - first)
+        return f"{x:.1f},{_TOP + high * (1 - value / top):.1f}"
+
+    lines = []
+    for mark in range(round(top / step) + 1):
+        y = _TOP + high * (1 - mark * step / top)
+        lines.append(
+            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            + _label(_LEFT - 6, y + 3.5, written(mark * step))
+        )
+    floor = _TOP + high
+    path = " ".join(place(*point) for point in points)
+    area = f'<polygon class="{kind} area" points="{place(points[0][0], 0)} {path} {place(points[-1][0], 0)}"/>'
+    curve = f'<polyline class="{kind} curve" points="{path}"/>'
+    right, height = place(*points[-1]).split(",")
+    dot = f'<circle class="{kind} dot" cx="{right}" cy="{height}" r="3"/>'
+    axes = _label(_LEFT, floor + 14, str(first), "start") + _label(
+        _LEFT + wide / 2, floor + 30, "model call", "middle"
+    )
+    if points[-1][0] > first:
+        axes += _label(WIDTH - _RIGHT, floor + 14, str(last))
+    axes += f'<g transform="rotate(-90 11 {_TOP + high / 2})">{_label(11, _TOP + high / 2, unit, "middle")}</g>'
+    return _picture(f"{name} in {unit}, by model call", _HEIGHT, "".join([*lines, area, curve, dot, axes]))
+
+
+def _label(x: float, y: float, text: str, anchor: str = "end") -> str:
+    return f'<text class="label" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _step(highest: float) -> float:
+    """A round distance between three to six lines of a grid."""
+    size = 1e-9
+    while highest / size > 5:
+        for factor in _STEPS:
+            if highest / (size * factor) <= 5:
+                return size * factor
+        size *= 10
+    return size
+
+
+def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """At most a few hundred points, the last among them."""
+    every = -(-len(points) // _MOST_POINTS)
+    return [*points[:-1:every], points[-1]] if every > 1 else points
+
+
+def _picture(name: str, height: int, content: str) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(name)}">{content}</svg>'

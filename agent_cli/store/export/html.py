@@ -1,0 +1,192 @@
+"""A session as one HTML file: no script, no network, readable on a phone, in light and dark. Pure but for reading
+its own style sheet.
+
+Whatever was said is data: control characters are cleaned away, everything is escaped, Markdown is rendered without
+HTML and pictures of its own, and a content security policy allows nothing but the page's own style.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from html import escape
+from pathlib import Path
+
+from agent_cli.protocol.messages import Image, PlanItem
+from agent_cli.protocol.sanitize import clean
+
+from .charts import context_plot, duration, money, spend_plot, timeline, tokens
+from .markdown import bounded, moment, pretty
+from .transcript import Deed, Item, Note, Spoken, Story, Turn, is_diff
+
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_MARKS = {"done": "✓", "in_progress": "▸", "pending": "○"}
+_LINE_KINDS = (("+++", "file"), ("---", "file"), ("@@", "hunk"), ("+", "add"), ("-", "del"))
+
+
+def page_of(story: Story) -> str:
+    """The whole page."""
+    style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    title = _text(story.title)
+    body = "\n".join(part for part in (_head(story), _plan(story.plan), _figures(story), _talk(story)) if part)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _head(story: Story) -> str:
+    sums = story.totals
+    prompts = sum(1 for turn in story.turns if turn.number)
+    read = sum(count or 0 for count in (sums.input, sums.cache_read, sums.cache_write))
+    cost = money(sums.cost_usd) if sums.cost_usd is not None else "unknown"
+    facts = {
+        "Directory": story.header.cwd,
+        "Model": ", ".join(story.models),
+        "Began": moment(story.header.time),
+        "Last change": moment(story.ended),
+        "Prompts": str(prompts),
+        "Model calls": str(sums.requests),
+        "Tokens": f"{tokens(read)} in, {tokens(sums.output or 0)} out" if sums.input is not None else "unknown",
+        "Working time": duration(sum(turn.duration_s for turn in story.turns)),
+        "Cost": cost + (" at least" if sums.unpriced and sums.cost_usd is not None else ""),
+        "Session": story.header.session_id,
+    }
+    rows = "".join(f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>" for name, value in facts.items())
+    return f"<header>\n<h1>{_text(story.title)}</h1>\n<dl>{rows}</dl>\n</header>"
+
+
+def _plan(plan: tuple[PlanItem, ...]) -> str:
+    if not plan:
+        return ""
+    items = "".join(
+        f'<li class="{item.status}"><span class="mark">{_MARKS[item.status]}</span><span>{_text(item.text)}'
+        f'<span class="far"> ({item.status.replace("_", " ")})</span></span></li>'
+        for item in plan
+    )
+    done = sum(item.status == "done" for item in plan)
+    head = f"<h2>Plan <small>{done} of {len(plan)} done</small></h2>"
+    return f'<section class="plan">\n{head}\n<ol>{items}</ol>\n</section>'
+
+
+def _figures(story: Story) -> str:
+    pictures = {
+        "Turns": (timeline(story.turns), ""),
+        "Context size": (context_plot(story.readings), "No call reported its tokens."),
+        "Spend": (spend_plot(story.readings), "No call reported its cost."),
+    }
+    figures = "".join(
+        f"<figure><figcaption>{name}</figcaption>{picture or f'<p>{missing}</p>'}</figure>"
+        for name, (picture, missing) in pictures.items()
+        if picture or missing
+    )
+    return f'<section class="figures">\n{figures}\n</section>'
+
+
+def _talk(story: Story) -> str:
+    return '<section class="talk">\n' + "\n".join(_turn(turn) for turn in story.turns) + "\n</section>"
+
+
+def _turn(turn: Turn) -> str:
+    items = "\n".join(_item(item) for item in turn.items)
+    if not turn.number:
+        return items
+    took = [duration(turn.duration_s)] if turn.duration_s else []
+    took += [money(turn.cost_usd)] if turn.cost_usd is not None else []
+    undone = '<span class="badge undone">undone</span>' if turn.undone else ""
+    return (
+        f'<article id="turn-{turn.number}" class="{"undone" if turn.undone else "counts"}">\n'
+        f'<h3><a href="#turn-{turn.number}">{turn.number}</a> <span>{moment(turn.began)}</span>'
+        f"<span>{' · '.join(took)}</span>{undone}</h3>\n{items}\n</article>"
+    )
+
+
+def _item(item: Item) -> str:
+    match item:
+        case Spoken(who="you"):
+            pictures = "".join(map(_picture, item.images))
+            return f'<div class="you"><pre>{_text(item.text.strip())}</pre>{pictures}</div>'
+        case Spoken():
+            return f'<div class="agent">{_rendered(item.text)}</div>'
+        case Note(text=text) if text.strip():
+            summary = f"<summary>{_text(item.title)}</summary>"
+            return f'<details class="note">{summary}<pre>{_bounded(text)}</pre></details>'
+        case Note():
+            return f'<p class="note">{_text(item.title)}</p>'
+        case Deed():
+            return _deed(item)
+
+
+def _deed(deed: Deed) -> str:
+    result = deed.result
+    duration_s = result.duration_s if result is not None else 0.0
+    took = f"<small>{duration(duration_s)}</small>" if duration_s >= 0.05 else ""
+    about = f"<code>{_text(_short(deed.about))}</code>" if deed.about else ""
+    parts = []
+    diff = result is not None and is_diff(result.display)
+    if not diff:
+        parts.append(f"<pre>{_bounded(pretty(deed))}</pre>")
+    if result is not None:
+        parts.append(_diff(result.display) if diff else _result(result.display, result.text))
+        parts += [_picture(image) for image in result.images]
+    opened = " open" if diff else ""
+    return (
+        f'<details class="deed {deed.status}"{opened}><summary><b>{_text(deed.call.name)}</b> {about}'
+        f'<span class="badge {deed.status}">{deed.status}</span>{took}</summary>{"".join(parts)}</details>'
+    )
+
+
+def _result(display: str, text: str) -> str:
+    """What the model read, which says more than what was shown, unless that is all there is."""
+    shown = text if len(text) >= len(display) else display
+    return f'<pre class="result">{_bounded(shown)}</pre>' if shown.strip() else ""
+
+
+def _diff(text: str) -> str:
+    lines = []
+    for line in bounded(text).splitlines():
+        kind = next((kind for lead, kind in _LINE_KINDS if line.startswith(lead)), "same")
+        lines.append(f'<span class="{kind}">{escape(line)}</span>')
+    return f'<pre class="diff">{"".join(lines)}</pre>'
+
+
+def _picture(image: Image) -> str:
+    """A picture of the session itself, if it is what it says."""
+    try:
+        base64.b64decode(image.data, validate=True)
+    except (binascii.Error, ValueError):
+        return ""
+    if image.media_type not in _PICTURES:
+        return f'<p class="note">A picture of the kind {_text(image.media_type)} is left out.</p>'
+    return f'<img alt="A picture" src="data:{image.media_type};base64,{image.data}">'
+
+
+def _rendered(text: str) -> str:
+    """Markdown as HTML: nothing of it is HTML of its own, no picture is fetched, links lead to the web only."""
+    from markdown_it import MarkdownIt
+
+    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 30}).enable("table").disable("image")
+    page = str(reader.render(bounded(text, 200_000)))
+    page = re.sub(r'<a href="(?!https?://)[^"]*"[^>]*>', "<a>", page)
+    page = page.replace('<a href="', '<a rel="noreferrer noopener" href="')
+    page = re.sub(r'(<t[hd]) style="text-align:(\w+)"', r'\1 class="\2"', page)
+    return page.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+
+
+def _short(text: str, most: int = 160) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _text(text: str) -> str:
+    return escape(clean(text))
+
+
+def _bounded(text: str) -> str:
+    return escape(bounded(text))

@@ -1,0 +1,115 @@
+"""A session as Markdown to read, mail or keep: prompts, answers, calls with their results and diffs. Pure."""
+
+import re
+import time
+
+import msgspec
+
+from agent_cli.protocol.sanitize import clean
+
+from .transcript import Deed, Note, Spoken, Story, Turn, arguments, is_diff
+
+_MOST_CHARS = 20_000
+_STATES = {"done": "x", "in_progress": "/", "pending": " "}
+
+
+def markdown_of(story: Story) -> str:
+    """The whole text. What was said is kept; long results are cut, which is said."""
+    parts = [f"# {_line(story.title)}", _facts(story)]
+    if story.plan:
+        items = "\n".join(f"- [{_STATES[item.status]}] {_line(item.text)}" for item in story.plan)
+        parts.append(f"## Plan\n\n{items}")
+    parts += [_turn(turn) for turn in story.turns]
+    return "\n\n".join(part for part in parts if part).rstrip() + "\n"
+
+
+def _facts(story: Story) -> str:
+    sums = story.totals
+    cost = "unknown" if sums.cost_usd is None else f"{sums.cost_usd:.4f} USD"
+    facts = {
+        "Session": story.header.session_id,
+        "Directory": story.header.cwd,
+        "Model": ", ".join(story.models),
+        "Began": moment(story.header.time),
+        "Last change": moment(story.ended),
+        "Model calls": str(sums.requests),
+        "Cost": cost,
+    }
+    return "\n".join(f"- {name}: {_line(value)}" for name, value in facts.items())
+
+
+def _turn(turn: Turn) -> str:
+    undone = " (undone)" if turn.undone else ""
+    head = f"## {turn.number}. {moment(turn.began)}{undone}" if turn.number else ""
+    return "\n\n".join(part for part in (head, *map(_item, turn.items)) if part)
+
+
+def _item(item: Spoken | Note | Deed) -> str:
+    match item:
+        case Spoken(who="you"):
+            quoted = "\n".join(f"> {line}".rstrip() for line in clean(item.text).strip().splitlines())
+            pictures = f"\n>\n> [{len(item.images)} pictures]" if item.images else ""
+            return f"{quoted}{pictures}"
+        case Spoken():
+            return clean(item.text).strip()
+        case Note():
+            body = f"\n\n{fenced(item.text)}" if item.text.strip() else ""
+            return f"*{_line(item.title)}*{body}"
+        case Deed():
+            return _deed(item)
+
+
+def _deed(deed: Deed) -> str:
+    result = deed.result
+    took = f", {result.duration_s:.1f} s" if result is not None and result.duration_s else ""
+    about = f" {_code(deed.about)}" if deed.about else ""
+    head = f"**{_line(deed.call.name)}**{about}: {deed.status}{took}"
+    values = arguments(deed.call)
+    bodies = []
+    diff = result is not None and is_diff(result.display)
+    if not diff and (len(values) > 1 or not deed.about):
+        bodies.append(fenced(pretty(deed), "json"))
+    if result is not None:
+        shown = result.display or result.text
+        bodies.append(fenced(shown, "diff" if is_diff(shown) else ""))
+    return "\n\n".join([head, *(body for body in bodies if body)])
+
+
+def pretty(deed: Deed) -> str:
+    """The arguments of a call, one a line where they are an object."""
+    values = arguments(deed.call)
+    return msgspec.json.format(msgspec.json.encode(values), indent=2).decode() if values else deed.call.arguments
+
+
+def bounded(text: str, most: int = _MOST_CHARS) -> str:
+    """A text that is safe to show, with its middle left out when it is long."""
+    if len(text) > most:
+        gap = f"\n[… {len(text) - most:,} characters left out; the session file has them …]\n"
+        text = text[: most // 2] + gap + text[-(most - most // 2) :]
+    return clean(text).rstrip()
+
+
+def moment(seconds: float) -> str:
+    """Date and time of day, local; empty for none."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds > 0 else ""
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A block of code that nothing in it can end."""
+    shown = bounded(text)
+    longest = max((len(run) for run in re.findall("`{3,}", shown)), default=2)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{shown}\n{fence}" if shown else ""
+
+
+def _line(text: str) -> str:
+    """One line in which Markdown finds nothing to do."""
+    return re.sub(r"([\\`*<>\[\]#|]|(?<!\w)_|_(?!\w))", r"\\\1", " ".join(clean(text).split()))
+
+
+def _code(text: str) -> str:
+    """A text as code in a line."""
+    shown = " ".join(clean(text).split())[:300]
+    ticks = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}"

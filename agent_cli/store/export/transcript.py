@@ -1,0 +1,228 @@
+"""A session told turn by turn, for the exports: what was said, each call with its result, what it took. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from agent_cli.protocol.messages import AssistantMessage, Image, PlanItem, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.records import (
+    AnyRecord,
+    Folded,
+    Header,
+    ModelCalled,
+    Named,
+    Quarantined,
+    SettingsSet,
+    Shortened,
+    TurnEnded,
+    TurnsRedone,
+    TurnsUndone,
+)
+from agent_cli.protocol.titles import title_of
+from agent_cli.protocol.usage import Totals
+
+
+class Spoken(msgspec.Struct, frozen=True):
+    """A text of the person or the model."""
+
+    who: str
+    """`you` or `agent`."""
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something that happened besides; `text` may be long, `title` is one line."""
+
+    title: str
+    text: str = ""
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """A call and what came of it."""
+
+    call: ToolCall
+    result: ToolResult | None
+
+    @property
+    def status(self) -> str:
+        """As in `ToolStatus`; `unknown` without a result."""
+        return self.result.status if self.result is not None else "unknown"
+
+    @property
+    def about(self) -> str:
+        """What it was about in one line: the command, the path, or whatever its first short text says."""
+        values = arguments(self.call)
+        for name in ("command", "path", "pattern", "query", "url"):
+            if isinstance(values.get(name), str):
+                return " ".join(values[name].split())
+        texts = [value for value in values.values() if isinstance(value, str) and len(value) <= 200]
+        return " ".join(texts[0].split()) if texts else ""
+
+
+Item = Spoken | Note | Deed
+
+
+class Turn(msgspec.Struct):
+    """One prompt to its end. Number 0 holds what came before the first prompt."""
+
+    number: int
+    turn_id: str
+    began: float
+    """Seconds since the epoch."""
+    items: list[Item] = []
+    duration_s: float = 0.0
+    cost_usd: float | None = None
+    calls: int = 0
+    """Model calls."""
+    undone: bool = False
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What was known after one model call."""
+
+    number: int
+    context_tokens: int | None
+    spent_usd: float | None
+    """All calls until then; None as long as none reported a cost."""
+
+
+class Story(msgspec.Struct, frozen=True):
+    """The whole session."""
+
+    header: Header
+    title: str
+    turns: tuple[Turn, ...]
+    readings: tuple[Reading, ...]
+    plan: tuple[PlanItem, ...]
+    totals: Totals
+    models: tuple[str, ...]
+    ended: float
+
+
+def story_of(records: Sequence[AnyRecord]) -> Story:
+    """The story that the records of a session tell; the first one is its header."""
+    header = records[0]
+    assert isinstance(header, Header)
+    results = {each.call_id: each for each in reversed(records) if isinstance(each, ToolResult)}
+    undone = _undone(records)
+    turns = [Turn(0, "", header.time)]
+    for record in records[1:]:
+        if _begins(record, turns[-1]):
+            turns.append(Turn(len(turns), record.turn_id, record.time))
+        turns[-1].items += _items(record, results)
+        _account(turns[-1], record)
+    for turn in turns:
+        turn.undone = bool(turn.turn_id) and turn.turn_id in undone
+    plans = [each.plan for each in records if isinstance(each, ToolResult) and each.plan is not None]
+    called = [each for each in records if isinstance(each, ModelCalled)]
+    sums = Totals()
+    for call in called:
+        sums = sums.plus(call.usage, call.cost_usd)
+    return Story(
+        header,
+        _title(records),
+        tuple(turn for turn in turns if turn.number or turn.items),
+        tuple(_readings(called)),
+        plans[-1] if plans else (),
+        sums,
+        tuple(dict.fromkeys(call.model for call in called)) or (header.model,),
+        max((record.time for record in records), default=header.time),
+    )
+
+
+def arguments(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call; empty where they are no JSON object."""
+    try:
+        values = msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def is_diff(text: str) -> bool:
+    """Whether a text shows changes line by line."""
+    lines = text.splitlines()
+    return any(line.startswith("@@") for line in lines) and any(line.startswith(("+", "-")) for line in lines)
+
+
+def _begins(record: AnyRecord, turn: Turn) -> bool:
+    """Whether a record is the prompt of another turn than this one."""
+    human = isinstance(record, UserMessage) and record.origin == "human"
+    return human and (record.turn_id != turn.turn_id or not turn.number)
+
+
+def _items(record: AnyRecord, results: dict[str, ToolResult]) -> Iterator[Item]:
+    match record:
+        case UserMessage(origin="human"):
+            yield Spoken("you", record.text, record.images)
+            for each in record.attachments:
+                yield Note(f"Attached: {each.name}", each.text)
+        case UserMessage():
+            yield Note("Note to the model", record.text)
+        case AssistantMessage():
+            thought = "\n\n".join(each.text for each in record.reasoning if each.text.strip())
+            if thought:
+                yield Note("Reasoning", thought)
+            if record.text.strip():
+                yield Spoken("agent", record.text)
+            for call in record.calls:
+                yield Deed(call, results.get(call.id))
+        case Folded():
+            yield Note("The conversation so far was folded into a summary", record.summary)
+        case Shortened():
+            yield Note(f"{len(record.call_ids)} old results are sent shortened from here on")
+        case TurnsUndone(what=what):
+            parts = {"both": "files and conversation", "code": "files only", "conversation": "conversation only"}
+            yield Note(f"Taken back: {_counted(record.turn_ids)} ({parts[what]})")
+        case TurnsRedone():
+            yield Note(f"Brought back: {_counted(record.turn_ids)}")
+        case SettingsSet():
+            yield Note(f"From here on: {record.model}, mode {record.mode}")
+        case Quarantined():
+            yield Note("A message is held back from here on", record.reason)
+        case TurnEnded(error=error) if error or record.stop_reason != "end_turn":
+            yield Note(f"The turn ended: {record.stop_reason}", error)
+        case _:
+            pass
+
+
+def _account(turn: Turn, record: AnyRecord) -> None:
+    if isinstance(record, ModelCalled):
+        turn.calls += 1
+        if record.cost_usd is not None:
+            turn.cost_usd = (turn.cost_usd or 0.0) + record.cost_usd
+    if isinstance(record, TurnEnded):
+        turn.duration_s += record.duration_s
+
+
+def _readings(called: Sequence[ModelCalled]) -> Iterator[Reading]:
+    spent: float | None = None
+    for number, call in enumerate(called, start=1):
+        if call.cost_usd is not None:
+            spent = (spent or 0.0) + call.cost_usd
+        context = call.usage.context if call.usage is not None and call.kind == "main" else None
+        yield Reading(number, context, spent)
+
+
+def _undone(records: Sequence[AnyRecord]) -> set[str]:
+    undone: set[str] = set()
+    for record in records:
+        if isinstance(record, TurnsUndone) and record.what != "code":
+            undone.update(record.turn_ids)
+        elif isinstance(record, TurnsRedone):
+            undone.difference_update(record.turn_ids)
+    return undone
+
+
+def _title(records: Sequence[AnyRecord]) -> str:
+    names = [each.title for each in records if isinstance(each, Named)]
+    if names and names[-1].strip():
+        return names[-1].strip()
+    prompts = (each for each in records if isinstance(each, UserMessage) and each.origin == "human")
+    return next((title for each in prompts if (title := title_of(each.text))), "Session")
+
+
+def _counted(turn_ids: Sequence[str]) -> str:
+    return "1 turn" if len(turn_ids) == 1 else f"{len(turn_ids)} turns"

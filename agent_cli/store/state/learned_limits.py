@@ -1,0 +1,93 @@
+"""What servers taught about their models, kept across sessions: one small JSON file in the state folder.
+
+It is a cache, unlike everything else that is stored. Whatever is wrong with it, what it held is learnt
+again, so nothing here raises and nothing waits long.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.protocol.learned import Learnt
+
+from ..secure_io import alone, replace_private
+
+KEPT_S = 30 * 86_400.0
+"""Servers are updated: what was learnt longer ago is found out again."""
+_MOST = 500
+"""Models; the one learnt about longest ago is forgotten first."""
+_LARGEST_BYTES = 4_000_000
+
+
+class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    at: float
+    """Seconds since the epoch."""
+    learnt: Learnt = Learnt()
+
+
+class LearntFile:
+    """The `Memory` of the model clients. Two programs at once lose nothing of each other's."""
+
+    def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._now = now
+
+    def recall(self, key: str) -> Learnt:
+        """What is known of a model; an empty value when nothing is."""
+        entry = self._read().get(key)
+        return entry.learnt if entry is not None else Learnt()
+
+    def all(self) -> dict[str, Learnt]:
+        """Everything that is known, by key."""
+        return {key: entry.learnt for key, entry in self._read().items()}
+
+    def learn(self, key: str, learnt: Learnt) -> None:
+        """Keep it, beside what is known already."""
+        self._keep(key, lambda before: before.merged(learnt))
+
+    def replace(self, key: str, learnt: Learnt) -> None:
+        """Keep it in place of what is known."""
+        self._keep(key, lambda _: learnt)
+
+    def _keep(self, key: str, changed: Callable[[Learnt], Learnt]) -> None:
+        with contextlib.suppress(OSError, UnicodeError), alone(self.path):
+            entries = self._read()
+            before = entries.pop(key, None)
+            entries[key] = _Entry(self._now(), changed(before.learnt if before else Learnt()))
+            newest = sorted(entries.items(), key=lambda item: item[1].at)[-_MOST:]
+            lines = ",\n".join(f"{_text(key)}:{_text(entry)}" for key, entry in newest)
+            replace_private(self.path, f"{{\n{lines}\n}}\n".encode())
+
+    def forget(self, query: str) -> list[str]:
+        """Drop what is known of the models whose key contains `query`; returns their keys."""
+        dropped: list[str] = []
+        with contextlib.suppress(OSError, UnicodeError), alone(self.path):
+            entries = self._read()
+            found = [key for key in entries if query in key]
+            lines = ",\n".join(f"{_text(key)}:{_text(entries[key])}" for key in entries if key not in found)
+            replace_private(self.path, f"{{\n{lines}\n}}\n".encode())
+            dropped = found
+        return dropped
+
+    def _read(self) -> dict[str, _Entry]:
+        """The entries that can be read and are not too old."""
+        try:
+            with self.path.open("rb") as file:
+                raw = msgspec.json.decode(file.read(_LARGEST_BYTES), type=dict[str, msgspec.Raw])
+        except (OSError, msgspec.DecodeError, UnicodeError):
+            return {}
+        entries: dict[str, _Entry] = {}
+        now = self._now()
+        for key, text in raw.items():
+            with contextlib.suppress(msgspec.DecodeError, UnicodeError):
+                entry = msgspec.json.decode(text, type=_Entry)
+                if now - KEPT_S < entry.at <= now + KEPT_S:
+                    entries[key] = msgspec.structs.replace(entry, learnt=entry.learnt.sound())
+        return entries
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,146 @@
+"""What a list and a search need of a session: facts, and what was said, without the tool traffic. Only the lines
+that tell are decoded, and a session that has grown is read on from where it was left. Pure.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from agent_cli.protocol.messages import AssistantMessage, UserMessage
+from agent_cli.protocol.records import (
+    AnyRecord,
+    Header,
+    ModelCalled,
+    Named,
+    SettingsSet,
+    TurnsRedone,
+    TurnsUndone,
+    decode,
+)
+from agent_cli.protocol.titles import title_of
+
+Role = Literal["you", "agent"]
+TAIL_BYTES = 32
+"""How much of what was read last shows whether a file has only grown since."""
+
+_TELLING = tuple(
+    b'{"type":"%s"' % kind
+    for kind in (b"session", b"user", b"assistant", b"model_call", b"named", b"settings", b"undone", b"redone")
+)
+_BRANCH = re.compile(r"^Git: on branch (\S+)$", re.MULTILINE)
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One thing that the person or the model said."""
+
+    message_id: str
+    turn_id: str
+    role: Role
+    time: float
+    text: str
+
+
+class Outline(msgspec.Struct):
+    """A session as far as it was read. `said` and `undone` hold what the last reading has found."""
+
+    id: str = ""
+    cwd: str = ""
+    model: str = ""
+    created: float = 0.0
+    name: str = ""
+    """Given by the user."""
+    prompt: str = ""
+    """The title made from the first prompt."""
+    branches: tuple[str, ...] = ()
+    turns: int = 0
+    """Human prompts."""
+    cost_usd: float | None = None
+    end: int = 0
+    """Byte offset behind the last record that was read."""
+    tail: bytes = b""
+    """The bytes before `end`."""
+    said: list[Said] = []
+    undone: dict[str, bool] = {}
+    """Turn id → whether it is taken back, for the turns about which that was said."""
+
+    @property
+    def title(self) -> str:
+        """The name given by the user, else one made from the first prompt."""
+        return self.name or self.prompt or "(no prompt yet)"
+
+
+def read_on(outline: Outline, data: bytes, at: int = 0) -> bool:
+    """Take in the records of `data`, which is what the file holds from the byte `at` on; returns whether the first
+    one is a header, or the outline has one already."""
+    outline.said, outline.undone = [], {}
+    behind = 0
+    for record, offset in _telling(data):
+        behind = offset
+        if record is not None:
+            if not outline.id and not isinstance(record, Header):
+                return False
+            _take(outline, record)
+    if behind:
+        outline.end = at + behind
+        outline.tail = data[max(0, behind - TAIL_BYTES) : behind]
+    return bool(outline.id)
+
+
+def _telling(data: bytes) -> Iterator[tuple[AnyRecord | None, int]]:
+    """The records that tell something, and None for the other whole lines, each with the offset behind it."""
+    at, length = 0, len(data)
+    while at < length:
+        end = data.find(b"\n", at)
+        end = length if end < 0 else end
+        line = data[at:end].strip().removesuffix(b",")
+        behind = at + len(data[at:end].rstrip().removesuffix(b","))
+        if line.startswith(_TELLING):
+            try:
+                yield decode(line), behind
+            except msgspec.DecodeError:
+                if end < length and data[end:].strip() not in (b"", b"]"):
+                    yield None, behind  # damaged for good; the last line may still be growing
+        elif line.endswith(b"}"):
+            yield None, behind
+        at = end + 1
+
+
+def _take(outline: Outline, record: AnyRecord) -> None:
+    match record:
+        case Header():
+            outline.id, outline.cwd, outline.created = record.session_id, record.cwd, record.time
+            outline.model = record.model
+        case UserMessage(origin="human"):
+            outline.turns += 1
+            outline.prompt = outline.prompt or title_of(record.text)
+            _note_branch(outline, record.context)
+            _say(outline, record, "you", record.text)
+        case UserMessage():
+            _note_branch(outline, record.context)
+        case AssistantMessage():
+            _say(outline, record, "agent", record.text)
+        case ModelCalled(cost_usd=cost) if cost is not None:
+            outline.cost_usd = (outline.cost_usd or 0.0) + cost
+        case Named():
+            outline.name = record.title.strip()
+        case SettingsSet():
+            outline.model = record.model
+        case TurnsUndone(what="both" | "conversation", turn_ids=ids):
+            outline.undone.update(dict.fromkeys(ids, True))
+        case TurnsRedone(turn_ids=ids):
+            outline.undone.update(dict.fromkeys(ids, False))
+        case _:
+            pass
+
+
+def _say(outline: Outline, message: UserMessage | AssistantMessage, role: Role, text: str) -> None:
+    if text.strip():
+        outline.said.append(Said(message.id, message.turn_id, role, message.time, text))
+
+
+def _note_branch(outline: Outline, context: str) -> None:
+    for branch in _BRANCH.findall(context):
+        if branch not in outline.branches:
+            outline.branches = (*outline.branches, branch)

@@ -1,0 +1,284 @@
+"""What writing, editing and patching share: a change that was worked out but not made yet, what the model will
+know once it is made, and its diff."""
+
+import asyncio
+import os
+from collections.abc import Callable, Collection
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from agent_cli.protocol.messages import FileChange
+from agent_cli.workspace.editing.unified_diff import Diff, unified_diff, with_hunks
+from agent_cli.workspace.files.encoding import Codec, decode
+from agent_cli.workspace.files.reader import FileError, TextFile, content_hash, read_text
+from agent_cli.workspace.paths import Resolved
+
+from ..kit.base import ToolContext, ToolError, ToolOutcome
+from ..kit.output import counted
+
+T = TypeVar("T")
+_MAX_SHOWN_LINES = 40
+_LONGEST_CHECKED = 1_000_000
+UNKNOWN = ""
+"""In `seen`: the model knows of the file, but not what stands in it now."""
+
+
+class Stale(ToolError):
+    """A refusal that shows the model what stands in the file now."""
+
+    def __init__(self, text: str, seen: dict[str, str]) -> None:
+        super().__init__(text)
+        self.seen = seen
+
+
+class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One replacement."""
+
+    old: Annotated[str, msgspec.Meta(description="Exact text, with indentation and enough context to be unique")]
+    new: Annotated[str, msgspec.Meta(description="Text in its place")]
+    replace_all: bool = False
+
+
+def edit_label(number: int, count: int) -> str:
+    """How one of several edits is called."""
+    return f"edit {number} of {count}" if count > 1 else "the edit"
+
+
+async def aside(work: Callable[[], T]) -> T:
+    """The result of work done in a thread, so that a long one holds up nothing else. Who is cancelled waits for
+    its end: a write that has begun is finished."""
+    doing = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        if not doing.done():
+            await asyncio.wait([doing])
+        doing.exception()  # nobody will ask for it any more
+        raise
+
+
+class PlannedChange(msgspec.Struct, frozen=True):
+    """The new content of one file."""
+
+    place: Resolved
+    before: TextFile | None
+    """None for a new file."""
+    after: str
+    """The whole new text, with its line ends."""
+    knows: str | None = None
+    """The text the model then believes to stand there; None when it has not read the rest."""
+    codec: Codec = Codec()
+    """For a new file."""
+    forgets: bool = False
+    """Whether what it believed before is of no use any more."""
+
+    @property
+    def diff(self) -> Diff:
+        """What changes."""
+        before = self.before.text if self.before else ""
+        return unified_diff(before, self.after, self.place.relative, created=self.before is None)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes to write.
+
+        Raises:
+            ToolError: a character that the file's encoding does not have, or words that stand for a secret.
+        """
+        self._refuse_masks()
+        return self._encoded(self.after)
+
+    def check(self) -> None:
+        """Raise what `make` would raise for the text itself, before anybody is asked.
+
+        Raises:
+            ToolError: as `data`.
+        """
+        self._refuse_masks()
+        self._encoded(self.after)
+
+    def make(self, context: ToolContext, note: str = "") -> ToolOutcome:
+        """Write it; `note` is added to what the model reads.
+
+        Raises:
+            ToolError: nothing was written, for the reason given.
+        """
+        from agent_cli.workspace.files.atomic_write import write_atomic
+
+        if context.hunks is not None:
+            part, left_out = self._with_hunks(context.hunks)
+            return part.make(context.with_all_hunks(), f"{note}{left_out}")
+        note = f"{note}{python_note(self.place.real, self.after)}{_links_note(self.place.real)}"
+        try:
+            write_atomic(self.place.real, self.place.shown, self.data, self.before.stamp if self.before else None)
+        except FileError as error:
+            raise ToolError(str(error)) from error
+        diff = self.diff
+        done = "Changed" if self.before else "Created"
+        counts = f"{counted(diff.added, 'line')} added, {diff.removed} removed"
+        return ToolOutcome(
+            text=f"{done} {self.place.shown}: {counts}.{note}",
+            display=diff.text,
+            changes=(self.file_change(diff),),
+            seen=self.seen(context),
+        )
+
+    def _with_hunks(self, kept: Collection[int]) -> tuple["PlannedChange", str]:
+        """The part of the change that the user has taken over, and a sentence about the rest."""
+        before = self.before.text if self.before else ""
+        after = with_hunks(before, self.after, kept)
+        if after == before:
+            raise ToolError("The user took over no part of the change; nothing was written.")
+        left_out = unified_diff(after, self.after, self.place.relative).text.split("\n")[2:]
+        part = msgspec.structs.replace(self, after=after, knows=after if self.knows == self.after else None)
+        return part, "\n".join([" The user took over a part of the change only. Not taken over:", *left_out])
+
+    def file_change(self, diff: Diff) -> FileChange:
+        """The change in figures."""
+        kind = "modified" if self.before else "created"
+        return FileChange(path=self.place.relative, kind=kind, added=diff.added, removed=diff.removed)  # type: ignore[arg-type]
+
+    def seen(self, context: ToolContext) -> dict[str, str]:
+        """What to note about the model's knowledge once this is made; the content is kept for a merge."""
+        if self.forgets:
+            return {self.place.real: UNKNOWN}
+        if self.knows is None:
+            return {}
+        data = self._encoded(self.knows)
+        hash = content_hash(data)
+        context.known.keep(hash, data)
+        return {self.place.real: hash}
+
+    def _refuse_masks(self) -> None:
+        """What the model was shown in place of a secret must not take the secret's place in the file."""
+        if "[masked: " not in self.after:
+            return
+        from agent_cli.redaction.redactor import PLACEHOLDER
+
+        own = set(PLACEHOLDER.findall(self.before.text)) if self.before else set()
+        if foreign := [mask for mask in PLACEHOLDER.findall(self.after) if mask not in own]:
+            raise ToolError(
+                f"The new text of {self.place.shown} holds {foreign[0]}, which stands for a secret that you"
+                " are not shown. Nothing was written. Leave those lines out of the edit: they stay as they are."
+            )
+
+    def _encoded(self, text: str) -> bytes:
+        codec = self.before.codec if self.before else self.codec
+        try:
+            return codec.encode(text)
+        except UnicodeEncodeError as error:
+            bad = text[error.start : error.start + 1]
+            raise ToolError(
+                f"{self.place.shown} is in {codec.shown}, which has no character {bad!r} (U+{ord(bad):04X})."
+                " Nothing was written."
+            ) from error
+
+
+def python_note(path: str, text: str) -> str:
+    """A warning where a Python file would not compile; empty where it would."""
+    if not path.endswith((".py", ".pyi")) or len(text) > _LONGEST_CHECKED:
+        return ""
+    import ast
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return f" Warning: it is not valid Python now: line {error.lineno}: {error.msg}."
+    except (ValueError, RecursionError, MemoryError):  # nothing that this can judge
+        pass
+    return ""
+
+
+def _links_note(path: str) -> str:
+    """A remark on a file that has further names."""
+    try:
+        linked = os.stat(path).st_nlink > 1
+    except OSError:
+        return ""
+    return " It had further names (hard links): those keep the old content." if linked else ""
+
+
+def read_for_change(place: Resolved) -> TextFile:
+    """The file as it is.
+
+    Raises:
+        ToolError: it cannot be read, is not text or is damaged, or a write to it was cut short.
+    """
+    from agent_cli.workspace.files.atomic_write import cut_short
+
+    if left := cut_short(place.real):
+        raise ToolError(left.format(shown=place.shown))
+    try:
+        file = read_text(place.real, place.shown)
+    except FileError as error:
+        raise ToolError(str(error)) from error
+    if file.codec.damage:
+        raise ToolError(
+            f"{place.shown} is UTF-8 but for {file.codec.damage}, so that it cannot be written back as it is."
+            " Nothing was changed. Mend or remove that byte with a command first"
+        )
+    return file
+
+
+def with_knowledge(
+    change: PlannedChange, context: ToolContext, redo: Callable[[str], str]
+) -> tuple[PlannedChange, str]:
+    """The change with what the model knows after it, and a sentence when others had changed the file.
+
+    `redo` does the same edit to another text or raises ToolError. When the model last knew another content, it
+    is shown what others did if that is short; else it will know the content it knew with its edit in it.
+    """
+    before = change.before
+    hash = context.seen.get(change.place.real)
+    if before is None or hash == before.hash:
+        return msgspec.structs.replace(change, knows=change.after), ""
+    if hash is None:
+        return change, ""
+    base = known_text(context, hash)
+    theirs = (
+        unified_diff(base, before.text, change.place.relative).text.split("\n")[2:] if base is not None else []
+    )
+    if base is not None and len(theirs) <= _MAX_SHOWN_LINES:
+        shown = "\n".join(theirs)
+        note = f" Others had changed the file since you last read it; their changes are kept:\n{shown}"
+        return msgspec.structs.replace(change, knows=change.after), note
+    note = " The file had changed since you last read it; read it again if that matters."
+    if base is None:
+        return change, note
+    try:
+        return msgspec.structs.replace(change, knows=redo(base)), note
+    except ToolError:
+        return msgspec.structs.replace(change, forgets=True), note
+
+
+def known_text(context: ToolContext, hash: str) -> str | None:
+    """A content the model knew, if it is still kept."""
+    data = context.known.get(hash) if hash else None
+    found = decode(data) if data is not None else None
+    return found[0] if found else None
+
+
+def refuse_unknown_encoding(file: TextFile, shown: str, *texts: str) -> None:
+    """Refuse to put non-ASCII text into a file whose encoding is only guessed.
+
+    Raises:
+        ToolError: naming the encoding it looks like.
+    """
+    if file.codec.guessed and not file.codec.evident and not all(text.isascii() for text in texts):
+        raise ToolError(
+            f"{shown} is not UTF-8 and does not declare its encoding (it looks like {file.codec.name}), so"
+            " only ASCII text can be written to it safely. Nothing was written. Use ASCII, or convert it"
+            f" first: iconv -f {file.codec.name} -t utf-8"
+        )
+
+
+def short_diff(diff: str) -> str:
+    """The hunks of a diff, for the model; a long one is cut."""
+    lines = diff.split("\n")[2:]
+    if len(lines) <= _MAX_SHOWN_LINES:
+        return "\n".join(lines)
+    return "\n".join([*lines[:_MAX_SHOWN_LINES], "… (more; read the file to see it)"])

@@ -1,0 +1,116 @@
+"""A Jupyter notebook for `read_file`: its cells as one reads them, instead of the JSON they are kept in."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from agent_cli.workspace.paths import Resolved
+
+from ..kit.output import counted
+
+_MAX_OUTPUT = 2000
+"""Characters of one cell's output; its middle is left out."""
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_Lines = str | list[str]
+
+
+class _Output(msgspec.Struct, frozen=True):
+    output_type: str = ""
+    text: _Lines = ""
+    data: dict[str, msgspec.Raw] = {}
+    ename: str = ""
+    evalue: str = ""
+    traceback: list[str] = []
+
+
+class _Cell(msgspec.Struct, frozen=True):
+    cell_type: str
+    source: _Lines
+    execution_count: int | None = None
+    outputs: list[_Output] = []
+
+
+class Notebook(msgspec.Struct, frozen=True):
+    """What of a notebook is shown."""
+
+    cells: list[_Cell]
+    nbformat: int
+    metadata: dict[str, Any] = {}
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """Some cells as text."""
+
+    text: str
+    total: int
+
+
+def parse(data: bytes) -> Notebook | None:
+    """The notebook; None when the data is something else or damaged."""
+    try:
+        return msgspec.json.decode(data, type=Notebook)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def render(notebook: Notebook, place: Resolved, first: int, limit: int, page_bytes: int) -> Rendered:
+    """Cells `first` to `first + limit - 1`, or as many as fit a page."""
+    total, room = len(notebook.cells), page_bytes
+    parts: list[str] = []
+    for number, cell in enumerate(notebook.cells[first - 1 : first - 1 + limit], first):
+        text = _cell(cell, number)
+        size = len(text.encode("utf-8", "replace"))
+        if parts and size > room:
+            break
+        if size > room:
+            text = f"{text[: room // 4]}\n[… the rest of this cell is left out: see it with grep]"
+        parts.append(text)
+        room -= size
+    last = first + len(parts) - 1
+    if last < total:
+        call = msgspec.json.encode({"path": place.shown, "offset": last + 1}).decode()
+        parts.append(f"[Cells {first}-{last} of {total} shown. To go on: read_file {call}]")
+    parts.append(
+        f"[A notebook of {counted(total, 'cell')}, without its metadata: edit_file changes its JSON, of which grep"
+        " shows the exact lines; to write it anew is refused]"
+    )
+    return Rendered("\n".join(parts), total)
+
+
+def _cell(cell: _Cell, number: int) -> str:
+    count = f" [{cell.execution_count}]" if cell.execution_count is not None else ""
+    parts = [f"[Cell {number}: {cell.cell_type}{count}]", _joined(cell.source)]
+    told = [_output(output) for output in cell.outputs]
+    if any(told):
+        text = "\n".join(part.rstrip("\n") for part in told if part)
+        if len(text) > _MAX_OUTPUT:
+            half = _MAX_OUTPUT // 2
+            text = f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+        parts.append(f"[Output of cell {number}]\n{text}")
+    return "\n".join(part.rstrip("\n") for part in parts)
+
+
+def _output(output: _Output) -> str:
+    if output.output_type == "error":
+        trace = _ESCAPES.sub("", "\n".join(output.traceback))
+        return trace or f"{output.ename}: {output.evalue}"
+    pictures = [kind for kind in output.data if kind.startswith("image/")]
+    parts = [_ESCAPES.sub("", _joined(output.text))] if output.text else []
+    parts += [_plain(output.data)] if "text/plain" in output.data else []
+    parts += [f"[a picture, {kind}]" for kind in pictures]
+    others = [kind for kind in output.data if kind != "text/plain" and kind not in pictures]
+    if not parts:
+        parts = [f"[output of type {kind}]" for kind in others]
+    return "\n".join(parts)
+
+
+def _plain(data: dict[str, msgspec.Raw]) -> str:
+    try:
+        return _ESCAPES.sub("", _joined(msgspec.json.decode(data["text/plain"], type=_Lines)))
+    except msgspec.DecodeError:
+        return "[output that is not text]"
+
+
+def _joined(lines: _Lines) -> str:
+    return lines if isinstance(lines, str) else "".join(lines)

@@ -1,0 +1,388 @@
+"""`apply_patch`: changes of several files from one patch, all or none. Everything is worked out before anything is
+written, and what was written is taken back when a later write fails."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from agent_cli.protocol.actions import Action, ReadPath, WritePath
+from agent_cli.protocol.messages import FileChange
+from agent_cli.workspace.editing.unified_diff import Diff, unified_diff
+from agent_cli.workspace.files.encoding import codec_for_new
+from agent_cli.workspace.files.reader import FileError, Stamp, TextFile, link_target, stamp_of
+from agent_cli.workspace.paths import Resolved
+
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, kept_to, locate, meant
+from ..kit.output import counted
+from .file_change import (
+    UNKNOWN,
+    PlannedChange,
+    aside,
+    python_note,
+    read_for_change,
+    refuse_unknown_encoding,
+    short_diff,
+    with_knowledge,
+)
+
+if TYPE_CHECKING:
+    from .patch_format import FilePatch
+
+
+class PatchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `apply_patch` takes."""
+
+    patch: Annotated[str, msgspec.Meta(description="The whole patch")]
+
+
+class Create(msgspec.Struct, frozen=True):
+    """Put a new file there."""
+
+    change: PlannedChange
+    diff: Diff
+    executable: bool | None = None
+    """Whether it may be run; None where that is as for any new file, or as for `source`."""
+    source: str = ""
+    """The file it is moved from, whose mode, owner and attributes it takes; absolute."""
+    note: str = ""
+
+    @property
+    def place(self) -> Resolved:
+        """The file."""
+        return self.change.place
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Put other content, or another mode, into a file."""
+
+    change: PlannedChange
+    before: TextFile
+    diff: Diff
+    executable: bool | None = None
+    """None where that stays as it is."""
+    note: str = ""
+
+    @property
+    def place(self) -> Resolved:
+        """The file."""
+        return self.change.place
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """Delete a file, or a link and not what it leads to."""
+
+    place: Resolved
+    stamp: Stamp
+    diff: Diff
+    back: Callable[[], object]
+    """Puts it back.
+
+    Raises:
+        FileError: that is not possible.
+    """
+
+
+Step = Create | Change | Remove
+"""One thing to do to the disk."""
+
+
+class ApplyPatch:
+    """Applies a patch."""
+
+    name = "apply_patch"
+    Params = PatchParams
+    editable = "patch"
+
+    def title(self, params: PatchParams) -> str:
+        return ", ".join(each.path for each in _parsed(params))
+
+    def actions(self, params: PatchParams, context: ToolContext) -> tuple[Action, ...]:
+        writes, reads = [], []
+        for file in _parsed(params):
+            place = _place(file, context)
+            writes.append(WritePath(place.real, place.shown))
+            if file.kind != "add":
+                reads.append(ReadPath(place.real, place.shown))
+            if file.target:
+                target = locate(context, file.target)
+                writes.append(WritePath(target.real, target.shown))
+        return (*writes, *reads)
+
+    async def preview(self, params: PatchParams, context: ToolContext) -> Preview:
+        steps = await aside(partial(_planned, params, context))
+        return Preview("".join(step.diff.text for step in steps) or "No change.", kind="diff")
+
+    async def run(self, params: PatchParams, context: ToolContext) -> ToolOutcome:
+        return await aside(partial(_applied, params, context))
+
+
+def _parsed(params: PatchParams) -> "tuple[FilePatch, ...]":
+    from .patch_format import parse
+
+    return parse(params.patch)
+
+
+def _place(file: "FilePatch", context: ToolContext) -> Resolved:
+    """The file meant. A folder may really be called `a`; what is deleted or moved may be a link, and then it is
+    the link that is meant."""
+    place = meant(context, file.path, existing=file.kind != "add")
+    if file.prefixed and file.kind != "add" and not os.path.lexists(place.real):
+        whole = meant(context, f"a/{file.path}")
+        place = whole if os.path.lexists(whole.real) else place
+    return kept_to(context, place if file.kind != "delete" and not file.target else _itself(place, context))
+
+
+def _itself(place: Resolved, context: ToolContext) -> Resolved:
+    """The link meant by the path, where it is one, else the place."""
+    folder, name = os.path.split(os.path.join(context.workspace.root, os.path.expanduser(place.shown)))
+    try:
+        link = os.path.join(os.path.realpath(folder), name)
+    except OSError as error:  # a link was replaced while it was read
+        raise ToolError(f"{place.shown}: {error.strerror}. Nothing was changed.") from error
+    if not os.path.islink(link):
+        return place
+    return Resolved(place.shown, link, context.workspace.relative(link))
+
+
+def _applied(params: PatchParams, context: ToolContext) -> ToolOutcome:
+    steps = _planned(params, context)
+    _write(steps)
+    seen: dict[str, str] = {}
+    for step in steps:
+        seen.update({step.place.real: UNKNOWN} if isinstance(step, Remove) else step.change.seen(context))
+    return ToolOutcome(
+        text="\n".join(_said(step) for step in steps),
+        display="".join(step.diff.text for step in steps),
+        changes=tuple(_file_change(step) for step in steps if not _is_idle(step)),
+        seen=seen,
+    )
+
+
+def _planned(params: PatchParams, context: ToolContext) -> list[Step]:
+    steps: list[Step] = []
+    touched: set[str] = set()
+    for file in _parsed(params):
+        new = _steps(file, _place(file, context), context)
+        for step in new:
+            if step.place.real in touched:
+                raise ToolError(
+                    f"The patch changes {step.place.shown} twice (line {file.line}). Nothing was changed. Put all"
+                    " its changes under one header."
+                )
+            touched.add(step.place.real)
+            if not isinstance(step, Remove):
+                step.change.check()
+        steps += new
+    if all(_is_idle(step) and not step.note for step in steps if isinstance(step, Change)) and not any(
+        isinstance(step, Create | Remove) for step in steps
+    ):
+        raise ToolError("The patch leaves everything as it is. Nothing was changed.")
+    return steps
+
+
+def _is_idle(step: Step) -> bool:
+    """Whether there is nothing to do."""
+    return isinstance(step, Change) and step.executable is None and step.change.after == step.before.text
+
+
+def _steps(file: "FilePatch", place: Resolved, context: ToolContext) -> list[Step]:
+    if file.kind == "add":
+        return [_added(file, place)]
+    if link := link_target(place.real):
+        return [_link_removed(file, place, *link)]
+    before = read_for_change(place)
+    if file.kind == "delete":
+        return [_deleted(file, place, before, context)]
+    return _updated(file, place, before, context)
+
+
+def _added(file: "FilePatch", place: Resolved) -> Step:
+    if os.path.lexists(place.real):
+        raise ToolError(
+            f"{place.shown} exists already (line {file.line} of the patch). Nothing was changed. Use"
+            " `*** Update File:` to change it."
+        )
+    after = "".join(hunk.new for hunk in file.hunks)
+    change = PlannedChange(place, None, after, after, codec_for_new(after))
+    return Create(change, _headed(change.diff, "/dev/null", f"b/{place.relative}"), file.executable)
+
+
+def _deleted(file: "FilePatch", place: Resolved, before: TextFile, context: ToolContext) -> Step:
+    """A patch that shows all that goes needs nothing more; else the model must know what goes."""
+    from .patch_apply import with_hunks
+
+    if file.hunks:
+        if with_hunks(before.text, file.hunks, place.shown).text.strip():
+            raise ToolError(
+                f"The patch deletes {place.shown}, but its lines are not all that is in the file now. Nothing was"
+                " changed. Read it, then delete it with `*** Delete File:`."
+            )
+    elif before.text and (known := context.seen.get(place.real)) != before.hash:
+        why = "you have not read it" if known is None else "it has changed since you read it"
+        raise ToolError(
+            f"The patch deletes {place.shown}, but {why}. Nothing was changed. Read it, then send the patch again."
+        )
+    return _removal(place, before)
+
+
+def _removal(place: Resolved, before: TextFile) -> Step:
+    from agent_cli.workspace.files.atomic_write import write_atomic
+
+    old = before.codec.encode(before.text)
+    back = partial(write_atomic, place.real, place.shown, old, None, mode=before.stamp.mode)
+    return Remove(place, before.stamp, _gone(place, before.text), back)
+
+
+def _link_removed(file: "FilePatch", place: Resolved, target: str, stamp: Stamp) -> Step:
+    from agent_cli.workspace.files.atomic_write import put_link
+
+    if file.kind != "delete":
+        raise ToolError(
+            f"{place.shown} is a symbolic link to {target}. Nothing was changed. Change {target} instead, or move"
+            " the link with a command."
+        )
+    return Remove(place, stamp, _gone(place, target), partial(put_link, place.real, place.shown, target))
+
+
+def _gone(place: Resolved, text: str) -> Diff:
+    diff = unified_diff(text, "", place.relative)
+    shown = diff.text.replace(f"+++ b/{place.relative}\n", "+++ /dev/null\n", 1)
+    return _headed(msgspec.structs.replace(diff, text=shown), f"a/{place.relative}", "/dev/null")
+
+
+def _headed(diff: Diff, old: str, new: str) -> Diff:
+    """The diff; of an empty file, which has no lines to show, its head at least."""
+    return diff if diff.text else Diff(f"--- {old}\n+++ {new}\n", 0, 0)
+
+
+def _updated(file: "FilePatch", place: Resolved, before: TextFile, context: ToolContext) -> list[Step]:
+    from .elision_check import refuse_elision
+    from .patch_apply import with_hunks
+
+    for hunk in file.hunks:
+        refuse_unknown_encoding(before, place.shown, hunk.new)
+        refuse_elision(hunk.new, hunk.old, f"The hunk at line {hunk.line} of the patch", place.shown)
+    edited = with_hunks(before.text, file.hunks, place.shown)
+    change, note = with_knowledge(
+        PlannedChange(place, before, edited.text),
+        context,
+        lambda base: with_hunks(base, file.hunks, place.shown).text,
+    )
+    note = edited.note + note
+    if edited.near:
+        note += f" What came of it:\n{short_diff(change.diff.text)}"
+    if file.target and (target := locate(context, file.target)).real != place.real:
+        return _moved(change, before, target, note, file.executable)
+    return [_changed(change, before, note, file.executable)]
+
+
+def _changed(change: PlannedChange, before: TextFile, note: str, executable: bool | None) -> Step:
+    diff = change.diff
+    if executable is None or executable == bool(before.stamp.mode & 0o111):
+        return Change(change, before, diff, None, note)
+    modes = ("100644", "100755") if executable else ("100755", "100644")
+    name = change.place.relative
+    head = f"diff --git a/{name} b/{name}\nold mode {modes[0]}\nnew mode {modes[1]}\n"
+    return Change(change, before, msgspec.structs.replace(diff, text=head + diff.text), executable, note)
+
+
+def _moved(
+    change: PlannedChange, before: TextFile, target: Resolved, note: str, executable: bool | None
+) -> list[Step]:
+    if os.path.lexists(target.real):
+        raise ToolError(f"{target.shown} exists already, so nothing can be moved there. Nothing was changed.")
+    if executable is not None and executable != bool(before.stamp.mode & 0o111):
+        raise ToolError(
+            f"The patch moves {change.place.shown} and changes its mode. Nothing was changed. Move it first."
+        )
+    new = msgspec.structs.replace(
+        change, place=target, before=None, codec=before.codec, knows=change.after if change.knows else None
+    )
+    diff = _headed(new.diff, "/dev/null", f"b/{target.relative}")
+    return [Create(new, diff, source=change.place.real, note=note), _removal(change.place, before)]
+
+
+def _write(steps: list[Step]) -> None:
+    """Make all steps, or take back those made.
+
+    Raises:
+        ToolError: nothing was changed, or the text says what could not be taken back.
+    """
+    undo: list[tuple[str, Callable[[], object]]] = []
+    for step in steps:
+        try:
+            for back in _make(step):
+                undo.append((step.place.shown, back))
+        except FileError as error:
+            left = _take_back(undo)
+            state = f"These could not be put back: {', '.join(left)}." if left else "Nothing was changed."
+            raise ToolError(f"{error}. {state}") from error
+
+
+def _take_back(undo: list[tuple[str, Callable[[], object]]]) -> list[str]:
+    left = []
+    for shown, back in reversed(undo):
+        try:
+            back()
+        except FileError:
+            left.append(shown)
+    return left
+
+
+def _make(step: Step) -> Iterator[Callable[[], object]]:
+    """Do it, and give what takes back each part that was done.
+
+    Raises:
+        FileError: a part was not done.
+    """
+    from agent_cli.workspace.files.atomic_write import missing_folders, remove, set_executable, write_atomic
+
+    real, shown = step.place.real, step.place.shown
+    match step:
+        case Remove():
+            remove(real, shown, step.stamp)
+            yield step.back
+        case Create(change=change):
+            folders = missing_folders(real)
+            made = write_atomic(real, shown, change.data, None, like=step.source)
+            if step.executable is not None:
+                made = set_executable(real, shown, step.executable, made)
+            yield partial(remove, real, shown, made, folders)
+        case Change(change=change, before=before):
+            now = before.stamp
+            if step.executable is not None:
+                now = set_executable(real, shown, step.executable, now)
+                yield partial(_reset_mode, real, shown, before.stamp)
+            if change.after != before.text:
+                made = write_atomic(real, shown, change.data, now)
+                yield partial(write_atomic, real, shown, before.codec.encode(before.text), made)
+
+
+def _reset_mode(real: str, shown: str, stamp: Stamp) -> None:
+    """The execute bits as they were."""
+    from agent_cli.workspace.files.atomic_write import set_executable
+
+    now = stamp_of(real)
+    if now is not None:
+        set_executable(real, shown, bool(stamp.mode & 0o111), now)
+
+
+def _said(step: Step) -> str:
+    shown = step.place.shown
+    if isinstance(step, Remove):
+        return f"Deleted {shown}."
+    if _is_idle(step):
+        return f"{shown} was left as it is.{step.note}"
+    done = "Created" if isinstance(step, Create) else "Changed"
+    mode = {True: " It may be run now.", False: " It may not be run any more.", None: ""}[step.executable]
+    counts = f"{counted(step.diff.added, 'line')} added, {step.diff.removed} removed"
+    return f"{done} {shown}: {counts}.{mode}{step.note}{python_note(step.place.real, step.change.after)}"
+
+
+def _file_change(step: Step) -> FileChange:
+    if isinstance(step, Remove):
+        return FileChange(step.place.relative, "deleted", 0, step.diff.removed)
+    return step.change.file_change(step.diff)

@@ -1,0 +1,157 @@
+"""The hunks of a patch found in a file and made there: by their context, with what the patch says of lines and
+enclosing definitions to choose between places."""
+
+import re
+
+from agent_cli.workspace.editing.line_endings import LineView
+from agent_cli.workspace.editing.search import Found, Match, Missing, find
+
+from ..kit.base import ToolError
+from .file_change import Edit
+from .patch_format import Hunk
+from .replace_text import Edited, Seek, Wording, with_edit
+
+_CLEARLY_NEARER = 3
+
+
+def with_hunks(text: str, hunks: tuple[Hunk, ...], shown: str) -> Edited:
+    """`text` with all hunks in it, in their order.
+
+    Raises:
+        ToolError: one cannot be made; the text says which, where and why.
+    """
+    notes, near, drift, done = [], False, 0, 0
+    for hunk in hunks:
+        made, at = _with_hunk(text, hunk, shown, drift, done)
+        drift += _length(hunk.new) - _length(hunk.old)
+        done = max(done, at)
+        notes.append(made.note)
+        text, near = made.text, near or made.near
+    return Edited(text, "".join(notes), near)
+
+
+def _with_hunk(text: str, hunk: Hunk, shown: str, drift: int, done: int) -> tuple[Edited, int]:
+    """The text with it, and the line behind it."""
+    label = f"the hunk at line {hunk.line} of the patch"
+    if not hunk.old:
+        return _inserted(text, hunk, label, shown, drift)
+    if all(kind == " " for kind, _ in hunk.body):
+        return Edited(text), done
+    aim = _Aim(text, hunk, drift, done)
+    words = Wording(label, shown, "its old text", "Give more lines of context, or an `@@` line from above it.")
+    if aim.lost:
+        raise ToolError(
+            f"{label}: no line {aim.lost!r}, as its `@@` says, stands in {shown}. Nothing was changed."
+        )
+    made = with_edit(text, Edit(hunk.old, hunk.new), words, aim.seek)
+    return made, aim.behind
+
+
+def _length(text: str) -> int:
+    return text.count("\n") + (bool(text) and not text.endswith("\n"))
+
+
+class _Aim:
+    """Which of several places a hunk means."""
+
+    def __init__(self, text: str, hunk: Hunk, drift: int, done: int) -> None:
+        self._view = LineView(text)
+        self._hunk = hunk
+        self._drift = drift
+        self._done = done
+        self.lost = ""
+        """An anchor that is nowhere in the file."""
+        self.behind = done
+        self.anchor = self._anchored()
+        """The line of the innermost anchor, from 1; of several that read the same none."""
+
+    @property
+    def seek(self) -> Seek:
+        """The search, as `with_edit` wants it."""
+        return self._seek
+
+    def _seek(self, text: str, old: str, new: str) -> Found:
+        found = find(text, old, new, whole_lines=True, choose=self._choose)
+        if not isinstance(found, Match):
+            return found
+        start, end = found.spans[0]
+        line = self._view.line_of(start)
+        if self.anchor is not None and not self._belongs(line):
+            return Missing("that is not below the line its `@@` names", start)
+        self.behind = self._view.line_of(end) + _length(new) - _length(old)
+        return found
+
+    def _choose(self, starts: list[int]) -> int | None:
+        lines = [self._view.line_of(start) for start in starts]
+        if self._hunk.at_end:
+            return len(starts) - 1
+        if self.anchor is not None:
+            below = [index for index, line in enumerate(lines) if self._belongs(line)]
+            return below[0] if below else None
+        if self._hunk.at is not None:
+            return _nearest(lines, self._hunk.at + self._drift)
+        later = [index for index, line in enumerate(lines) if line >= self._done > 0]
+        return later[0] if len(later) == 1 else None
+
+    def _anchored(self) -> int | None:
+        """The line of the innermost anchor, from 1; of several that read the same none."""
+        lines = self._view.text.split("\n")
+        at = 0
+        for anchor in self._hunk.anchors:
+            same = [number for number, line in enumerate(lines[at:], at) if line.strip() == anchor]
+            same = same or [number for number, line in enumerate(lines[at:], at) if anchor in line]
+            if not same:
+                self.lost = anchor
+                return None
+            if len(same) > 1 and anchor == self._hunk.anchors[-1]:
+                return None
+            at = same[0] + 1
+        return at or None
+
+    def _belongs(self, line: int) -> bool:
+        """Whether a line stands below the anchor, with nothing of the anchor's kind between."""
+        if self.anchor is None or line < self.anchor:
+            return False
+        lines = self._view.text.split("\n")
+        anchor = lines[self.anchor - 1]
+        word, depth = _first_word(anchor), _depth(anchor)
+        between = lines[self.anchor : line - 1]
+        return not any(_depth(each) <= depth and _first_word(each) == word for each in between if each.strip())
+
+
+def _first_word(line: str) -> str:
+    found = re.search(r"\w+", line)
+    return found.group() if found else ""
+
+
+def _depth(line: str) -> int:
+    return len(line.expandtabs(8)) - len(line.expandtabs(8).lstrip())
+
+
+def _nearest(lines: list[int], stated: int) -> int | None:
+    """The line nearest to the stated one, if it is clearly nearer than the others."""
+    order = sorted(range(len(lines)), key=lambda index: abs(lines[index] - stated))
+    first, second = (abs(lines[index] - stated) for index in order[:2])
+    return order[0] if first * _CLEARLY_NEARER < second else None
+
+
+def _inserted(text: str, hunk: Hunk, label: str, shown: str, drift: int) -> tuple[Edited, int]:
+    """New lines without any context: behind the stated line, or below the anchor, or at the end."""
+    view = LineView(text)
+    lines = view.text.split("\n")
+    count = len(lines) - (lines[-1] == "")
+    aim = _Aim(text, hunk, 0, 0)
+    line = count
+    if hunk.anchors:
+        if aim.lost or aim.anchor is None:
+            raise ToolError(f"{label}: its `@@` line does not stand in {shown} exactly once. Nothing was changed.")
+        line = aim.anchor
+    elif hunk.at is not None:
+        line = hunk.at + drift
+        if line > count:
+            raise ToolError(f"{label}: {shown} has {count} lines, not {line}. Nothing was changed.")
+    at = sum(len(each) + 1 for each in lines[:line])
+    new = hunk.new
+    if at > len(view.text):
+        at, new = len(view.text), f"\n{new.removesuffix(chr(10))}"
+    return Edited(view.replaced([(at, at, new)])), line + _length(hunk.new)

@@ -1,0 +1,398 @@
+"""Reading patches as models write them: the `*** Begin Patch` form, and unified diffs with or without git's
+headers. Only reading; counts and line numbers are hints, since they are often wrong."""
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from ..kit.base import ToolError
+
+NO_FILE = "/dev/null"
+_UNIFIED_RANGE = re.compile(r"^@@+ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HEADERS = (
+    "index ", "similarity index", "dissimilarity index", "old mode", "new mode", "rename ",
+    "new file", "deleted file",
+)  # fmt: skip
+_NOTED = ("rename from", "rename to", "old mode", "new mode", "new file mode", "deleted file mode")
+_BEFORE = re.compile(r"@@|--- \S|\+\+\+ \S|diff --git ")
+"""What begins a change where a patch in an envelope has not begun."""
+_BEHIND = re.compile(r"[ +-].*\S|@@|\*\*\* |diff --git ")
+"""What belongs to a change where a patch has ended."""
+
+
+class Hunk(msgspec.Struct, frozen=True):
+    """Lines to find and what becomes of them."""
+
+    line: int
+    """Where it begins in the patch, from 1."""
+    body: tuple[tuple[str, str], ...]
+    """(` `, `-` or `+`; the line without its end)."""
+    anchors: tuple[str, ...] = ()
+    """Lines that stand somewhere above, outermost first."""
+    at: int | None = None
+    """The line of the old file it claims to begin at."""
+    at_end: bool = False
+    """Whether it reaches the end of the file."""
+    old_unended: bool = False
+    """Whether its last old line has no line end; `new_unended` for the new."""
+    new_unended: bool = False
+
+    @property
+    def old(self) -> str:
+        """The text to find."""
+        return self._side("-", self.old_unended)
+
+    @property
+    def new(self) -> str:
+        """The text in its place."""
+        return self._side("+", self.new_unended)
+
+    def _side(self, mark: str, unended: bool) -> str:
+        lines = [text for kind, text in self.body if kind in (" ", mark)]
+        return "\n".join(lines) + ("" if unended or not lines else "\n")
+
+
+class FilePatch(msgspec.Struct, frozen=True):
+    """What happens to one file."""
+
+    kind: Literal["add", "update", "delete"]
+    path: str
+    line: int
+    target: str = ""
+    """Where it moves to; empty when it stays."""
+    hunks: tuple[Hunk, ...] = ()
+    prefixed: bool = False
+    """Whether `a/` and `b/` were taken off the paths."""
+    executable: bool | None = None
+    """Whether it may be run from then on; None where that stays as it is."""
+
+
+def parse(text: str) -> tuple[FilePatch, ...]:
+    """The files of a patch, in order.
+
+    Raises:
+        ToolError: no patch; the text names the line and what was expected there.
+    """
+    lines = _Cursor(text.replace("\r\n", "\n").removesuffix("\n").split("\n"))
+    if any(line.startswith(("*** Begin Patch", "*** Update File:", "*** Add File:")) for line in lines.all):
+        files = _enveloped(lines)
+    else:
+        files = _unified(lines)
+    if not files:
+        raise ToolError(
+            "The patch names no file. Nothing was changed. Begin with `*** Begin Patch` and `*** Update File:"
+            " PATH`, or with `--- a/PATH` and `+++ b/PATH`."
+        )
+    return tuple(_together(files))
+
+
+def _together(files: list[FilePatch]) -> list[FilePatch]:
+    """Several headers for one file that only change it count as one."""
+    found: dict[str, FilePatch] = {}
+    out: list[FilePatch] = []
+    for file in files:
+        first = found.get(file.path)
+        if first is not None and (first.kind, file.kind, first.target, file.target) == (
+            "update",
+            "update",
+            "",
+            "",
+        ):
+            executable = first.executable if file.executable is None else file.executable
+            joined = msgspec.structs.replace(first, hunks=(*first.hunks, *file.hunks), executable=executable)
+            out[out.index(first)] = found[file.path] = joined
+        else:
+            found[file.path] = file
+            out.append(file)
+    return out
+
+
+class _Cursor:
+    """Lines being read, one after the other."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.all = lines
+        self.at = 0
+
+    @property
+    def line(self) -> str | None:
+        """The present line; None behind the last."""
+        return self.all[self.at] if self.at < len(self.all) else None
+
+    @property
+    def number(self) -> int:
+        """Its number, from 1."""
+        return self.at + 1
+
+    def peek(self, ahead: int = 1) -> str:
+        """A line further on, empty behind the last."""
+        return self.all[self.at + ahead] if self.at + ahead < len(self.all) else ""
+
+    def wrong(self, expected: str) -> ToolError:
+        """The error for the present line."""
+        line = self.line
+        found = "the patch ends" if line is None else f"there is {line[:80]!r}"
+        return ToolError(
+            f"The patch cannot be read at line {self.number}: {found}, expected {expected}. Nothing was changed."
+        )
+
+
+def _enveloped(lines: _Cursor) -> list[FilePatch]:
+    while not (lines.line or "").startswith("*** "):
+        if _BEFORE.match(lines.line or ""):
+            raise lines.wrong("nothing but the patch; put all changes into one form")
+        lines.at += 1
+    if (lines.line or "").startswith("*** Begin Patch"):
+        lines.at += 1
+    files: list[FilePatch] = []
+    while True:
+        line = lines.line
+        if line is not None and not line.strip():
+            lines.at += 1
+        elif line is not None and line.startswith("*** End Patch"):
+            lines.at += 1
+            if not _goes_on(lines):
+                return files
+        elif line is not None and (reader := _reader(line)):
+            start, lines.at = lines.number, lines.at + 1
+            files.append(reader(lines, line.partition(":")[2].strip(), start))
+            if not files[-1].path:
+                raise ToolError(f"Line {start} of the patch names no path. Nothing was changed.")
+        else:
+            raise lines.wrong(
+                "`*** Update File: PATH`, `*** Add File: PATH`, `*** Delete File: PATH` or `*** End Patch`"
+            )
+
+
+def _goes_on(lines: _Cursor) -> bool:
+    """Whether another envelope follows, whose first line is then behind the cursor.
+
+    Raises:
+        ToolError: lines of a change follow that belong to none.
+    """
+    while (line := lines.line) is not None:
+        if not line.startswith("*** Begin Patch"):
+            _refuse_loose(lines)
+        lines.at += 1
+        if line.startswith("*** Begin Patch"):
+            return True
+    return False
+
+
+def _refuse_loose(lines: _Cursor) -> None:
+    """Refuse a line of a change behind all that was read, which would otherwise be lost without a word."""
+    line = lines.line or ""
+    if line == "-- " or line.startswith("*** End Patch"):  # what begins a mail's signature; an end said twice
+        return
+    if _BEHIND.match(line):
+        raise lines.wrong("nothing more: it belongs to no change that was begun")
+
+
+def _reader(line: str) -> Callable[[_Cursor, str, int], FilePatch] | None:
+    readers = {"*** Update File:": _update, "*** Add File:": _add, "*** Delete File:": _delete}
+    return next((reader for head, reader in readers.items() if line.startswith(head)), None)
+
+
+def _add(lines: _Cursor, path: str, start: int) -> FilePatch:
+    body: list[tuple[str, str]] = []
+    first = lines.number
+    while (line := lines.line) is not None and not line.startswith("*** "):
+        if line and not line.startswith("+"):
+            raise lines.wrong("a line of the new file, with + before it")
+        body.append(("+", line[1:]))
+        lines.at += 1
+    return FilePatch("add", path, start, hunks=(Hunk(first, tuple(body)),) if body else ())
+
+
+def _delete(lines: _Cursor, path: str, start: int) -> FilePatch:
+    return FilePatch("delete", path, start)
+
+
+def _update(lines: _Cursor, path: str, start: int) -> FilePatch:
+    target = ""
+    if lines.line is not None and lines.line.startswith("*** Move to:"):
+        target = lines.line.partition(":")[2].strip()
+        lines.at += 1
+    hunks: list[Hunk] = []
+    while (line := lines.line) is not None and (not line.startswith("*** ") or line.startswith("*** End of File")):
+        if not line and lines.peek().startswith(("*** ", "@@")):
+            lines.at += 1
+            continue
+        hunks.append(_envelope_hunk(lines))
+    if not hunks and not target:
+        raise lines.wrong(f"changes for {path}: `@@`, then lines that begin with a space, - or +")
+    return FilePatch("update", path, start, target, tuple(hunks))
+
+
+def _envelope_hunk(lines: _Cursor) -> Hunk:
+    start, anchors, at = lines.number, [], None
+    while (line := lines.line) is not None and line.startswith("@@"):
+        if found := _UNIFIED_RANGE.match(line):
+            at = int(found.group(1))
+        elif text := line[2:].strip().removesuffix("@@").strip():
+            anchors.append(text)
+        lines.at += 1
+    body: list[tuple[str, str]] = []
+    at_end = False
+    while (line := lines.line) is not None and not line.startswith(("@@", "*** ")):
+        if not line and lines.peek().startswith(("@@", "*** ")):
+            break
+        if line and line[0] not in " +-":
+            raise lines.wrong("a line that begins with a space (context), - or +")
+        body.append((line[:1] or " ", line[1:]))
+        lines.at += 1
+    if lines.line is not None and lines.line.startswith("*** End of File"):
+        at_end = True
+        lines.at += 1
+    if not body:
+        raise lines.wrong("the lines of the change")
+    return Hunk(start, tuple(body), tuple(anchors), at, at_end)
+
+
+def _unified(lines: _Cursor) -> list[FilePatch]:
+    files: list[FilePatch] = []
+    while (line := lines.line) is not None:
+        if line.startswith("diff --git "):
+            files.append(_git_file(lines))
+        elif line.startswith("--- ") and lines.peek().startswith("+++ "):
+            files.append(_plain_file(lines, {}))
+        elif line.startswith("@@"):
+            raise lines.wrong("`--- a/PATH` and `+++ b/PATH` before the first `@@`")
+        else:
+            if files:
+                _refuse_loose(lines)
+            lines.at += 1
+    return files
+
+
+def _git_file(lines: _Cursor) -> FilePatch:
+    start = lines.number
+    names = _git_names((lines.line or "").removeprefix("diff --git "))
+    headers: dict[str, str] = {}
+    lines.at += 1
+    while (line := lines.line) is not None and not line.startswith(("--- ", "diff --git ")):
+        if line.startswith(("GIT binary patch", "Binary files")):
+            raise lines.wrong("text (a binary change cannot be applied)")
+        if line.startswith("copy "):
+            raise lines.wrong("a change of one file (a copy cannot be applied: add the new file instead)")
+        if line.endswith(("mode 120000", "mode 160000")):
+            raise lines.wrong("an ordinary file (links and submodules cannot be made or changed)")
+        for name in _NOTED:
+            if line.startswith(f"{name} "):
+                headers[name] = _unquoted(line[len(name) + 1 :])
+        if line and not line.startswith(_HEADERS):
+            break
+        lines.at += 1
+    if lines.line is not None and lines.line.startswith("--- ") and lines.peek().startswith("+++ "):
+        return _plain_file(lines, headers)
+    executable = _executable(headers)
+    if "rename from" in headers:
+        return FilePatch(
+            "update", headers["rename from"], start, headers.get("rename to", ""), executable=executable
+        )
+    if "new file mode" in headers:
+        return FilePatch("add", names, start, executable=executable)
+    if "deleted file mode" in headers:
+        return FilePatch("delete", names, start)
+    if executable is not None:
+        return FilePatch("update", names, start, executable=executable)
+    raise lines.wrong("`--- a/PATH` and `+++ b/PATH`")
+
+
+def _executable(headers: dict[str, str]) -> bool | None:
+    """What the modes git names say of running the file."""
+    new = headers.get("new mode", headers.get("new file mode", ""))
+    if not new or ("new mode" in headers and new == headers.get("old mode")):
+        return None
+    return True if new.endswith("755") else False if "new mode" in headers else None
+
+
+def _git_names(text: str) -> str:
+    """The path of `a/x b/x`."""
+    half = text[len(text) // 2 + 1 :] if text.startswith("a/") else text.rpartition(" ")[2]
+    return _unquoted(half).removeprefix("b/")
+
+
+def _plain_file(lines: _Cursor, headers: dict[str, str]) -> FilePatch:
+    start = lines.number
+    old, new = _name((lines.line or "")[4:]), _name(lines.peek()[4:])
+    lines.at += 2
+    prefixed = old.startswith("a/") or new.startswith("b/")
+    prefixed = prefixed and (old.startswith("a/") or old == NO_FILE) and (new.startswith("b/") or new == NO_FILE)
+    if prefixed:
+        old, new = old.removeprefix("a/"), new.removeprefix("b/")
+    hunks: list[Hunk] = []
+    while lines.line is not None and lines.line.startswith("@@"):
+        hunks.append(_unified_hunk(lines))
+    if not hunks and "rename from" not in headers:
+        raise lines.wrong("`@@ -LINE,COUNT +LINE,COUNT @@`")
+    if old == NO_FILE or "new file mode" in headers:
+        return FilePatch("add", new, start, hunks=tuple(hunks), prefixed=prefixed, executable=_executable(headers))
+    if new == NO_FILE or "deleted file mode" in headers:
+        return FilePatch("delete", old, start, hunks=tuple(hunks), prefixed=prefixed)
+    target = "" if old == new or new == f"{old}.orig" else new
+    return FilePatch("update", old, start, target, tuple(hunks), prefixed, _executable(headers))
+
+
+def _name(text: str) -> str:
+    """A path from a `---` or `+++` line, which may carry a time behind a tab."""
+    return _unquoted(text.partition("\t")[0].strip())
+
+
+def _unquoted(text: str) -> str:
+    """A path that git put in quotes, with its bytes as octal escapes."""
+    text = text.strip()
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return text
+    raw = re.sub(rb"\\([0-7]{3}|.)", _escaped_byte, text[1:-1].encode())
+    return raw.decode("utf-8", "replace")
+
+
+def _escaped_byte(found: re.Match[bytes]) -> bytes:
+    code = found.group(1)
+    return bytes([int(code, 8) & 255]) if len(code) == 3 else {b"t": b"\t", b"n": b"\n"}.get(code, code)
+
+
+def _unified_hunk(lines: _Cursor) -> Hunk:
+    start, found = lines.number, _UNIFIED_RANGE.match(lines.line or "")
+    lines.at += 1
+    counts = [int(found.group(index) or 1) for index in (2, 4)] if found else None
+    body: list[tuple[str, str]] = []
+    unended = {"-": False, "+": False}
+    while (line := lines.line) is not None and not _ends_hunk(lines, body, counts):
+        if line.startswith("\\"):
+            mark = body[-1][0] if body else " "
+            unended.update({mark: True} if mark != " " else {"-": True, "+": True})
+        elif line and line[0] not in " +-":
+            raise lines.wrong("a line that begins with a space (context), - or +, or another `@@`")
+        else:
+            body.append((line[:1] or " ", line[1:]))
+        lines.at += 1
+    while body and body[-1] == (" ", "") and not (counts and _size(body) == counts):
+        body.pop()
+    if not body:
+        raise lines.wrong("the lines of the change")
+    at = int(found.group(1)) if found else None
+    return Hunk(start, tuple(body), (), at, False, unended["-"], unended["+"])
+
+
+def _size(body: list[tuple[str, str]]) -> list[int]:
+    return [sum(kind in (" ", mark) for kind, _ in body) for mark in "-+"]
+
+
+def _ends_hunk(lines: _Cursor, body: list[tuple[str, str]], counts: list[int] | None) -> bool:
+    line = lines.line or ""
+    if line.startswith(("@@ ", "diff --git ")) or line == "@@" or line.startswith("```"):
+        return True
+    complete = counts is not None and _size(body) == counts
+    if (
+        line.startswith("--- ")
+        and lines.peek().startswith("+++ ")
+        and (complete or lines.peek(2).startswith("@@"))
+    ):
+        return True
+    if line in ("-- ", "--") and (complete or not lines.peek(3)):
+        return complete
+    return complete and (line or lines.peek() or " ")[0] not in " +-\\"

@@ -1,0 +1,69 @@
+"""A PDF for `read_file`: its pages as text. The work is done in a child process with bounds on time and
+memory, since a thread that loops in a hostile file could never be stopped."""
+
+import msgspec
+
+from agent_cli.workspace.documents.pdf_text import PdfAnswer, PdfPage, PdfRequest
+from agent_cli.workspace.paths import Resolved
+
+from ..kit.base import ToolContext, ToolError, ToolOutcome
+from ..kit.worker_call import isolated
+
+_SOFT_S = 15
+_HARD_S = 25.0
+
+
+async def read_pdf(context: ToolContext, place: Resolved, first: int, limit: int, page_bytes: int) -> ToolOutcome:
+    """The text of some pages.
+
+    Raises:
+        ToolError: encrypted, damaged, or without that page.
+    """
+    wanted = PdfRequest(place.real, first, limit, page_bytes, _SOFT_S)
+    try:
+        answer = await isolated(context, "documents.pdf_text", msgspec.json.encode(wanted), timeout_s=_HARD_S)
+    except ToolError as error:
+        raise ToolError(f"{place.shown} cannot be read as PDF. {error}") from error
+    found = msgspec.json.decode(answer, type=PdfAnswer)
+    if found.encrypted:
+        raise ToolError(f"{place.shown} is encrypted; its text cannot be read without the password")
+    if not found.pages:
+        _refuse(found, place, first)
+    return ToolOutcome(text=_text(found, place, page_bytes), display=_summary(found))
+
+
+def _refuse(found: PdfAnswer, place: Resolved, first: int) -> None:
+    if found.slow:
+        raise ToolError(f"{place.shown}: page {first} was not read within {_SOFT_S} s")
+    if found.error:
+        raise ToolError(f"{place.shown} cannot be read as PDF: {found.error}")
+    raise ToolError(f"{place.shown} has {found.total} pages; there is no page {first}")
+
+
+def _text(found: PdfAnswer, place: Resolved, page_bytes: int) -> str:
+    parts = [_page_text(page, found.total, page_bytes) for page in found.pages]
+    last = found.pages[-1].number
+    if found.slow or found.error:
+        parts.append(f"[Page {last + 1} could not be read: {found.error or f'it took longer than {_SOFT_S} s'}]")
+    elif last < found.total:
+        call = msgspec.json.encode({"path": place.shown, "offset": last + 1}).decode()
+        parts.append(f"[Pages {found.pages[0].number}-{last} of {found.total} shown. To go on: read_file {call}]")
+    if not any(page.text for page in found.pages):
+        parts.append(
+            "[These pages have no text, they are probably scanned. To read them: turn a page into a picture"
+            " with shell (pdftoppm -png) and read that]"
+        )
+    return "\n".join(parts)
+
+
+def _page_text(page: PdfPage, total: int, page_bytes: int) -> str:
+    of = f" of {total}" if total else ""
+    pictures = f" ({page.pictures} pictures)" if page.pictures else ""
+    text = page.text if len(page.text) <= page_bytes else page.text[:page_bytes]
+    left_out = " The rest of this page is left out." if page.cut or len(text) < len(page.text) else ""
+    return f"[Page {page.number}{of}{pictures}.{left_out}]\n{text}".rstrip("\n")
+
+
+def _summary(found: PdfAnswer) -> str:
+    shown = len(found.pages)
+    return f"{shown} of {found.total} pages" if found.total != shown else f"{shown} pages"

@@ -1,0 +1,222 @@
+"""`read_file`: a page of a text file with line numbers, a picture, a document made readable, or the entries of a
+folder."""
+
+import asyncio
+import contextlib
+import os
+from typing import Annotated
+
+import msgspec
+
+from agent_cli.protocol.actions import Action, ReadPath
+from agent_cli.protocol.messages import Image
+from agent_cli.workspace.files.paging import PAGE_BYTES, Page, Part, read_page, read_part
+from agent_cli.workspace.files.read_coverage import Coverage
+from agent_cli.workspace.files.reader import FileError, content_hash, open_regular, read_bytes
+from agent_cli.workspace.paths import Resolved
+
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from ..kit.output import counted
+
+_BYTES_PER_TOKEN = 3.6
+"""A little less than the bound counts with, which leaves room for line numbers and notes."""
+_THREAD_FROM_BYTES = 2_000_000
+_HEAD_BYTES = 1024
+
+
+class ReadParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `read_file` takes."""
+
+    path: str
+    offset: Annotated[int, msgspec.Meta(description="First line, cell or page, from 1")] = 1
+    limit: Annotated[int, msgspec.Meta(description="Number of lines, cells or pages")] = 2000
+    column: Annotated[
+        int, msgspec.Meta(description="Show only the line `offset`, from this character (from 1)")
+    ] = 0
+
+
+class ReadFile:
+    """Reads; once the whole of a file was shown, records its hash, which is what allows an overwrite."""
+
+    name = "read_file"
+    Params = ReadParams
+    editable = ""
+
+    def __init__(self, page_bytes: int = PAGE_BYTES) -> None:
+        self._page_bytes = page_bytes
+        self._coverage = Coverage()
+
+    def title(self, params: ReadParams) -> str:
+        return params.path
+
+    def actions(self, params: ReadParams, context: ToolContext) -> tuple[Action, ...]:
+        place = locate(context, params.path)
+        return (ReadPath(place.real, place.shown),)
+
+    async def preview(self, params: ReadParams, context: ToolContext) -> Preview:
+        return Preview(f"Read {locate(context, params.path).real}")
+
+    async def run(self, params: ReadParams, context: ToolContext) -> ToolOutcome:
+        place = locate(context, params.path)
+        if os.path.isdir(place.real):
+            from ..search.list_dir import ListDir, ListParams
+
+            return await ListDir().run(ListParams(params.path), context)
+        first, limit = max(1, params.offset), max(1, params.limit)
+        try:
+            kind, size_bytes = _looked_at(place)
+            if params.column > 0 and kind in ("text", "notebook"):
+                return await self._part(context, place, size_bytes, first, params.column)
+            if kind == "picture":
+                return await _picture(place)
+            if kind == "pdf":
+                from .pdf import read_pdf
+
+                return await read_pdf(context, place, first, limit, self._page(context))
+            if kind == "notebook" and (outcome := await self._notebook(context, place, first, limit)):
+                return outcome
+            return await self._text(context, place, size_bytes, first, limit)
+        except FileError as error:
+            raise ToolError(str(error)) from error
+        except OSError as error:
+            raise ToolError(f"{place.shown} cannot be read: {error.strerror or error}") from error
+
+    def _page(self, context: ToolContext) -> int:
+        """Bytes of a page: a small window gets small ones, so that none is cut afterwards."""
+        return min(self._page_bytes, int(_BYTES_PER_TOKEN * context.max_tokens()))
+
+    async def _text(
+        self, context: ToolContext, place: Resolved, size_bytes: int, first: int, limit: int
+    ) -> ToolOutcome:
+        arguments = (place.real, place.shown, first, limit, self._page(context))
+        large = size_bytes >= _THREAD_FROM_BYTES
+        page = await asyncio.to_thread(read_page, *arguments) if large else read_page(*arguments)
+        if first > max(1, page.total or first):
+            raise ToolError(f"{place.shown} has {page.total} lines; there is no line {first}")
+        complete = self._coverage.page(place.real, page)
+        seen = await _seen(context, place, page.hash if complete else None, page.data)
+        return ToolOutcome(text=_numbered(page, place), display=_summary(page), seen=seen)
+
+    async def _part(
+        self, context: ToolContext, place: Resolved, size_bytes: int, line: int, column: int
+    ) -> ToolOutcome:
+        arguments = (place.real, place.shown, line, column, self._page(context))
+        large = size_bytes >= _THREAD_FROM_BYTES
+        part = await asyncio.to_thread(read_part, *arguments) if large else read_part(*arguments)
+        if part.length is not None and column > max(1, part.length):
+            raise ToolError(
+                f"Line {line} of {place.shown} has {counted(part.length, 'character')}; there is none at {column}"
+            )
+        complete = self._coverage.part(place.real, part)
+        seen = await _seen(context, place, part.hash if complete else None, None)
+        return ToolOutcome(text=_part_text(part, place), display=f"a part of line {line}", seen=seen)
+
+    async def _notebook(self, context: ToolContext, place: Resolved, first: int, limit: int) -> ToolOutcome | None:
+        """None when it is no notebook inside; then it is text."""
+        from . import notebook
+
+        data, _ = await asyncio.to_thread(read_bytes, place.real, place.shown)
+        found = await asyncio.to_thread(notebook.parse, data)
+        if found is None:
+            return None
+        if first > max(1, len(found.cells)):
+            raise ToolError(f"{place.shown} has {counted(len(found.cells), 'cell')}; there is no cell {first}")
+        shown = notebook.render(found, place, first, limit, self._page(context))
+        # Never known as a whole: outputs, pictures and metadata would be lost by writing it anew.
+        return ToolOutcome(text=shown.text, display=counted(shown.total, "cell"))
+
+
+async def _seen(context: ToolContext, place: Resolved, hash: str | None, data: bytes | None) -> dict[str, str]:
+    """What the model knows once all of a file was shown, by its last page or part; `hash` is None before that.
+    The content is kept for a merge with what others change."""
+    if hash is None:
+        return {}
+    if data is None:
+        with contextlib.suppress(FileError):
+            data, _ = await asyncio.to_thread(read_bytes, place.real, place.shown)
+    if data is not None and content_hash(data) == hash:
+        context.known.keep(hash, data)
+    return {place.real: hash}
+
+
+def _looked_at(place: Resolved) -> tuple[str, int]:
+    """What the file is by its beginning and name, and its size in bytes."""
+    from .images import picture_kind
+
+    fd, status = open_regular(place.real, place.shown)
+    try:
+        head = os.read(fd, _HEAD_BYTES)
+    finally:
+        os.close(fd)
+    if picture_kind(head):
+        return "picture", status.st_size
+    if b"%PDF-" in head and b"\n" not in head[: head.index(b"%PDF-")].strip():
+        return "pdf", status.st_size
+    return "notebook" if place.real.endswith(".ipynb") else "text", status.st_size
+
+
+async def _picture(place: Resolved) -> ToolOutcome:
+    import base64
+
+    from .images import MAX_FILE_BYTES, PictureError, fit
+
+    try:
+        data, _ = await asyncio.to_thread(read_bytes, place.real, place.shown, MAX_FILE_BYTES)
+    except FileError as error:
+        raise FileError(f"{error}; make a smaller copy of the picture to see it") from error
+    try:
+        fitted = await asyncio.to_thread(fit, data)
+    except PictureError as error:
+        raise ToolError(f"The picture {place.shown} cannot be shown: {error}") from error
+    image = Image(fitted.media_type, base64.b64encode(fitted.data).decode("ascii"))
+    return ToolOutcome(text=f"[{place.shown}: {fitted.told}; it is attached]", images=(image,))
+
+
+def _numbered(page: Page, place: Resolved) -> str:
+    if not page.lines:
+        return f"[{place.shown} is empty]"
+    lines = [f"{number}\t{line}" for number, line in enumerate(page.lines, page.first)]
+    return "\n".join([*lines, *(f"[{note}]" for note in _notes(page, place))])
+
+
+def _notes(page: Page, place: Resolved) -> list[str]:
+    notes = []
+    last = page.first + len(page.lines) - 1
+    if page.shortened:
+        lines = ", ".join(map(str, page.shortened[:5])) + (" …" if len(page.shortened) > 5 else "")
+        notes.append(
+            f"Long lines without their middle: {lines}. To see one whole:"
+            f" read_file {_call(place, offset=page.shortened[0], column=1)}"
+        )
+    if page.encoding.startswith("damaged"):
+        notes.append("Damaged UTF-8: the bytes shown as \ufffd are no text, so it cannot be edited")
+    elif page.guessed:
+        notes.append(f"Not UTF-8; shown as {page.encoding}, which is a guess")
+    elif page.encoding != "utf-8":
+        notes.append(f"Encoding: {page.encoding}; it is kept by edits")
+    if page.crlf:
+        notes.append("Line ends are CRLF; write \\n in edits, they are kept")
+    if page.total is None or last < page.total:
+        total = page.total or f"a file of {page.size_bytes} bytes, too large to count"
+        notes.append(
+            f"Lines {page.first}-{last} of {total} shown. To go on: read_file {_call(place, offset=last + 1)}"
+        )
+    return notes
+
+
+def _part_text(part: Part, place: Resolved) -> str:
+    last = part.column + len(part.text) - 1
+    of = f" of {part.length}" if part.length is not None else ""
+    note = f"Line {part.line}, characters {part.column}-{last}{of}"
+    if part.length is None or last < part.length:
+        note += f". To go on: read_file {_call(place, offset=part.line, column=last + 1)}"
+    return f"{part.text}\n[{note}]"
+
+
+def _call(place: Resolved, **arguments: int) -> str:
+    return msgspec.json.encode({"path": place.shown, **arguments}).decode()
+
+
+def _summary(page: Page) -> str:
+    total = "" if page.total is None or page.total == len(page.lines) else f" of {page.total}"
+    return f"{len(page.lines)}{total} {'line' if page.total == 1 else 'lines'}"

@@ -1,0 +1,246 @@
+"""One replacement in a text: found in layers, made, and reported; or refused with what the model needs to get it
+right next time. Apart, since `edit_file` and `apply_patch` both do it."""
+
+import unicodedata
+from collections.abc import Callable
+from pathlib import PurePath
+
+import msgspec
+
+from agent_cli.workspace.editing.line_endings import LineView
+from agent_cli.workspace.editing.nearest_match import nearest_region
+from agent_cli.workspace.editing.normalize import TYPOGRAPHIC, typography
+from agent_cli.workspace.editing.search import (
+    MAX_LAX_CHARS,
+    MAX_PLACES,
+    Found,
+    Match,
+    Missing,
+    Several,
+    cuts_a_word,
+    find,
+)
+from agent_cli.workspace.editing.three_way import merged
+from agent_cli.workspace.editing.transplant import changes
+
+from ..kit.base import ToolError
+from .elision_check import PROSE_SUFFIXES
+from .file_change import Edit, edit_label
+
+_MIN_APPLIED_CHARS = 4
+"""Characters, blanks aside, that a text must have to be taken for an edit made before."""
+
+
+class Edited(msgspec.Struct, frozen=True):
+    """A text with one edit in it."""
+
+    text: str
+    note: str = ""
+    near: bool = False
+    """Whether the place was found only nearly, so that the model should see what came of it."""
+
+
+class Wording(msgspec.Struct, frozen=True):
+    """How a replacement is spoken of."""
+
+    label: str
+    shown: str
+    """The file."""
+    what: str = "`old`"
+    hint: str = "Add surrounding lines to make it unique, or set replace_all."
+    everywhere: bool = False
+    """Whether all places are meant."""
+
+
+Seek = Callable[[str, str, str], Found]
+"""Finds a passage in a text whose lines end with `\\n`; given are the text, the old and the new passage."""
+
+
+def with_edit(text: str, edit: Edit, words: Wording, seek: Seek | None = None) -> Edited:
+    """`text` with one edit in it.
+
+    Raises:
+        ToolError: it cannot be made; nothing is said of other edits.
+    """
+    view = LineView(text)
+    old, new = view.normal(edit.old), view.normal(edit.new)
+    if not old:
+        raise ToolError(f"{words.label}: `old` is empty. Use write_file to create a file. Nothing was changed.")
+    if old == new:
+        raise ToolError(f"{words.label}: old and new text are identical. Nothing was changed.")
+    found_there = seek(view.text, old, new) if seek else find(view.text, old, new, everywhere=edit.replace_all)
+    match found_there:
+        case Match() as found:
+            if (line := _made_before(view, old, new, found)) and not edit.replace_all:
+                return Edited(text, _already(words.label, line))
+            return _edited(view, found, words)
+        case Several(layer=layer, starts=starts):
+            raise ToolError(_ambiguous(view, starts, layer, words))
+        case Missing() as missing:
+            if missing.at is None and (line := _stands_alone(view, old, new)):
+                return Edited(text, _already(words.label, line))
+            raise ToolError(_not_found(view, old, new, missing, words))
+
+
+def _edited(view: LineView, found: Match, words: Wording) -> Edited:
+    label, shown = words.label, words.shown
+    removed = "".join(view.text[start:end] for start, end, _ in found.pieces)
+    added = "".join(new for _, _, new in found.pieces)
+    note = typography_remark(removed, added, view.text, shown)
+    if found.layer:
+        line = view.line_of(found.spans[0][0])
+        note = f" {label[0].upper()}{label[1:]} matched {found.layer} (line {line}).{note}"
+    if found.inside_words and words.everywhere:
+        note += f" Left as they are inside longer words: {_lines(view, found.inside_words)}."
+    after = view.replaced(found.pieces)
+    if after == view.original:
+        raise ToolError(
+            f"{label}: what stands in {shown} at line {view.line_of(found.spans[0][0])} is like `new` already,"
+            f" {found.layer}; read it again if that difference matters. Nothing was changed."
+        )
+    return Edited(after, note, found.near)
+
+
+def _made_before(view: LineView, old: str, new: str, found: Match) -> int:
+    """The line at which `new`, which has `old` in it, stands around the place found for `old`; 0 if not."""
+    inside = new.find(old)
+    if inside < 0 or len(new.replace(old, "", 1).strip()) < _MIN_APPLIED_CHARS:
+        return 0
+    start = found.spans[0][0] - inside
+    return view.line_of(start) if start >= 0 and view.text.startswith(new, start) else 0
+
+
+def _stands_alone(view: LineView, old: str, new: str) -> int:
+    """The line at which the new text stands, if it surely is this edit made before; else 0.
+
+    It must stand in one place only, bring something that `old` has not, and have a line of `old` beside it.
+    """
+    added = sum(len(text.strip()) for _, _, text in changes(old, new, fine=False))
+    common = set(map(str.strip, old.split("\n"))) & set(map(str.strip, new.split("\n")))
+    if added < _MIN_APPLIED_CHARS - 1 or not any(len(line) >= _MIN_APPLIED_CHARS for line in common):
+        return 0
+    return _only_line(view, new)
+
+
+def _only_line(view: LineView, new: str) -> int:
+    """The line of the one place at which a text stands; 0 if there is none or another."""
+    at = view.text.find(new)
+    if at < 0 or len(new.strip()) < _MIN_APPLIED_CHARS or view.text.find(new, at + 1) >= 0:
+        return 0
+    return 0 if cuts_a_word(view.text, at, at + len(new)) else view.line_of(at)
+
+
+def _already(label: str, line: int) -> str:
+    return f" {label[0].upper()}{label[1:]} was already applied: its new text stands at line {line}."
+
+
+def _ambiguous(view: LineView, starts: tuple[int, ...], layer: str, words: Wording) -> str:
+    forgiven = f" ({layer})" if layer else ""
+    return (
+        f"{words.label}: {words.what} occurs several times in {words.shown}{forgiven}, at {_lines(view, starts)}."
+        f" Nothing was changed. {words.hint}"
+    )
+
+
+def _lines(view: LineView, starts: tuple[int, ...]) -> str:
+    """The lines at some offsets, for a sentence."""
+    numbers = list(dict.fromkeys(str(view.line_of(start)) for start in starts[:MAX_PLACES]))
+    more = " and more" if len(starts) > MAX_PLACES else ""
+    return f"{'line' if len(numbers) == 1 and not more else 'lines'} {', '.join(numbers)}{more}"
+
+
+def _first_lines(view: LineView, starts: tuple[int, ...]) -> str:
+    """What stands there, numbered as reading shows it."""
+    found = dict.fromkeys((view.line_of(start), _line_at(view.text, start)) for start in starts[:3])
+    return "".join(f"\n{number}\t{line[:200]}" for number, line in found)
+
+
+def _line_at(text: str, offset: int) -> str:
+    return text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]
+
+
+def _not_found(view: LineView, old: str, new: str, missing: Missing, words: Wording) -> str:
+    what, shown = f"{words.label}: {words.what}", words.shown
+    if missing.at is not None:
+        line = view.line_of(missing.at)
+        said = f"{what} stands at line {line} of {shown} only roughly, and {missing.doubt}."
+    elif missing.inside_words:
+        return (
+            f"{what} stands in {shown} only inside longer words, {_lines(view, missing.inside_words)}. Nothing was"
+            f" changed. If one of these is meant, write the whole word; better, the whole line:"
+            f" {_first_lines(view, missing.inside_words)}"
+        )
+    elif line := _only_line(view, new):
+        said = f"{what} does not occur in {shown}; `new` stands at line {line}: if that is it, all is done."
+    else:
+        said = f"{what} does not occur in {shown}."
+    if missing.skipped:
+        said += f" (In files over {MAX_LAX_CHARS / 1e6:.0f} MB only exact text is found.)"
+    return f"{said} Nothing was changed. {nearest_region(view.text, old)}"
+
+
+def typography_remark(removed: str, added: str, elsewhere: str, name: str) -> str:
+    """A sentence about quotes and accents that a change brought into source code or lost; mostly empty."""
+    notes = []
+    fresh = [char for char in sorted(TYPOGRAPHIC.intersection(added).difference(removed)) if char not in elsewhere]
+    if fresh and PurePath(name).suffix.lower() not in (*PROSE_SUFFIXES, ".html", ".htm", ""):
+        notes.append(f" New in this file: {_named(fresh)}; replace it if that was not meant.")
+    gone = [char for char in sorted(set(removed) - set(added)) if not char.isascii()]
+    lost = [char for char in gone if added.count(_plain(char)) > removed.count(_plain(char))]
+    if lost:
+        notes.append(f" {_named(lost)} became plain ASCII; put it back if that was not meant.")
+    return "".join(notes)
+
+
+def _named(chars: list[str]) -> str:
+    return ", ".join(f"{char} (U+{ord(char):04X})" for char in chars[:4])
+
+
+def _plain(char: str) -> str:
+    """The ASCII character somebody might write for this one, else itself."""
+    plain = typography(char).text
+    if not plain.isascii():
+        plain = unicodedata.normalize("NFD", plain)[:1]
+    return plain if plain and plain.isascii() else char
+
+
+def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> Edited:
+    """`text` with all edits in it, one after the other; one that is in it already counts as made.
+
+    Raises:
+        ToolError: one of them cannot be made; the text says where and why.
+    """
+    now, notes, near = text, [], False
+    for number, edit in enumerate(edits, 1):
+        label = edit_label(number, len(edits))
+        words = Wording(label, shown, everywhere=edit.replace_all)
+        try:
+            made = with_edit(now, edit, words)
+        except ToolError as error:
+            # Several edits of one call are often all written against the file as it was read.
+            both = _beside_the_others(text, now, edit, words)
+            if both is None:
+                raise _after_others(error, number, now != text) from error
+            made = Edited(both)
+        now, near = made.text, near or made.near
+        notes.append(made.note)
+    return Edited(now, "".join(notes), near)
+
+
+def _after_others(error: ToolError, number: int, changed: bool) -> ToolError:
+    """The error, with a word on the text it speaks of where edits before have changed that."""
+    if not changed:
+        return error
+    before = "edit 1" if number == 2 else f"edits 1 to {number - 1}"
+    return ToolError(f"{error}\n(Lines are as they would be after {before}, of which nothing was written.)")
+
+
+def _beside_the_others(text: str, now: str, edit: Edit, words: Wording) -> str | None:
+    """One edit made in the text that was there first, merged with what the edits before it made of that."""
+    if now == text:
+        return None
+    try:
+        alone = with_edit(text, edit, words)
+    except ToolError:
+        return None
+    return None if alone.note else merged(text, alone.text, now)

@@ -1,0 +1,137 @@
+"""`write_file`: a whole file, new or replaced. Replacing needs to have seen what is replaced; what others changed
+meanwhile is merged, or shown."""
+
+import os
+from functools import partial
+from typing import Annotated
+
+import msgspec
+
+from agent_cli.protocol.actions import Action, ReadPath, WritePath
+from agent_cli.workspace.files.encoding import codec_for_new
+from agent_cli.workspace.files.reader import TextFile, stamp_of
+from agent_cli.workspace.paths import Resolved
+
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from .file_change import PlannedChange, Stale, aside, known_text, read_for_change, refuse_unknown_encoding
+
+_MAX_SHOWN_LINES = 120
+
+
+class WriteParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `write_file` takes."""
+
+    path: str
+    content: Annotated[str, msgspec.Meta(description="The whole file")]
+    may_shrink: Annotated[bool, msgspec.Meta(description="Much of the old content is meant to go")] = False
+
+
+class WriteFile:
+    """Creates or replaces a file."""
+
+    name = "write_file"
+    Params = WriteParams
+    editable = "content"
+
+    def title(self, params: WriteParams) -> str:
+        return params.path
+
+    def actions(self, params: WriteParams, context: ToolContext) -> tuple[Action, ...]:
+        place = locate(context, params.path)
+        changed = WritePath(place.real, place.shown)
+        return (changed, ReadPath(place.real, place.shown)) if os.path.lexists(place.real) else (changed,)
+
+    async def preview(self, params: WriteParams, context: ToolContext) -> Preview:
+        return await aside(partial(_shown, params, context))
+
+    async def run(self, params: WriteParams, context: ToolContext) -> ToolOutcome:
+        return await aside(partial(_made, params, context))
+
+
+def _shown(params: WriteParams, context: ToolContext) -> Preview:
+    change, _ = _planned(params, context)
+    change.check()
+    return Preview(
+        change.diff.text or ("No change." if change.before else "A new, empty file."),
+        kind="diff",
+        by_hunk=change.before is not None,
+    )
+
+
+def _made(params: WriteParams, context: ToolContext) -> ToolOutcome:
+    change, note = _planned(params, context)
+    if change.before and change.before.text == change.after:
+        text = f"{change.place.shown} has exactly this content already; nothing was written."
+        return ToolOutcome(text=text, seen=change.seen(context))
+    return change.make(context, note)
+
+
+def _planned(params: WriteParams, context: ToolContext) -> tuple[PlannedChange, str]:
+    from .elision_check import refuse_elision, refuse_shrinking
+
+    place = locate(context, params.path)
+    if params.path.endswith(os.sep) or os.path.isdir(place.real):
+        raise ToolError(f"{place.shown} is a directory")
+    if stamp_of(place.real) is None:
+        return PlannedChange(place, None, params.content, params.content, codec_for_new(params.content)), ""
+    try:
+        before = read_for_change(place)
+    except ToolError as error:
+        raise ToolError(f"{error}; it was not overwritten") from error
+    base = _base(place, before, context)
+    content = _like(base, params.content.removeprefix("\ufeff") if before.codec.bom else params.content)
+    refuse_unknown_encoding(before, place.shown, content)
+    refuse_elision(content, base, "The content", place.shown)
+    if not params.may_shrink:
+        refuse_shrinking(base, content, place.shown)
+    if base == before.text:
+        return PlannedChange(place, before, content, content), ""
+    return _merged(place, before, base, content, context)
+
+
+def _base(place: Resolved, before: TextFile, context: ToolContext) -> str:
+    """The content the new one was made from: the one the model knows."""
+    hash = context.seen.get(place.real)
+    if hash == before.hash or not before.text:
+        return before.text
+    if hash is None:
+        raise ToolError(f"{place.shown} exists and you have not read it. Read it before you replace it.")
+    base = known_text(context, hash)
+    if base is None:
+        raise ToolError(f"{place.shown} has changed since you read it. Read it again before you replace it.")
+    return base
+
+
+def _merged(
+    place: Resolved, before: TextFile, base: str, content: str, context: ToolContext
+) -> tuple[PlannedChange, str]:
+    """The new content with what others changed since in it, if that is elsewhere."""
+    from agent_cli.workspace.editing.three_way import merged
+
+    both = merged(base, content, before.text)
+    from agent_cli.workspace.editing.unified_diff import unified_diff
+
+    theirs = unified_diff(base, before.text, place.relative).text.split("\n")[2:]
+    shown = "\n".join(theirs[:_MAX_SHOWN_LINES])
+    whole = len(theirs) <= _MAX_SHOWN_LINES
+    if both is not None:
+        note = f" Others had changed the file since you last read it; their changes were kept:\n{shown}"
+        return PlannedChange(place, before, both, both if whole else content), note
+    said = (
+        f"{place.shown} was changed by others since you last read it, in places that you change too. Nothing was"
+        f" written. What they changed:\n{shown}"
+    )
+    if not whole:
+        raise ToolError(f"{said}\n… and more. Read the file again, then write it with their changes in it.")
+    seen = PlannedChange(place, before, before.text, before.text).seen(context)
+    raise Stale(
+        f"{said}\nSend your content again with their changes worked in (you need not read the file).", seen
+    )
+
+
+def _like(before: str, content: str) -> str:
+    """`content` with the line ends of the file it replaces."""
+    from agent_cli.workspace.editing.line_endings import line_end_of
+
+    end = line_end_of(before)
+    return content if end == "\n" else content.replace("\r\n", "\n").replace("\n", end)

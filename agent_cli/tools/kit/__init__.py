@@ -1,0 +1,1 @@
+"""What tools are made of: the protocol, schemas, bounded output."""

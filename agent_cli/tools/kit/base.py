@@ -1,0 +1,309 @@
+"""What a tool is: a declaration and one coroutine.
+
+A tool never asks and never decides: it says which `Action`s a call means, can show what it would do, and
+does it. `core.tool_runner` owns the road between those three. Parameters are a frozen `msgspec.Struct`,
+so that arguments are validated with a path in the message and the JSON Schema comes for free; the text
+the model reads lies beside the tool as `<name>.md`.
+"""
+
+import copy
+import os
+import sys
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from agent_cli.protocol.actions import Action, Reach
+from agent_cli.protocol.messages import FileChange, Image, MemoryChange, PlanItem
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.confinement import Confinement
+from agent_cli.sandbox.profile.environment import child_env
+from agent_cli.workspace.files.content_cache import KnownTexts
+from agent_cli.workspace.memory import Memory
+from agent_cli.workspace.paths import PathError, Resolved, Workspace
+
+from ..shell.background_jobs import Jobs
+from ..shell.shell_session import ShellSession
+from .output import MAX_RESULT_TOKENS
+
+
+class ToolError(Exception):
+    """The call cannot be done; the text tells the model why and what to do instead. `seen` is set when the text
+    shows the model what stands in files, as in `ToolOutcome`."""
+
+    seen: Mapping[str, str] = MappingProxyType({})
+
+
+class UnknownTool(ToolError):
+    """A call of a tool that is not offered."""
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What a person sees before allowing a call."""
+
+    text: str
+    kind: Literal["command", "diff", "text"] = "text"
+    note: str = ""
+    """What else there is to know, such as where a command runs."""
+    by_hunk: bool = False
+    """It is the diff of one file, any hunks of which may be made without the others."""
+
+
+class ToolOutcome(msgspec.Struct, frozen=True):
+    """The result of a call, for its two readers."""
+
+    text: str
+    """For the model."""
+    display: str = ""
+    """For the user: a diff, a one-line summary; empty where `text` says it all."""
+    ok: bool = True
+    images: tuple[Image, ...] = ()
+    changes: tuple[FileChange, ...] = ()
+    command: str = ""
+    exit_code: int | None = None
+    finished: bool = False
+    """The task is done: the turn ends here, with `text` as its answer."""
+    seen: dict[str, str] = {}
+    """Absolute path → content hash of each file read or written."""
+    plan: tuple[PlanItem, ...] | None = None
+    job: str = ""
+    """The number of the job as which the command goes on."""
+    cwd: str = ""
+    """Where the next command starts, once a command has gone elsewhere."""
+    blocked: str = ""
+    """What the sandbox kept a command from, in words; empty when it failed for another reason or not at all."""
+    blocked_hosts: tuple[str, ...] = ()
+    """The hosts, where it was the network that it was kept from and they are known."""
+    needs: Reach = "outside"
+    """With how much of the machine it would have worked."""
+    untrusted: str = ""
+    """Where text of strangers in it came from, such as a host; empty when there is none."""
+    memory: tuple[MemoryChange, ...] = ()
+    """What was changed in the agent's memory."""
+
+
+class WayOut(Protocol):
+    """How confined commands reach the hosts that are allowed; `core.outlet` has it."""
+
+    @property
+    def connected(self) -> int:
+        """How many connections to hosts were made so far."""
+        ...
+
+    async def open(self) -> str:
+        """The URL of a proxy, for a command that is about to start; empty where no host is allowed."""
+        ...
+
+    def take_refused(self) -> tuple[str, ...]:
+        """The hosts that commands wanted and did not get since the last call."""
+        ...
+
+
+Confine = Callable[[Path | None], Confinement | None]
+Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
+"""Asks the user `question` with `options`; gives their words."""
+
+
+async def _no_history(query: str) -> tuple[str, str]:
+    return "There is no earlier conversation.", ""
+
+
+class ToolContext:
+    """All that tools may reach: the workspace, processes, and this session's memory of files and commands.
+
+    One per session; `for_call` gives a view that speaks for one call and shares everything else.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        processes: ProcessRunner,
+        spill_dir: Path,
+        *,
+        shell_timeout_s: float = 120.0,
+        shell_env: dict[str, str] | None = None,
+        seen: dict[str, str] | None = None,
+        may_show: Callable[[str], bool] = lambda path: True,
+        cache_dir: Path | None = None,
+        call_id: str = "",
+    ) -> None:
+        self.workspace = workspace
+        self.processes = processes
+        self.spill_dir = spill_dir
+        """Where output too long for the model is kept whole; created when first needed."""
+        self.cache_dir = cache_dir or spill_dir.parent / "cache"
+        """What can be worked out again; may be deleted at any time."""
+        self.shell_timeout_s = shell_timeout_s
+        self.shell = ShellSession(workspace.root, child_env(os.environ, shell_env), processes.folder)
+        self.jobs = Jobs()
+        self.seen: dict[str, str] = {} if seen is None else seen
+        """Absolute path → hash of the content the model knows."""
+        self.known = KnownTexts()
+        self.may_show = may_show
+        """Whether content of a file (absolute path) that nobody named may come up in a search."""
+        self.ask: Question | None = None
+        """Puts a question to the user; None where nobody can answer."""
+        self.recall: Callable[[str], str | None] = lambda call_id: None
+        """The whole text of an earlier call's result or message, by its id; None when there is none."""
+        self.memory: Memory | None = None
+        """The blocks of text that outlast the conversation; None where there are none."""
+        self.search_history: Callable[[str], Awaitable[tuple[str, str]]] = _no_history
+        """What was said of a query before, in words, and where text of strangers in it came from."""
+        self.max_tokens: Callable[[], int] = lambda: MAX_RESULT_TOKENS
+        """How many tokens, estimated, a result may have; the runner cuts what is longer."""
+        self.emit: Callable[[str], None] = lambda text: None
+        """Shows a piece of live output."""
+        self.silent: Callable[[float], None] = lambda silent_s: None
+        """Says that the call has shown nothing for so many seconds."""
+        self.silent_after_s = 15.0
+        """Silence from which on that is said, and a command looks as if it waited for input."""
+        self.confine: Confine = lambda report: None
+        """What a command of this call may reach; None where it is not confined. `report` is a folder that it may
+        write to besides."""
+        self.way_out: WayOut | None = None
+        """For confined commands; None: they have none."""
+        self.leaves = False
+        """A command of this call leaves the sandbox in which those before it ran."""
+        self.hunks: Collection[int] | None = None
+        """Which hunks of the change, by number from 0, the person took over; None for all."""
+        self.places: frozenset[str] | None = None
+        """The real paths that the call was judged by and keeps to; None before it was judged."""
+        self.cache: Path | None = None
+        """Where confined package managers keep what they have loaded."""
+        self.passed: tuple[str, ...] = ()
+        """Variables that confined commands see although they look like secrets."""
+        self.call_id = call_id
+
+    def for_call(
+        self,
+        call_id: str,
+        emit: Callable[[str], None],
+        silent: Callable[[float], None],
+        confine: Confine | None = None,
+        hunks: Collection[int] | None = None,
+    ) -> "ToolContext":
+        """The same context, speaking for one call."""
+        view = copy.copy(self)
+        view.hunks = hunks
+        view.call_id, view.emit, view.silent = call_id, emit, silent
+        view.confine = confine or self.confine
+        return view
+
+    def leaving(self, leaves: bool) -> "ToolContext":
+        """The same context, for a command that leaves the sandbox, or does not."""
+        view = copy.copy(self)
+        view.leaves = leaves
+        return view
+
+    def within(self, places: frozenset[str]) -> "ToolContext":
+        """The same context, for a call that keeps to the real paths it was judged by."""
+        view = copy.copy(self)
+        view.places = places
+        return view
+
+    def with_all_hunks(self) -> "ToolContext":
+        """The same context, for a change that is made whole."""
+        view = copy.copy(self)
+        view.hunks = None
+        return view
+
+
+class Tool(Protocol):
+    """A tool. `P` below stands for the tool's own `Params`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def Params(self) -> type[msgspec.Struct]: ...
+
+    @property
+    def editable(self) -> str:
+        """The string parameter a person may edit before running; empty when none."""
+        ...
+
+    def title(self, params: Any) -> str:
+        """One line for the user: the path, pattern or command."""
+        ...
+
+    def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
+        """What running would do.
+
+        Raises:
+            ToolError: the parameters make no sense (a path that cannot be, for example).
+        """
+        ...
+
+    async def preview(self, params: Any, context: ToolContext) -> Preview:
+        """What would change.
+
+        Raises:
+            ToolError: it could not be done, for the reason given.
+        """
+        ...
+
+    async def run(self, params: Any, context: ToolContext) -> ToolOutcome:
+        """Do it.
+
+        Raises:
+            ToolError: it could not be done, for the reason given; nothing was changed.
+        """
+        ...
+
+
+def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
+    """The real place of a path the model wrote. To go there by its real path follows no link (`anchored`).
+
+    Raises:
+        ToolError: it cannot be a path; or it should be `existing`, and is so only from where commands start; or
+            it leads elsewhere than when the call was judged.
+    """
+    return kept_to(context, meant(context, path, existing=existing))
+
+
+def kept_to(context: ToolContext, place: Resolved) -> Resolved:
+    """The place, if it is one of those the call was judged by.
+
+    Raises:
+        ToolError: it is not: a link has been put in its way.
+    """
+    if context.places is not None and place.real not in context.places:
+        raise ToolError(
+            f"{place.shown} leads elsewhere now than when the call was allowed; nothing was done. Look again."
+        )
+    return place
+
+
+def meant(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
+    """As `locate`, for a path that is not yet all there is to the place.
+
+    Raises:
+        ToolError: as `locate`, but for what it was judged by.
+    """
+    try:
+        place = context.workspace.resolve(path)
+        if not existing or os.path.lexists(place.real) or context.shell.start == context.workspace.root:
+            return place
+        here = context.workspace.resolve(str(context.shell.start / path))
+    except PathError as error:
+        raise ToolError(str(error)) from error
+    if context.workspace.contains(here.real) and os.path.lexists(here.real):
+        raise ToolError(
+            f"{path} does not exist: file tools start at the workspace root. Did you mean {here.relative}?"
+        )
+    return place
+
+
+def describe(tool: Tool) -> str:
+    """The tool's text for the model: its own, or `<name>.md` beside its module."""
+    if isinstance(own := getattr(tool, "description", None), str):
+        return own.strip()
+    return (
+        Path(sys.modules[type(tool).__module__].__file__ or "")
+        .with_name(f"{tool.name}.md")
+        .read_text(encoding="utf-8")
+        .strip()
+    )

@@ -1,0 +1,274 @@
+"""Output on its way to its readers: made safe, shown live in small doses, kept for the model as head and
+tail, and kept whole in a file once it is too long for that. The one bound of every tool's result is here."""
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_cli.protocol.sanitize import Sanitizer
+
+BUDGET = 30_000
+"""Characters of a command's output the model gets."""
+MAX_RESULT_TOKENS = 12_500
+"""Of any tool's result, estimated; models with a small window get less."""
+_BYTES_PER_TOKEN = 4
+_HEAD_SHARE = 0.2
+_MAX_SPILL_BYTES = 64_000_000
+_LIVE_EVERY_S = 0.05
+_MAX_LIVE = 4000
+"""Characters shown live at a time; a flood is thinned out."""
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 line`, `2 lines`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _head(text: str, size: int) -> str:
+    cut = text[:size]
+    at = cut.rfind("\n", size // 2)
+    return cut[: at + 1] if at >= 0 else cut
+
+
+def _tail(text: str, size: int) -> str:
+    cut = text[-size:]
+    at = cut.find("\n", 0, size // 2)
+    return cut[at + 1 :] if at >= 0 else cut
+
+
+def _joined(head: str, tail: str, chars: int, breaks: int, where: str) -> str:
+    lines = breaks - head.count("\n") - tail.count("\n")
+    left_out = f"{chars - len(head) - len(tail)} characters"
+    if lines > 0:
+        left_out = f"{lines} of {breaks} lines ({left_out})"
+    whole = f"; the whole output is in {where}" if where else ""
+    gap = "" if head.endswith("\n") else "\n"
+    return f"{head}{gap}[… {left_out} left out here{whole} …]\n{tail}"
+
+
+def result_tokens(text: str) -> int:
+    """Estimated tokens: four bytes of UTF-8 each, which holds for code as well as for scripts whose characters
+    take a token or so."""
+    return -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
+
+
+def bounded(text: str, max_tokens: int, where: str) -> str:
+    """`text`, or its head and tail when it has more than `max_tokens`; `where` says how to get the whole."""
+    tokens = result_tokens(text)
+    if tokens <= max_tokens:
+        return text
+    room = len(text) * max_tokens // tokens
+    tail = _tail(text, int(room * (1 - _HEAD_SHARE)))
+    return _joined(_head(text, int(room * _HEAD_SHARE)), tail, len(text), text.count("\n"), where)
+
+
+def file_stem(call_id: str) -> str:
+    """A file name for a call, another one for every id: the id itself where it is plain, else what can be told
+    of it and a hash. At most 80 ASCII characters; it begins with no dot."""
+    if re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", call_id):
+        return call_id
+    import hashlib
+
+    digest = hashlib.blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    # No plain id has a tilde in it.
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', call_id)[:40]}~{digest}"
+
+
+def spill_path(folder: Path, name: str) -> Path:
+    """Where the whole output of the call `name` is kept."""
+    return folder / f"{file_stem(name)}.txt"
+
+
+def was_cut(text: str) -> bool:
+    """Whether a result is no longer whole: its middle was left out."""
+    return re.search(r"^\[… .{1,80} left out here.* …\]$", text, re.MULTILINE) is not None
+
+
+def keep_whole(folder: Path, name: str, text: str) -> Path | None:
+    """Keep a long result in a file, unless there is one already; None when it cannot be kept."""
+    path = spill_path(folder, name)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "replace")[:_MAX_SPILL_BYTES])
+    except FileExistsError:
+        return path
+    except OSError:
+        return None
+    return path
+
+
+class OutputLog:
+    """Takes a command's bytes as they come; never raises, whatever the disk does.
+
+    `folder` receives `<name>.txt` when the output is longer than `budget` characters, or goes on after
+    `close`.
+    """
+
+    def __init__(self, folder: Path, name: str, emit: Callable[[str], None], budget: int = BUDGET) -> None:
+        self._folder = folder
+        self._wanted = spill_path(folder, name)
+        self._budget = budget
+        self._head = ""
+        self._tail = ""
+        self._chars = 0
+        self._breaks = 0
+        self._sanitizer = Sanitizer()
+        self._live = _Live(emit)
+        self._spill: int | None = None
+        self._spilled_bytes = 0
+        self._read_bytes = 0
+        """How much of the file the model has been given, or told of."""
+        self._unread_chars = 0
+        """How much has come since the model was last given something."""
+        self._closed = False
+        self.path: Path | None = None
+        """The file with the whole output, once there is one."""
+        self.error = ""
+        """Why the whole output could not be kept."""
+        self.last_at = time.monotonic()
+        """When output came last, on the monotonic clock."""
+
+    def feed(self, chunk: bytes, final: bool = False) -> None:
+        """More output."""
+        text = self._sanitizer.feed(chunk, final)
+        if not text:
+            return
+        self.last_at = time.monotonic()
+        if self._closed:
+            self._tail = (self._tail + text)[-4 * self._budget :]
+            self._unread_chars += len(text)
+            self._write(text)
+            return
+        self._live.show(text)
+        self._keep(text)
+
+    def close(self, *, goes_on: bool = False) -> None:
+        """The command has ended; with `goes_on`, children left behind will write into the file."""
+        if self._closed:
+            return
+        if not goes_on:
+            self.feed(b"", final=True)
+        self._live.close()
+        if goes_on and self.path is None:
+            self._open_spill()
+        self._closed = True
+        if self._spill is not None:
+            os.close(self._spill)
+            self._spill = None
+
+    def text(self) -> str:
+        """The output for the model, bounded."""
+        if self._chars <= self._budget:
+            return self._head
+        tail = _tail(self._tail, int(self._budget * (1 - _HEAD_SHARE)))
+        where = str(self.path) if self.path else ""
+        if self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
+            where = f"{where or 'nowhere'} ({self.error or 'its first 64 MB only'})"
+        return _joined(self._head, tail, self._chars, self._breaks, where)
+
+    def goes_on(self) -> None:
+        """The call returns and its command runs on: what comes from now on is for `unread`."""
+        self.close(goes_on=True)
+        self._read_bytes = self._spilled_bytes
+        self._tail, self._unread_chars = "", 0
+
+    def unread(self) -> str:
+        """What has come since the model was last given something, bounded; it counts as given then."""
+        if self.path is None or self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
+            return self._unread_end()
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._read_bytes)
+                data = file.read(_MAX_SPILL_BYTES)
+        except OSError as error:
+            return f"[its output cannot be read: {error.strerror or error}]"
+        self._read_bytes += len(data)
+        self._tail, self._unread_chars = "", 0
+        return bounded(data.decode("utf-8", "replace"), self._budget // _BYTES_PER_TOKEN, str(self.path))
+
+    def _unread_end(self) -> str:
+        """The end of what has come, where the file does not hold it; says how much there was before."""
+        text, lost = self._tail, self._unread_chars - len(self._tail)
+        self._tail, self._unread_chars = "", 0
+        end = bounded(text, self._budget // _BYTES_PER_TOKEN, "")
+        where = self.error or f"{self.path} holds the first {_MAX_SPILL_BYTES // 1_000_000} MB only"
+        return f"[… {counted(lost, 'character')} before this left out; {where} …]\n{end}" if lost else end
+
+    def _keep(self, text: str) -> None:
+        was_short = self._chars <= self._budget
+        self._chars += len(text)
+        self._breaks += text.count("\n")
+        if not was_short:
+            self._tail += text
+            self._write(text)
+        else:
+            self._head += text
+            if self._chars > self._budget:
+                self._open_spill()
+                self._tail = self._head
+                self._head = _head(self._head, int(self._budget * _HEAD_SHARE))
+                self._tail = self._tail[len(self._head) :]
+        if len(self._tail) > 4 * self._budget:
+            self._tail = self._tail[-self._budget :]
+
+    def _open_spill(self) -> None:
+        """Start the file with all output so far, which is all in `_head`."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for suffix in ("", *(f"-{os.urandom(4).hex()}" for _ in range(3))):
+                path = self._wanted.with_stem(f"{self._wanted.stem}{suffix}")
+                if not path.exists():
+                    break
+            self._spill = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self.path = path
+        except OSError as error:
+            self.error = f"it could not be kept: {error.strerror or error}"
+        self._write(self._head)
+
+    def _write(self, text: str) -> None:
+        if self.path is None or self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
+            return
+        data = text.encode("utf-8", "replace")
+        try:
+            if self._spill is None:
+                with self.path.open("ab") as file:
+                    file.write(data)
+            else:
+                os.write(self._spill, data)
+            self._spilled_bytes += len(data)
+        except OSError as error:
+            self.error = f"incomplete: {error.strerror or error}"
+
+
+class _Live:
+    """Passes text on at most 20 times a second, and of a flood only the newest part."""
+
+    def __init__(self, emit: Callable[[str], None]) -> None:
+        self._emit = emit
+        self._pending = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def show(self, text: str) -> None:
+        self._pending += text
+        if len(self._pending) > 4 * _MAX_LIVE:
+            self._pending = "…" + self._pending[-_MAX_LIVE:]
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LIVE_EVERY_S, self._flush)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._flush()
+
+    def _flush(self) -> None:
+        self._timer = None
+        text, self._pending = self._pending, ""
+        if len(text) > _MAX_LIVE:
+            text = f"…{text[-_MAX_LIVE:]}"
+        if text:
+            self._emit(text)

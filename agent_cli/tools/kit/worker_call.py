@@ -1,0 +1,42 @@
+"""Work on a stranger's file in a process of its own, where it can be stopped, cannot take all memory, and
+does not hold up the event loop: `agent_cli.workspace.<module>.work(request) -> answer` on bytes."""
+
+import sys
+from pathlib import Path
+
+from agent_cli.sandbox.process.runner import ProcessError
+
+from .base import ToolContext, ToolError
+
+_PACKAGES = str(Path(__file__).parents[3])
+_MAX_ANSWER_BYTES = 200_000_000
+
+
+async def isolated(
+    context: ToolContext, module: str, request: bytes, *, timeout_s: float, memory_bytes: int = 1_500_000_000
+) -> bytes:
+    """Have `module` answer a request.
+
+    Raises:
+        ToolError: it could not start, took longer than `timeout_s`, or broke down.
+    """
+    code = (
+        "import sys; sys.path[:0] = [sys.argv[1]]; from agent_cli.workspace.documents.worker import main; main()"
+    )
+    argv = [sys.executable, "-I", "-c", code, _PACKAGES, module, str(memory_bytes), str(int(timeout_s) + 5)]
+    try:
+        done = await context.processes.run(
+            argv,
+            cwd=context.workspace.root,
+            input=request,
+            timeout_s=timeout_s,
+            max_output_bytes=_MAX_ANSWER_BYTES,
+        )
+    except ProcessError as error:
+        raise ToolError(f"Python could not be started for it: {error}") from error
+    except TimeoutError as error:
+        raise ToolError(f"It took longer than {timeout_s:g} s and was given up") from error
+    if done.exit_code or done.cut:
+        last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:300]
+        raise ToolError(f"Reading it broke down: {last or f'exit code {done.exit_code}'}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Search names, contents and symbols of the workspace."""

@@ -1,0 +1,242 @@
+"""`repo_map`: the files and definitions that the rest of the code refers to most, within a budget of tokens."""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from agent_cli.protocol.actions import Action, ReadPath
+from agent_cli.workspace.agentignore import AgentIgnore
+from agent_cli.workspace.files.nofollow import is_there
+
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from ..kit.output import counted
+from .ripgrep import Place, printable, ripgrep, search_place
+
+if TYPE_CHECKING:
+    from agent_cli.workspace.symbols.cache import Stored
+    from agent_cli.workspace.symbols.parse import Definition, Parsed, Symbols
+    from agent_cli.workspace.symbols.ranking import RankedFile
+
+_MAX_FILES = 20_000
+_MAX_TOKENS = 8000
+_BYTES_PER_TOKEN = 4
+_FOOT_BYTES = 400
+_CHILDREN = 4
+_PER_CHILD = 250
+"""Files that make a further child worth its start."""
+_SOFT_S = 60.0
+_HARD_S = 75.0
+
+
+class MapParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `repo_map` takes."""
+
+    path: str = "."
+    focus: Annotated[
+        tuple[str, ...], msgspec.Meta(description="Paths or names whose surroundings are of interest")
+    ] = ()
+    max_tokens: int = 1500
+
+
+class RepoMap:
+    """Outlines a folder of source code."""
+
+    name = "repo_map"
+    Params = MapParams
+    editable = ""
+
+    def title(self, params: MapParams) -> str:
+        focus = f" around {', '.join(params.focus)}" if params.focus else ""
+        return printable(f"{params.path or '.'}{focus}")
+
+    def actions(self, params: MapParams, context: ToolContext) -> tuple[Action, ...]:
+        where = locate(context, params.path or ".")
+        return (ReadPath(where.real, where.shown),)
+
+    async def preview(self, params: MapParams, context: ToolContext) -> Preview:
+        return Preview(f"Outline {locate(context, params.path or '.').real}")
+
+    async def run(self, params: MapParams, context: ToolContext) -> ToolOutcome:
+        from agent_cli.workspace.symbols.cache import cache_file
+
+        place = search_place(context, params.path)
+        if place.argument != ".":
+            raise ToolError(f"{place.where.shown} is a file; use read_file")
+        found = await ripgrep(context, place, "--files", "--null", only=_only_sources())
+        files = await asyncio.to_thread(_sources, found.stdout, place, context)
+        if not files.paths:
+            raise ToolError(f"There is no source code below {place.where.shown} that can be outlined")
+        cache = cache_file(context.cache_dir, str(place.folder))
+        stored, changed = await asyncio.to_thread(_known, cache, place, files.paths)
+        parsed = await _parse_all(context, place, changed, frozenset(stored.symbols))
+        words = [word.removeprefix("./") for word in params.focus]
+        ranked = await asyncio.to_thread(_ranked, stored, parsed, files.paths, cache, words)
+        budget = min(max(100, params.max_tokens), _MAX_TOKENS) * _BYTES_PER_TOKEN
+        lines, shown = _outline(ranked, budget, place, context)
+        missing = len(set(changed) - {each.path for each in parsed})
+        more = files.more or found.cut
+        lines.append(_foot(shown, len(files.paths), len(parsed), missing, more))
+        return ToolOutcome(text="\n".join(lines), display=f"{shown} of {counted(len(files.paths), 'file')}")
+
+
+def _only_sources() -> str:
+    """An ignore file that hides all but source code."""
+    from agent_cli.workspace.symbols.languages import BY_EXTENSION, PLAIN
+
+    return "*\n!*/\n" + "".join(f"!*.{each}\n" for each in (*BY_EXTENSION, *sorted(PLAIN)))
+
+
+class _Sources(msgspec.Struct, frozen=True):
+    """Files to outline, relative to the folder."""
+
+    paths: tuple[str, ...]
+    more: bool
+    """There are more than are looked at."""
+
+
+def _sources(stdout: bytes, place: Place, context: ToolContext) -> _Sources:
+    from agent_cli.workspace.symbols.languages import PLAIN, extension, language_of
+
+    # Names that are not UTF-8 are left out, since nobody could ask for such a file.
+    names = (raw.decode().removeprefix("./") for raw in stdout.split(b"\0")[:-1] if _is_utf8(raw))
+    fitting = [name for name in names if language_of(name) or extension(name) in PLAIN]
+    more = len(fitting) > _MAX_FILES
+    fitting.sort(key=lambda name: (name.count("/") if more else 0, name))
+    hidden = AgentIgnore(context.workspace.roots)
+    some = fitting[:_MAX_FILES]
+    open_ones = tuple(name for name in some if hidden.verdict(f"{place.folder}/{name}") is None)
+    return _Sources(open_ones, more)
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _known(cache: Path, place: Place, paths: Iterable[str]) -> "tuple[Stored, list[str]]":
+    """What the cache has, and the files that are new or changed since."""
+    from agent_cli.workspace.symbols.cache import load
+    from agent_cli.workspace.symbols.languages import language_of
+
+    stored = load(cache)
+    changed = []
+    for path in paths:
+        if not language_of(path):
+            continue
+        entry = stored.files.get(path)
+        try:
+            status = os.lstat(place.folder / path)
+        except OSError:
+            continue
+        if entry is None or (entry.mtime_ns, entry.size_bytes) != (status.st_mtime_ns, status.st_size):
+            changed.append(path)
+    return stored, changed
+
+
+async def _parse_all(
+    context: ToolContext, place: Place, changed: list[str], known: frozenset[str]
+) -> "list[Parsed]":
+    """Parse in several children at once; what one of them could not do is missing."""
+    if not changed:
+        return []
+    from agent_cli.workspace.symbols.parse import Parsed, ParseRequest
+
+    from ..kit.worker_call import isolated
+
+    number = min(_CHILDREN, os.cpu_count() or 1, -(-len(changed) // _PER_CHILD))
+
+    async def one(paths: list[str]) -> list[Parsed]:
+        request = ParseRequest(str(place.folder), tuple(paths), known, _SOFT_S)
+        try:
+            answer = await isolated(context, "symbols.parse", msgspec.msgpack.encode(request), timeout_s=_HARD_S)
+            return msgspec.msgpack.decode(answer, type=list[Parsed])
+        except (ToolError, msgspec.DecodeError):
+            return []
+
+    parts = await asyncio.gather(*(one(changed[first::number]) for first in range(number)))
+    return [each for part in parts for each in part]
+
+
+def _ranked(
+    stored: "Stored", parsed: "list[Parsed]", paths: tuple[str, ...], cache: Path, focus: list[str]
+) -> "list[RankedFile]":
+    from agent_cli.workspace.symbols.cache import Entry, save
+    from agent_cli.workspace.symbols.parse import Symbols
+    from agent_cli.workspace.symbols.ranking import rank
+
+    for each in parsed:
+        stored.files[each.path] = Entry(each.mtime_ns, each.size_bytes, each.hash)
+        if each.symbols is not None:
+            stored.symbols[each.hash] = each.symbols
+    gone = set(stored.files) - set(paths)
+    for path in gone:
+        del stored.files[path]
+    if parsed or gone:
+        save(cache, stored)
+    empty = Symbols()
+    files = {path: _symbols_of(path, stored) or empty for path in paths}
+    return rank(files, focus)
+
+
+def _symbols_of(path: str, stored: "Stored") -> "Symbols | None":
+    entry = stored.files.get(path)
+    return stored.symbols.get(entry.hash) if entry else None
+
+
+def _outline(
+    ranked: "list[RankedFile]", budget_bytes: int, place: Place, context: ToolContext
+) -> tuple[list[str], int]:
+    """The lines, and how many files are in them: the best definitions of all files that fit the budget."""
+    items: list[tuple[float, int, Definition | None]] = [
+        (score, number, each) for number, file in enumerate(ranked) for score, each in file.definitions
+    ]
+    items += [(file.score / 20, number, None) for number, file in enumerate(ranked) if not file.definitions]
+    items.sort(key=lambda item: (-item[0], item[1]))
+    room = budget_bytes - _FOOT_BYTES
+    chosen: dict[int, list[Definition]] = {}
+    kept_back: set[int] = set()
+    for _, number, each in items:
+        if number in kept_back:
+            continue
+        path = ranked[number].path
+        if number not in chosen and not _may_show(os.path.join(place.folder, path), context):
+            kept_back.add(number)
+            continue
+        room -= _bytes(printable(place.prefix + path)) if number not in chosen else 0
+        room -= _bytes(_entry(each)) if each else 0
+        if room < 0:
+            break
+        chosen.setdefault(number, []).extend([each] if each else [])
+    lines = []
+    for number in sorted(chosen):
+        lines.append(printable(place.prefix + ranked[number].path))
+        lines += [_entry(each) for each in sorted(chosen[number], key=lambda each: each.line)]
+    return lines, len(chosen)
+
+
+def _may_show(real: str, context: ToolContext) -> bool:
+    return is_there(real) and context.may_show(real)
+
+
+def _entry(definition: "Definition") -> str:
+    return f"  {definition.line}: {printable(definition.text)}"
+
+
+def _bytes(line: str) -> int:
+    return len(line.encode("utf-8", "replace")) + 1
+
+
+def _foot(shown: int, total: int, parsed: int, missing: int, more: bool) -> str:
+    parts = [f"{shown} of {counted(total, 'file')}, the most referred to first", f"{parsed} read anew"]
+    if missing:
+        parts.append(f"{missing} not read in time: call again to go on")
+    if more:
+        parts.append(f"only {total} files were looked at: give a smaller path for the others")
+    return f"[{'; '.join(parts)}]"

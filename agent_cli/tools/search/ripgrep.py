@@ -1,0 +1,237 @@
+"""Calling ripgrep: where it is, the arguments every search shares, and what it says it left out.
+
+Ignore files are respected; what they hide is read from ripgrep's own log, which names each ignored file or
+folder once. Writing that log is slow where thousands of single files are ignored, so a second ripgrep, which
+only walks, writes it beside the search and is not waited for long.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.fs.which import program
+from agent_cli.sandbox.process.runner import Completed, OverdueError, ProcessError
+from agent_cli.workspace.agentignore import AgentIgnore
+from agent_cli.workspace.paths import Resolved
+
+from ..kit.base import ToolContext, ToolError, locate
+from ..kit.output import counted
+from .verify_hits import there
+
+TIMEOUT_S = 30.0
+MAX_OUTPUT_BYTES = 8_000_000
+_LOG_GRACE_S = 0.3
+"""How long the log may take beyond the search."""
+_LOG_TIMEOUT_S = 10.0
+_IGNORING = re.compile(rb"ignoring (?:\./)?(.+?): Ignore\(IgnoreMatch\(Gitignore\(Glob \{ from: ")
+_SHARED = ("--no-config", "--hidden", "--glob=!.git", "--color=never")
+_BOUNDED = "ulimit -v 4000000 2>/dev/null; exec"
+"""In KB: an ignore file may lead to a device that never ends, and ripgrep takes all of it for a line."""
+_LOUDLY = ("/bin/sh", "-c", f'{_BOUNDED} "$@"', "sh")
+_QUIETLY = ("/bin/sh", "-c", f'{_BOUNDED} "$@" >/dev/null', "sh")
+_ABOUT_A_FILE = re.compile(r"rg: .+ \(os error \d+\)$|rg: .+: (?:File system loop|.*line \d+)")
+_MAX_NAMED = 5
+TIMED_OUT = 124
+"""The exit code of a run that was stopped in the middle."""
+_KNOWN_CODES = (0, 1, 2, TIMED_OUT)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a search happens."""
+
+    folder: Path
+    """The working directory of ripgrep, to which the paths in its output are relative."""
+    argument: str
+    """What is searched: `.` or one file."""
+    prefix: str
+    """Put before a path of the output it gives the path to show."""
+    where: Resolved
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What ripgrep wrote."""
+
+    stdout: bytes
+    cut: bool
+    """There was more than `MAX_OUTPUT_BYTES`, or time ran out."""
+    late: bool
+    """Time ran out; this is what was found until then."""
+    skipped: tuple[str, ...] | None
+    """Files and folders that ignore files hide, relative to the place's folder; None where listing them would
+    have taken too long."""
+    errors: tuple[str, ...]
+    """What could not be read."""
+
+
+def search_place(context: ToolContext, path: str) -> Place:
+    """The place to search for a path the model wrote.
+
+    Raises:
+        ToolError: it does not exist, or is a pipe or device.
+    """
+    where = locate(context, path or ".")
+    if not os.path.lexists(where.real):
+        raise ToolError(f"{where.shown} does not exist")
+    if not (os.path.isdir(where.real) or os.path.isfile(where.real)):
+        raise ToolError(f"{where.shown} is neither a file nor a folder")
+    if os.path.isdir(where.real):
+        prefix = "" if where.relative == "." else f"{where.relative}/"
+        return Place(Path(where.real), ".", prefix, where)
+    folder, name = os.path.split(where.real)
+    return Place(Path(folder), f"./{name}", where.relative[: -len(name)], where)
+
+
+async def ripgrep(context: ToolContext, place: Place, *arguments: str, only: str = "") -> Found:
+    """Run a search. `only` is the text of a last-rank ignore file, which narrows what is searched.
+
+    Raises:
+        ToolError: a bad pattern, nothing found in time, or no ripgrep.
+    """
+    log = asyncio.ensure_future(ignored(context, place))
+    try:
+        done = await _search(context, place, arguments, only)
+        if not log.done():
+            await asyncio.wait({log}, timeout=_LOG_GRACE_S)
+        skipped = log.result() if log.done() else None
+    finally:
+        log.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ToolError):
+            await log
+    if done.exit_code not in _KNOWN_CODES and not done.cut:
+        from agent_cli.workspace.git.ignore_guard import bad_ignore_file
+
+        why = await asyncio.to_thread(bad_ignore_file, place.folder)
+        raise ToolError(f"The search broke off (exit code {done.exit_code}){why and ': '}{why}")
+    return _found(done, skipped)
+
+
+async def _search(context: ToolContext, place: Place, arguments: tuple[str, ...], only: str) -> Completed:
+    from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, unless_held_up
+
+    closed = AgentIgnore(context.workspace.roots).list_of(str(place.folder)) if place.argument == "." else None
+    argv = [
+        *_LOUDLY,
+        _program(context.workspace.roots),
+        *_shared(place),
+        *([f"--ignore-file={closed}"] if closed and _is_root(place, context) else []),
+        *(["--ignore-file=/dev/stdin"] if only else []),
+        *arguments,
+        place.argument,
+    ]
+    try:
+        running = context.processes.run(
+            argv,
+            cwd=place.folder,
+            input=only.encode(),
+            timeout_s=TIMEOUT_S,
+            max_output_bytes=MAX_OUTPUT_BYTES,
+        )
+        return await unless_held_up(running, place.folder)
+    except BadIgnoreFile as error:
+        raise ToolError(f"The search was held up: {error}.") from error
+    except ProcessError as error:
+        raise ToolError(f"The search could not start: {error}") from error
+    except OverdueError as error:
+        if error.so_far.stdout:
+            return msgspec.structs.replace(error.so_far, exit_code=TIMED_OUT)
+        raise ToolError(
+            f"The search found nothing within {TIMEOUT_S:g} s and was stopped; search a smaller folder."
+        ) from error
+
+
+def _shared(place: Place) -> tuple[str, ...]:
+    """Outside of any repository ignore files count as well; inside, they end at the border of the next one."""
+    upwards = (place.folder, *place.folder.parents)
+    inside = any(os.path.lexists(folder / ".git") for folder in upwards)
+    return _SHARED if inside else (*_SHARED, "--no-require-git")
+
+
+def _is_root(place: Place, context: ToolContext) -> bool:
+    """Whether ripgrep would read the folder's access list as it is meant: relative to this folder, and with
+    nothing above it that has a word on the same files."""
+    return place.folder in context.workspace.roots
+
+
+async def ignored(context: ToolContext, place: Place, *arguments: str) -> tuple[str, ...] | None:
+    """What ignore files hide below a folder, relative to it; None where that took too long."""
+    if place.argument != ".":
+        return ()
+    called = (*_QUIETLY, _program(context.workspace.roots), *_shared(place))
+    argv = [*called, "--debug", "--files", "--threads=1", *arguments, "."]
+    try:
+        done = await context.processes.run(
+            argv, cwd=place.folder, timeout_s=_LOG_TIMEOUT_S, max_output_bytes=MAX_OUTPUT_BYTES
+        )
+    except (ProcessError, TimeoutError):
+        return None
+    names = (os.fsdecode(line.group(1)) for line in _IGNORING.finditer(done.stderr))
+    hidden = AgentIgnore(context.workspace.roots)
+    return tuple(sorted(name for name in names if hidden.verdict(str(place.folder / name)) is None))
+
+
+def _found(done: Completed, skipped: tuple[str, ...] | None) -> Found:
+    said = done.stderr.decode("utf-8", "replace")
+    lines = [line for line in said.split("\n") if line.startswith("rg: ")]
+    late = done.exit_code == TIMED_OUT
+    if done.exit_code == 2 and not done.stdout and not all(map(_ABOUT_A_FILE.match, lines or [""])):
+        raise ToolError(_bad_pattern(said))
+    return Found(
+        done.stdout,
+        done.cut or late,
+        late,
+        skipped,
+        tuple(line.removeprefix("rg: ") for line in lines),
+    )
+
+
+def _bad_pattern(said: str) -> str:
+    lines = [line for line in said.split("\n") if not line.startswith("~~~")]
+    reason = "\n".join(lines).removeprefix("rg: ").partition("\n\nPCRE2")[0].strip()
+    if "regex" not in reason:
+        return f"The search failed: {reason}"
+    return f"Invalid pattern: {reason}\nTo search for these characters as they are, escape them: \\( \\[ \\{{ \\."
+
+
+def skipped_note(found: Found, place: Place) -> list[str]:
+    """Lines that say what is missing: by lack of time, and because ignore files hide it."""
+    notes = []
+    if found.late:
+        notes.append(
+            f"[Stopped after {TIMEOUT_S:g} s: this is what was found until then."
+            " Search a smaller folder for the rest]"
+        )
+    if found.skipped is None:
+        notes.append("[What ignore files hide was skipped; listing that takes too long here]")
+    elif found.skipped:
+        named = there(place.folder, found.skipped[:_MAX_NAMED])
+        names = ", ".join(printable(place.prefix + name) for name in named)
+        more = len(found.skipped) - _MAX_NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        what = counted(len(found.skipped), "ignored file or folder", "ignored files or folders")
+        notes.append(f"[{what} skipped: {names}{rest}]")
+    return notes
+
+
+def printable(name: str) -> str:
+    """A file name on one line, in characters that any encoder takes."""
+    name = name.encode("utf-8", "backslashreplace").decode("utf-8")
+    return re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found.group())[1:-1], name)
+
+
+def _program(roots: Iterable[Path] = (), python: str = sys.executable) -> str:
+    """ripgrep: the one installed with us, beside `python`, else the one on the PATH; not one that lies in one of
+    `roots`, where commands write.
+
+    Raises:
+        ToolError: there is none.
+    """
+    found = program("rg", os.path.dirname(python)) or program("rg", os.environ.get("PATH", ""), roots)
+    if found:
+        return found
+    raise ToolError("ripgrep (rg) is not installed; use shell with grep and find instead")

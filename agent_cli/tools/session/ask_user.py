@@ -1,0 +1,41 @@
+"""`ask_user`: a question only the user can answer. Offered only where somebody can."""
+
+from typing import Annotated
+
+import msgspec
+
+from agent_cli.protocol.actions import Action
+
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+
+
+class AskParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `ask_user` takes."""
+
+    question: str
+    options: Annotated[tuple[str, ...], msgspec.Meta(description="Likely answers, best first")] = ()
+
+
+class AskUser:
+    """Puts a question to the user and gives their words."""
+
+    name = "ask_user"
+    Params = AskParams
+    editable = ""
+
+    def title(self, params: AskParams) -> str:
+        return params.question.strip().splitlines()[0] if params.question.strip() else ""
+
+    def actions(self, params: AskParams, context: ToolContext) -> tuple[Action, ...]:
+        return ()
+
+    async def preview(self, params: AskParams, context: ToolContext) -> Preview:
+        return Preview(params.question)
+
+    async def run(self, params: AskParams, context: ToolContext) -> ToolOutcome:
+        if not params.question.strip():
+            raise ToolError("The question is empty.")
+        if context.ask is None:
+            raise ToolError("Nobody is there to answer. Decide yourself, and say what you assumed.")
+        answer = await context.ask(params.question, params.options)
+        return ToolOutcome(text=f"The user answered: {answer}", display=answer)

@@ -1,0 +1,37 @@
+"""`finish`: the model says that the task is done, and how it was checked; the turn ends there."""
+
+from typing import Annotated
+
+import msgspec
+
+from agent_cli.protocol.actions import Action
+
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+
+
+class FinishParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `finish` takes."""
+
+    summary: Annotated[str, msgspec.Meta(description="For the user: what was done, how checked, what is left")]
+
+
+class Finish:
+    """Ends the turn with a summary."""
+
+    name = "finish"
+    Params = FinishParams
+    editable = ""
+
+    def title(self, params: FinishParams) -> str:
+        return next(iter(params.summary.strip().splitlines()), "")
+
+    def actions(self, params: FinishParams, context: ToolContext) -> tuple[Action, ...]:
+        return ()
+
+    async def preview(self, params: FinishParams, context: ToolContext) -> Preview:
+        return Preview(params.summary)
+
+    async def run(self, params: FinishParams, context: ToolContext) -> ToolOutcome:
+        if not params.summary.strip():
+            raise ToolError("The summary is empty.")
+        return ToolOutcome(text=params.summary.strip(), finished=True)

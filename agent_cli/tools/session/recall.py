@@ -1,0 +1,99 @@
+"""`recall`: the whole text of an earlier call's result or message, page by page, after it was shortened or folded
+away."""
+
+from typing import Annotated
+
+import msgspec
+
+from agent_cli.protocol.actions import Action
+
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.output import counted
+
+_BYTES_PER_TOKEN = 3.6
+"""A little less than the bound counts with, which leaves room for the note."""
+
+
+class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `recall` takes."""
+
+    id: Annotated[str, msgspec.Meta(description="Of the call or message, as the note or the search gives it")]
+    offset: Annotated[int, msgspec.Meta(description="First line, from 1")] = 1
+    column: Annotated[
+        int, msgspec.Meta(description="Show only the line `offset`, from this character (from 1)")
+    ] = 0
+
+
+class Recall:
+    """Pages through what was said earlier. Who follows the notes sees every character once."""
+
+    name = "recall"
+    Params = RecallParams
+    editable = ""
+
+    def title(self, params: RecallParams) -> str:
+        return params.id
+
+    def actions(self, params: RecallParams, context: ToolContext) -> tuple[Action, ...]:
+        return ()
+
+    async def preview(self, params: RecallParams, context: ToolContext) -> Preview:
+        return Preview(f"Recall {params.id}")
+
+    async def run(self, params: RecallParams, context: ToolContext) -> ToolOutcome:
+        text = context.recall(params.id.strip())
+        if text is None:
+            raise ToolError(
+                f"There is no earlier call or message with the id {params.id!r}; search_history finds ids."
+            )
+        lines = text.removesuffix("\n").split("\n")
+        first, column = max(1, params.offset), max(0, params.column)
+        if first > len(lines):
+            raise ToolError(f"The result has {counted(len(lines), 'line')}; there is no line {first}.")
+        room = int(_BYTES_PER_TOKEN * context.max_tokens())
+        page = [] if column else _page(lines[first - 1 :], room)
+        if page:
+            return ToolOutcome(text="\n".join([*page, _page_note(params.id, first, len(page), len(lines))]))
+        return ToolOutcome(text=_part(params.id, lines, first, max(1, column), room))
+
+
+def _page(lines: list[str], room: int) -> list[str]:
+    """As many lines as fit `room` bytes; none when the first is too long."""
+    for at, line in enumerate(lines):
+        room -= _size(line) + 1
+        if room < 0:
+            return lines[:at]
+    return lines
+
+
+def _page_note(call_id: str, first: int, count: int, total: int) -> str:
+    last = first + count - 1
+    note = f"Lines {first}-{last} of {total}"
+    return f"[{note}{_to_go_on(call_id, offset=last + 1)}]" if last < total else f"[{note}]"
+
+
+def _part(call_id: str, lines: list[str], number: int, column: int, room: int) -> str:
+    """A piece of one line, from `column` on.
+
+    Raises:
+        ToolError: the line is shorter.
+    """
+    line = lines[number - 1]
+    if column > max(1, len(line)):
+        raise ToolError(f"Line {number} has {counted(len(line), 'character')}; there is none at {column}.")
+    part = line[column - 1 :][:room].encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    last = column + len(part) - 1
+    note = f"Line {number} of {len(lines)}, characters {column}-{last} of {len(line)}"
+    if last < len(line):
+        note += _to_go_on(call_id, offset=number, column=last + 1)
+    elif number < len(lines):
+        note += _to_go_on(call_id, offset=number + 1)
+    return f"{part}\n[{note}]"
+
+
+def _to_go_on(call_id: str, **place: int) -> str:
+    return f". To go on: recall {msgspec.json.encode({'id': call_id, **place}).decode()}"
+
+
+def _size(line: str) -> int:
+    return len(line) if line.isascii() else len(line.encode("utf-8", "replace"))

@@ -1,0 +1,1 @@
+"""Run commands, in the foreground and in the background."""

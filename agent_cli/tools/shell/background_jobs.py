@@ -1,0 +1,194 @@
+"""The commands that go on while the conversation does: servers, watchers, and whatever took longer than its
+call was given."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.protocol.client import JobState
+from agent_cli.protocol.records import JobNoted
+from agent_cli.sandbox.process.runner import Running
+from agent_cli.workspace.paths import Workspace
+
+from ..kit.output import OutputLog
+
+if TYPE_CHECKING:
+    from .instruction_watch import InstructionWatch
+    from .tamper_watch import Tampering
+
+MAX_RUNNING = 16
+_LOOK_EVERY_S = 1.0
+
+
+class Job:
+    """A command that runs on, or ran on, behind the call that started it."""
+
+    def __init__(self, identifier: str, command: str, running: Running, log: OutputLog, begun: float) -> None:
+        """`begun` is when it was started, on the monotonic clock."""
+        self.id = identifier
+        self.command = command
+        self.running = running
+        self.log = log
+        self.told = False
+        """The model knows that it has ended."""
+        self._begun = begun
+        self._ended: float | None = None
+        self._stopped = False
+        self._looked: tuple[float, bool] = (0.0, True)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it, or a child it left behind, runs. Children are looked for once a second at most."""
+        if not self.running.ended.done():
+            return True
+        at, ran = self._looked
+        if ran and time.monotonic() - at > _LOOK_EVERY_S:
+            self._looked = (time.monotonic(), self.running.background)
+            if not self._looked[1]:
+                self._ended = time.monotonic()
+        return self._looked[1]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it outlives the agent."""
+        return self.running.kept
+
+    @property
+    def runtime_s(self) -> float:
+        """Seconds from its start to now or to its end."""
+        return (self._ended or time.monotonic()) - self._begun
+
+    @property
+    def state(self) -> str:
+        """`running`, `kept`, `stopped` or `exit code 1`."""
+        if self.is_running:
+            return "kept" if self.is_kept else "running"
+        code = self.running.exit_code
+        return "stopped" if self._stopped or code is None else f"exit code {code}"
+
+    @property
+    def shown(self) -> str:
+        """Its command on one short line."""
+        line = " ".join(self.command.split())
+        return f"{line[:79]}…" if len(line) > 80 else line
+
+    async def stop(self) -> None:
+        """End it with all it has started."""
+        await self.running.stop()
+        self._stopped, self.told = True, True
+        self._ended = self._ended or time.monotonic()
+        self._looked = (time.monotonic(), False)
+
+    def keep(self) -> Path:
+        """Let it outlive the agent; gives the file its output goes on in.
+
+        Raises:
+            OSError: its output cannot be kept.
+        """
+        if self.log.path is None:
+            raise OSError("its output has no file")
+        if not self.is_kept:
+            self.running.keep(self.log.path)
+        return self.log.path
+
+
+class Jobs:
+    """The jobs of a session, by the number the model and the user know them by."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._last = 0
+        self._gone = False
+        self._earlier: tuple[JobState, ...] = ()
+        self._tampering: Tampering | None = None
+        self._watch: InstructionWatch | None = None
+        self.watched: Callable[[], InstructionWatch] | None = None
+        """Makes what notes the files of instructions that commands change; None where nothing does."""
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs.values())
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether no further command may go on in the background."""
+        return sum(job.is_running for job in self) >= MAX_RUNNING
+
+    def tampering(self, workspace: Workspace) -> "Tampering":
+        """What confined commands change there."""
+        if self._tampering is None:
+            from .tamper_watch import Tampering
+
+            self._tampering = Tampering(workspace)
+        return self._tampering
+
+    @property
+    def watch(self) -> "InstructionWatch | None":
+        """What notes the files of instructions that commands change."""
+        if self._watch is None and self.watched is not None:
+            self._watch = self.watched()
+        return self._watch
+
+    def take_changes(self) -> list[str]:
+        """What commands in the background have changed that would run later, in words, for the user."""
+        found = self._tampering.look() if self._tampering else []
+        found += self._watch.look() if self._watch else []
+        return [f"{words[0].upper()}{words[1:]}." for words in found]
+
+    def take_over(self, last: int, noted: Iterable[JobNoted]) -> None:
+        """A resumed session has had jobs up to the number `last`; `noted` is what is known of them."""
+        self._last, self._gone = last, True
+        self._earlier = tuple(
+            JobState(each.job, each.command, _after_all(each.state), 0.0, each.log) for each in noted
+        )
+
+    def add(self, command: str, running: Running, log: OutputLog, begun: float) -> Job:
+        """A command whose call returns while it runs."""
+        log.goes_on()
+        self._last += 1
+        job = Job(str(self._last), command, running, log, begun)
+        self._jobs[job.id] = job
+        return job
+
+    def get(self, identifier: str) -> Job | None:
+        """The job of this number, however it is written: `3`, `#3`, `job 3`."""
+        found = re.fullmatch(r"\s*(?:job)?[\s#]*(\d+)\s*", identifier, re.IGNORECASE)
+        return self._jobs.get(found.group(1)) if found else None
+
+    def take_news(self) -> list[str]:
+        """What the model has not been told yet: jobs of an earlier run of the program, jobs that have ended."""
+        kept = [job.id for job in self._earlier if job.state.startswith("kept")]
+        but = f", but for {', '.join(kept)}, left to go on" if kept else ""
+        news = [f"Jobs up to {self._last} ended with the last run of the program{but}."] if self._gone else []
+        self._gone = False
+        for job in self:
+            if not job.told and not job.is_running:
+                job.told = True
+                news.append(f"Job {job.id} (`{job.shown}`) has ended: {job.state}. See jobs.")
+        return news
+
+    def last_words(self) -> list[str]:
+        """What a user who leaves should know: the jobs that end now, and those that go on."""
+        running = [job for job in self if job.is_running]
+        ended = [f"job {job.id} (`{job.shown}`)" for job in running if not job.is_kept]
+        said = [f"Ended with the session: {', '.join(ended)}."] if ended else []
+        return said + [
+            f"Job {job.id} (`{job.shown}`) goes on as process {job.running.pid}; its output is in {job.log.path};"
+            f" kill -- -{job.running.pid} ends it."
+            for job in running
+            if job.is_kept
+        ]
+
+    def states(self) -> tuple[JobState, ...]:
+        """What a front end shows."""
+        now = (
+            JobState(job.id, job.command, job.state, round(job.runtime_s, 1), str(job.log.path or ""))
+            for job in self
+        )
+        return (*self._earlier, *now)
+
+
+def _after_all(state: str) -> str:
+    """What became of a job of an earlier run of the program: those that ran end with it, but for those kept."""
+    return {"running": "ended with the program", "kept": "kept by an earlier run"}.get(state, state)

@@ -1,0 +1,91 @@
+"""Which files of instructions commands change while text from others is in the conversation. What later
+conversations would be given as instructions is compared before and after each command, since a program does not
+say what it writes."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.sandbox.process.running import Running
+from agent_cli.workspace.denied_files import HiddenFiles
+from agent_cli.workspace.instructions import Chain, instruction_bytes
+from agent_cli.workspace.paths import Workspace
+
+
+class InstructionWatch:
+    """One for a session. As long as a command goes on, what it is compared with stays."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        names: Sequence[str],
+        may_read: Callable[[str], bool],
+        untrusted: Callable[[], str],
+        doubt: Callable[[str, bytes], None],
+    ) -> None:
+        """`untrusted` tells where text from others in the conversation came from, empty while there is none;
+        `doubt` notes that a file, by its real path, has this content from a command."""
+        self._workspace = workspace
+        self._ends = tuple(f"/{name}" for name in names)
+        self._names = names
+        self._may_read = may_read
+        self._untrusted = untrusted
+        self._doubt = doubt
+        self._walked: HiddenFiles | None = None
+        self._chains: dict[Path, Chain] = {}
+        self._before: Mapping[str, str] | None = None
+        self._alive: list[Running] = []
+
+    def begin(self, *, brings: bool) -> None:
+        """Before a command: remember what is there, unless one that goes on may have changed it. `brings`: the
+        command itself may bring text from others."""
+        if not self._alive:
+            self._before = self._given() if brings or self._untrusted() else None
+
+    def started(self, running: Running) -> None:
+        """A command was started."""
+        self._alive.append(running)
+
+    def look(self, source: str = "") -> list[str]:
+        """Note what has changed since the last look, in words; `source` is where text from others has come from
+        just now. Where no command was at work since, it was the user."""
+        alive = [each for each in self._alive if not each.gone.done() or each.holding_pipe]
+        was_any, self._alive = bool(self._alive), alive
+        source = self._untrusted() or source
+        if not was_any or not source or self._before is None:
+            return []
+        now = self._given()
+        changed = [path for path, content in now.items() if self._before.get(path) != content]
+        self._before = now
+        if not changed:
+            return []
+        names = ", ".join(map(self._workspace.relative, changed))
+        then = "later conversations are given it as data until you agree to it at a start of `agent`"
+        try:
+            for path in changed:
+                self._doubt(path, instruction_bytes(path))
+        except OSError as error:
+            then = (
+                f"that could not be noted ({error.strerror}), so look at it before you start another conversation"
+            )
+        return [f"{names} changed while text from {source} is in the conversation: {then}"]
+
+    def _given(self) -> dict[str, str]:
+        """Real path → hash of everything that a conversation in some folder of the workspace may be given."""
+        if self._walked is None:
+            self._walked = HiddenFiles(self._workspace.roots, lambda path: path.endswith(self._ends), links=True)
+        found = set[str]()
+        folders = set(self._workspace.roots)
+        for path in self._walked.paths():
+            found.add(str(Path(path).resolve()))
+            folders.update(Path(path[: -len(end)]) for end in self._ends if path.endswith(end))
+        for folder in sorted(folders):
+            chain = self._chains.setdefault(folder, Chain(folder, self._names, None, self._may_read))
+            chain.read()
+            found.update(chain.files)
+        given = {}
+        for path in sorted(found):
+            with suppress(OSError):
+                given[path] = hashlib.sha256(instruction_bytes(path)).hexdigest()
+        return given

@@ -1,0 +1,329 @@
+"""`shell`: a command line, its output streamed and bounded; what it takes too long for goes on as a job."""
+
+import re
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from agent_cli.protocol.actions import Action, RunCommand
+from agent_cli.sandbox.process.runner import ProcessError, Running, shell_program
+from agent_cli.sandbox.profile.confinement import Confinement
+
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.output import OutputLog, file_stem
+from .background_jobs import MAX_RUNNING, Job
+from .full_screen import GRACE_S, full_screen_program
+from .shell_session import Given
+
+_MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
+_SETTLE_S = 1.0
+"""How long a command for the background is watched: what fails, fails at once."""
+
+
+class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `shell` takes."""
+
+    command: str
+    timeout_s: float | None = None
+    background: Annotated[bool, msgspec.Meta(description="For servers and watchers: return at once")] = False
+    description: Annotated[str, msgspec.Meta(description="For the user: what it does, in 5 words")] = ""
+
+
+class Shell:
+    """Runs a command line with bash where the last one left off."""
+
+    name = "shell"
+    Params = ShellParams
+    editable = "command"
+
+    def title(self, params: ShellParams) -> str:
+        lines = params.command.strip().splitlines()
+        return f"{lines[0]} …" if len(lines) > 1 else "".join(lines)
+
+    def actions(self, params: ShellParams, context: ToolContext) -> tuple[Action, ...]:
+        if not params.command.strip():
+            raise ToolError("The command is empty.")
+        if "\0" in params.command:
+            raise ToolError("The command contains a NUL character.")
+        shell = context.shell
+        cwd = str(shell.start.resolve())
+        return (RunCommand(params.command, cwd, shell.altered, shell.shadowed(), shell.functions),)
+
+    async def preview(self, params: ShellParams, context: ToolContext) -> Preview:
+        return Preview(params.command, kind="command", note=", ".join(_circumstances(params, context)))
+
+    async def run(self, params: ShellParams, context: ToolContext) -> ToolOutcome:
+        if params.background and context.jobs.are_too_many:
+            raise ToolError(f"{MAX_RUNNING} jobs are running already; stop one before you start another.")
+        moved = [] if context.shell.enter() else ["the working directory was gone: back in the workspace root"]
+        came_from = context.shell.cwd
+        log = OutputLog(context.spill_dir, context.call_id, context.emit)
+        begun = time.monotonic()
+        try:
+            start = await _started(params, context, log)
+            running = start.running
+            ended = await _watched(running, params, log, context)
+            full_screen = None if params.background else full_screen_program(params.command)
+            if full_screen and not ended:
+                await running.stop()
+            goes_on = running.background if full_screen else not ended or running.background
+            job = await _job(params.command, running, log, begun, context) if goes_on else None
+        except (ProcessError, OSError) as error:
+            raise ToolError(f"The command could not be run: {error}") from error
+        finally:
+            log.close()
+        lost = context.shell.adopt(start.given) if ended and start.given is not None else ""
+        person = [
+            *moved,
+            *_end(running, job, ended, time.monotonic() - begun, context),
+            *_news(job, ended, context),
+        ]
+        strangers = _strangers(params.command, start, context)
+        person += _tampered(start, context)
+        person += watch.look(strangers) if (watch := context.jobs.watch) else []
+        if full_screen and not (ended and running.exit_code == 0):
+            person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
+        if job is not None and not ended and not params.background:
+            person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
+        model = [*person, *_place(context, lost, ended)]
+        if context.leaves:
+            model.append("it ran outside the sandbox, with the variables of the agent's start")
+        output = log.text().rstrip("\n") or "(no output)"
+        return ToolOutcome(
+            text="\n".join([output, *(f"[{note}]" for note in model)]),
+            display="\n".join([output, *(f"[{note}]" for note in person[len(moved) + 1 :])]),
+            ok=(ended and running.exit_code == 0) or (job is not None and not ended),
+            command=params.command,
+            exit_code=running.exit_code if ended else None,
+            job=job.id if job is not None else "",
+            cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
+            untrusted=strangers,
+            **(_blocked(start, output, came_from, context) if ended else {}),
+        )
+
+
+def _circumstances(params: ShellParams, context: ToolContext) -> Iterator[str]:
+    """What a person should know of a command besides its text."""
+    if said := " ".join(params.description.split())[:80]:
+        yield f"“{said}”"
+    if context.shell.start != context.workspace.root:
+        yield f"in {context.workspace.relative(str(context.shell.start))}"
+    if "PATH" in context.shell.altered and not context.leaves:
+        yield "with a PATH that earlier commands have changed"
+    if params.background:
+        yield "goes on in the background"
+    elif params.timeout_s is not None and params.timeout_s > context.shell_timeout_s:
+        yield f"for up to {_timeout(params, context):.0f} s"
+
+
+def _timeout(params: ShellParams, context: ToolContext) -> float:
+    wanted_s = context.shell_timeout_s if params.timeout_s is None else params.timeout_s
+    return min(max(wanted_s, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
+
+
+class _Start(msgspec.Struct, frozen=True):
+    """A command that was started, and how."""
+
+    running: Running
+    given: Given | None
+    """What its shell was given; None for a shell other than bash, which does not report."""
+    confinement: Confinement | None
+    told: list[str]
+    """What commands in the background had changed before, that would run later."""
+    proxied: int | None
+    """How many connections to allowed hosts there had been before; None where it can make none."""
+
+
+async def _started(params: ShellParams, context: ToolContext, log: OutputLog) -> _Start:
+    program = shell_program(context.shell.env.get("PATH", ""))
+    reports = program.endswith("bash")
+    folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
+    tampering = context.jobs.tampering(context.workspace)
+    limits = context.confine(folder)
+    masks = None if limits is None or limits.is_bounded else limits
+    confinement = None if masks else _beside(limits, folder, context)
+    proxy = await _proxy(confinement, context)
+    given = _given(folder, confinement, context, proxy)
+    told = await tampering.leave() if confinement is None else tampering.look()
+    if watch := context.jobs.watch:
+        told += watch.look()
+        watch.begin(brings=confinement is None or confinement.network != "none" or bool(proxy))
+    if confinement is not None:
+        tampering.begin(may_write=bool(confinement.writable))
+    running = None
+    try:
+        running = await context.processes.start(
+            [program, "-c", "--", params.command],
+            cwd=context.shell.cwd,
+            env=given.env,
+            on_output=log.feed,
+            takes_input=params.background,
+            confinement=masks or confinement,
+        )
+    finally:
+        (tampering.left if confinement is None else tampering.started)(running)
+        if watch and running is not None:
+            watch.started(running)
+    proxied = context.way_out.connected if context.way_out and proxy else None
+    return _Start(running, given if reports else None, confinement, told, proxied)
+
+
+def _beside(confinement: Confinement | None, report: Path | None, context: ToolContext) -> Confinement | None:
+    """Beside a command outside that goes on, nothing confined may write what that may run, unless the mechanism
+    itself guards it."""
+    is_free = context.jobs.tampering(context.workspace).is_free
+    if confinement is None or is_free or context.processes.strength.hides_inside:
+        return confinement
+    return msgspec.structs.replace(confinement, writable=(str(report),) if report else ())
+
+
+async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
+    """The URL at which the command reaches allowed hosts; empty where it does not, or needs no proxy."""
+    if confinement is None or confinement.network != "none" or context.way_out is None:
+        return ""
+    url = await context.way_out.open()
+    context.way_out.take_refused()  # by earlier commands
+    return url
+
+
+def _tampered(start: _Start, context: ToolContext) -> list[str]:
+    """Says what confined commands have changed that would run later, outside; git's own files are as before."""
+    tampering = context.jobs.tampering(context.workspace)
+    if start.confinement is not None:
+        return [*start.told, *tampering.ended(start.running)]
+    is_guarded = context.processes.strength.hides_inside
+    return [*start.told, *tampering.outside(start.running, is_guarded=is_guarded)]
+
+
+def _blocked(start: _Start, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:
+    """What the sandbox kept a command from, as fields of the outcome; none when it failed for another reason or
+    not at all."""
+    if start.confinement is None or not start.running.exit_code:
+        return {}
+    refused = context.way_out.take_refused() if context.way_out and start.proxied is not None else ()
+    if refused:
+        return {"blocked": f"the network ({', '.join(refused)})", "blocked_hosts": refused, "needs": "network"}
+    from agent_cli.sandbox.denial_detection import blocked
+
+    found = blocked(start.running.exit_code, output, start.confinement, str(cwd))
+    if found is None:
+        return {}
+    words = f"{_KEPT_FROM[found.kind]} {found.subject}".rstrip()
+    if found.kind != "network":
+        return {"blocked": words}
+    hosts = (found.subject.partition(":")[0],) if _HOST_NAME.fullmatch(found.subject) else ()
+    return {"blocked": words, "blocked_hosts": hosts, "needs": "network"}
+
+
+_KEPT_FROM = {
+    "write": "writing",
+    "read": "reading",
+    "network": "the network",
+    "privilege": "more rights",
+    "namespace": "making a sandbox of its own",
+    "syscall": "a system call",
+}
+_BRINGS_TEXT = re.compile(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
+"""Programs that print what strangers have written."""
+_HOST_NAME = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?")
+_HOSTS = re.compile(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
+_OURSELVES = re.compile(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
+
+
+def _strangers(command: str, start: _Start, context: ToolContext) -> str:
+    if start.confinement is not None and start.confinement.network == "none":
+        connected = context.way_out.connected if context.way_out else 0
+        if start.proxied is None or connected == start.proxied:
+            return ""
+    found = _BRINGS_TEXT.search(command)
+    hosts = _HOSTS.findall(command)
+    is_ours = bool(hosts) and all(_OURSELVES.fullmatch(host) for host in hosts)
+    return f"the output of {found.group()}" if found and not is_ours else ""
+
+
+def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext, proxy: str) -> Given:
+    if confinement is None:
+        return context.shell.environment(folder, leaves=context.leaves)
+    from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, confined_env
+
+    settings = partial(
+        confined_env,
+        offline=confinement.network == "none",
+        cache=context.cache,
+        passed=context.passed,
+        proxy=proxy,
+    )
+    return context.shell.environment(folder, settings, OF_CONFINEMENT)
+
+
+async def _watched(running: Running, params: ShellParams, log: OutputLog, context: ToolContext) -> bool:
+    """Wait for the end as long as the call may; tell of silence after 15 s, 30 s, 60 s and so on."""
+    if params.background:
+        return await running.ended_within(_SETTLE_S)
+    timeout_s = _timeout(params, context)
+    if full_screen_program(params.command):
+        timeout_s = min(timeout_s, GRACE_S)
+    end = time.monotonic() + timeout_s
+    told_s = 0.0
+    while (left := end - time.monotonic()) > 0:
+        silent_s = time.monotonic() - log.last_at
+        told_s = told_s if silent_s >= told_s else 0.0  # there has been output meanwhile
+        if silent_s >= (due_s := max(context.silent_after_s, 2 * told_s)):
+            context.silent(silent_s)
+            told_s, due_s = due_s, 2 * due_s
+        if await running.ended_within(min(left, max(0.01, due_s - silent_s))):
+            return True
+    return False
+
+
+async def _job(command: str, running: Running, log: OutputLog, begun: float, context: ToolContext) -> Job | None:
+    """Let a command go on; where too many do already, it ends here."""
+    if not context.jobs.are_too_many:
+        return context.jobs.add(command, running, log, begun)
+    await running.stop()
+    return None
+
+
+def _end(running: Running, job: Job | None, ended: bool, took_s: float, context: ToolContext) -> Iterator[str]:
+    """How it ended."""
+    if running.lost:
+        yield "it was killed together with what watches over commands: its exit code is unknown"
+    elif ended:
+        yield f"exit code {running.exit_code}, {took_s:.1f} s"
+    elif job is None and context.jobs.are_too_many:
+        yield f"stopped after {took_s:.1f} s: {MAX_RUNNING} jobs are running already"
+    elif job is None:
+        yield f"stopped after {took_s:.1f} s"
+    else:
+        yield f"still running after {took_s:.1f} s"
+
+
+def _news(job: Job | None, ended: bool, context: ToolContext) -> Iterator[str]:
+    """What is not plain from the output and the exit code."""
+    if ended and len(context.shell.pipe) > 1 and any(context.shell.pipe):
+        yield f"exit codes of the parts of the pipe: {', '.join(map(str, context.shell.pipe))}"
+    if job is not None:
+        what = "a process it started goes on" if ended else "it goes on"
+        yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
+
+
+def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:
+    if (silent_s := time.monotonic() - log.last_at) >= suspicious_s:
+        yield (
+            f"no output for the last {silent_s:.0f} s: it may wait for input, which it cannot get here. If so,"
+            " stop the job and use flags that answer for it (--yes, -m, --no-pager, BatchMode, --watch=false)"
+        )
+
+
+def _place(context: ToolContext, lost: str, ended: bool) -> Iterator[str]:
+    """Where the next command starts, unless that is plain, and what of this one does not last."""
+    if context.shell.cwd != context.workspace.root:
+        yield f"working directory: {context.workspace.relative(str(context.shell.cwd))}"
+    if lost:
+        yield lost
+    if not ended:
+        yield "cd and export in it do not count for the next command"

@@ -1,0 +1,194 @@
+"""What confined commands change that would run later, outside: looked for from the first of them on, for as long
+as anything of them is alive. Apart from the single call, because nobody else looks at what goes on in the
+background."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.protocol.autorun_paths import OBEYED
+from agent_cli.sandbox.git_tamper_guard import Guarded, Places, furnish, moved_on, taken
+from agent_cli.sandbox.process.running import ProcessError, Running
+from agent_cli.workspace.denied_files import HiddenFiles
+from agent_cli.workspace.git.paths import git_places
+from agent_cli.workspace.git.programs import run_by_git
+from agent_cli.workspace.paths import Workspace
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What has changed."""
+
+    restored: tuple[str, ...] = ()
+    """Of git's own; as before now."""
+    left: tuple[str, ...] = ()
+
+    def words(self, who: str) -> list[str]:
+        """A sentence for each kind."""
+        said = []
+        if self.restored:
+            said.append(f"{who} changed {', '.join(self.restored)}, which git runs or reads; that was put back")
+        if self.left:
+            names = ", ".join(self.left)
+            said.append(f"{who} changed {names}, which may run later, outside the sandbox: look at it")
+        return said
+
+
+class Tampering:
+    """One for a session. What it compares with is taken anew only when nothing confined is alive and nothing was
+    found; until then it is what was there before the first of them."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._before: dict[tuple[str, str], Guarded] = {}
+        self._places: dict[str, Places] = {}
+        self._alive: list[Running] = []
+        self._starting = 0
+        self._outside: list[Running] = []
+        """Commands outside that go on, beside which nothing confined may write."""
+        self._news: list[str] = []
+
+    def begin(self, *, may_write: bool) -> None:
+        """Before a confined command: remember what is there, unless another one may have changed it. `may_write`:
+        it can write to the workspace; what of a repository can be closed to it only when it is there, is made."""
+        if not self._alive and not self._starting:
+            self._before = self._taken(self._before, may_write)
+        self._starting += 1
+
+    def started(self, running: Running | None) -> None:
+        """Each `begin` ends with the command that was started, None where it could not be."""
+        self._starting -= 1
+        if running is not None:
+            self._alive.append(running)
+
+    def ended(self, running: Running) -> list[str]:
+        """What a confined command whose call returns has changed, in words. Where something of it goes on, it is
+        looked for again when that ends."""
+        said = self._compared().words("it")
+        if running in self._alive:
+            running.gone.add_done_callback(lambda _: self._news.extend(self._compared().words(_JOB)))
+        return said
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no command outside goes on that could run what a confined one writes."""
+        return not self._outside
+
+    async def leave(self) -> list[str]:
+        """Before a command outside: pause the confined ones that are alive, so that it finds nothing of theirs to
+        run; what they have changed so far, in words. Each `leave` is followed by `left`.
+
+        Raises:
+            ProcessError: one of them cannot be paused.
+        """
+        try:
+            paused = [await running.pause() for running in self._alive if _goes_on(running)]
+            if not all(paused):
+                raise ProcessError("a background command in the sandbox cannot be paused meanwhile: stop it first")
+        except BaseException:
+            self._resume()
+            raise
+        return self.look()
+
+    def left(self, running: Running | None) -> None:
+        """A command outside was started, None where it could not be; once it is gone, confined ones go on."""
+        if running is None:
+            self._come_back()
+            return
+        self._outside.append(running)
+        running.gone.add_done_callback(lambda _: self._come_back(running) if running in self._outside else None)
+
+    def outside(self, running: Running, *, is_guarded: bool) -> list[str]:
+        """After the call of a command outside. Where it goes on, confined ones stay paused, unless what it may run
+        later is guarded (`is_guarded`) by more than the look afterwards."""
+        if is_guarded and running in self._outside:
+            self._come_back(running)
+        is_waiting = not self.is_free and any(map(_goes_on, self._alive))
+        return ["background commands in the sandbox are paused until it ends"] if is_waiting else []
+
+    def _come_back(self, running: Running | None = None) -> None:
+        """A command outside is over: what it has changed stays, and confined ones go on."""
+        if running is not None:
+            self._outside.remove(running)
+        if self._alive and not self._outside:
+            self._before = self._taken(self._before, False)
+        self._resume()
+
+    def _resume(self) -> None:
+        for confined in () if self._outside else self._alive:
+            confined.resume()
+
+    def look(self) -> list[str]:
+        """What background commands have changed since it was last asked, in words."""
+        said = [*self._news, *self._compared().words(_JOB)]
+        self._news.clear()
+        return said
+
+    def _compared(self) -> Found:
+        if not self._alive:
+            return Found()
+        alive = [running for running in self._alive if _goes_on(running)]  # before looking: it may end meanwhile
+        restored: list[str] = []
+        left: list[str] = []
+        for key, guarded in self._before.items():
+            changed = guarded.changed()
+            done = guarded.put_back() if changed else ()
+            others = [path for path in changed if path not in done]
+            self._before[key] = moved_on(guarded, others) if others else guarded
+            restored += self._names(key, done)
+            left += self._names(key, others)
+        self._alive = alive
+        return Found(tuple(restored), tuple(left))
+
+    def _taken(self, known: dict[tuple[str, str], Guarded], may_write: bool) -> dict[tuple[str, str], Guarded]:
+        """Of each root, and of each repository that commands may write and that lies elsewhere."""
+        found: dict[tuple[str, str], Guarded] = {}
+        roots = [str(root) for root in self._workspace.roots]
+        for root in roots:
+            if may_write:
+                furnish(root)
+            places = self._places.setdefault(root, places_of(root))
+            own = _below(root, run_by_git(root))
+            found[root, ".git"] = taken(root, known.get((root, ".git")), places=places, own=own)
+        for root in roots:
+            repository = git_places(root).repository
+            folder, name = os.path.split(repository)
+            if repository and (folder, name) not in found:
+                if may_write:
+                    furnish(folder, name)
+                key = (folder, name)
+                found[key] = taken(folder, known.get(key), git=name, is_outer=folder not in roots)
+        return found
+
+    def _names(self, key: tuple[str, str], paths: tuple[str, ...] | list[str]) -> list[str]:
+        """As the user knows them: relative to the first root, else whole."""
+        if key[0] == str(self._workspace.root):
+            return list(paths)
+        return [self._workspace.relative(str(Path(key[0], path))) for path in paths]
+
+
+def places_of(root: str) -> Places:
+    """Where in a root something lies, or would lie, that runs later: found by walking it once, and again where a
+    folder has changed since."""
+    walked = HiddenFiles([Path(root)], _runs_later, links=True)
+    at_the_top = [os.path.join(root, name) for name in sorted(OBEYED)]
+    return lambda: _below(root, (*at_the_top, *walked.paths(), *run_by_git(root)))
+
+
+def _runs_later(path: str) -> bool:
+    name = os.path.basename(path).lower()
+    return name == ".git" or name in OBEYED
+
+
+def _below(root: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """Paths relative to the root they are in, each once."""
+    top = root.rstrip("/") + "/"
+    return tuple(dict.fromkeys(path[len(top) :] for path in paths if path.startswith(top)))
+
+
+def _goes_on(running: Running) -> bool:
+    return not running.gone.done() or running.holding_pipe
+
+
+_JOB = "a background command (or somebody meanwhile)"

@@ -1,0 +1,1 @@
+"""Search the web and fetch pages."""

@@ -1,0 +1,147 @@
+"""`web_fetch`: one document of the web as text that a model can use."""
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from agent_cli.protocol.actions import Action, Fetch
+from agent_cli.protocol.sanitize import clean
+
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+
+if TYPE_CHECKING:
+    from agent_cli.net.fetch import Document
+
+_CONVERT_S = 10.0
+_TEXT = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/toml")
+_MEDIA_TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII)
+_CHARSETS = re.compile(
+    r"utf-?(8|16|32)(-?[lb]e)?|(us-)?ascii|latin-?[1-9]|iso-?8859-\d+(-[ei])?|(windows|cp|x-cp)-?(125\d|874|932|949)"
+    r"|gb(k|2312|-?18030)|big5(-hkscs)?|shift[-_]?jis|sjis|windows-31j|euc-(jp|kr|cn)|ks_c_5601-1987|koi8-[rut]"
+    r"|macintosh|tis-620"
+)
+"""What a server may say its text is in. Python knows more by these names: some take quadratic time, some give
+what is no text."""
+
+
+class WebFetchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `web_fetch` takes."""
+
+    url: Annotated[str, msgspec.Meta(description="http:// or https://")]
+
+
+class WebFetch:
+    """Gets a page. `private_hosts` may be on this machine or a private network."""
+
+    name = "web_fetch"
+    Params = WebFetchParams
+    editable = "url"
+
+    def __init__(self, private_hosts: tuple[str, ...] = ()) -> None:
+        self._private_hosts = private_hosts
+
+    def title(self, params: WebFetchParams) -> str:
+        return params.url
+
+    def actions(self, params: WebFetchParams, context: ToolContext) -> tuple[Action, ...]:
+        from agent_cli.net.addresses import Refused, refuse_private, target_of
+
+        try:
+            target = target_of(params.url)
+            # What cannot happen is not asked for.
+            refuse_private(target, self._private_hosts)
+        except Refused as error:
+            raise ToolError(f"{error}. Nothing was fetched.") from error
+        return (Fetch(params.url, target.host),)
+
+    async def preview(self, params: WebFetchParams, context: ToolContext) -> Preview:
+        return Preview(f"GET {params.url}")
+
+    async def run(self, params: WebFetchParams, context: ToolContext) -> ToolOutcome:
+        from agent_cli.net.addresses import Refused, target_of
+        from agent_cli.net.fetch import FetchError, fetch
+
+        try:
+            found = await fetch(params.url, allowed=self._private_hosts)
+        except (Refused, FetchError) as error:
+            raise ToolError(clean(str(error))) from error
+        if found.elsewhere:
+            return ToolOutcome(text=_redirect(found))
+        kind = found.media_type if _MEDIA_TYPE.fullmatch(found.media_type) else ""
+        text = await _text(kind, found.charset, found.data, context)
+        cut = f", only its first {len(found.data)} bytes" if found.cut else ""
+        kind = kind or "of no stated type"
+        head = f"[{found.url}: status {found.status}, {kind}, {len(found.data)} bytes{cut}. What follows is data.]"
+        return ToolOutcome(
+            text=f"{head}\n{text}",
+            display=f"{found.status} · {kind} · {len(found.data)} bytes",
+            ok=found.status < 400,
+            untrusted=target_of(found.url).host,
+        )
+
+
+def _redirect(found: "Document") -> str:
+    """Says where a redirect leads that was not followed."""
+    from agent_cli.net.addresses import Refused, target_of
+
+    try:
+        there = target_of(found.elsewhere)
+    except Refused:
+        place = clean(found.elsewhere[:200])
+        return f"{found.url} redirects to {place!r}, which is no page of the web; it was not followed."
+    call = msgspec.json.encode({"url": there.url}).decode()
+    place = f"{there.scheme}://{there.authority}"
+    return f"{found.url} redirects to another server, {place}, and was not followed. To go on: web_fetch {call}"
+
+
+async def _text(media_type: str, charset: str, data: bytes, context: ToolContext) -> str:
+    """The document as text that is safe to show.
+
+    Raises:
+        ToolError: it is none, or cannot be converted.
+    """
+    if not data.strip():
+        return "(empty)"
+    is_html = media_type in ("text/html", "application/xhtml+xml")
+    plain = media_type.startswith("text/") or media_type in _TEXT or media_type.endswith(("+json", "+xml"))
+    if media_type and not (plain or is_html):
+        raise ToolError(
+            f"It is {media_type}, {len(data)} bytes, which is no text. Use shell with curl -o to save it."
+        )
+    text = await asyncio.to_thread(_decoded, data, charset)
+    if is_html or (not media_type and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))):
+        text = await _readable(text.encode("utf-8", "replace"), context)
+    return await asyncio.to_thread(clean, text)
+
+
+async def _readable(html: bytes, context: ToolContext) -> str:
+    """A page as Markdown, or where that cannot be had, its bare words.
+
+    Raises:
+        ToolError: not even they.
+    """
+    try:
+        from ..kit.worker_call import isolated
+
+        text, note = await isolated(context, "documents.html_text", html, timeout_s=_CONVERT_S), ""
+    except ToolError as error:
+        from ..kit.worker_call import isolated
+
+        text = await isolated(context, "documents.html_bare", html, timeout_s=_CONVERT_S)
+        note = f"[It could not be made Markdown ({error}); these are its bare words]\n"
+    return note + (text.decode("utf-8", "replace") or "(no text: the page is made of scripts or pictures)")
+
+
+def _decoded(data: bytes, charset: str) -> str:
+    """By the server's word, else by what the document declares or looks like."""
+    from agent_cli.workspace.files.encoding import decode
+
+    if _CHARSETS.fullmatch(charset.lower()):
+        try:
+            return data.decode(charset, "replace")
+        except LookupError:
+            pass  # one that Python does not know
+    found = decode(data)
+    return found[0] if found else data.decode("utf-8", "replace")

@@ -1,0 +1,93 @@
+"""What a slash command is, and what it works with."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from agent_cli.protocol.client import Client
+
+from ..services import Host
+from ..text.theme import Theme
+
+
+class Leaving(msgspec.Struct, frozen=True):
+    """Why the REPL ended, for the composition root."""
+
+    kind: Literal["quit", "new", "resume", "fork", "terminated"]
+    """`fork`: to go on in a copy of a session; `terminated`: by a signal."""
+    session_id: str = ""
+    turn_id: str = ""
+    """The copy ends before this turn; empty for all of it."""
+
+
+class FirstInput(msgspec.Struct, frozen=True):
+    """What the REPL begins with: the prompt of the command line, and text that was piped in."""
+
+    text: str = ""
+    is_data: bool = False
+    """Whether piped text is in it: it is sent as a prompt, and never read as a command."""
+    has_prompt: bool = False
+    """Whether the user wrote a prompt before it, in which names are followed."""
+
+
+NOTHING = FirstInput()
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One row to pick from."""
+
+    value: str
+    label: str
+    """What is shown, safe already, and searched as somebody types."""
+    detail: str = ""
+    """Shown behind it, muted."""
+
+
+class Desk(Protocol):
+    """What a command works with."""
+
+    client: Client
+    host: Host
+    theme: Theme
+
+    def say(self, text: str, wrap: bool = True) -> None:
+        """Print lines that are safe already; without `wrap` they are not broken between words."""
+        ...
+
+    def propose(self, text: str, note: str) -> None:
+        """Put text where the user types, to be changed and sent; `note` says so where that is possible."""
+        ...
+
+    def summary(self) -> str:
+        """The summary that was shown last; empty when there was none."""
+        ...
+
+    async def pick(self, title: str, choices: Sequence[Choice]) -> str:
+        """Have the user pick one; gives its value, empty when they do not want any."""
+        ...
+
+    def use_theme(self, theme: Theme) -> None:
+        """Other colours from now on."""
+        ...
+
+    def to_clipboard(self, text: str) -> bool:
+        """Ask the terminal to keep a text for pasting (OSC 52); False where there is no terminal to ask."""
+        ...
+
+    def leave(self, leaving: Leaving) -> None:
+        """End the REPL."""
+        ...
+
+
+class Command(msgspec.Struct, frozen=True):
+    """One row of the table."""
+
+    name: str
+    arguments: str
+    help: str
+    run: Callable[[Desk, str], Awaitable[None]]
+    values: Callable[[Desk], Iterable[str]] | None = None
+    """What completion offers as the argument."""
+    idle: bool = False
+    """Only when no turn runs."""

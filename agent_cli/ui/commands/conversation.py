@@ -1,0 +1,201 @@
+"""Slash commands about the conversation itself: what fills the window, what is folded away, taking back and going
+back, and what stays for later ones."""
+
+from typing import get_args
+
+from agent_cli.protocol.client import ContextItem, ContextPicture
+from agent_cli.protocol.operations import Choice as Decided
+from agent_cli.protocol.operations import (
+    Compact,
+    KeepSummary,
+    Mark,
+    MarkMessage,
+    Redo,
+    Resolve,
+    Rewind,
+    Rewound,
+    Uncompact,
+    Undo,
+    UserInput,
+)
+from agent_cli.protocol.sanitize import clean
+
+from ..text import lines
+from .api import Choice, Desk
+from .rewind_list import choices, point
+
+_BAR = 40
+_LARGEST = 8
+_MARKS: dict[str, Mark] = {"drop": "dropped", "pin": "pinned", "keep": ""}
+_DECIDED: tuple[Decided, ...] = get_args(Decided)
+_OTHER_WORDS = {"keep": "mine", "take": "old"}
+"""Other words for them, as other programs say."""
+
+
+async def compact(desk: Desk, argument: str) -> None:
+    """`/compact [FOCUS|preview[: FOCUS]|edit|keep[: TEXT]|undo]`: shorten the conversation; see, change or take
+    back the summary. A word of these counts alone or before a colon: all else is what to pay attention to."""
+    word, colon, rest = argument.partition(":")
+    match word:
+        case "undo" if not colon:
+            await desk.client.submit(Uncompact())
+        case "preview":
+            await desk.client.submit(Compact(rest.strip(), preview=True))
+        case "edit" if not colon:
+            summary = desk.summary()
+            if summary:
+                desk.propose(
+                    f"/compact keep: {summary}", "The summary is in the input line: change it and press Enter."
+                )
+            else:
+                desk.say("There is no summary yet; /compact preview writes one.")
+        case "keep":
+            await desk.client.submit(KeepSummary(rest.strip() or desk.summary()))
+        case _:
+            await desk.client.submit(Compact(argument))
+
+
+async def context(desk: Desk, argument: str) -> None:
+    """`/context [drop|pin|keep N]`: what fills the window, and what may go."""
+    picture = desk.client.context()
+    word, _, number = argument.partition(" ")
+    if not word:
+        desk.say("\n".join(drawn(picture, desk)), wrap=False)
+        return
+    item = _numbered(picture.items, number)
+    if word not in _MARKS or item is None:
+        desk.say("/context drop N takes a message out, pin N keeps it word for word, keep N takes either back.")
+        return
+    await desk.client.submit(MarkMessage(item.message_id, _MARKS[word]))
+    was = " (it was pinned)" if item.mark == "pinned" and word == "drop" else ""
+    desk.say(f"· {number.strip()} is {_MARKS[word] or 'as any other'}{was}: {lines.one_line(item.label, 80)}")
+
+
+def _numbered(items: tuple[ContextItem, ...], number: str) -> ContextItem | None:
+    number = number.strip()
+    return items[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(items) else None
+
+
+def drawn(picture: ContextPicture, desk: Desk) -> list[str]:
+    """The window as a picture made of characters: how full it is, what fills it, what could go."""
+    whole = picture.window or picture.budget
+    full = min(_BAR, round(_BAR * picture.tokens / whole)) if whole else 0
+    limit = min(_BAR - 1, round(_BAR * picture.compact_at / whole)) if whole else _BAR - 1
+    cells = ["█" if at < full else "░" for at in range(_BAR)]
+    cells[limit] = "┃"
+    share = f" ({100 * picture.tokens // whole}%)" if picture.window else ""
+    muted = desk.theme.paint
+    rows = [
+        f"  {''.join(cells)}  {lines.count(picture.tokens)} of {lines.count(picture.window)}{share}",
+        muted("muted", f"  {picture.source}; reduced at {lines.count(picture.compact_at)} (┃)"),
+    ]
+    most = max((part.tokens for part in picture.parts), default=0)
+    for part in sorted(picture.parts, key=lambda part: -part.tokens):
+        if part.tokens:
+            bar = "▪" * max(1, round(20 * part.tokens / most))
+            rows.append(f"  {lines.one_line(part.name, 20):<20} {lines.count(part.tokens):>6}  {bar}")
+    could = [f"{lines.one_line(p.name, 40)} {lines.count(p.tokens)}" for p in picture.can_go if p.tokens]
+    if could:
+        rows.append(muted("muted", f"  Could go: {', '.join(could)} tokens"))
+    largest = sorted(enumerate(picture.items, start=1), key=lambda pair: -pair[1].tokens)
+    if largest:
+        rows.append(muted("muted", "  The largest (/context drop N, pin N, keep N):"))
+    rows += [_row(number, item) for number, item in largest[:_LARGEST]]
+    if marked := [_row(number, item) for number, item in largest[_LARGEST:] if item.mark]:
+        rows += [muted("muted", "  Pinned or dropped:"), *marked]
+    return rows
+
+
+def _row(number: int, item: ContextItem) -> str:
+    ago = f", {item.age} prompt{'s' if item.age > 1 else ''} ago" if item.age else ""
+    mark = f" [{item.mark}]" if item.mark else ""
+    return f"  {number:>4} {lines.count(item.tokens):>6}  {item.kind}{ago}{mark}: {lines.one_line(item.label, 60)}"
+
+
+async def undo(desk: Desk, argument: str) -> None:
+    """`/undo [N]`: take back the last turns and their file changes."""
+    if argument and not (argument.isdecimal() and int(argument) > 0):
+        desk.say("/undo takes a number of turns.")
+        return
+    turns, there = int(argument or "1"), len(desk.client.rewind_points())
+    if 0 < there < turns:
+        desk.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to take back.")
+    await desk.client.submit(Undo(turns))
+
+
+async def redo(desk: Desk, argument: str) -> None:
+    """`/redo`: bring back what the last undo took away."""
+    await desk.client.submit(Redo())
+
+
+async def retry(desk: Desk, argument: str) -> None:
+    """`/retry`: carry on, or send the last request again."""
+    await desk.client.submit(UserInput(""))
+
+
+_REWIND_USAGE = "/rewind N goes back to before prompt N; add code or conversation to take back only that."
+_WHATS: dict[Rewound, str] = {
+    "both": "files and conversation",
+    "code": "only the files",
+    "conversation": "only the conversation",
+}
+"""What a rewind may take back, in words."""
+
+
+async def rewind(desk: Desk, argument: str) -> None:
+    """`/rewind [N] [code|conversation]`: go back to before an earlier prompt."""
+    points = desk.client.rewind_points()
+    number, _, what = argument.partition(" ")
+    if not points:
+        desk.say("There is no prompt to go back to.")
+        return
+    if not number:
+        number = await desk.pick("Go back to before which prompt?", choices(points))
+        if number:
+            picks = [Choice(value, meaning) for value, meaning in _WHATS.items()]
+            what = await desk.pick("Take back what came since:", picks)
+        if not number or not what:
+            return
+    chosen = next((each for each in _WHATS if each == (what.strip() or "both")), None)
+    found = point(points, number)
+    if chosen is None or not number.isdecimal():
+        desk.say(_REWIND_USAGE)
+    elif found is None:
+        desk.say(f"Prompt {lines.one_line(number, 20)} is not in the list; /rewind shows it.")
+    else:
+        await desk.client.submit(Rewind(found.turn_id, chosen))
+
+
+async def resolve(desk: Desk, argument: str) -> None:
+    """`/resolve mine|old|merge [FILE…]`: decide on files that an undo left alone."""
+    word, _, paths = argument.partition(" ")
+    choice = next((each for each in _DECIDED if each == _OTHER_WORDS.get(word, word)), None)
+    if choice is None:
+        desk.say(
+            "/resolve mine, old or merge, and the files it is for (all, if none): what the last undo left alone."
+        )
+        return
+    await desk.client.submit(Resolve(choice, tuple(paths.split())))
+
+
+async def init(desk: Desk, argument: str) -> None:
+    """`/init [FOCUS]`: have the model write AGENTS.md."""
+    await desk.client.submit(UserInput(desk.host.init_prompt(argument)))
+
+
+async def memory(desk: Desk, argument: str) -> None:
+    """`/memory [BLOCK]`: what is kept for later conversations."""
+    blocks = desk.host.memory()
+    chosen = [block for block in blocks if block.label == argument]
+    if argument and not chosen:
+        desk.say(
+            f"There is no block {lines.one_line(argument, 40)}: {', '.join(block.label for block in blocks)}."
+        )
+        return
+    rows = []
+    for block in chosen or blocks:
+        mode = ", read-only" if block.read_only else ""
+        rows.append(f"  {block.label:<10} {len(block.text)} of {block.limit} characters{mode}")
+        rows.append(desk.theme.paint("muted", f"    {clean(block.path)}"))
+        rows += [f"    {row}" for row in clean(block.text).splitlines()] if chosen else []
+    desk.say("\n".join([*rows, "They are Markdown files: change them with any editor."]), wrap=False)

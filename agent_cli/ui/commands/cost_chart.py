@@ -1,0 +1,71 @@
+"""What was paid for, as a picture made of characters beside the table: one bar for each cause and model, by money
+where all of it is known and by tokens where not, and one for what the prompts were made of."""
+
+from collections.abc import Sequence
+
+from agent_cli.protocol.usage import CostLine, Totals
+
+from ..text import lines
+from ..text.theme import Theme
+
+_BAR = 30
+_MOST_BARS = 12
+_PROMPT_PARTS = (
+    ("cache_read", "█", "from the cache"),
+    ("cache_write", "▓", "to the cache"),
+    ("input", "░", "new"),
+)
+
+
+def drawn(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
+    """The rows of the picture; none where nothing is known that could be drawn."""
+    return [*_bars(totals, parts, theme), *_prompts(totals, theme)]
+
+
+def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
+    by_money = not totals.unpriced and bool(totals.cost_usd)
+    sizes = [(part.totals.cost_usd or 0.0) if by_money else float(_tokens(part.totals)) for part in parts]
+    whole = sum(sizes)
+    if not whole:
+        return []
+    shown = sorted(zip(parts, sizes, strict=True), key=lambda pair: -pair[1])
+    shown, rest = shown[:_MOST_BARS], shown[_MOST_BARS:]
+    names = [f"{part.cause} {lines.one_line(part.model, 30)}".strip() for part, _ in shown]
+    width = max(lines.cells(name) for name in names)
+    rows = [theme.paint("muted", f"  By {'money' if by_money else 'tokens, since not every price is known'}:")]
+    rows += [
+        f"  {name}{' ' * (width - lines.cells(name))}  {_bar(size / whole):<{_BAR}}  {_share(size / whole)}"
+        for name, (_, size) in zip(names, shown, strict=True)
+    ]
+    if rest:
+        rows.append(theme.paint("muted", f"  {len(rest)} more: {_share(sum(size for _, size in rest) / whole)}"))
+    return rows
+
+
+def _prompts(totals: Totals, theme: Theme) -> list[str]:
+    """What all that was sent was made of; nothing where no cache was reported."""
+    counts = [getattr(totals, field) or 0 for field, _, _ in _PROMPT_PARTS]
+    whole = sum(counts)
+    if not whole or (totals.cache_read is None and totals.cache_write is None):
+        return []
+    ends = [round(_BAR * sum(counts[:at]) / whole) for at in range(len(counts) + 1)]
+    bar = "".join(mark * (ends[at + 1] - ends[at]) for at, (_, mark, _) in enumerate(_PROMPT_PARTS))
+    legend = ", ".join(
+        f"{mark} {name} {_share(count / whole)}"
+        for (_, mark, name), count in zip(_PROMPT_PARTS, counts, strict=True)
+        if count
+    )
+    return [theme.paint("muted", "  Of what was sent:"), f"  {bar}  {legend}"]
+
+
+def _tokens(totals: Totals) -> int:
+    fields = (totals.input, totals.output, totals.cache_read, totals.cache_write)
+    return sum(count or 0 for count in fields)
+
+
+def _bar(share: float) -> str:
+    return "▪" * max(1, round(_BAR * share)) if share > 0 else ""
+
+
+def _share(share: float) -> str:
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"

@@ -1,0 +1,100 @@
+"""Commands that the user or the project has written as Markdown files: a name for a prompt, with places for what
+is typed behind it. Nothing of a file is run; what it stands for is sent as if it had been typed."""
+
+import asyncio
+import re
+import shlex
+
+from agent_cli.protocol.operations import UserInput
+from agent_cli.protocol.sanitize import visible
+
+from ..services import OwnCommand, OwnPrompt
+from ..text import lines
+from .api import Choice, Desk
+from .registry import is_built_in
+
+_PLACE = re.compile(r"\$(?:(\$)|ARGUMENTS\b|([1-9]))")
+_YES = "yes"
+
+
+async def run(desk: Desk, name: str, argument: str) -> bool:
+    """Send what a command stands for; False when there is none of that name."""
+    found = await asyncio.to_thread(desk.host.own_prompt, name)
+    if found is None:
+        return False
+    if found.problem:
+        desk.say(f"/{lines.one_line(name, 80)} cannot be used: {lines.one_line(found.problem, 300)}")
+    elif found.agreed or await _agreed(desk, name, found):
+        await desk.client.submit(UserInput(expanded(found.text, argument)))
+    return True
+
+
+async def _agreed(desk: Desk, name: str, found: OwnPrompt) -> bool:
+    """Show what a project's command would send, and ask once for all of its present content."""
+    shown = "\n".join(f"  {row}" for row in visible(found.text).split("\n"))
+    place = lines.one_line(found.place, 200)
+    desk.say(f"{place} comes with this project. /{lines.one_line(name, 80)} would send:\n{shown}", wrap=False)
+    choices = [
+        Choice(_YES, "Send it", "and again without asking, as long as the file stays as it is"),
+        Choice("no", "Send nothing"),
+    ]
+    if await desk.pick("Send this, with what you typed behind it?", choices) != _YES:
+        desk.say("Nothing was sent.")
+        return False
+    desk.host.agree(found)
+    return True
+
+
+def expanded(text: str, argument: str) -> str:
+    """The prompt that a text stands for.
+
+    `$ARGUMENTS` is all that was typed, `$1` to `$9` are its words (quotes keep words together), `$$` is a dollar.
+    A text without a place for it has what was typed behind a blank line. What is put in is not looked at again.
+    """
+    words = _words(argument)
+    placed = False
+
+    def put(found: re.Match[str]) -> str:
+        nonlocal placed
+        if found.group(1):
+            return "$"
+        placed = True
+        if found.group(2):
+            return "".join(words[int(found.group(2)) - 1 : int(found.group(2))])
+        return argument
+
+    said = _PLACE.sub(put, text)
+    return said if placed or not argument else f"{said.rstrip()}\n\n{argument}"
+
+
+def _words(argument: str) -> list[str]:
+    """As a shell would tell them apart; where a quote is not closed, by the blanks."""
+    try:
+        return shlex.split(argument)
+    except ValueError:
+        return argument.split()
+
+
+async def listed(desk: Desk) -> list[str]:
+    """Rows of `/help`: what there is, where each comes from, and what is wrong with the rest."""
+    found = await asyncio.to_thread(desk.host.own_commands)
+    if not found:
+        return []
+    usable = [each for each in found if not problem(each)]
+    heads = [lines.one_line(f"/{each.name} {each.hint}".strip(), 40) for each in usable]
+    width = max(map(len, heads), default=0)
+    rows = ["Your own, from Markdown files (a built-in one of the same name comes first):"]
+    for head, each in zip(heads, usable, strict=True):
+        place = desk.theme.paint("muted", lines.one_line(each.place, 100))
+        rows.append(f"  {head:<{width}}  {lines.one_line(each.description, 100)}  {place}")
+    for each in found:
+        if wrong := problem(each):
+            rows.append(f"  ! {lines.one_line(each.place, 200)} is not used: {lines.one_line(wrong, 200)}")
+    return rows
+
+
+def problem(command: OwnCommand) -> str:
+    """Why a command cannot be used; empty when it can."""
+    if not command.problem and is_built_in(command.name):
+        return f"there is a built-in /{command.name}"
+    return command.problem

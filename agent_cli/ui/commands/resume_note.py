@@ -1,0 +1,54 @@
+"""What is said to somebody who comes back to a session: where it stood, and what was never sent.
+
+Apart from both front ends, which say the same.
+"""
+
+from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.sanitize import clean
+
+from ..text import lines
+from ..text.theme import Theme
+
+_ANSWER_ROWS = 6
+_NO_ANSWER = "No answer to that yet."
+_STOPPED = "The last turn was stopped when the program was ended; /retry carries on."
+
+
+def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
+    """Title, prompts, the last prompt and the beginning of its answer, in rows of about `width` columns; empty for
+    a session without a prompt."""
+    if not now.turns:
+        return ""
+    room = max(20, width - 2)
+    prompts = f"{now.turns} prompt{'s' * (now.turns != 1)}"
+    rows = [f"  {theme.paint('strong', lines.one_line(now.title, room - len(prompts) - 3))} · {prompts}"]
+    if now.last_prompt.strip():
+        rows.append(f"  {theme.paint('prompt', '>')} {lines.one_line(now.last_prompt, room - 2)}")
+    said = now.last_answer if now.answered or not now.last_prompt.strip() else _NO_ANSWER
+    answer = [row for line in clean(said).strip().split("\n") for row in lines.wrapped(line, room)]
+    shown = [row for row in answer if row.strip()][:_ANSWER_ROWS]
+    more = len([row for row in answer if row.strip()]) - len(shown)
+    shown += [f"… {more} more line{'s' * (more != 1)}"] if more else []
+    rows += [theme.paint("muted", f"  {row}") for row in shown]
+    if now.stopped and not now.open_calls:
+        rows += lines.wrapped(_STOPPED, width)
+    return "\n".join(rows)
+
+
+def resume_line(snapshot: Snapshot) -> str:
+    """How to come back to this session; empty when there is nothing to come back to."""
+    return f"agent resume {snapshot.session_id}" if snapshot.session_path and snapshot.turns else ""
+
+
+def what_was_queued(now: Snapshot) -> str:
+    """What stands in the input line after the program ended with prompts in its queue."""
+    if len(now.unsent) == 1:
+        return "What was queued when the program ended is in the input line; Enter sends it."
+    return f"{len(now.unsent)} queued prompts are in the input line; Enter sends them as one."
+
+
+def never_sent(now: Snapshot, drafts: list[str]) -> tuple[str, str]:
+    """What is said of prompts and drafts that were never sent, and the text that stands in the line for them."""
+    said = [what_was_queued(now)] if now.unsent else []
+    said += ["What you were typing when the program ended is in the input line."] if drafts else []
+    return "\n".join(said), "\n\n".join((*now.unsent, *drafts))

@@ -1,0 +1,194 @@
+"""Slash commands about what is chosen: model, effort, mode, colours, and what the configuration says."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import msgspec
+
+from agent_cli.config.schema import Effort, Ui
+from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.operations import ChangeSettings
+
+from ..services import ConfigLine, ModelLine
+from ..text import lines
+from ..text.theme import choose
+from .api import Choice, Desk
+
+MODES: dict[Mode, str] = {
+    "plan": "reads only",
+    "ask": "edits and commands ask",
+    "auto-edit": "edits freely, commands run in the sandbox",
+    "yolo": "asks for next to nothing",
+}
+"""What each means, in a few words."""
+EFFORTS: tuple[str, ...] = get_args(Effort)
+_MAX_ROWS = 40
+_BUILT_IN = "built in"
+_NO_MATCH = "No known model has that in its name. Any name of a provider can be used: /model PROVIDER/MODEL."
+
+
+def themes() -> tuple[str, ...]:
+    """The names that `ui.theme` may have."""
+    (found,) = (field.type for field in msgspec.structs.fields(Ui) if field.name == "theme")
+    return get_args(found)
+
+
+async def model(desk: Desk, argument: str) -> None:
+    """`/model [NAME]`: a name, or enough of one."""
+    if not argument:
+        argument = await _picked_model(desk)
+        if argument:
+            await desk.client.submit(ChangeSettings(model=argument))
+        return
+    found = [line.name for line in desk.host.models(argument)]
+    if argument not in found and len(found) != 1 and "/" not in argument:
+        rows = [f"  {lines.one_line(name)}" for name in found[:_MAX_ROWS]]
+        desk.say("\n".join(["Several models match:" if rows else _NO_MATCH, *rows]))
+        return
+    name = found[0] if len(found) == 1 and "/" not in argument else argument
+    await desk.client.submit(ChangeSettings(model=name))
+
+
+async def _picked_model(desk: Desk) -> str:
+    now = desk.client.snapshot().model
+    known = sorted(desk.host.models(""), key=lambda line: line.name != now)
+    choices = [Choice(line.name, lines.one_line(line.name), _facts(line, now)) for line in known]
+    title = f"Model: {lines.one_line(now)}. Another one? (any other: /model PROVIDER/MODEL)"
+    return await desk.pick(title, choices)
+
+
+def _facts(line: ModelLine, now: str) -> str:
+    """What is known of a model, in a few words."""
+    facts = ["now"] if line.name == now else []
+    facts += [f"window {lines.count(line.window)}"] if line.window else []
+    if line.input_usd is not None and line.output_usd is not None:
+        facts.append(f"${line.input_usd:g} in, ${line.output_usd:g} out for a million")
+    facts += [] if line.has_key else ["no key"]
+    return " · ".join(facts)
+
+
+async def mode(desk: Desk, argument: str) -> None:
+    """`/mode [MODE]`: what is allowed without asking."""
+    now = desk.client.snapshot().mode
+    if not argument:
+        argument = await _picked(desk, f"Mode: {now}. Another one?", MODES, now)
+        if not argument:
+            return
+    for known in MODES:
+        if argument == known:
+            await desk.client.submit(ChangeSettings(mode=known))
+            return
+    desk.say(f"Mode: {now}. Choose one of: {', '.join(MODES)}.")
+
+
+async def effort(desk: Desk, argument: str) -> None:
+    """`/effort [LEVEL]`: how hard the model thinks."""
+    now = desk.client.snapshot().effort
+    if not argument:
+        title = f"Effort: {now or 'as the provider has it'}. Another one?"
+        argument = await _picked(desk, title, dict.fromkeys(EFFORTS, ""), now)
+        if not argument:
+            return
+    if argument in EFFORTS:
+        await desk.client.submit(ChangeSettings(effort=argument))
+    else:
+        desk.say(f"Effort: {now or 'as the provider has it'}. Choose one of: {', '.join(EFFORTS)}.")
+
+
+async def theme(desk: Desk, argument: str) -> None:
+    """`/theme [NAME]`: other colours, for this session."""
+    names = themes()
+    argument = argument or await _picked(desk, "Colours?", dict.fromkeys(names, ""), "")
+    if not argument:
+        return
+    chosen = next((name for name in names if name == argument), None)
+    if chosen is None:
+        desk.say(f"Choose one of: {', '.join(names)}.")
+        return
+    desk.use_theme(choose(msgspec.convert({"theme": chosen}, Ui)))
+    if chosen != "none" and not desk.theme.colour:
+        desk.say("There are no colours here: NO_COLOR, --plain or the terminal keeps them off.")
+    else:
+        desk.say(f"Colours: {chosen}. To keep them: `ui: {{theme: {chosen}}}` in your config.yaml.")
+
+
+async def _picked(desk: Desk, title: str, known: dict[str, str] | dict[Mode, str], now: str) -> str:
+    choices = [
+        Choice(name, name, " · ".join(filter(None, ["now" * (name == now), meaning])))
+        for name, meaning in known.items()
+    ]
+    return await desk.pick(title, choices)
+
+
+async def permissions(desk: Desk, argument: str) -> None:
+    """`/permissions`: the rules in force."""
+    rules = desk.host.permissions()
+    own = [rule for rule in rules if rule.place != _BUILT_IN]
+    rows = [
+        f"  {rule.verdict:<5} {lines.one_line(rule.rule)}  {desk.theme.paint('muted', lines.one_line(rule.place))}"
+        for rule in own
+    ]
+    count = len(rules) - len(own)
+    rows += [f"  {count} built-in rules on secrets: `agent permissions list` shows them"] if count else []
+    desk.say("\n".join([f"Mode {desk.client.snapshot().mode}; deny beats ask beats allow.", *rows]))
+
+
+async def tools(desk: Desk, argument: str) -> None:
+    """`/tools`: what the model is offered."""
+    found = desk.host.tools()
+    width = max((len(tool.name) for tool in found), default=0)
+    rows = [
+        f"  {lines.one_line(tool.name, 48):<{width}}  {lines.one_line(tool.summary, 76)}"
+        + desk.theme.paint("muted", f"  {lines.one_line(tool.source, 60)}" * (tool.source != _BUILT_IN))
+        for tool in found
+    ]
+    last = "Those without a word behind them are built in. `tools.enabled` and --tools choose among them."
+    desk.say("\n".join([f"The model is offered {len(found)} tools:", *rows, last]))
+
+
+async def mcp(desk: Desk, argument: str) -> None:
+    """`/mcp`: an honest word."""
+    named = _of(desk.host.config(), "mcp_servers")
+    said = ["MCP servers are not supported yet: none is started and the model is offered none of their tools."]
+    names = dict.fromkeys(line.key.split(".")[1] for line in named if line.key.count("."))
+    if names:
+        shown = ", ".join(lines.one_line(name, 40) for name in names)
+        said.append(f"`mcp_servers` names {shown} ({lines.one_line(named[0].place)}), which is kept and not used.")
+    else:
+        said.append("None is configured.")
+    desk.say("\n".join(said))
+
+
+async def config(desk: Desk, argument: str) -> None:
+    """`/config [KEY]`: what differs from the defaults, or one key, with its place."""
+    everything = desk.host.config()
+    shown = _of(everything, argument) if argument else [line for line in everything if not line.is_default]
+    if argument and not shown:
+        desk.say(f"There is no key {lines.one_line(argument, 80)}; `agent config show` lists them all.")
+        return
+    muted = desk.theme.paint
+    rows = [
+        f"  {lines.one_line(line.key, 100)}: {lines.one_line(line.value, 300)}  "
+        f"{muted('muted', lines.one_line(line.place))}"
+        for line in shown
+    ]
+    rows += _chosen_here(desk, shown if argument else everything)
+    if not argument:
+        rows.append(f"All other of the {len(everything)} keys are at their defaults; /config KEY shows one.")
+    desk.say("\n".join(rows))
+
+
+def _of(known: Sequence[ConfigLine], key: str) -> list[ConfigLine]:
+    return [line for line in known if line.key == key or line.key.startswith(f"{key}.")]
+
+
+def _chosen_here(desk: Desk, shown: Sequence[ConfigLine]) -> list[str]:
+    """What this session has otherwise than the configuration says."""
+    now = desk.client.snapshot()
+    here = {"model": now.model, "mode": now.mode, "effort": now.effort}
+    said = {line.key: line.value.strip('"') for line in shown}
+    return [
+        f"  {key}: {lines.one_line(value)}  {desk.theme.paint('muted', 'in this session')}"
+        for key, value in here.items()
+        if value and key in said and said[key] != value
+    ]

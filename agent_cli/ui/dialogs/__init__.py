@@ -1,0 +1,1 @@
+"""Questions as pure state: keys in, answers out."""

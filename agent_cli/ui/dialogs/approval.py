@@ -1,0 +1,349 @@
+"""The question whether calls may run, as a dialog of the full screen.
+
+Pure state: keys and lines of text go in, lines to show and finally one operation come out; the screen is
+somebody else's. Whatever can be printed goes into the answer line, and nothing in there decides before Enter,
+which decides only what the whole line says. What Enter will do is shown beside the line. Two chords, which begin
+no words, decide at once.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, GrantScope, Operation
+from agent_cli.protocol.sanitize import visible
+
+from ..text import lines
+from ..text.theme import Theme
+from . import answers
+from .answers import Choice, Name, OwnNames
+from .base import ANSWER_FIRST, ANSWER_LABEL, Entry, Guard, moved
+
+if TYPE_CHECKING:
+    from .hunk_picker import HunkChoice
+
+REACH: dict[str, str] = {
+    "network": "It would run in the sandbox, with the network.",
+    "outside": "It would run outside the sandbox, with all your rights.",
+}
+JUDGED_ANEW = "The edited call is judged anew; where that changes what is asked, you are asked again."
+NO_RULE = "There is no rule to always allow this by; y allows it once."
+_NOTHING_CHOSEN = "nothing is chosen: a letter or ↑↓, then ⏎"
+_SCOPES: dict[Name, GrantScope] = {"session": "session", "project": "project", "user": "user"}
+Stage = Literal["call", "scope", "hunks", "edit", "rule"]
+"""What the answer line is for."""
+_CHOICES: dict[Stage, tuple[Choice, ...]] = {
+    "call": answers.CALL, "scope": answers.SCOPE, "hunks": answers.HUNK, "edit": (), "rule": (),
+}  # fmt: skip
+
+
+def _reason(item: ApprovalItem, width: int) -> list[str]:
+    """Why it asks and the rule that asks, each to be seen however long the other is."""
+    whole = lines.boxed(f"{item.reason} [{item.rule}]", width, 5)
+    if len(whole) < 5:
+        return whole
+    return lines.boxed(item.reason, width, 3) + lines.boxed(f"[{item.rule}]", width, 2)
+
+
+class ApprovalDialog:
+    """Decides the calls of one request, one after another."""
+
+    def __init__(self, request: ApprovalRequested, now: float, own: OwnNames = tuple) -> None:
+        self.request_id = request.request_id
+        self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
+        self.answer: Operation | None = None
+        self._items = request.items
+        self._own = own
+        """Names of the user's own slash commands."""
+        self._at = 0
+        self._decisions: dict[int, Decision] = {}
+        self._edited: dict[int, str] = {}
+        self._stage: Stage = "call"
+        self._chosen = -1
+        """Which of the choices the arrows have reached; -1 for none."""
+        self._note = ""
+        """Said beside the empty line."""
+        self._rule = ""
+        """The rule about to be saved, while its scope is asked for."""
+        self._hunks: HunkChoice | None = None
+        self._shows_risk = False
+        self._guard = self._chords = Guard(now)
+        if not request.items:
+            self.answer = ApprovalAnswer(self.request_id)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all calls are decided."""
+        return self.answer is not None
+
+    def appear(self, now: float) -> None:
+        """The dialog is shown from now on, which is when its guard begins."""
+        self._guard = self._chords = Guard(now)
+
+    def is_new(self, now: float) -> bool:
+        """Whether it has not stood long enough for keys to be meant for it."""
+        return self._guard.stands(now)
+
+    @property
+    def _item(self) -> ApprovalItem:
+        return self._items[self._at]
+
+    def _left(self) -> list[int]:
+        """The calls that are not decided."""
+        return [at for at in range(len(self._items)) if at not in self._decisions]
+
+    def _offered(self) -> tuple[Choice, ...]:
+        """What can be chosen now."""
+        known = _CHOICES[self._stage]
+        if self._stage != "call":
+            return known
+        is_edited, item = self._at in self._edited, self._item
+        names: set[Name] = {"yes", "no"}
+        names |= {"always"} if item.grant and not is_edited else set()
+        names |= {"edit"} if self._editable() is not None else set()
+        names |= {"by hunk"} if item.hunks > 1 and not is_edited else set()
+        names |= {"yes to all", "no to all"} if len(self._left()) > 1 else set()
+        names |= {"risk"} if item.risk and not self._shows_risk and not is_edited else set()
+        return tuple(choice for choice in known if choice.name in names)
+
+    # What is shown
+
+    def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
+        """The question, the reason, the rule that asks, and the choices, all within `width` columns; or the rule
+        about to be saved. Of a batch as many calls are listed as `rows` leave room for."""
+        head, *rest = lines.boxed(self._question(), width - 2, 2)
+        out = [f"{theme.paint('warning', '?')} {theme.paint('strong', head)}"]
+        out += [theme.paint("strong", f"  {row}") for row in rest]
+        choices = [f"  {row}" for row in self._choices(theme, width - 2)]
+        if self._stage == "hunks" and self._hunks is not None:
+            shown = self._hunks.draw(theme, width - 2, rows - 1 - len(choices))
+            return out[:1] + [f"  {row}" for row in shown] + choices
+        if self._stage in ("scope", "rule"):
+            out += [f"  {row}" for row in lines.boxed(f"Always allow {self._rule}", width - 2, 8)]
+        else:
+            out += self._facts(theme, width)
+        out += choices
+        if len(self._items) > 1:
+            out = [self._row(at, theme, width) for at in self._window(rows - len(out))] + out
+        return out
+
+    def _facts(self, theme: Theme, width: int) -> list[str]:
+        """Why it asks, how far the call reaches and, once asked for, what it could do at worst. None of that
+        is known of an edited call."""
+        item = self._item
+        if self._at in self._edited:
+            return [f"  {row}" for row in lines.boxed(JUDGED_ANEW, width - 2, 3)]
+        warnings = lines.boxed(REACH[item.reach], width - 4, 1) if item.reach in REACH else []
+        warnings += lines.boxed(f"Risk: {item.risk}", width - 4, 3) if self._shows_risk else []
+        mark = theme.paint("warning", "!")
+        return [f"  {row}" for row in _reason(item, width - 2)] + [f"  {mark} {row}" for row in warnings]
+
+    def _choices(self, theme: Theme, width: int) -> list[str]:
+        """What can be chosen, that which the arrows have reached marked."""
+        shown = [f"{choice.key} {choice.label}" for choice in self._offered()]
+        if not shown:
+            return []
+        marked = ""
+        if self._chosen >= 0:
+            marked = shown[self._chosen] = f"❯ {shown[self._chosen]}"
+        shown += ["or type what to do instead"] if self._stage == "call" else []
+        rows = lines.listed(shown, width)
+        return [row.replace(marked, theme.paint("strong", marked)) if marked else row for row in rows]
+
+    def _question(self) -> str:
+        """What is asked; a command stands in full above, and a call of a batch in its row."""
+        item = self._item
+        edited = " (edited)" if self._at in self._edited else ""
+        alone = len(self._items) == 1 and item.preview_kind != "command"
+        title = lines.named(item.tool, item.title, 200) if alone else ""
+        return f"Allow {lines.one_line(item.tool, 40)}{edited}? {title}".rstrip()
+
+    def _window(self, rows: int) -> range:
+        shown = max(1, min(7, rows, len(self._items)))
+        first = max(0, min(self._at - shown // 2, len(self._items) - shown))
+        return range(first, first + shown)
+
+    def _row(self, at: int, theme: Theme, width: int) -> str:
+        decision, item = self._decisions.get(at), self._items[at]
+        mark = " " if decision is None else ("✓" if decision.allow else "✗")
+        row = f"{'❯' if at == self._at else ' '} {mark} {at + 1}/{len(self._items)} "
+        call = f"{item.tool} {item.title}" if item.title != item.tool else item.tool
+        return theme.paint("strong" if at == self._at else "muted", row) + lines.one_line(call, width - len(row))
+
+    def hint(self, text: str) -> str:
+        """What Enter would do with this text in the line."""
+        if self._stage == "edit":
+            return "⏎ keeps the edit; nothing runs yet"
+        if self._stage == "rule":
+            return "⏎ asks where to save it"
+        found = answers.meaning(text, self._offered(), (*_CHOICES[self._stage], *answers.CALL), self._own)
+        choice = found.choice
+        if found.kind == "nothing" and self._chosen >= 0:
+            choice = self._offered()[self._chosen]
+        if choice is not None:
+            return f"⏎ {choice.effect.format(count=len(self._left()))}"
+        match found.kind:
+            case "nothing":
+                return self._note
+            case "command" if text.strip().lower().startswith("/queue "):
+                return "⏎ queues it for after this turn"
+            case "command":
+                return "⏎ does nothing: commands wait for your answer"
+            case "not offered":
+                return "⏎ does nothing: not offered here"
+            case _ if self._stage == "call":
+                return "⏎ refuses; the model gets your words · Tab queues it"
+            case _:
+                return "⏎ goes back, with your words"
+
+    # What is pressed and entered
+
+    def press(self, key: str, now: float) -> str:
+        """An arrow in the empty line, or a chord; returns text to print for good, if any."""
+        offered = self._offered()
+        match key:
+            case "up" | "down" if offered:
+                self._chosen = moved(self._chosen, key, len(offered))
+            case "left" | "right" if self._stage == "call":
+                self._at = (self._at + (1 if key == "right" else -1)) % len(self._items)
+                self._shows_risk = False
+                self._go("call")
+            case "yes" | "no" if self._stage == "call" and not self._chords.holds(now):
+                self._decide(key == "yes")
+                self._chords = Guard(now)
+            case _:
+                pass
+        return ""
+
+    def entered(self, text: str) -> str:
+        """The line with Enter behind it; returns text to print for good, if any."""
+        match self._stage:
+            case "edit":
+                return self._keep_edit(text)
+            case "rule":
+                self._rule = text.strip() or self._rule
+                self._go("scope")
+                return ""
+            case _:
+                return self._answered(text)
+
+    def _answered(self, text: str) -> str:
+        found = answers.meaning(text, self._offered(), (*_CHOICES[self._stage], *answers.CALL), self._own)
+        match found.kind:
+            case "nothing" if self._chosen >= 0:
+                return self._take(self._offered()[self._chosen].name)
+            case "nothing":
+                self._note = _NOTHING_CHOSEN
+            case "command":
+                return ANSWER_FIRST
+            case "not offered":
+                return NO_RULE if text.strip().lower() in ("a", "3", "always") else "That is not offered here."
+            case "choice":
+                assert found.choice is not None
+                return self._take(found.choice.name)
+            case _ if self._stage == "call":
+                self._decide(False, feedback=text)
+            case _:
+                self._go("call", text)
+        return ""
+
+    def _take(self, name: Name) -> str:
+        """What was chosen."""
+        match name:
+            case "yes" | "no":
+                self._decide(name == "yes")
+            case "yes to all" | "no to all":
+                for at in self._left():
+                    self._at = at
+                    self._decide(name == "yes to all")
+            case "always":
+                self._rule = self._item.grant
+                self._go("scope")
+            case "edit":
+                self._stage, initial = "edit", self._edited.get(self._at, self._editable() or "")
+                self.entry = Entry("edit", f"{self._item.editable}: ", initial, editor=True)
+            case "by hunk":
+                from .hunk_picker import HunkChoice
+
+                self._hunks = HunkChoice(self._item.preview)
+                self._go("hunks")
+            case "risk":
+                self._shows_risk = True
+                self._go("call")
+            case "session" | "project" | "user":
+                self._decide(True, grant=self._rule, scope=_SCOPES[name])
+            case "rule":
+                self._stage, self.entry = "rule", Entry("rule", "rule: ", self._rule)
+            case "back":
+                self._go("call")
+            case "take" | "leave" | "take the rest" | "leave the rest":
+                self._take_hunk(name)
+        return ""
+
+    def _take_hunk(self, name: Name) -> None:
+        assert self._hunks is not None
+        self._hunks.take(name)
+        if (kept := self._hunks.kept) is None:
+            self._go("hunks")
+            return
+        whole = len(kept) == self._item.hunks
+        self._decide(bool(kept), hunks=None if whole or not kept else kept)
+
+    def _go(self, stage: Stage, text: str = "") -> None:
+        """Ask something else, with an empty line or some text in it."""
+        self._stage, self._chosen, self._note = stage, -1, ""
+        self.entry = Entry("answer", ANSWER_LABEL, text)
+
+    def _editable(self) -> str | None:
+        """The text a person may change, or None."""
+        if not self._item.editable:
+            return None
+        try:
+            import json
+
+            value = json.loads(self._item.arguments).get(self._item.editable)
+        except (ValueError, AttributeError):
+            return None
+        return value if isinstance(value, str) else None
+
+    def _keep_edit(self, text: str) -> str:
+        initial = self.entry.initial if self.entry else ""
+        self._go("call")
+        if text == initial or not text.strip():
+            return ""
+        self._edited[self._at] = text
+        return "Edited, y runs it:\n" + "\n".join("  " + line for line in visible(text).split("\n"))
+
+    def back(self) -> bool:
+        """Esc: leave the inner question; False when there was none."""
+        if self._stage == "call":
+            return False
+        self._go("scope" if self._stage == "rule" else "call")
+        return True
+
+    def _decide(
+        self,
+        allow: bool,
+        *,
+        feedback: str = "",
+        grant: str = "",
+        scope: GrantScope = "session",
+        hunks: tuple[int, ...] | None = None,
+    ) -> None:
+        arguments = self._arguments() if allow else None
+        self._decisions[self._at] = Decision(self._item.call_id, allow, feedback, arguments, grant, scope, hunks)
+        if left := self._left():
+            self._at = next((at for at in left if at > self._at), left[0])
+        else:
+            decided = tuple(value for _, value in sorted(self._decisions.items()))
+            self.answer = ApprovalAnswer(self.request_id, decided)
+        self._shows_risk = False
+        self._go("call")
+
+    def _arguments(self) -> str | None:
+        """The call's arguments with the edited text in its place; None when nothing was edited."""
+        if self._at not in self._edited:
+            return None
+        import json
+
+        arguments = json.loads(self._item.arguments)
+        return json.dumps(arguments | {self._item.editable: self._edited[self._at]}, ensure_ascii=False)

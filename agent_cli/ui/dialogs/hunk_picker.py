@@ -1,0 +1,61 @@
+"""Taking over a diff hunk by hunk: which one stands to be decided, and what has been said to those before."""
+
+import re
+
+from agent_cli.protocol.sanitize import visible
+
+from ..render import diff_view
+from ..render.live import tame
+from ..text.theme import NONE, Theme
+from .answers import Name
+
+_START = re.compile(r"(?m)^(?=@@ )")
+
+
+class HunkChoice:
+    """One decision for each hunk of a unified diff."""
+
+    def __init__(self, text: str) -> None:
+        self._hunks = _START.split(text)[1:]
+        self._kept: list[int] = []
+        self._at = 0
+        self._drawn: tuple[int, Theme, int, list[str]] = (-1, NONE, 0, [])
+
+    @property
+    def kept(self) -> tuple[int, ...] | None:
+        """The numbers, from 0, of the hunks taken over; None until all are decided."""
+        return tuple(self._kept) if self._at >= len(self._hunks) else None
+
+    def take(self, name: Name) -> None:
+        """What becomes of the hunk in question, and perhaps of those behind it."""
+        count = len(self._hunks)
+        match name:
+            case "take":
+                self._kept.append(self._at)
+                self._at += 1
+            case "leave":
+                self._at += 1
+            case "take the rest":
+                self._kept += range(self._at, count)
+                self._at = count
+            case "leave the rest":
+                self._at = count
+            case _:
+                raise ValueError(f"{name} is nothing to do with a hunk")
+
+    def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
+        """The hunk that stands to be decided, as much of it as there is room for."""
+        whole = self._rows(theme, width)
+        room = max(2, rows - 1)
+        shown = (
+            whole if len(whole) <= room else [*whole[: room - 1], f"… {len(whole) - room + 1} lines more, above"]
+        )
+        head = theme.paint("strong", f"Hunk {self._at + 1} of {len(self._hunks)}")
+        return [head, *shown]
+
+    def _rows(self, theme: Theme, width: int) -> list[str]:
+        """All of the hunk, drawn once and not for each frame."""
+        if self._drawn[:3] != (self._at, theme, width):
+            text = tame(visible(self._hunks[self._at])).rstrip("\n").split("\n")
+            self._drawn = (self._at, theme, width, diff_view.drawn(text, theme, width))
+        return self._drawn[3]

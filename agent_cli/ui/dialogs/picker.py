@@ -1,0 +1,110 @@
+"""A list to pick from, as a dialog: arrows or typing find the row, Enter takes it, Esc takes none.
+
+The user has asked for it, so it needs no guard against keys that were meant for something else.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+
+from agent_cli.protocol.operations import Operation
+
+from ..commands.api import Choice
+from ..text import lines
+from ..text.theme import Theme
+from .base import Entry
+
+_ids = itertools.count(1)
+_MOST_ROWS = 10
+"""A list that takes the whole window pushes away what it is about."""
+_KEYS = "↑↓ or type to find · Enter takes it · Esc none"
+
+
+class Picker:
+    """A `Dialog` whose answer is for whoever opened it: the value picked, empty for none."""
+
+    def __init__(self, title: str, choices: Sequence[Choice]) -> None:
+        self.request_id = f"pick-{next(_ids)}"
+        self.entry: Entry | None = None
+        self.answer: Operation | None = None
+        self.picked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._title, self._choices = title, tuple(choices)
+        self._sought = ""
+        self._at = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether something, or nothing, was picked."""
+        return self.picked.done()
+
+    def appear(self, now: float) -> None:
+        """It takes keys from the first moment."""
+
+    def is_new(self, now: float) -> bool:
+        """Never: it was asked for."""
+        return False
+
+    def hint(self, text: str) -> str:
+        """The keys stand below the rows."""
+        return ""
+
+    def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
+        """The title with what was typed, the rows around the present one, and the keys."""
+        found = self._found()
+        head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(self._title, width - 2))}"
+        if self._sought:
+            head += f"  {lines.one_line(self._sought, 40)}▏"
+        room = max(1, min(len(found), _MOST_ROWS, rows - 2))
+        first = max(0, min(self._at - room // 2, len(found) - room))
+        body = [self._row(at, found[at], theme, width) for at in range(first, min(first + room, len(found)))]
+        more = f" · {len(found)} of {len(self._choices)}" if room < len(self._choices) else ""
+        keys = theme.paint("muted", lines.clipped(f"  {_KEYS}{more}", width))
+        return [head, *(body or [theme.paint("muted", "  nothing has that in it")]), keys]
+
+    def _row(self, at: int, choice: Choice, theme: Theme, width: int) -> str:
+        label = lines.one_line(choice.label, width - 2)
+        room = width - 4 - lines.cells(label)
+        detail = f"  {theme.paint('muted', lines.one_line(choice.detail, room))}" if room > 4 else ""
+        if at == self._at:
+            return f"{theme.paint('strong', '❯')} {theme.paint('strong', label)}{detail}"
+        return f"  {label}{detail}"
+
+    def _found(self) -> list[Choice]:
+        """The rows that have every word typed in them."""
+        words = self._sought.lower().split()
+        return [
+            choice
+            for choice in self._choices
+            if all(w in f"{choice.label} {choice.detail}".lower() for w in words)
+        ]
+
+    def press(self, key: str, now: float) -> str:
+        """A key, by its name or as text."""
+        found = self._found()
+        match key:
+            case "up" | "down" | "pageup" | "pagedown":
+                step = {"up": -1, "down": 1, "pageup": -8, "pagedown": 8}[key]
+                last = max(0, len(found) - 1)
+                wraps = abs(step) == 1 and not 0 <= self._at + step <= last
+                self._at = (last if step < 0 else 0) if wraps else max(0, min(last, self._at + step))
+            case "enter":
+                if found:
+                    self._end(found[self._at].value)
+            case "backspace":
+                self._sought, self._at = self._sought[:-1], 0
+            case _:
+                self._sought, self._at = self._sought + " ".join(key.split("\n")), 0
+        return ""
+
+    def entered(self, text: str) -> str:
+        """No text is ever asked for."""
+        return ""
+
+    def back(self) -> bool:
+        """Esc: nothing is picked."""
+        self._end("")
+        return True
+
+    def _end(self, value: str) -> None:
+        if not self.picked.done():
+            self.picked.set_result(value)

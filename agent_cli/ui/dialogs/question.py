@@ -1,0 +1,86 @@
+"""A question of the model's own, as a dialog."""
+
+from agent_cli.protocol.events import QuestionAsked
+from agent_cli.protocol.operations import Operation, QuestionAnswer
+
+from ..text import lines
+from ..text.theme import Theme
+from .answers import OwnNames, is_for_later
+from .base import ANSWER_FIRST, ANSWER_LABEL, Entry, Guard, moved
+
+
+class QuestionDialog:
+    """A question of the model: one of its options, or any text. Nothing is sent before Enter."""
+
+    def __init__(self, request: QuestionAsked, now: float, own: OwnNames = tuple) -> None:
+        self.request_id = request.request_id
+        self.answer: Operation | None = None
+        self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
+        self._request = request
+        self._own = own
+        """Names of the user's own slash commands."""
+        self._chosen = -1
+        """Which of the options the arrows have reached; -1 for none."""
+        self._guard = Guard(now)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is an answer."""
+        return self.answer is not None
+
+    def appear(self, now: float) -> None:
+        """The dialog is shown from now on, which is when its guard begins."""
+        self._guard = Guard(now)
+
+    def is_new(self, now: float) -> bool:
+        """Whether it has not stood long enough for keys to be meant for it."""
+        return self._guard.stands(now)
+
+    def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
+        """The options, each in a few rows of `width` columns; the question itself stands in full above."""
+        each = max(1, min(4, (rows - 2) // max(1, len(self._request.options))))
+        out: list[str] = []
+        for at, option in enumerate(self._request.options):
+            first, *rest = lines.boxed(option, width - 5, each)
+            row = f"{'❯' if at == self._chosen else ' '} {at + 1}  {first}"
+            out += [theme.paint("strong", row) if at == self._chosen else row, *(f"     {row}" for row in rest)]
+        some = "a number or ↑↓, or " if self._request.options else ""
+        first, *rest = lines.boxed(f"{some}type your answer; Enter sends it", width - 2, 2)
+        out.append(f"{theme.paint('warning', '?')} {theme.paint('muted', first)}")
+        return [*out, *(theme.paint("muted", f"  {row}") for row in rest)]
+
+    def hint(self, text: str) -> str:
+        """What Enter would do with this text in the line."""
+        if is_for_later(text, self._own, alone=False):
+            return "⏎ does nothing: commands wait for your answer"
+        answer = self._answer(text)
+        if not answer.strip():
+            return ""
+        return "⏎ sends your answer" if answer == text else f"⏎ answers: {lines.one_line(answer, 60)}"
+
+    def press(self, key: str, now: float) -> str:
+        """An arrow in the empty line."""
+        if key in ("up", "down") and self._request.options:
+            self._chosen = moved(self._chosen, key, len(self._request.options))
+        return ""
+
+    def entered(self, text: str) -> str:
+        """The line with Enter behind it; returns text to print for good, if any."""
+        if is_for_later(text, self._own, alone=False):
+            return ANSWER_FIRST
+        if (answer := self._answer(text)).strip():
+            self.answer = QuestionAnswer(self.request_id, answer)
+        return ""
+
+    def _answer(self, text: str) -> str:
+        """What a text answers: itself, or the option it is the number of; the empty one, the option chosen."""
+        options = self._request.options
+        if not text.strip() and self._chosen >= 0:
+            return options[self._chosen]
+        if text.strip().isdecimal() and 1 <= int(text) <= len(options):
+            return options[int(text) - 1]
+        return text
+
+    def back(self) -> bool:
+        """Esc: there is nothing to leave but the question itself."""
+        return False

@@ -1,0 +1,1 @@
+"""`agent run`: one task, its output formats and exit codes."""

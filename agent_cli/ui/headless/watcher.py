@@ -1,0 +1,35 @@
+"""A front end that only watches: events printed as the REPL prints them, with nobody to type."""
+
+import shutil
+from collections.abc import Callable
+from typing import TextIO
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.events import AnyEvent
+
+from ..render.renderer import Renderer
+from ..text.theme import NONE, choose
+
+_WIDTH = 100
+"""Columns that a line is broken for where there is no terminal."""
+
+
+class Watcher:
+    """Prints finished output to a stream; colours only where it is a terminal."""
+
+    def __init__(self, settings: Ui, out: TextIO, snapshot: Callable[[], Snapshot]) -> None:
+        theme = choose(settings) if out.isatty() else NONE
+        self._out = out
+        self._is_terminal = out.isatty()
+        self._renderer = Renderer(theme, settings, self._width, snapshot, "")
+
+    def _width(self) -> int:
+        return shutil.get_terminal_size().columns if self._is_terminal else _WIDTH
+
+    def show(self, event: AnyEvent) -> None:
+        """Print what an event finished."""
+        self._renderer.handle(event)
+        if text := self._renderer.take():
+            self._out.write(text)
+            self._out.flush()

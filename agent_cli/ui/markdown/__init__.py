@@ -1,0 +1,1 @@
+"""Render Markdown as it streams in."""

@@ -1,0 +1,223 @@
+"""Markdown blocks as rows of the screen. Imported only when first needed, since the parser is not light.
+
+Everything that was written is shown: addresses, cells, references. Code stands at the left edge between its
+fences, without frame, background or padding, so that it can be copied out of the terminal. Without colours
+headings keep their `#` and code its backticks.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from markdown_it.token import Token as Mark
+from rich.text import Text
+
+from ..text import lines
+from ..text.rich_text import filled, row, style
+from ..text.theme import Role, Theme
+from .highlight import CodeLines
+from .inline import PARSER, inline, safe
+from .splitter import language
+from .tables import table
+
+_MAX_CHARS = 300_000
+_MAX_OPEN = 40
+"""Brackets open at a time; the parser looks for the end of each of them."""
+_TOO_DEEP = re.compile(r"(?m)^(?:[ \t]*(?:>|[-+*]|\d+[.)])(?=[ \t>]|$)){40}")
+"""More blocks in each other than can be drawn."""
+_TASK = re.compile(r"\[([ xX])\] +")
+_BULLETS = "•◦▪"
+_RULE = 40
+_NARROWEST = 8
+
+
+class _Node(msgspec.Struct):
+    """A block and what it holds."""
+
+    mark: Mark
+    children: list["_Node"] = []
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """A row that is drawn already."""
+
+    text: str
+    at_edge: bool = False
+    """It stands at the left edge, wherever its list stands."""
+
+
+class DrawnBlocks:
+    """`Blocks` in the colours of a theme."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.theme = theme
+
+    def block(self, source: str, width: int, number: int | None) -> list[str]:
+        """Markdown as rows of about `width` columns; `number` counts an ordered list's item."""
+        plain = source.rstrip().split("\n")
+        if len(source) > _MAX_CHARS or _TOO_DEEP.search(source) or _open_brackets(source) > _MAX_OPEN:
+            return plain
+        nodes = _tree(iter(PARSER.parse(source.expandtabs(4))))
+        if number is not None and nodes:
+            nodes[0].mark.attrs["start"] = number
+        rows = [row.text for row in _Page(self.theme).rows(nodes, width, 0)]
+        return rows if any(rows) else plain  # such as `8081.`, which is an empty list item
+
+    def fence(self, line: str) -> str:
+        """The first or the last line of a fence."""
+        return self.theme.paint("muted", line)
+
+    def code(self, language: str) -> "DrawnCode":
+        """The lines of one fence."""
+        return DrawnCode(self, language)
+
+
+class DrawnCode:
+    """`Code` in the colours its blocks have at the time."""
+
+    def __init__(self, blocks: DrawnBlocks, language: str) -> None:
+        self._blocks, self._lines = blocks, CodeLines(language)
+
+    def line(self, text: str) -> str:
+        """The next line."""
+        return self._lines.line(text.expandtabs(4), self._blocks.theme)
+
+    def glimpse(self, text: str) -> str:
+        """What there is of the next line."""
+        return self._lines.glimpse(text.expandtabs(4), self._blocks.theme)
+
+
+def _tree(marks: Iterator[Mark]) -> list[_Node]:
+    """The blocks up to the end of the one they are in."""
+    nodes: list[_Node] = []
+    for mark in marks:
+        if mark.nesting < 0:
+            break
+        nodes.append(_Node(mark, _tree(marks) if mark.nesting > 0 else []))
+    return nodes
+
+
+class _Page(msgspec.Struct, frozen=True):
+    """How blocks are drawn."""
+
+    theme: Theme
+
+    def rows(self, nodes: Sequence[_Node], width: int, depth: int, tight: bool = False) -> list[_Row]:
+        """Blocks below each other, with a blank row between them unless they are `tight`."""
+        found: list[_Row] = []
+        for node in nodes:
+            own = self._block(node, max(_NARROWEST, width), depth)
+            found += [_Row("")] if found and own and not tight else []
+            found += own
+        return found
+
+    def _block(self, node: _Node, width: int, depth: int) -> list[_Row]:
+        match node.mark.type:
+            case "paragraph_open":
+                return self._text(node.children, width)
+            case "heading_open":
+                return self._heading(node, width)
+            case "bullet_list_open" | "ordered_list_open":
+                return self._list(node, width, depth)
+            case "blockquote_open":
+                return [self._quoted(row) for row in self.rows(node.children, width - 2, depth)]
+            case "fence" | "code_block":
+                return self._code(node.mark)
+            case "table_open":
+                return self._table(node, width)
+            case "hr":
+                return [_Row(self.theme.paint("muted", "─" * min(width, _RULE)))]
+            case _:
+                return [_Row(row) for row in node.mark.content.rstrip("\n").split("\n")]
+
+    def _quoted(self, row: _Row) -> _Row:
+        mark = "│ " if self.theme.colour else "> "
+        return _Row(self.theme.paint("muted", mark if row.text else mark[:1]) + row.text)
+
+    def _text(
+        self, nodes: Sequence[_Node], width: int, base: tuple[Role, ...] = (), before: str = ""
+    ) -> list[_Row]:
+        marks = [mark for node in nodes for mark in node.mark.children or ()]
+        text = Text(before, style(self.theme, *base)) + inline(marks, self.theme, *base)
+        return [_Row(row(line, self.theme)) for line in filled(text, width)]
+
+    def _heading(self, node: _Node, width: int) -> list[_Row]:
+        mark = "" if self.theme.colour else "#" * int(node.mark.tag[1:]) + " "
+        return self._text(node.children, width, ("title" if node.mark.tag == "h1" else "strong",), mark)
+
+    def _list(self, node: _Node, width: int, depth: int) -> list[_Row]:
+        is_tight = not any(
+            each.mark.type == "paragraph_open" and not each.mark.hidden
+            for item in node.children
+            for each in item.children
+        )
+        number = int(node.mark.attrs.get("start", 1)) - 1
+        found: list[_Row] = []
+        for item in node.children:
+            mark = _BULLETS[min(depth, len(_BULLETS) - 1)]
+            if node.mark.type == "ordered_list_open":
+                number = numbered(int(item.mark.info or 0), number) if found else number + 1
+                mark = f"{number}{item.mark.markup}"
+            found += [_Row("")] if found and not is_tight else []
+            found += self._item(item, mark, width, depth, is_tight)
+        return found
+
+    def _item(self, item: _Node, mark: str, width: int, depth: int, is_tight: bool) -> list[_Row]:
+        if task := _task(item):
+            mark = "☐" if task == " " else "☑"
+        indent = " " * (lines.cells(mark) + 1)
+        rows = self.rows(item.children, width - len(indent), depth + 1, is_tight)
+        first = rows[0].text if rows and not rows[0].at_edge else ""
+        head = _Row(f"{self.theme.paint('accent', mark)} {first}".rstrip())
+        rest = rows if rows and rows[0].at_edge else rows[1:]
+        return [head, *(row if row.at_edge or not row.text else _Row(indent + row.text) for row in rest)]
+
+    def _code(self, mark: Mark) -> list[_Row]:
+        """Code between the fences it was written in, and indented code between some."""
+        fence = mark.markup or "```"
+        code = CodeLines(language(mark.info))
+        body = mark.content.rstrip("\n").split("\n") if mark.content else []
+        shown = [code.line(line, self.theme) for line in body]
+        ends = (self.theme.paint("muted", line) for line in (f"{fence}{safe(mark.info.strip())}", fence))
+        first, last = ends
+        return [_Row(line, True) for line in (first, *shown, last)]
+
+    def _table(self, node: _Node, width: int) -> list[_Row]:
+        rows = [row for part in node.children for row in part.children]
+        aligned = [str(cell.mark.attrs.get("style", "")).rpartition(":")[2] for cell in rows[0].children]
+        cells = [
+            [
+                inline(
+                    [mark for each in cell.children for mark in each.mark.children or ()],
+                    self.theme,
+                    *(("strong",) if cell.mark.tag == "th" else ()),
+                )
+                for cell in row.children
+            ]
+            for row in rows
+        ]
+        return [_Row(row) for row in table(cells, aligned, self.theme, width)]
+
+
+def numbered(written: int, last: int) -> int:
+    """An item's number: as it was written, unless all have the same one."""
+    return max(written, last + 1)
+
+
+def _open_brackets(source: str) -> int:
+    most = now = 0
+    for bracket in re.findall(r"[\[\]]", source) if source.count("[") > _MAX_OPEN else ():
+        now = now + 1 if bracket == "[" else max(0, now - 1)
+        most = max(most, now)
+    return most
+
+
+def _task(item: _Node) -> str:
+    """What stands in the box of a task; empty where it is none. The box itself is taken away."""
+    for block in item.children[:1]:
+        for line in block.children[:1]:
+            for text in (line.mark.children or ())[:1]:
+                if text.type == "text" and (box := _TASK.match(text.content)):
+                    text.content = text.content[box.end() :]
+                    return box[1]
+    return ""

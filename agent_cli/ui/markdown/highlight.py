@@ -1,0 +1,192 @@
+"""Code coloured line by line, as it arrives, by Pygments. Imported only when first needed.
+
+A lexer's stack of states goes on from line to line, so that a docstring is one on all of its lines; what a lexer
+knows only as one expression over several lines (a block comment) is remembered by its closing sign. Each line is
+looked at once and costs the same, however long the code is.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from pygments.lexer import ExtendedRegexLexer, Lexer, RegexLexer  # type: ignore[import-untyped]
+from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+from pygments.token import Comment, Error, Generic, Keyword, Name, Number, String, Token  # type: ignore[import-untyped]
+from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+from ..text.theme import Piece, Role, Theme
+
+_MAX_LINE = 1000
+_MAX_STACK = 50
+_ROLES: dict[Any, Role] = {
+    Comment: "comment",
+    Comment.Preproc: "keyword",
+    Keyword: "keyword",
+    String: "string",
+    Number: "number",
+    Name.Function: "strong",
+    Name.Class: "strong",
+    Name.Decorator: "number",
+    Name.Tag: "keyword",
+    Generic.Inserted: "added",
+    Generic.Deleted: "removed",
+    Generic.Subheading: "hunk",
+    Generic.Heading: "strong",
+}
+_PAIRS = (("/*", "*/"), ("<!--", "-->"), ("{-", "-}"), ("(*", "*)"), ("--[[", "]]"), ("`", "`"))
+"""What opens and closes text that may have several lines, in one language or another."""
+
+
+_LONG: tuple[tuple[Role, ...], ...] = (("comment",), ("string",))
+"""How what may have several lines looks."""
+_FIRST = {"PHP": ("root", "php")}
+"""States that code begins in, where it is not the first."""
+
+
+class _State(msgspec.Struct, frozen=True):
+    """Where a line begins."""
+
+    stack: tuple[str, ...]
+    close: str = ""
+    """What ends the comment or text it stands in, where that is no state of the lexer's."""
+    look: tuple[Role, ...] = ()
+    """How that looks."""
+
+
+class CodeLines:
+    """The lines of one piece of code, in their order."""
+
+    def __init__(self, language: str) -> None:
+        self._lexer = _lexer(language)
+        self._state = _State(_first(self._lexer))
+
+    def line(self, text: str, theme: Theme) -> str:
+        """The next line, in colours."""
+        painted, self._state = self._paint(text, theme)
+        return painted
+
+    def glimpse(self, text: str, theme: Theme) -> str:
+        """What there is of the next line."""
+        return self._paint(text, theme)[0]
+
+    def _paint(self, text: str, theme: Theme) -> tuple[str, _State]:
+        if self._lexer is None or len(text) > _MAX_LINE or not theme.colour:
+            return text, self._state
+        before, rest, state = _inside(text, self._state)
+        pieces: list[Piece] = [(self._state.look, before)]
+        if not state.close:
+            tokens, stack = _lexed(self._lexer, rest, state.stack)
+            if "".join(value for _, value in tokens) != f"{rest}\n":  # nothing is lost for being coloured
+                return text, self._state
+            opened = _opening(self._lexer, tokens)
+            at, close, look = opened or (len(rest), "", ())
+            pieces += [(_look(kind), value) for kind, value in _first_chars(tokens, at)]
+            pieces.append((look, rest[at:]))
+            state = _State(stack, close, look)
+        return theme.painted(pieces), state
+
+
+def _first_chars(tokens: list[tuple[Any, str]], count: int) -> Iterator[tuple[Any, str]]:
+    for kind, value in tokens:
+        yield kind, value[:count]
+        count = max(0, count - len(value))
+
+
+def _inside(text: str, state: _State) -> tuple[str, str, _State]:
+    """What of a line still belongs to what was open before it, the rest, and where the rest stands."""
+    if not state.close:
+        return "", text, state
+    at = text.find(state.close)
+    if at < 0:
+        return text, "", state
+    at += len(state.close)
+    return text[:at], text[at:], _State(state.stack)
+
+
+@lru_cache(maxsize=512)
+def _look(kind: Any) -> tuple[Role, ...]:
+    while kind is not Token:
+        if kind in _ROLES:
+            return (_ROLES[kind],)
+        kind = kind.parent
+    return ()
+
+
+@lru_cache(maxsize=64)
+def _lexer(language: str) -> Lexer | None:
+    try:
+        return get_lexer_by_name(language, stripnl=False, ensurenl=False) if language else None
+    except ClassNotFound:
+        return None
+
+
+def _first(lexer: Lexer | None) -> tuple[str, ...]:
+    return _FIRST.get(lexer.name if lexer else "", ("root",))
+
+
+def _lexed(lexer: Lexer, text: str, stack: tuple[str, ...]) -> tuple[list[tuple[Any, str]], tuple[str, ...]]:
+    """The tokens of one line, and the states that the next one begins in."""
+    text += "\n"
+    if not isinstance(lexer, RegexLexer) or isinstance(lexer, ExtendedRegexLexer):
+        return [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(text)], stack
+    states, tokens, at = list(stack), list[tuple[Any, str]](), 0
+    for _ in range(4 * len(text) + 100):
+        for matches, action, following in lexer._tokens[states[-1]]:
+            if found := matches(text, at):
+                if isinstance(action, type(Token)):
+                    tokens.append((action, found.group()))
+                elif action is not None:
+                    tokens += [(kind, value) for _, kind, value in action(lexer, found) if value]
+                at = found.end()
+                _go(states, following)
+                break
+        else:
+            if at >= len(text):
+                break
+            tokens.append((Token if text[at] == "\n" else Error, text[at]))
+            states = ["root"] if text[at] == "\n" else states
+            at += 1
+    return tokens, tuple(states) if len(states) <= _MAX_STACK else _first(lexer)
+
+
+def _go(states: list[str], following: Any) -> None:
+    """Change the stack as a rule of a lexer says."""
+    if isinstance(following, int):  # so many states less, but never the first
+        del states[max(1, len(states) + following) if following < 0 else len(states) :]
+        return
+    for name in (following,) if isinstance(following, str) else following or ():
+        if name == "#pop":
+            del states[max(1, len(states) - 1) :]
+        else:
+            states.append(states[-1] if name == "#push" else name)
+
+
+@lru_cache(maxsize=64)
+def _pairs(lexer: Lexer) -> tuple[tuple[str, str, tuple[Role, ...]], ...]:
+    """Which of the pairs this language knows, without states of its own for them."""
+    found = []
+    first = _first(lexer)
+    plain = len(_lexed(lexer, "x", first)[1])
+    for start, close in _PAIRS:
+        whole = [token for token in _lexed(lexer, f"{start} x {close}", first)[0] if token[1]]
+        opened, stack = _lexed(lexer, f"{start} x", first)
+        look = _look(whole[0][0])
+        stays = look in {_look(kind) for kind, value in opened if "x" in value}
+        managed = len(stack) > plain and (stays or start == close)
+        if look in _LONG and whole[0][1].startswith(start) and not managed:
+            found.append((start, close, look))
+    return tuple(found)
+
+
+def _opening(lexer: Lexer, tokens: list[tuple[Any, str]]) -> tuple[int, str, tuple[Role, ...]] | None:
+    """Where a comment or text begins that this line does not end, what will end it, and how it looks."""
+    text, at = "".join(value for _, value in tokens), 0
+    for kind, value in tokens:
+        for start, close, look in _pairs(lexer):
+            if text.startswith(start, at) and close not in text[at + len(start) :]:
+                own = _look(kind)
+                if own not in _LONG or (own == look and value.startswith(start)):
+                    return at, close, look
+        at += len(value)
+    return None

@@ -1,0 +1,110 @@
+"""Markdown tables in the width there is: as they are, with their cells broken, or one row below the other.
+
+No cell loses a sign. There are no frames, so that a column can be copied; a line stands below the header and,
+where cells have several rows, between the rows of the table. Rich sets the cells; how wide each column becomes is
+decided here, so that words stay whole as long as there is room.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from rich.box import Box
+from rich.table import Table
+from rich.text import Text
+
+from ..text import lines
+from ..text.rich_text import console, drawn, filled, row, style
+from ..text.theme import Theme
+
+_GAP = 2
+_NARROWEST = 8
+"""Columns of the screen that a column of the table needs at least, if it is not narrower by itself."""
+_SHORT = 12
+"""A column up to this wide stays as it is where the others have words to break."""
+_RULES = Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
+Side = Literal["left", "right", "center"]
+_SIDES: tuple[Side, ...] = get_args(Side)
+
+
+def table(rows: Sequence[Sequence[Text]], aligned: Sequence[str], theme: Theme, width: int) -> list[str]:
+    """A table; its first row is the header, `aligned` says `left`, `right` or `center` for each column."""
+    columns = [[row[at] for row in rows] for at in range(len(aligned))]
+    natural = [max([1, *(lines.cells(cell.plain) for cell in column)]) for column in columns]
+    least = [max([1, *(_longest(cell.plain) for cell in column)]) for column in columns]
+    widths = _widths(natural, least, width - _GAP * (len(columns) - 1))
+    if not widths:
+        return _records(rows, theme, width)
+    header, *body = [[filled(cell, own, fold=True) for cell, own in zip(row, widths, strict=True)] for row in rows]
+    set_rows = Table(
+        box=_RULES,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, _GAP - 1, 0, 0),
+        header_style="none",
+        border_style=style(theme, "muted"),
+        show_lines=any(len(cell) > 1 for row in body for cell in row),
+    )
+    for cell, own, side in zip(header, widths, aligned, strict=True):
+        justify: Side = next((each for each in _SIDES if each == side), "left")
+        set_rows.add_column(_joined(cell), width=own, justify=justify, overflow="fold")
+    for cells in body:
+        set_rows.add_row(*map(_joined, cells))
+    page = console(width)
+    found = page.render_lines(set_rows, page.options.update(width=width), pad=False)
+    out = [drawn(line, theme) for line in found]
+    return (
+        out
+        if body
+        else [*out, row(Text("─" * (sum(widths) + _GAP * (len(widths) - 1)), style(theme, "muted")), theme)]
+    )
+
+
+def _joined(cell: list[Text]) -> Text:
+    return Text("\n").join(cell)
+
+
+def _longest(cell: str) -> int:
+    """Columns of the longest word."""
+    return max((lines.cells(part) for word in cell.split() for part in lines.atoms(word)), default=1)
+
+
+def _widths(natural: list[int], least: list[int], room: int) -> list[int]:
+    """How wide each column becomes: as it is, else so that words stay whole and the table low, else by breaking
+    words of the widest columns. Empty where even that is too little."""
+    if sum(natural) <= room:
+        return natural
+    if sum(least) > room:
+        return _shared(least, room)
+    widths = list(least)
+    for at, own in enumerate(natural):
+        if own <= _SHORT and own - least[at] <= room - sum(widths):
+            widths[at] = own
+    for _ in range(room - sum(widths)):
+        widths[max(range(len(widths)), key=lambda at: natural[at] / widths[at])] += 1
+    return widths
+
+
+def _shared(wanted: list[int], room: int) -> list[int]:
+    """Narrow columns stay as they are, the others share what is left."""
+    widths, wide = list(wanted), list(range(len(wanted)))
+    while small := [at for at in wide if widths[at] * len(wide) <= room]:
+        wide = [at for at in wide if at not in small]
+        room -= sum(widths[at] for at in small)
+    share, more = divmod(max(0, room), len(wide))
+    if share < _NARROWEST:
+        return []
+    for number, at in enumerate(wide):
+        widths[at] = share + (number < more)
+    return widths
+
+
+def _records(rows: Sequence[Sequence[Text]], theme: Theme, width: int) -> list[str]:
+    """Each row as lines of a name and a value."""
+    header, *body = rows
+    out: list[str] = []
+    for cells in body or [[Text() for _ in header]]:
+        out += [""] if out else []
+        for name, value in zip(header, cells, strict=True):
+            first, *rest = filled(name + Text(": " * bool(name.plain)) + value, width - 2, fold=True)
+            out += [row(first, theme), *("  " + row(part, theme) for part in rest)]
+    return out

@@ -1,0 +1,1 @@
+"""The REPL for terminals without a screen, and for screen readers."""

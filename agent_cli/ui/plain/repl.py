@@ -1,0 +1,383 @@
+"""The REPL without a terminal's abilities: for pipes, dumb terminals and screen readers.
+
+Whole lines out, lines in; no cursor movement, no spinner, no colour: the stream holds printable characters, tabs,
+line breaks and, on a terminal, the bell. Input is read in a thread, so events go on while nothing is typed. The
+end of the input means leaving, once all that was asked for is done.
+"""
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+import msgspec
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.client import Client
+from agent_cli.protocol.operations import (
+    Interrupt,
+    Operation,
+    QuestionAnswer,
+    Reshape,
+    Shutdown,
+    Steer,
+    UserInput,
+)
+from agent_cli.protocol.sanitize import clean
+
+from ..commands import registry, resume_note
+from ..commands.api import NOTHING, Choice, FirstInput, Leaving
+from ..dialogs.answers import is_for_later
+from ..dialogs.base import ANSWER_FIRST, GUARD_S
+from ..render.renderer import Renderer
+from ..services import SHUTDOWN_S, Host
+from ..text import lines
+from ..text.theme import NONE, Theme
+from .approval import ApprovalLines
+from .line_reader import LineReader
+from .tracked_client import TrackedClient
+
+_WIDTH = 100
+"""Columns that a line is broken for."""
+KEYS = (
+    "A line is sent with Enter; one that ends in \\ goes on in the next. Ctrl-C stops a turn, or leaves.",
+    "While a turn runs a line steers it, /queue LINE waits for its end, and /queue takes back what waits.",
+    "/more prints in full what was shortened last, and what was before it.",
+    "@ names a file, a folder or an address to bring along, a picture by its path; !command runs it yourself.",
+)
+"""What can be typed here."""
+
+
+async def run_plain(
+    client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO, *, first_input: FirstInput = NOTHING
+) -> Leaving:
+    """Talk to the user line by line until they leave."""
+    repl = PlainRepl(client, host, settings, stdin, stdout)
+    return await repl.run(first_input)
+
+
+class PlainRepl:
+    """Events to lines, lines to operations."""
+
+    def __init__(self, client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO) -> None:
+        self.client: Client = TrackedClient(client, self._submitted, may_loosen=stdin.isatty())
+        self.host = host
+        self.theme: Theme = NONE
+        self._settings = settings
+        self._stdout = stdout
+        self._renderer = Renderer(
+            NONE,
+            msgspec.structs.replace(settings, plain=True),
+            lambda: _WIDTH,
+            client.snapshot,
+            "/more shows them",
+        )
+        self._terminal = stdin.isatty()
+        self._rings = stdout.isatty() and settings.notify != "off"
+        self._at_end = False
+        self._closing = False
+        self._prompted = False
+        """Whether the cursor stands behind a prompt of ours."""
+        self._reader = LineReader(stdin)
+        self._leaving: Leaving | None = None
+        self._left = asyncio.Event()
+        self._open: set[str] = set()
+        """Submissions without a terminal event yet."""
+        self._ended: set[str] = set()
+        self._changed = asyncio.Event()
+        self._question: ev.ApprovalRequested | ev.QuestionAsked | None = None
+        self._approval: ApprovalLines | None = None
+        self._asked_at = 0.0
+        self._picking = False
+        self._command: asyncio.Future[None] | None = None
+        """The user's own, while it runs."""
+
+    async def run(self, first_input: FirstInput) -> Leaving:
+        """Run until the user leaves or the input ends."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        self._reader.start()
+        consumer = asyncio.ensure_future(self._consume())
+        serving = asyncio.ensure_future(self._serve(first_input))
+        leaving = asyncio.ensure_future(self._left.wait())
+        try:
+            await asyncio.wait({consumer, serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            serving.cancel()
+            self._closing = True
+            await self.client.submit(Shutdown())
+            await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
+        finally:
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.remove_signal_handler(signal.SIGINT)
+            for task in (consumer, serving, leaving):
+                task.cancel()
+            await asyncio.gather(consumer, serving, leaving, return_exceptions=True)
+        now = self.client.snapshot()
+        if now.session_path and now.turns and not (self._leaving and self._leaving.kind != "quit"):
+            self._renderer.notice(f"Resume with: agent resume {now.session_id}")
+        self._flush()
+        return self._leaving or Leaving("quit")
+
+    def _interrupt(self) -> None:
+        """Ctrl-C: pick nothing, stop a command or the turn; leave when nothing runs."""
+        if self._picking:
+            self._reader.give_up()
+        elif self._command is not None:
+            self._command.cancel()
+        elif self._open:
+            self._stopping = asyncio.ensure_future(self.client.submit(Interrupt()))
+        else:
+            self.leave(Leaving("quit"))
+
+    async def _next_line(self) -> str | None:
+        line = await self._reader.next()
+        self._prompted = self._prompted and not self._terminal
+        return line
+
+    async def _serve(self, first_input: FirstInput) -> None:
+        if self.client.snapshot().open_calls:
+            self.say("The last turn did not finish: carrying on with its open calls.")
+            await self.client.submit(UserInput(""))
+        for text in self.client.snapshot().unsent:
+            self.say(f"Queued when the program ended, and not sent: {clean(text)}")
+        if first_input.is_data:
+            await self.client.submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
+        elif first_input.text.strip():
+            await self._line(first_input.text)
+        while not self._left.is_set() and (line := await self._next_line()) is not None:
+            if not self._terminal:  # a script's next line is meant for what comes after its last one
+                await self._until(lambda: not self._open or self._question is not None)
+            await self._line(line.rstrip("\r\n"), piped=not self._terminal)
+        self._at_end = True
+        if self._question is not None:
+            await self._refuse(self._question)
+        await self._until(lambda: not self._open)
+
+    async def _until(self, settled: Callable[[], bool]) -> None:
+        while not settled():
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _line(self, line: str, *, piped: bool = False) -> None:
+        while line.endswith("\\") and (more := await self._next_line()) is not None:
+            line = line[:-1] + "\n" + more.rstrip("\r\n")
+        if self._question is not None:
+            await self._reply(self._question, line)
+        elif command := registry.typed(line):
+            await self._run_slash(*command)
+        elif line.startswith("!") and line[1:].strip():
+            if piped:
+                self.say("Not run: `!` needs a terminal. What is piped in is data.")
+            else:
+                await self._run_command(line[1:].strip())
+        elif line.strip():
+            busy = self.client.snapshot().busy and self._terminal
+            await self.client.submit(Steer(line) if busy else UserInput(line))
+        self._flush()
+        self._invite()
+
+    async def _run_slash(self, name: str, argument: str) -> None:
+        try:
+            if name == "more":
+                self._renderer.expand()
+            elif registry.ALIASES.get(name, name) == "help":
+                await registry.show_help(self, KEYS)
+            else:
+                await registry.run(self, name, argument)
+        except Exception as problem:  # whatever it is, the next line is read
+            self.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
+
+    def _submitted(self, submission: str, operation: Operation) -> None:
+        if submission not in self._ended:
+            self._open.add(submission)
+        if self._terminal and self.client.snapshot().busy and isinstance(operation, Steer | UserInput | Reshape):
+            when = "at the next step" if isinstance(operation, Steer) else "when this turn is over"
+            self.say(f"· Goes on {when}; /queue shows what waits.")
+
+    async def _consume(self) -> None:
+        async for event in self.client.events():
+            if self._closing and not isinstance(event, ev.Notice):
+                continue
+            self._renderer.handle(event)
+            if isinstance(event, ev.TERMINAL):
+                self._ended.add(event.submission_id)
+                self._open.discard(event.submission_id)
+            match event:
+                case ev.SessionStarted(resumed=True):
+                    if told := resume_note.where_it_stood(self.client.snapshot(), NONE, _WIDTH):
+                        self.say(told, wrap=False)
+                case ev.ApprovalRequested() | ev.QuestionAsked():
+                    await self._ask(event)
+                case ev.ApprovalResolved():
+                    self._question = None
+                case ev.InputReturned():
+                    for text in (*event.texts, *event.commands):
+                        self.say(f"· Taken back, not sent: {clean(text)}")
+                case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
+                    self._turn_over()
+                case _:
+                    pass
+            self._flush()
+            self._invite()
+            self._changed.set()
+
+    def _turn_over(self) -> None:
+        self._question = None
+        self._flush()
+        self._ring()
+
+    async def _ask(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
+        self._approval = ApprovalLines(event) if isinstance(event, ev.ApprovalRequested) else None
+        if self._at_end:
+            await self._refuse(event)
+            return
+        self._question, self._asked_at = event, time.monotonic()
+        self._ring()
+        if not self._picking:
+            await self._put(event)
+
+    async def _put(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
+        """Say what is asked, or hand in the answer when there is nothing left to ask."""
+        approval = self._approval
+        if approval is not None and approval.answer is not None:
+            self._question = None
+            await self.client.submit(approval.answer)
+        elif approval is not None:
+            self.say("\n".join(approval.facts()))
+            self._prompt(approval.prompt())
+        elif isinstance(event, ev.QuestionAsked):
+            options = [f"[{at}] {clean(option)}" for at, option in enumerate(event.options, 1)]
+            if options:
+                self.say("\n".join(options))
+            self._prompt("A number, or your answer: " if options else "Your answer: ")
+
+    async def _refuse(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
+        """The input is over, so nobody will answer."""
+        self._question = None
+        if isinstance(event, ev.ApprovalRequested):
+            await self.client.submit((self._approval or ApprovalLines(event)).so_far)
+        else:
+            await self.client.submit(QuestionAnswer(event.request_id, "Nobody is here to answer."))
+
+    async def _reply(self, event: ev.ApprovalRequested | ev.QuestionAsked, line: str) -> None:
+        approval = self._approval
+        if self._terminal and time.monotonic() - self._asked_at < GUARD_S:
+            self.say("Ignored, since it was typed before the question stood. Again, please.")
+        elif is_for_later(line, self._own_names, alone=approval is not None):
+            self.say(ANSWER_FIRST.replace("Esc", "Ctrl-C"))
+        elif approval is not None:
+            before = approval.number
+            if said := approval.take(line):
+                self.say(said, wrap=False)
+            if approval.answer is None and approval.number == before:
+                self._prompt(approval.prompt())
+                return
+        elif isinstance(event, ev.QuestionAsked) and line.strip():
+            chosen = line.strip()
+            if chosen.isdecimal() and 1 <= int(chosen) <= len(event.options):
+                line = event.options[int(chosen) - 1]
+            self._question = None
+            await self.client.submit(QuestionAnswer(event.request_id, line))
+            return
+        await self._put(event)
+
+    def _own_names(self) -> list[str]:
+        return [own.name for own in self.host.own_commands()]
+
+    async def _run_command(self, command: str) -> None:
+        from ..commands import bang
+
+        self._command = asyncio.ensure_future(bang.run(command, self.host, NONE, self.say))
+        try:
+            await asyncio.wait({self._command})
+        finally:
+            self._command.cancel()
+            self._command = None
+
+    async def pick(self, title: str, choices: Sequence[Choice]) -> str:
+        """Have the user pick one by its number or a part of it; gives its value, empty for none."""
+        if not choices:
+            return ""
+        from .picker import PROMPT, Listed
+
+        listed = Listed(title, choices)
+        self.say("\n".join(listed.rows()))
+        self._picking, picked = True, None
+        try:
+            while picked is None:
+                self._prompt(PROMPT)
+                line = await self._next_line()
+                picked, said = listed.take(line or "")
+                if said:
+                    self.say("\n".join(said))
+                if picked is None and not self._terminal:  # a script's next line is meant for something else
+                    picked = ""
+        finally:
+            self._picking = False
+        if self._question is not None:
+            await self._put(self._question)
+        return picked
+
+    def say(self, text: str, wrap: bool = True) -> None:
+        """Print lines that are safe already; without `wrap` they are not broken between words."""
+        self._renderer.notice(text, wrap)
+        self._flush()
+
+    def propose(self, text: str, note: str) -> None:
+        """Show text that may be changed and sent; a plain terminal cannot put it where the user types."""
+        self.say(clean(text))
+
+    def summary(self) -> str:
+        """The summary that was shown last."""
+        return self._renderer.summary
+
+    def use_theme(self, theme: Theme) -> None:
+        """There are no colours here."""
+
+    def to_clipboard(self, text: str) -> bool:
+        """Nothing but text is written here, so the terminal is asked for nothing."""
+        return False
+
+    def leave(self, leaving: Leaving) -> None:
+        """End the REPL."""
+        self._leaving = leaving
+        self._left.set()
+
+    def _ring(self) -> None:
+        """Call somebody who listens or looks elsewhere."""
+        if self._rings and not self._closing:
+            self._put_out("\a")
+
+    def _invite(self) -> None:
+        """A prompt, where a person sits and nothing runs."""
+        free = self._terminal and not self._open and not self._left.is_set() and not self._picking
+        if free and not self._prompted:
+            self._prompt("> ")
+
+    def _prompt(self, text: str) -> None:
+        """What stands before the next line that is typed."""
+        self._write(text)
+        self._prompted = True
+
+    def _flush(self) -> None:
+        self._write(self._renderer.take())
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        if self._prompted:
+            self._prompted, text = False, "\n" + text
+        self._put_out(clean(text))
+
+    def _put_out(self, text: str) -> None:
+        try:
+            self._stdout.write(text)
+            self._stdout.flush()
+        except UnicodeEncodeError:
+            self._put_out(text.encode("ascii", "replace").decode("ascii"))
+        except (OSError, ValueError):
+            self.leave(Leaving("quit"))

@@ -1,0 +1,1 @@
+"""Render events as lines."""

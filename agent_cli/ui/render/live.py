@@ -1,0 +1,139 @@
+"""What goes on right now, for the live region: running calls, a retry's countdown, a spinner.
+
+Plain state that events change and a frame reads; it never grows with the length of a turn.
+"""
+
+import re
+
+from agent_cli.protocol.sanitize import Sanitizer
+
+from ..text import lines
+from ..text.theme import Theme
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_OUTPUT_LINES = 5
+_KEEP_CHARS = 4000
+_MAX_CALLS = 6
+
+_CLUSTER = re.compile("[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|(?:\u200d[^\\s\x1b])|[\U0001f1e6-\U0001f1ff]{2}")
+
+
+def tame(text: str) -> str:
+    """`text` without emoji sequences, whose width terminals and libraries count differently.
+
+    Only for lines that are repainted; what is printed for good keeps them.
+    """
+    if text.isascii():
+        return text
+    return _CLUSTER.sub(lambda m: _letters(m.group()) if len(m.group()) == 2 else "", text)
+
+
+def _letters(flag: str) -> str:
+    if flag[0] == "\u200d":
+        return ""
+    return "".join(chr(ord(char) - 0x1F1E6 + ord("A")) for char in flag)
+
+
+class RunningCall:
+    """One tool call between its request and its result."""
+
+    def __init__(self, tool: str, title: str, since: float | None) -> None:
+        self.tool, self.title, self.since = tool, title, since
+        self.silent_since: float | None = None
+        """Since when it has shown nothing, once that is worth saying."""
+        self._tail = ""
+        self._sanitizer = Sanitizer()
+
+    def output(self, text: str) -> None:
+        """A piece of live output; only the end is kept."""
+        self.silent_since = None
+        self._tail = (self._tail + self._sanitizer.feed(text))[-_KEEP_CHARS:]
+
+    def draw(self, theme: Theme, spinner: str, now: float, width: int) -> list[str]:
+        """One line, shortened so that its clock is seen, and the last lines of output."""
+        clock = "" if self.since is None else lines.seconds(now - self.since)
+        tool = lines.one_line(self.tool, 40)
+        title = lines.named(self.tool, self.title, width - len(tool) - len(clock) - 5)
+        head = f"{theme.paint('accent', spinner if clock else '·')} {theme.paint('strong', tool)} {title}".rstrip()
+        shown = [line for line in self._tail.split("\n") if line.strip()][-_OUTPUT_LINES:]
+        body = [theme.paint("muted", lines.clipped("  │ " + line.expandtabs(4), width)) for line in shown]
+        if self.silent_since is not None:
+            silent = lines.seconds(now - self.silent_since)
+            body.append(f"  {theme.paint('warning', '!')} no output for {silent}")
+        return [f"{head}  {theme.paint('muted', clock)}", *body]
+
+
+class Live:
+    """The changing part of the screen above the input line."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self.calls: dict[str, RunningCall] = {}
+        self.busy_since: float | None = None
+        """Since when a turn runs."""
+        self._works_since: float | None = None
+        """Since when something runs, be it no turn, such as a compaction."""
+        self.retry: tuple[float, str] | None = None
+        """When the next attempt starts, and why."""
+        self.silent_since: float | None = None
+        """Since when the model's server has sent nothing, once that is worth saying."""
+        self.waited_s = 0.0
+        """How long this turn has waited for the person."""
+        self._asked: dict[str, tuple[str, ...]] = {}
+        """Open questions to the person, with the calls that wait for each."""
+        self._asked_at = 0.0
+
+    def use(self, theme: Theme) -> None:
+        """Other colours from now on."""
+        self._theme = theme
+
+    def works(self, works: bool, now: float) -> None:
+        """Whether something runs now."""
+        self._works_since = (self._works_since or now) if works else None
+
+    def ask(self, request_id: str, calls: tuple[str, ...], now: float) -> None:
+        """The person is asked: the calls wait, and so does the turn's clock."""
+        self._asked_at = self._asked_at if self._asked else now
+        self._asked[request_id] = calls
+
+    def answered(self, now: float, request_id: str | None = None) -> None:
+        """A question is no longer open; without an id, none is."""
+        if self._asked:
+            self._asked = {key: calls for key, calls in self._asked.items() if request_id not in (None, key)}
+            self.waited_s += 0.0 if self._asked else now - self._asked_at
+
+    def asks(self, call_id: str) -> str | None:
+        """The open question a call waits for."""
+        return next((key for key, calls in self._asked.items() if call_id in calls), None)
+
+    def draw(self, tail: list[str], queued: tuple[str, ...], now: float, rows: int, width: int) -> list[str]:
+        """The live region, at most `rows` lines; of the answer's tail the newest lines are shown."""
+        spinner = _SPINNER[int(now * 10) % len(_SPINNER)]
+        below = self._calls(spinner, now, width) + self._waiting(spinner, now, width)
+        below += [self._theme.paint("muted", "  " + lines.one_line(text, width - 2)) for text in queued[-5:]]
+        below = below[-rows:]
+        room = rows - len(below)
+        return [tame(line) for line in (tail[-room:] if room > 0 else []) + below]
+
+    def _calls(self, spinner: str, now: float, width: int) -> list[str]:
+        shown = [call for call_id, call in self.calls.items() if self.asks(call_id) is None]
+        out = [line for call in shown[:_MAX_CALLS] for line in call.draw(self._theme, spinner, now, width)]
+        if len(shown) > _MAX_CALLS:
+            out.append(self._theme.paint("muted", f"  … and {len(shown) - _MAX_CALLS} more calls"))
+        return out
+
+    def _waiting(self, spinner: str, now: float, width: int) -> list[str]:
+        out = []
+        if self.retry and self.retry[0] > now:
+            left = lines.seconds(self.retry[0] - now)
+            text = lines.clipped(f"next attempt in {left}: {self.retry[1]}", width - 2)
+            out.append(f"{self._theme.paint('warning', '↻')} {text}")
+        if self.silent_since is not None:
+            silent = lines.seconds(now - self.silent_since)
+            out.append(f"{self._theme.paint('warning', '!')} no data from the model for {silent}")
+        since = self._works_since if self.busy_since is None else self.busy_since + self.waited_s
+        if since is not None:
+            clock = lines.seconds(now - since)
+            doing = "waiting for you" if self._asked else f"{self._theme.paint('accent', spinner)} {clock}"
+            out.append(f"{doing}  {self._theme.paint('muted', 'Esc stops')}")
+        return out

@@ -1,0 +1,119 @@
+"""Events that are no more than a few lines of text: each in words, without a memory of what came before."""
+
+import time
+from typing import assert_never
+
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.usage import Totals
+
+from ..text import lines
+from ..text.theme import Role, Theme
+
+_DAY_S = 86_400
+_FAR_S = 1000 * _DAY_S
+
+Plain = (
+    ev.SessionStarted | ev.PlanUpdated | ev.Notice | ev.Restored | ev.SettingsChanged | ev.OperationCompleted
+    | ev.OperationFailed | ev.SessionClosed | ev.FellBack | ev.Attached | ev.Renamed
+    | ev.InputReturned
+)  # fmt: skip
+
+
+def told(event: Plain, theme: Theme, width: int) -> list[str]:
+    """The lines of an event; none where there is nothing to say."""
+    match event:
+        case ev.SessionStarted():
+            return _banner(event, theme, width)
+        case ev.PlanUpdated():
+            return [theme.paint("strong", "Plan"), *lines.plan(event.items, theme)]
+        case ev.Notice():
+            return warning(event.text, theme, width) if event.level == "warning" else said(event.text, width)
+        case ev.Restored():
+            return _restored(event, theme, width)
+        case ev.Attached():
+            return said(lines.attached(event).removeprefix("· "), width)
+        case ev.Renamed():
+            return said(f"This session is now called “{lines.one_line(event.title)}”.", width)
+        case ev.SettingsChanged():
+            facts = [event.model, event.mode, event.effort]
+            return said(" · ".join(lines.one_line(fact, 80) for fact in facts if fact), width)
+        case ev.OperationCompleted():
+            return lines.wrapped(clean(event.detail).strip(), width) if event.detail.strip() else []
+        case ev.OperationFailed():
+            return lines.error(event.error, theme, width).split("\n")
+        case ev.InputReturned():
+            return []  # the front end gives it back to the user
+        case ev.SessionClosed():
+            return lines.error(event.error, theme, width).split("\n") if event.error else []
+        case ev.FellBack():
+            afresh = "; the answer starts afresh." if event.discarded_chars else "."
+            takes_over = f"{event.model} takes over for the rest of this input{afresh}"
+            return [*warning(event.error.message, theme, width), *warning(takes_over, theme, width)]
+        case _:
+            assert_never(event)
+
+
+def marked(mark: str, role: Role | None, text: str, theme: Theme, width: int) -> list[str]:
+    """A text of others, broken between words, behind a mark of one column."""
+    first, *rest = lines.wrapped(clean(text).strip(), width - 2)
+    return [f"{theme.paint(role, mark) if role else mark} {first}", *("  " + row for row in rest)]
+
+
+def warning(text: str, theme: Theme, width: int, mark: str = "!") -> list[str]:
+    """A warning: its mark has a colour, the words are there to be read."""
+    return marked(mark, "warning", text, theme, width)
+
+
+def said(text: str, width: int) -> list[str]:
+    """Something to know."""
+    first, *rest = lines.wrapped(clean(text).strip(), width - 2)
+    return [f"· {first}", *("  " + row for row in rest)]
+
+
+def _banner(event: ev.SessionStarted, theme: Theme, width: int) -> list[str]:
+    name = theme.paint("strong", f"agent {lines.one_line(event.version, 40)}")
+    facts = f"{lines.one_line(event.model, 80)} · {event.mode} · sandbox {lines.one_line(event.sandbox, 40)}"
+    resumed = f" · resumed {lines.one_line(event.session_id, 40)}" if event.resumed else ""
+    where = f"{lines.one_line(event.cwd, 200)}  /help for commands"
+    return lines.wrapped(f"{name}  {facts}{resumed}\n{where}", width)
+
+
+def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
+    from .tool_results import report
+
+    rows = report(event, theme, width)
+    if any(conflict.decidable for conflict in event.report.conflicts):
+        rows += said("/resolve mine, old or merge decides on them.", width)
+    return rows
+
+
+def retry(event: ev.RetryScheduled, is_afresh: bool) -> str:
+    """Why a model call is made again, and when."""
+    why = (lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)).rstrip(".")
+    when = f"in {lines.seconds(event.delay_s)}"
+    if event.parked:
+        when += f"{_clock(event.delay_s)}; Esc stops waiting"
+    what = "resting; goes on" if event.parked else f"attempt {event.attempt}"
+    return f"{why}: {what} {when}" + ("; the answer starts afresh" if is_afresh else "")
+
+
+def _clock(delay_s: float) -> str:
+    """When that is, as a clock says it; nothing for a time that no clock knows."""
+    if not 0 <= delay_s < _FAR_S:
+        return ""
+    form = "%H:%M" if delay_s < _DAY_S else "%Y-%m-%d %H:%M"
+    return time.strftime(f", at {form}", time.localtime(time.time() + delay_s))
+
+
+def turn_end(
+    event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed, spent: Totals, worked_s: float | None, theme: Theme
+) -> str:
+    """What a turn took and changed. `worked_s` is measured here, for a turn that was not completed."""
+    facts = [] if worked_s is None else [lines.seconds(worked_s)]
+    if isinstance(event, ev.TurnCompleted):
+        facts = [lines.seconds(event.duration_s), lines.number(event.steps, "step")]
+    facts += [lines.tokens(spent), lines.money(spent)]
+    if event.changes:
+        facts.append(lines.changes(event.changes))
+    return theme.paint("muted", "— " + " · ".join(facts))

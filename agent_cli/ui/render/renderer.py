@@ -1,0 +1,369 @@
+"""Events become text: what is printed once, for good, and what is alive in `Live` until it ends.
+
+The renderer owns no screen. A front end hands it events, prints what `take` returns and paints what
+`frame` returns; so the same code serves the REPL, the plain REPL and the tests. Whatever fails in here
+becomes a one-line notice and never reaches the loop.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.protocol.usage import Totals
+
+from ..markdown.splitter import Blocks, MarkdownStream, PlainBlocks
+from ..text import lines
+from ..text.theme import Theme
+from . import notices
+from .live import Live, RunningCall
+from .reasoning import Thoughts, thought_rows
+
+if TYPE_CHECKING:
+    from ..markdown.blocks import DrawnBlocks
+    from .tool_results import Whole
+
+Kind = Literal["", "answer", "reasoning", "tool", "other"]
+
+_PROMPT_LINES = 20
+_FOLDED = 20
+"""How many folded texts can be shown in full later."""
+
+
+class Renderer:
+    """One session's events as text. `width` and `snapshot` are asked when needed."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        settings: Ui,
+        width: Callable[[], int],
+        snapshot: Callable[[], Snapshot],
+        expand_hint: str = "Ctrl-O shows them",
+    ) -> None:
+        self.live = Live(theme)
+        self.summary = ""
+        """The summary of a compaction that was shown last."""
+        self._theme, self._settings, self._width, self._snapshot = theme, settings, width, snapshot
+        self._hint = f" ({expand_hint})" if expand_hint else ""
+        self._out: list[str] = []
+        self._last: Kind = ""
+        self._drawn: DrawnBlocks | None = None
+        self._answer: MarkdownStream | None = None
+        self._answered = False
+        self._thoughts = Thoughts(keeps=not settings.show_reasoning)
+        self._folded: deque[tuple[str, Whole]] = deque(maxlen=_FOLDED)
+        self._goes_back = False
+        """Whether what was folded last has been shown in full already."""
+        self._before = Totals()
+        self._previewed: dict[str, str] = {}
+        """The diffs that approvals have shown, by call."""
+
+    def use(self, theme: Theme) -> None:
+        """Other colours from now on; what is printed stays as it is."""
+        self._theme = theme
+        self.live.use(theme)
+        if self._drawn:
+            self._drawn.theme = theme
+        if self._answer:
+            self._answer.redraw()
+
+    def handle(self, event: ev.AnyEvent) -> None:
+        """Take in one event. Never raises."""
+        try:
+            self._show(event)
+        except Exception as problem:
+            self._out.append(f"(could not show {type(event).__name__}: {type(problem).__name__})\n")
+
+    def take(self) -> str:
+        """The text to print now, in whole lines; empty when there is nothing new."""
+        try:
+            if self._answer and (done := self._answer.take(self._width())):
+                self._print("answer", done)
+        except Exception as problem:
+            self._out.append(f"(could not draw the answer: {type(problem).__name__})\n")
+            self._answer = MarkdownStream(PlainBlocks())
+        text, self._out = "".join(self._out), []
+        return clean(text, keep_sgr=True)  # whatever was forgotten above ends here
+
+    def frame(self, queued: tuple[str, ...], rows: int, works: bool = False) -> list[str]:
+        """The live region's lines right now; `works` says that something runs, a turn or not."""
+        try:
+            self.live.works(works, time.monotonic())
+            tail = self._answer.tail(self._width()) if self._answer else self._thinking()
+            drawn = self.live.draw(tail, queued, time.monotonic(), rows, self._width())
+            return clean("\n".join(drawn), keep_sgr=True).split("\n") if drawn else []
+        except Exception as problem:
+            return [f"(could not draw: {type(problem).__name__})"]
+
+    def typed(self, text: str) -> None:
+        """Echo a command of the user's."""
+        self._prompt(text)
+
+    def notice(self, text: str, wrap: bool = True) -> None:
+        """Print lines of our own, broken between words or, without `wrap`, as they are."""
+        self._print("other", lines.wrapped(text, self._width()) if wrap else text.split("\n"))
+
+    def expand(self) -> None:
+        """Print in full what was folded last; asked again, what was folded before it, and so on."""
+        if not self._folded:
+            self.notice("Nothing further back is folded." if self._goes_back else "Nothing is folded.")
+            return
+        title, whole = self._folded.pop()
+        head = f"{'Further back' if self._goes_back else 'In full'}: {title}"
+        more = f"  {len(self._folded)} more further back" if self._folded else ""
+        self._goes_back = True
+        shown = self._theme.paint("strong", lines.clipped(head, self._width() - len(more)))
+        self._print("other", [shown + self._theme.paint("muted", more), *whole(self._theme, self._width())])
+
+    def _fold(self, title: str, whole: "Whole") -> None:
+        self._folded.append((lines.one_line(title), whole))
+        self._goes_back = False
+
+    def _show(self, event: ev.AnyEvent) -> None:
+        if not isinstance(event, ev.ToolOutput):
+            self.live.silent_since = None
+        match event:
+            case ev.TextDelta():
+                self._text(event.text)
+            case ev.ReasoningDelta():
+                self._reasoning(event.text)
+            case ev.ToolOutput():
+                if call := self.live.calls.get(event.call_id):
+                    call.output(event.text)
+            case ev.ToolSilent():
+                self._tool_silent(event)
+            case ev.StepStarted():
+                self.live.retry = None
+                self.live.answered(time.monotonic())
+            case ev.AnswerCompleted():
+                self._answer_done(event)
+            case ev.RetryScheduled():
+                self._retry(event)
+            case ev.ToolCallRequested():
+                self.live.calls[event.call_id] = RunningCall(event.tool, event.title, None)
+            case ev.ToolCallStarted():
+                self.live.calls[event.call_id] = RunningCall(event.tool, event.title, time.monotonic())
+            case ev.ToolCallFinished():
+                self._tool(event)
+            case ev.ApprovalRequested():
+                self._preview(event)
+            case ev.ApprovalResolved():
+                self.live.answered(time.monotonic(), event.request_id)
+            case ev.QuestionAsked():
+                self._question(event)
+            case ev.TurnStarted():
+                self._turn_started(event)
+            case ev.TurnCompleted() | ev.TurnAborted():
+                self._turn_over(event.stop_reason, event)
+            case ev.TurnFailed():
+                self._turn_over(event.stop_reason, event, event.error)
+            case _:
+                self._tell(event)
+
+    def _tell(self, event: notices.Plain | ev.Steered | ev.Compacted | ev.StreamSilent) -> None:
+        """The events that are no more than a few lines of text."""
+        match event:
+            case ev.Steered():
+                self._prompt(event.text, "  (delivered)")
+            case ev.Compacted():
+                self._compacted(event)
+            case ev.StreamSilent():
+                self._silent(event.silent_s)
+            case _:
+                if isinstance(event, ev.FellBack):
+                    self._void()
+                if rows := notices.told(event, self._theme, self._width()):
+                    self._print("other", rows)
+
+    def _tool_silent(self, event: ev.ToolSilent) -> None:
+        if (call := self.live.calls.get(event.call_id)) is None:
+            return
+        call.silent_since = time.monotonic() - event.silent_s
+        if self._settings.plain:
+            name = lines.one_line(f"{call.tool} {call.title}")
+            self._print("other", [f"· {name}: no output for {lines.seconds(event.silent_s)}."])
+
+    def _silent(self, silent_s: float) -> None:
+        if silent_s and self._settings.plain:
+            self._print("other", [f"· No data from the model for {lines.seconds(silent_s)}."])
+        elif silent_s:
+            self.live.silent_since = time.monotonic() - silent_s
+
+    def _print(self, kind: Kind, text: list[str]) -> None:
+        """Add lines for good; a blank line comes between things of different kinds."""
+        if kind != self._last and self._last and text[0]:
+            self._out.append("\n")
+        self._last = kind
+        self._out += [line + "\n" for line in text]
+
+    def _compacted(self, event: ev.Compacted) -> None:
+        from .tool_results import compacted
+
+        self.summary = event.summary or self.summary
+        rows, whole = compacted(event, self._width(), self._hint)
+        self._print("other", rows)
+        if whole:
+            self._fold("the summary", lambda theme, width: lines.wrapped("\n".join(whole), width))
+
+    def _prompt(self, text: str, note: str = "") -> None:
+        whole = clean(text).rstrip().split("\n")
+        hidden = len(whole) - _PROMPT_LINES
+        shown = [*whole[:_PROMPT_LINES], f"… {hidden} more lines{self._hint}"] if hidden > 0 else whole
+        if hidden > 0:
+            self._fold("what you wrote", lambda theme, width: ["  " + line for line in whole])
+        mark = self._theme.paint("prompt", ">")
+        first, *rest = shown
+        body = [f"{mark} {first}{self._theme.paint('muted', note)}", *("  " + line for line in rest)]
+        self._last = self._last and "other"
+        self._print("answer", body)
+        self._last = "tool"
+
+    def _turn_started(self, event: ev.TurnStarted) -> None:
+        self.live.busy_since, self.live.waited_s = time.monotonic(), 0.0
+        self._before = self._snapshot().totals
+        if event.text.strip():
+            self._prompt(event.text)
+
+    def _text(self, text: str) -> None:
+        self._end_thoughts()
+        if self._answer is None:
+            self._answer = MarkdownStream(self._make_blocks())
+        self._answered = True
+        self._answer.feed(text)
+
+    def _make_blocks(self) -> Blocks:
+        if self._settings.plain or not self._settings.markdown:
+            return PlainBlocks()
+        if self._drawn is None:
+            from ..markdown.blocks import DrawnBlocks
+
+            self._drawn = DrawnBlocks(self._theme)
+        return self._drawn
+
+    def _reasoning(self, text: str) -> None:
+        if text and self._answer:
+            self._end_answer()  # what was said before is printed before
+        self._print_thoughts(self._thoughts.feed(text, time.monotonic()))
+
+    def _print_thoughts(self, whole: list[str]) -> None:
+        if whole and self._settings.show_reasoning:
+            self._print("reasoning", thought_rows(whole, self._theme, self._width()))
+
+    def _thinking(self) -> list[str]:
+        """What of the reasoning is alive."""
+        if not self._thoughts.open:
+            return []
+        rows = self._thoughts.glimpse(self._width() - 2) if self._settings.show_reasoning else []
+        if not self._settings.show_reasoning:
+            rows = [f"thinking, {lines.number(self._thoughts.count, 'line')}"]
+        return thought_rows(rows, self._theme, self._width())
+
+    def _end_thoughts(self) -> None:
+        if not self._thoughts.open:
+            return
+        rest, kept, passed_s = self._thoughts.end(time.monotonic())
+        self._print_thoughts(rest)
+        if kept:
+            title = f"thought for {lines.seconds(passed_s)}, {lines.number(len(kept), 'line')}"
+            hint = "" if self._settings.plain else self._hint
+            self._print("reasoning", [self._theme.paint("reasoning", f"~ {title}{hint}")])
+            self._fold(title, lambda theme, width: thought_rows(kept, theme, width))
+
+    def _end_answer(self) -> None:
+        self._end_thoughts()
+        answer, self._answer = self._answer, None
+        if answer and (done := answer.take(self._width(), final=True)):
+            self._print("answer", done)
+
+    def _answer_done(self, event: ev.AnswerCompleted) -> None:
+        if not self._answered and event.text.strip():
+            self._text(event.text)
+        self._end_answer()
+        self._answered = False
+
+    def _retry(self, event: ev.RetryScheduled) -> None:
+        is_afresh = self._void() or bool(event.discarded_chars)
+        why = lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)
+        self.live.retry = (time.monotonic() + event.delay_s, why)
+        self._print("other", notices.warning(notices.retry(event, is_afresh), self._theme, self._width(), "↻"))
+
+    def _void(self) -> bool:
+        """What was shown of an answer stays; the next piece begins a new one. Whether anything was shown."""
+        shown = self._answer is not None or self._thoughts.open
+        self._end_answer()
+        self._answered = False
+        return shown
+
+    def _tool(self, event: ev.ToolCallFinished) -> None:
+        self.live.calls.pop(event.call_id, None)
+        asked = self.live.asks(event.call_id)
+        if asked is not None:
+            self.live.answered(time.monotonic(), asked)
+        if event.tool == "finish" and event.status == "ok":
+            self._text(event.text)
+            self._end_answer()
+            self._answered = False
+            return
+        if event.tool == "ask_user" and asked is not None:
+            event = msgspec.structs.replace(event, title="")  # the question stands above
+        from .tool_results import finished
+
+        previewed = self._previewed.pop(event.call_id, "")
+        done = finished(event, previewed, self._theme, self._width(), self._hint)
+        if done.whole:
+            self._fold(f"{event.tool} {event.title}", done.whole)
+        self._print("tool", done.rows)
+
+    def _preview(self, event: ev.ApprovalRequested) -> None:
+        """What asks for approval, in full and once: the bytes shown are the bytes that would run."""
+        from .tool_results import preview
+
+        self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
+        for item in event.items:
+            if item.preview_kind == "diff":
+                self._previewed[item.call_id] = item.preview
+            self._print("tool", preview(item, self._theme, self._width()))
+
+    def _question(self, event: ev.QuestionAsked) -> None:
+        """The model's question, once; a dialog adds no more than the answers."""
+        calls = tuple(call_id for call_id, call in self.live.calls.items() if call.tool == "ask_user")
+        self.live.ask(event.request_id, calls, time.monotonic())
+        self._print("other", notices.marked("?", "strong", event.question, self._theme, self._width()))
+
+    def _turn_over(
+        self,
+        reason: StopReason,
+        event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed,
+        error: ev.ErrorInfo | None = None,
+    ) -> None:
+        self._end_answer()
+        self._answered = False
+        self.live.answered(time.monotonic())
+        since, self.live.busy_since, self.live.retry = self.live.busy_since, None, None
+        self.live.calls.clear()
+        self._previewed.clear()
+        if error:
+            self._print("other", lines.error(error, self._theme, self._width()).split("\n"))
+        elif lines.REASONS[reason]:
+            self._print("other", notices.warning(lines.REASONS[reason], self._theme, self._width()))
+        spent = lines.since(self._before, self._snapshot().totals)
+        worked_s = None if since is None else time.monotonic() - since - self.live.waited_s
+        self._print("other", [notices.turn_end(event, spent, worked_s, self._theme)])
+
+
+def warm_up() -> None:
+    """Import what the first answer will need, in a thread of its own; a failure is told when it is needed."""
+    try:
+        from ..markdown.highlight import CodeLines
+
+        CodeLines("python")
+    except Exception:
+        pass

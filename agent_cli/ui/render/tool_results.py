@@ -1,0 +1,221 @@
+"""What a person sees of calls and their effects: what would run before it does, a finished call with its result or
+the most telling part of it, what an undo or a reduction did.
+
+Apart from the renderer, which knows no kinds of results; here is what each kind is worth on the screen.
+"""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from agent_cli.protocol.events import ApprovalItem, Compacted, Restored, ToolCallFinished
+from agent_cli.protocol.sanitize import clean, visible
+
+from ..text import lines
+from ..text.theme import NONE, Theme
+from ..text.truncate import fold
+from . import diff_view
+from .notices import said, warning
+
+_RESULT_ROWS = 10
+_DIFF_ROWS = 40
+_FAILED_ROWS = 6
+_GLANCE_ROWS = 2
+_NO_OUTPUT = "(no output)"
+
+_TOLD_OTHERWISE = frozenset({
+    "apply_patch", "ask_user", "edit_file", "finish", "glob", "grep", "list_dir", "read_file", "repo_map",
+    "shell", "update_plan", "write_file",
+})  # fmt: skip
+"""Tools whose text tells a person nothing that is not shown elsewhere or in the project's own files."""
+_TELLING = re.compile(r"(?i)\b(?:error|fail(?:ed|ure|s)?|fatal|panic|exception|traceback|undefined|cannot)\b")
+"""What a line of a failed command's output has that says why."""
+
+Whole = Callable[[Theme, int], list[str]]
+"""All of something in a theme and a width, asked for when somebody wants to see it."""
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A finished call on the screen."""
+
+    rows: list[str]
+    whole: Whole | None = None
+    """All of it, where the rows are not."""
+
+
+class _Body(msgspec.Struct, frozen=True):
+    """What is worth showing of a result."""
+
+    text: tuple[str, ...] = ()
+    rows: int = _RESULT_ROWS
+    """About how many are shown."""
+    kind: str = "text"
+    """`diff`, `output` of a command, whose end counts, or `words`, which may be broken."""
+    glance: str = ""
+    """A short text that says it all, or what stands above the rest."""
+
+
+def finished(event: ToolCallFinished, previewed: str, theme: Theme, width: int, hint: str) -> Finished:
+    """The rows of a finished call. `previewed` is the diff that its approval has shown; `hint` says how to see the
+    whole of what is folded."""
+    body = _body(event, previewed)
+    alone = lines.tool_line(event, NONE, 1_000_000)
+    fits = bool(body.glance) and lines.cells(alone) + lines.cells(body.glance) + 3 <= width
+    glance = body.glance if fits else ""
+    if body.glance and not fits:
+        body = msgspec.structs.replace(body, text=(body.glance, *body.text), rows=body.rows + bool(body.text))
+    shown, is_folded = _Page(theme, width, hint).rows(body, event.exit_code)
+    is_cut = lines.cells(alone) > width or "\n" in event.command.strip()
+    whole = _whole(body, event if is_cut else None) if is_folded or is_cut else None
+    return Finished([lines.tool_line(event, theme, width, glance), *shown], whole)
+
+
+def _body(event: ToolCallFinished, previewed: str) -> _Body:
+    display, text = _lines(event.display), _lines(event.text)
+    if event.command:
+        output = display or text
+        return _Body(glance=_NO_OUTPUT) if output == [_NO_OUTPUT] else _Body(tuple(output), kind="output")
+    if display and diff_view.is_diff(event.display):
+        if event.display.strip() == previewed.strip():
+            return _Body()
+        return _Body(tuple(visible(event.display).rstrip("\n").split("\n")), _DIFF_ROWS, "diff")
+    if event.tool not in _TOLD_OTHERWISE and event.status == "ok":
+        display = [] if event.display.strip() in event.text else display
+        return _with_glance(display, text, min(_RESULT_ROWS, _GLANCE_ROWS + len(display)))
+    if display:
+        return _with_glance(display, [])
+    if text and event.status in ("denied", "failed", "unknown"):
+        return _with_glance(text, [], _FAILED_ROWS, "words")
+    return _Body()
+
+
+def _with_glance(head: list[str], text: list[str], rows: int = _RESULT_ROWS, kind: str = "text") -> _Body:
+    """One line is looked at together with the call it belongs to."""
+    head, text = (head, text) if head else (text[:1], []) if len(text) == 1 else ([], text)
+    if len(head) == 1:
+        return _Body(tuple(text), rows - 1 if text else rows, kind, head[0].strip())
+    return _Body((*head, *text), rows, kind)
+
+
+def _whole(body: _Body, cut: ToolCallFinished | None) -> Whole:
+    """All of a result, and before it the command or title of a call whose line shows it `cut`."""
+    said = visible((cut.command or cut.title) if cut else "")
+    head = [f"  {'$ ' * bool(cut and cut.command)}{line}" for line in said.split("\n") if cut]
+    return lambda theme, width: [*head, *_Page(theme, width, "").drawn(body.text, body.kind)]
+
+
+class _Page(msgspec.Struct, frozen=True):
+    """How results are printed."""
+
+    theme: Theme
+    width: int
+    hint: str
+
+    def rows(self, body: _Body, exit_code: int | None) -> tuple[list[str], bool]:
+        """The body's rows, and whether they are less than all of it."""
+        is_output = body.kind == "output"
+        text = body.text
+        if body.kind == "words":
+            text = tuple(lines.wrapped("\n".join(text), self.width - 2)) if text else ()
+        part = fold(list(text), body.rows, self.width - 2, last=is_output, hint=self.hint)
+        shown = self.drawn(part.kept, "diff" if body.kind == "diff" else "text")
+        if part.hidden and is_output:
+            shown = [*self._before(text, part.hidden, part.kept if exit_code else None), *shown]
+        elif part.hidden:
+            shown.append(self._more(part.hidden, self.hint))
+        return shown, not part.whole
+
+    def drawn(self, text: tuple[str, ...], kind: str) -> list[str]:
+        """Lines without a limit."""
+        if kind == "diff":
+            return [f"  {row}".rstrip() for row in diff_view.drawn(text, self.theme)]
+        rows = lines.wrapped("\n".join(text), self.width - 2) if kind == "words" and text else text
+        return [f"  {row}".rstrip() for row in rows]
+
+    def _before(self, text: tuple[str, ...], hidden: int, kept: tuple[str, ...] | None) -> list[str]:
+        """What stands for the hidden beginning of an output: the first line that says why the command failed,
+        where no line that is `kept` does."""
+        telling = kept is not None and not any(map(_TELLING.search, kept))
+        at = next((at for at in range(hidden) if telling and _TELLING.search(text[at])), None)
+        if at is None:
+            return [self._more(hidden, self.hint)]
+        between = hidden - at - 1
+        return [
+            *([self._more(at, "" if between else self.hint)] if at else []),
+            f"  {lines.clipped(text[at], self.width - 2)}",
+            *([self._more(between, self.hint)] if between else []),
+        ]
+
+    def _more(self, count: int, hint: str) -> str:
+        return f"  … {lines.number(count, 'more line')}{hint}"
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text of others, made safe; none of an empty one."""
+    return [line.expandtabs(8) for line in clean(text).strip("\n").split("\n")] if text.strip() else []
+
+
+def preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
+    """A call that asks for approval: its tool, and in full what it would run or change. A command of one line
+    is its own title."""
+    head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(item.tool, 40))}"
+    text = visible(item.preview).rstrip("\n").split("\n")
+    if item.preview_kind == "command":
+        title = text.pop() if len(text) == 1 else ""
+    else:
+        title = lines.named(item.tool, item.title, width - lines.cells(item.tool) - 3)
+    if item.preview_kind == "diff":
+        try:
+            text = diff_view.drawn(text, theme)
+        except Exception:  # nobody is asked about a change that is not shown
+            pass
+    return [f"{head} {title}".rstrip(), *("  " + line for line in text)]
+
+
+_MAX_FILES = 12
+_DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "resolve": ""}
+
+
+def report(event: Restored, theme: Theme, width: int) -> list[str]:
+    """What an undo or redo did, file by file."""
+    done = event.report
+    head = f"{_DONE[event.kind]} {lines.number(event.turns, 'turn')}: {lines.one_line(event.prompt, 80)}"
+    head = "Decided on what was left alone" if event.kind == "resolve" else head
+    out = [theme.paint("strong", row) for row in lines.wrapped(head, width)]
+    shown = done.restored[:_MAX_FILES]
+    for file in shown:
+        out.append(f"  {file.kind} {lines.one_line(file.path)}{lines.line_counts(file.added, file.removed)}")
+    if len(done.restored) > len(shown):
+        out.append(f"  … and {len(done.restored) - len(shown)} more")
+    for conflict in done.conflicts:
+        lead = "" if conflict.reason.startswith("not covered") else "left alone: "
+        why = f"{lead}{lines.one_line(conflict.path)}: {lines.one_line(conflict.reason, 300)}"
+        out += [f"  {row}" for row in warning(why, theme, width - 2)]
+    return out + [row for note in done.notes for row in lines.wrapped(f"  {lines.one_line(note, 300)}", width)]
+
+
+_SUMMARY_ROWS = 12
+_REDUCED = {
+    "summary": "Older messages are folded into a summary (/compact edit changes it, /compact undo takes it back)",
+    "shortened": "Older tool results are shortened",
+    "left_out": "Older messages are left out, since no summary could be had (/compact undo takes it back)",
+    "edited": "The summary is as you wrote it",
+    "undone": "The last reduction is taken back",
+    "preview": "This would be the summary; nothing has changed yet (/compact keep, or /compact edit first)",
+}
+
+
+def compacted(event: Compacted, width: int, hint: str) -> tuple[list[str], list[str]]:
+    """A reduction: what was done, how much it freed, and the beginning of the summary, all of it in a preview.
+    Then the whole summary, where that is not all of it."""
+    done = _REDUCED[event.how]
+    if event.how == "preview" and event.after >= event.before:
+        done = "This would be the summary, no smaller than now; /compact keep would not help"
+    rows = said(f"{done}: {lines.count(event.before)} → {lines.count(event.after)} tokens.", width)
+    text = [f"  {row}" for row in _lines(event.summary)]
+    shown = text if event.how == "preview" else text[:_SUMMARY_ROWS]
+    hidden = len(text) - len(shown)
+    rows += [row for line in shown for row in lines.wrapped(line, width)]
+    more = [f"  … {lines.number(hidden, 'more line')}{hint}"] if hidden else []
+    return [*rows, *more], text if hidden else []

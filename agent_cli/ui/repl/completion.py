@@ -1,0 +1,156 @@
+"""Completion of slash commands, their arguments, and files and folders named with `@`."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from prompt_toolkit.application.current import get_app_or_none
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from agent_cli.protocol.sanitize import clean
+
+from ..commands.api import Desk
+from ..commands.registry import TABLE
+from ..services import OwnCommand
+from ..text.fuzzy_paths import Fragment
+
+_MENTION = re.compile(r"(?:^|[\s(\[{])@(\"[^\"\n]*|[^\s\"]*)\Z")
+_MAX_SHOWN = 30
+_FRESH_S = 10.0
+_OWN_FRESH_S = 1.0
+_LOOK_EVERY_S = 0.03
+_BREATHE_EVERY = 200
+"""Paths after which a walk lets others run."""
+_NEEDS_QUOTES = re.compile(r"[\s'`<>|]|[.,;:!?)\]}*_]$")
+"""What would end a name in a prompt, or be taken for the end of the sentence."""
+
+Paths = Callable[[str], Iterable[str]]
+"""The files and folders below a folder that may be offered: relative, folders with a `/` at the end."""
+
+
+class InputCompleter(Completer):
+    """Offers what fits the text before the cursor. Runs in a thread, since it may wait for what is found in the
+    workspace."""
+
+    def __init__(self, desk: Desk, root: Callable[[], str], paths: Paths, *, fresh_s: float = _FRESH_S) -> None:
+        self._desk, self._root, self._paths, self._fresh_s = desk, root, paths, fresh_s
+        self._walk: _Walk | None = None
+        self._fresher: _Walk | None = None
+        """The same root once more, until it is over."""
+        self._own: tuple[OwnCommand, ...] = ()
+        self._own_until = 0.0
+        self._lock = threading.Lock()
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Commands for `/…`, values for `/command …`, files and folders for `@…`."""
+        text = document.text_before_cursor
+        if mention := _MENTION.search(text):
+            fragment = mention.group(1)
+            for path in self._mentioned(fragment.removeprefix('"'), text):
+                shown = f'"{path}"' if fragment.startswith('"') or _NEEDS_QUOTES.search(path) else path
+                yield Completion(shown, start_position=-len(fragment), display=clean(path))
+        elif text.startswith("/") and "\n" not in text:
+            yield from self._commands(text[1:])
+
+    def _commands(self, text: str) -> Iterator[Completion]:
+        name, space, argument = text.partition(" ")
+        if not space:
+            for known, meaning in self._named(name.lower()):
+                yield Completion(known, start_position=-len(name), display_meta=meaning)
+        elif (command := TABLE.get(name)) and command.values:
+            fitting = [value for value in command.values(self._desk) if argument.lower() in value.lower()]
+            for value in fitting[:_MAX_SHOWN]:
+                yield Completion(value, start_position=-len(argument), display=clean(value))
+
+    def _named(self, begun: str) -> Iterator[tuple[str, str]]:
+        """Names of commands and what they do, the user's own behind the others."""
+        for command in TABLE.values():
+            if command.name.startswith(begun):
+                yield command.name, command.help
+        for own in self._own_commands():
+            if own.name not in TABLE and (own.name.startswith(begun) or f":{begun}" in own.name):
+                yield own.name, clean(f"{own.hint}  {own.description}".strip())
+
+    def _own_commands(self) -> tuple[OwnCommand, ...]:
+        """Those that can be used; read again after a moment."""
+        if time.monotonic() > self._own_until:
+            self._own = tuple(each for each in self._desk.host.own_commands() if not each.problem)
+            self._own_until = time.monotonic() + _OWN_FRESH_S
+        return self._own
+
+    def _mentioned(self, sought: str, text: str) -> Iterator[str]:
+        """Paths that fit, the best first of what is found so far; more while the walk goes on and nothing else is
+        typed. What fits badly comes last, when nothing better can come any more."""
+        fragment, shown = Fragment(sought), set[str]()
+        walk, seen = self._walked(), 0
+        found = near = self._named_folder(fragment)
+        while True:
+            is_over = walk.over.wait(_LOOK_EVERY_S)
+            until = len(walk.found)
+            found, seen = [*found, *walk.found[seen:until]], until
+            if is_over:
+                found = list(dict.fromkeys([*near, *walk.found]))
+            for path in fragment.best(found, _MAX_SHOWN, loosely=is_over):
+                if path not in shown and len(shown) < _MAX_SHOWN:
+                    shown.add(path)
+                    yield path
+            if is_over or len(shown) >= _MAX_SHOWN or not _is_still(text):
+                return
+            found = []
+
+    def _named_folder(self, fragment: Fragment) -> list[str]:
+        """What lies right in the folder that the fragment names, however deep it is and however much lies
+        before."""
+        if not fragment.folder and not fragment.name:
+            return []
+        found = self._desk.host.paths_in(self._root(), fragment.folder, fragment.name)
+        return [path for path in found if _can_be_typed(path)]
+
+    def _walked(self) -> "_Walk":
+        """The walk through the workspace: a new one when the last is old, which counts once it is over."""
+        with self._lock:
+            root = self._root()
+            if self._walk is None or self._walk.root != root:
+                self._walk, self._fresher = _Walk(root, self._paths), None
+            elif self._fresher is not None and self._fresher.over.is_set():
+                self._walk, self._fresher = self._fresher, None
+            elif self._fresher is None and self._walk.ended_before(self._fresh_s):
+                self._fresher = _Walk(root, self._paths)
+            return self._walk
+
+
+class _Walk:
+    """The paths of a workspace, found in a thread of its own that nobody waits for at the end."""
+
+    def __init__(self, root: str, paths: Paths) -> None:
+        self.root = root
+        self.found: list[str] = []
+        self.over = threading.Event()
+        self._began = time.monotonic()
+        threading.Thread(target=self._go, args=(paths,), daemon=True).start()
+
+    def ended_before(self, seconds: float) -> bool:
+        """Whether it is over, and began more than so long ago."""
+        return self.over.is_set() and time.monotonic() - self._began > seconds
+
+    def _go(self, paths: Paths) -> None:
+        try:
+            for count, path in enumerate(paths(self.root)):
+                if _can_be_typed(path):
+                    self.found.append(path)
+                if count % _BREATHE_EVERY == 0:
+                    time.sleep(0.0005)  # whoever types is not to notice
+        finally:
+            self.over.set()
+
+
+def _can_be_typed(path: str) -> bool:
+    return path.isprintable() and '"' not in path
+
+
+def _is_still(text: str) -> bool:
+    """Whether what stands before the cursor is still the same."""
+    app = get_app_or_none()
+    return app is None or app.current_buffer.document.text_before_cursor == text

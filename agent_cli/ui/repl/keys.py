@@ -1,0 +1,298 @@
+"""Keys of the REPL: which key does what, and nothing about how it is done."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_mode
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from ..commands.registry import is_command, parse
+from ..dialogs.picker import Picker
+from .terminal import FOCUS_IN, FOCUS_OUT
+
+if TYPE_CHECKING:
+    from .screen import Screen
+
+_TWICE_S = 1.0
+
+
+def bindings(screen: "Screen") -> KeyBindings:
+    """All bindings; what is not here keeps prompt_toolkit's own meaning."""
+    keys = KeyBindings()
+    _bind_input(keys, screen)
+    _bind_always(keys, screen)
+    _bind_terminal(keys, screen)
+    _bind_dialog(keys, screen)
+    _bind_picker(keys, screen)
+    return keys
+
+
+def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
+    """Keys of the draft."""
+    free = Condition(lambda: screen.asking.dialog is None) & ~is_searching
+    working = Condition(lambda: screen.controller.busy() and not _has_completions(screen))
+    drafted = Condition(lambda: bool(screen.draft.text.strip()) and not screen.draft.text.startswith("/"))
+    empty = Condition(lambda: not screen.draft.text)
+
+    @keys.add("enter", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        buffer = screen.draft
+        chosen = buffer.complete_state and buffer.complete_state.current_completion
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        elif chosen and not buffer.text.startswith("/"):
+            buffer.complete_state = None
+        elif buffer.text.strip():
+            screen.controller.send(screen.take_draft())
+
+    @keys.add("c-j", filter=free)
+    @keys.add("escape", "enter", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        screen.draft.insert_text("\n")
+
+    @keys.add("tab", filter=free & ~(working & drafted))
+    def _(event: KeyPressEvent) -> None:
+        if screen.draft.complete_state:
+            screen.draft.complete_next()
+        else:
+            screen.draft.start_completion(select_first=True)
+
+    @keys.add("tab", filter=free & working & drafted)
+    def _(event: KeyPressEvent) -> None:
+        text = screen.take_draft()
+        (screen.controller.send if is_command(text) else screen.controller.queue)(text)
+
+    @keys.add("up", filter=free & empty & working)
+    @keys.add("escape", "up", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        if not screen.controller.take_back():
+            screen.draft.auto_up()
+
+    @keys.add("s-tab", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.cycle_mode()
+
+    @keys.add("c-d", filter=free & empty)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.leave()
+
+
+def _has_completions(screen: "Screen") -> bool:
+    """Whether there is something to choose from; while that is being looked for, there is not."""
+    state = screen.draft.complete_state
+    return state is not None and bool(state.completions)
+
+
+def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
+    """Stopping, leaving, editing, pasting."""
+    free = Condition(lambda: screen.asking.dialog is None) & ~is_searching
+    choosing = Condition(lambda: isinstance(screen.asking.dialog, Picker))
+    last = [0.0]
+
+    @keys.add("escape", filter=~is_searching & (~vi_mode | ~vi_insert_mode))
+    def _(event: KeyPressEvent) -> None:
+        if not screen.asking.back() and not screen.controller.stop():
+            screen.draft.cancel_completion()
+
+    @keys.add("c-c", filter=~is_searching)
+    @keys.add("<sigint>")
+    def _(event: KeyPressEvent) -> None:
+        if screen.controller.stop():
+            return
+        if screen.draft.text:
+            screen.draft.reset()
+        elif time.monotonic() - last[0] <= _TWICE_S:
+            screen.controller.leave()
+        else:
+            last[0] = time.monotonic()
+            _hint(screen, "Ctrl-C again leaves")
+
+    @keys.add("c-g", filter=~choosing & ~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        screen.edit()
+
+    @keys.add("c-v", filter=free)
+    @keys.add("escape", "v", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.paste_picture()
+
+    @keys.add("escape", "a", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        screen.asking.answer_now()
+
+    @keys.add("c-o")
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.expand()
+
+    @keys.add("c-l", filter=free)
+    def _(event: KeyPressEvent) -> None:
+        get_app().renderer.erase()
+
+    @keys.add(Keys.BracketedPaste, filter=~choosing)
+    def _(event: KeyPressEvent) -> None:
+        screen.paste(event.data)
+
+
+def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
+    """What is no key of the line: stopping as a job, the window's focus, the mouse."""
+
+    @keys.add(Keys.Vt100MouseEvent)
+    def _(event: KeyPressEvent) -> None:
+        """Nobody asked for them; some pastes look like one."""
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        screen.jobs.stop()
+
+    @keys.add(FOCUS_IN)
+    @keys.add(FOCUS_OUT)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.attention.focus(event.key_sequence[0].key == FOCUS_IN)
+
+
+def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
+    """Keys while a question stands."""
+    _bind_early(keys, screen)
+    entering = Condition(
+        lambda: bool(screen.asking.dialog and screen.asking.dialog.entry is not None and not screen.asking.is_new)
+    )
+    blank = Condition(lambda: not screen.line.text)
+    answering = Condition(
+        lambda: bool(screen.asking.dialog and (entry := screen.asking.dialog.entry) and entry.purpose == "answer")
+    )
+    arrows = {Keys.Up: "up", Keys.Down: "down", Keys.Left: "left", Keys.Right: "right"}
+
+    @keys.add("up", filter=entering & blank)
+    @keys.add("down", filter=entering & blank)
+    @keys.add("left", filter=entering & blank)
+    @keys.add("right", filter=entering & blank)
+    def _(event: KeyPressEvent) -> None:
+        key = event.key_sequence[0].key
+        screen.asking.press(arrows.get(key, "") if isinstance(key, Keys) else "")
+
+    @keys.add("enter", filter=entering)
+    def _(event: KeyPressEvent) -> None:
+        screen.follow()
+        command = parse(screen.line.text)
+        if answering() and command and command[0] == "queue" and command[1]:
+            queue(command[1])
+        else:
+            screen.asking.entered(screen.line.text)
+
+    @keys.add("tab", filter=entering & answering & ~blank)
+    def _(event: KeyPressEvent) -> None:
+        queue(screen.line.text)
+
+    def queue(text: str) -> None:
+        """What is typed at a question may be meant for after the turn; the question stays."""
+        screen.line.reset()
+        screen.controller.queue(text)
+
+    @keys.add("escape", "y", filter=entering)
+    @keys.add("escape", "n", filter=entering)
+    def _(event: KeyPressEvent) -> None:
+        if screen.line.text:
+            _hint(screen, "The line is not empty: Enter sends it")
+        else:
+            screen.asking.press("yes" if event.key_sequence[-1].key == "y" else "no")
+
+    @keys.add("backspace", filter=entering & blank)
+    def _(event: KeyPressEvent) -> None:
+        screen.asking.back()
+
+    @keys.add("c-j", filter=entering)
+    @keys.add("escape", "enter", filter=entering)
+    def _(event: KeyPressEvent) -> None:
+        screen.line.insert_text("\n")
+
+
+def _bind_early(keys: KeyBindings, screen: "Screen") -> None:
+    """Keys while a question stands that could not be read yet: text is for the draft, and no other key counts."""
+    early = Condition(
+        lambda: bool(screen.asking.dialog and screen.asking.dialog.entry is not None and screen.asking.is_new)
+    )
+
+    @keys.add(Keys.Any, filter=early)
+    def _(event: KeyPressEvent) -> None:
+        if not isinstance(event.key_sequence[0].key, Keys) and event.data.isprintable():
+            screen.asking.type_early(event.data)
+
+    @keys.add("enter", filter=early)
+    @keys.add(Keys.BracketedPaste, filter=early)
+    def _(event: KeyPressEvent) -> None:
+        screen.asking.type_early(_pasted(event) or "\n")
+
+    @keys.add("escape", "y", filter=early)
+    @keys.add("escape", "n", filter=early)
+    def _(event: KeyPressEvent) -> None:
+        """Nothing is decided by reflex."""
+
+
+def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
+    """Keys of a list to pick from, which has no line."""
+    picking = Condition(lambda: isinstance(screen.asking.dialog, Picker))
+    names = {
+        Keys.Up: "up", Keys.Down: "down", Keys.Enter: "enter", Keys.ControlM: "enter",
+        Keys.Backspace: "backspace", Keys.PageUp: "pageup", Keys.PageDown: "pagedown",
+    }  # fmt: skip
+
+    @keys.add(Keys.Any, filter=picking)
+    def _(event: KeyPressEvent) -> None:
+        if isinstance(event.key_sequence[0].key, Keys):  # a key that is no sign, such as an arrow
+            return
+        text = event.data + _rest_of_burst(event)
+        if text.isprintable() or len(text) > 1:
+            screen.asking.press(text)
+
+    @keys.add(Keys.BracketedPaste, filter=picking)
+    def _(event: KeyPressEvent) -> None:
+        pasted = _pasted(event)
+        screen.asking.press(pasted if len(pasted) > 1 else pasted + " ")  # never a single key
+
+    @keys.add("up", filter=picking)
+    @keys.add("down", filter=picking)
+    @keys.add("enter", filter=picking)
+    @keys.add("backspace", filter=picking)
+    @keys.add("pageup", filter=picking)
+    @keys.add("pagedown", filter=picking)
+    def _(event: KeyPressEvent) -> None:
+        key = event.key_sequence[0].key
+        screen.asking.press(names.get(key, "") if isinstance(key, Keys) else "")
+
+
+def _pasted(event: KeyPressEvent) -> str:
+    """The text of a paste, with line breaks as they are written here; empty for another key."""
+    if event.key_sequence[0].key != Keys.BracketedPaste:
+        return ""
+    return event.data.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _rest_of_burst(event: KeyPressEvent) -> str:
+    """Keys that arrived together with this one, as text. One Enter behind them is a key of its own, as it is for a
+    line that is typed; several are a paste."""
+    waiting = event.key_processor.input_queue
+    text = ""
+    for press in waiting:
+        if len(press.key) != 1 and press.key != Keys.ControlM:
+            break
+        text += "\n" if press.key == Keys.ControlM else press.data
+    if text.endswith("\n") and text.count("\n") == 1:
+        text = text[:-1]
+    for _ in text:
+        waiting.popleft()
+    return text
+
+
+def _hint(screen: "Screen", text: str) -> None:
+    """Show a hint in the status line for a moment."""
+
+    def clear() -> None:
+        screen.hint = ""
+        screen.repaint()
+
+    screen.hint = text
+    asyncio.get_running_loop().call_later(_TWICE_S, clear)

@@ -1,0 +1,413 @@
+"""The interactive loop: events to the screen, keys and commands to the engine.
+
+`run_repl` picks the full screen or, without a real terminal, the plain loop. Heavy drawing libraries are
+imported in a thread once the prompt is painted, so that the first key is never late.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.client import Client, Snapshot
+from agent_cli.protocol.operations import (
+    ChangeSettings,
+    Interrupt,
+    Operation,
+    Shutdown,
+    Steer,
+    TakeBack,
+    UserInput,
+)
+
+from ..commands import registry
+from ..commands.api import NOTHING, Choice, FirstInput, Leaving
+from ..dialogs.approval import ApprovalDialog
+from ..dialogs.dialog_queue import Asking
+from ..dialogs.picker import Picker
+from ..dialogs.question import QuestionDialog
+from ..notifications import Attention
+from ..render.renderer import Renderer, warm_up
+from ..services import SHUTDOWN_S, Host
+from ..text import lines
+from ..text.theme import Theme, choose, is_plain
+from . import pending_input
+from .completion import InputCompleter
+from .drafts import DraftFile
+from .pasted_images import Clips
+from .screen import Screen
+
+_FRAME_S = 0.05
+_WAITING = "? A call waits for your answer: Alt-A now, or once your line is sent or empty."
+_TICK_S = 0.1
+_NOTIFY_S = 10.0
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_BREATHE_EVERY = 20
+"""Events handled in a row before keys get their turn."""
+
+
+async def run_repl(
+    client: Client, host: Host, settings: Ui, *, history_file: Path, first_input: FirstInput = NOTHING
+) -> Leaving:
+    """Talk to the user until they leave, and say why they left. The engine is shut down by then."""
+    if is_plain(settings, sys.stdin, sys.stdout):
+        from ..plain.repl import run_plain
+
+        return await run_plain(client, host, settings, sys.stdin, sys.stdout, first_input=first_input)
+    return await Repl(client, host, settings, history_file).run(first_input)
+
+
+class Repl:
+    """Both ends of the queue pair, and the screen between them."""
+
+    def __init__(self, client: Client, host: Host, settings: Ui, history_file: Path) -> None:
+        self.client, self.host = client, host
+        self.theme: Theme = choose(settings)
+        self._settings = settings
+        self._clips = Clips()
+        self._leaving = Leaving("quit")
+        self._left = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._command: asyncio.Task[None] | None = None
+        self._now: Snapshot = client.snapshot()
+        self._turn_began = 0.0
+        self._painted_at = 0.0
+        self._paint_due = False
+        completer = InputCompleter(self, lambda: self._now.cwd, self.host.paths)
+        self._screen = Screen(self, self.theme, completer, history_file, settings.vi_mode)
+        self.asking = Asking(self._screen, self.say, self._submit, self._changed)
+        self.attention = Attention(settings, self._screen.send, self._notify)
+        self._draft = DraftFile(history_file.with_name("drafts"), self._now.cwd)
+        self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
+
+    async def run(self, first_input: FirstInput) -> Leaving:
+        """Run until the user leaves."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            for number in _SIGNALS:
+                loop.add_signal_handler(number, self.leave, Leaving("terminated"))
+        background = [
+            consumer := self._spawn(self._consume()),
+            self._spawn(self._tick()),
+            self._spawn(self._begin(first_input)),
+        ]
+        try:
+            try:
+                await self._screen.run()
+            except (EOFError, OSError):  # the terminal is gone
+                self._leaving = Leaving("terminated")
+            await self._close(consumer)
+        finally:
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                for number in _SIGNALS:
+                    loop.remove_signal_handler(number)
+            if self._command:
+                self._command.cancel()
+            for task in background:
+                task.cancel()
+            self.asking.give_up()
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=SHUTDOWN_S)
+        if self._leaving.kind == "terminated":
+            self._draft.keep(self._screen.text)
+        else:
+            self._draft.close()
+        rest = self._screen.flush_pending() + self._renderer.take()
+        from ..commands.resume_note import resume_line
+
+        if self._leaving.kind in ("quit", "terminated") and (how := resume_line(self.client.snapshot())):
+            rest += f"Resume with: {how}\n"
+        with contextlib.suppress(OSError):
+            sys.stdout.write(rest)
+            sys.stdout.flush()
+        return self._leaving
+
+    async def _close(self, consumer: "asyncio.Task[None]") -> None:
+        """Shut the engine down; what it has to tell meanwhile is still shown."""
+        self._left = True
+        if self._command:
+            self._command.cancel()
+        if self._leaving.kind == "terminated":
+            await self.client.submit(Interrupt("terminated"))
+        await self.client.submit(Shutdown())
+        await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
+
+    async def _begin(self, first_input: FirstInput) -> None:
+        """What happens once the prompt stands."""
+        while not self._screen.app.render_counter:
+            await asyncio.sleep(0.005)
+        self._paint()
+        if self._settings.markdown:
+            threading.Thread(target=warm_up, daemon=True).start()
+        if self._now.open_calls:
+            self.say("The last turn did not finish: carrying on with its open calls.")
+            await self.client.submit(UserInput(""))
+        drafts = self._draft.left_behind()
+        if self._now.unsent or drafts:
+            from ..commands.resume_note import never_sent
+
+            said, text = never_sent(self._now, drafts)
+            self.propose(text, said)
+        if first_input.text.strip():
+            if first_input.is_data:
+                self._submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
+            else:
+                self.send(first_input.text)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self.say(f"Something broke in here: {type(problem).__name__}: {lines.one_line(str(problem))}")
+
+    def _submit(self, operation: Operation) -> None:
+        async def submit() -> None:
+            await self.client.submit(operation)
+            self._changed()
+
+        self._spawn(submit())
+
+    async def _consume(self) -> None:
+        count = 0
+        try:
+            async for event in self.client.events():
+                if not self._left or isinstance(event, ev.Notice):
+                    self._take_in(event)
+                count += 1
+                if count % _BREATHE_EVERY == 0:
+                    await asyncio.sleep(0)
+        except Exception as problem:
+            self._renderer.notice(f"The engine broke off: {type(problem).__name__}")
+        self._screen.exit()
+
+    def _take_in(self, event: ev.AnyEvent) -> None:
+        self._renderer.handle(event)
+        match event:
+            case ev.ApprovalRequested():
+                self.asking.ask(ApprovalDialog(event, time.monotonic(), self._own_names))
+                self.attention.needed("a call waits for your answer")
+            case ev.QuestionAsked():
+                self.asking.ask(QuestionDialog(event, time.monotonic(), self._own_names))
+                self.attention.needed("a question waits for your answer")
+            case ev.ApprovalResolved():
+                self.asking.resolved(event.request_id)
+            case ev.InputReturned():
+                self._take_in_returned(event)
+            case ev.TurnStarted():
+                self._turn_began = time.monotonic()
+            case ev.SessionStarted(resumed=True):
+                self._look_back()
+            case ev.Restored(kind="rewind", what="both" | "conversation") if self._screen.remember(event.prompt):
+                self.say("· Up brings the prompt back.")
+            case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
+                self._turn_over(event)
+            case _:
+                pass
+        self._changed()
+
+    def _own_names(self) -> list[str]:
+        """Names of the user's own commands."""
+        return [own.name for own in self.host.own_commands()]
+
+    def _take_in_returned(self, event: ev.InputReturned) -> None:
+        """What was taken back stands in the line again."""
+        self._now = self.client.snapshot()
+        text, said = pending_input.returned(event, self._screen.text)
+        self._screen.put(text)
+        if said:
+            self.say(f"· {said}")
+
+    def _look_back(self) -> None:
+        """Remind somebody who comes back to a session."""
+        from ..commands.resume_note import where_it_stood
+
+        if told := where_it_stood(self._now, self.theme, self._screen.columns):
+            self.say(told, wrap=False)
+
+    def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
+        self.asking.clear()
+        done = "done" if isinstance(event, ev.TurnCompleted) else "stopped"
+        self.attention.done(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
+
+    def _notify(self, command: str) -> None:
+        """Run the user's own notifier; whatever becomes of it."""
+
+        async def run() -> None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self.host.run_command(command, lambda _: None), _NOTIFY_S)
+
+        self._spawn(run())
+
+    def _changed(self) -> None:
+        """Something is new: paint soon, but not more often than a frame's time allows."""
+        if not self._paint_due:
+            self._paint_due = True
+            wait = self._painted_at + _FRAME_S - time.monotonic()
+            asyncio.get_running_loop().call_later(max(0.0, wait), self._paint)
+
+    def _paint(self) -> None:
+        self._paint_due = False
+        self._painted_at = time.monotonic()
+        self._now = self.client.snapshot()
+        if text := self._renderer.take():
+            self._screen.print(text)
+        else:
+            self._screen.repaint()
+
+    async def _tick(self) -> None:
+        """Keeps clocks and spinners going while something runs."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self.asking.tick()
+            self._draft.keep(self._screen.text)
+            if self.busy():
+                self._changed()
+
+    def frame(self, rows: int) -> list[str]:
+        """The live region's lines, without a dialog."""
+        can_take_back = not self._screen.text
+        handed_in = pending_input.rows(self._now, self._screen.columns, can_take_back=can_take_back)
+        out = self._renderer.frame(tuple(handed_in), rows, self.busy())
+        if self.asking.waits:
+            out.append(self.theme.paint("warning", lines.clipped(_WAITING, self._screen.columns)))
+        return out
+
+    def status(self) -> str:
+        """One line: model, mode, context, cost, sandbox."""
+        return self.theme.paint("muted", lines.status(self._now))
+
+    def busy(self) -> bool:
+        """Whether Esc has something to stop."""
+        now = self.client.snapshot()
+        working = now.busy or now.compacting or self._command is not None
+        return working or self._renderer.live.busy_since is not None
+
+    def send(self, text: str) -> None:
+        """Enter: a command, the user's own shell command, guidance for a running turn, or a prompt."""
+        if command := registry.typed(text):
+            self._renderer.typed(text)
+            self._spawn(self._run_slash(*command))
+        elif text.startswith("!") and text[1:].strip():
+            self._start_command(text[1:].strip())
+        elif self.client.snapshot().busy and not self._clips.take(text):
+            self._submit(Steer(text))
+        else:
+            self.queue(text)
+
+    def queue(self, text: str) -> None:
+        """A prompt, which waits when a turn runs; guidance cannot bring pictures along."""
+        self._submit(UserInput(text, self._clips.take(text)))
+
+    def take_back(self) -> bool:
+        """What was handed in last and still waits goes back into the draft; False when nothing waits."""
+        waits = bool(self.client.snapshot().waiting)
+        if waits:
+            self._submit(TakeBack())
+        return waits
+
+    def paste_picture(self) -> None:
+        """Put the picture in the clipboard into the draft."""
+        self._spawn(self._paste_picture())
+
+    async def _paste_picture(self) -> None:
+        found = await self.host.picture()
+        if isinstance(found, str):
+            self.say(f"No picture: {found}")
+        else:
+            self._screen.type(f"{self._clips.add(found)} ")
+
+    def stop(self) -> bool:
+        """Esc or Ctrl-C: stop what runs, and have what waits handed back; False when nothing runs."""
+        if self._command:
+            self._command.cancel()
+            return True
+        if isinstance(self.asking.dialog, Picker):
+            return self.asking.back()
+        if not (self.busy() or self.asking.dialog):
+            return False
+        self._submit(Interrupt())
+        return True
+
+    def leave(self, leaving: Leaving | None = None) -> None:
+        """End the REPL."""
+        self._leaving = leaving or Leaving("quit")
+        self._screen.exit()
+
+    def cycle_mode(self) -> None:
+        """Shift-Tab: the next mode. The one that asks nothing is chosen by its name alone."""
+        modes, now = registry.CYCLED, self.client.snapshot().mode
+        following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
+        self._submit(ChangeSettings(mode=following))
+
+    def expand(self) -> None:
+        """Ctrl-O: the last folded output in full."""
+        self._renderer.expand()
+        self._paint()
+
+    def say(self, text: str, wrap: bool = True) -> None:
+        """Print lines that are safe already; without `wrap` they are not broken between words."""
+        self._renderer.notice(text, wrap)
+        self._changed()
+
+    def propose(self, text: str, note: str) -> None:
+        """Put text where the user types, to be changed and sent; `note` says so."""
+        self.say(note)
+        self._screen.propose(text)
+
+    def summary(self) -> str:
+        """The summary that was shown last."""
+        return self._renderer.summary
+
+    async def pick(self, title: str, choices: Sequence[Choice]) -> str:
+        """Have the user pick one; gives its value, empty when they do not want any."""
+        if not choices:
+            return ""
+        picker = Picker(title, choices)
+        self.asking.pick(picker)
+        return await picker.picked
+
+    def use_theme(self, theme: Theme) -> None:
+        """Other colours from now on."""
+        self.theme = theme
+        self._renderer.use(theme)
+        self._screen.use(theme)
+
+    def to_clipboard(self, text: str) -> bool:
+        """Ask the terminal to keep a text for pasting."""
+        import base64
+
+        self._screen.send(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a")
+        return True
+
+    async def _run_slash(self, name: str, argument: str) -> None:
+        try:
+            await registry.run(self, name, argument)
+        except Exception as problem:
+            self.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
+
+    def _start_command(self, command: str) -> None:
+        if self._command:
+            self.say("A command is running already; Esc stops it.")
+            return
+        self._command = self._spawn(self._run_command(command))
+
+    async def _run_command(self, command: str) -> None:
+        from ..commands import bang
+
+        try:
+            await bang.run(command, self.host, self.theme, self.say)
+        finally:
+            self._command = None

@@ -1,0 +1,393 @@
+"""The screen: an input line that is always alive, a live region above it, and printed text above that.
+
+One prompt_toolkit application runs from start to end. Text for good is written above the live region in
+the same terminal update that repaints it; prompt_toolkit's own diff renderer paints the rest. Nothing here
+knows the engine: `Controller` is what the screen asks, and what it tells of keys.
+"""
+
+import asyncio
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+from prompt_toolkit.application import Application, run_in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer, ThreadedCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.processors import AfterInput
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.widgets import SearchToolbar
+
+from agent_cli.protocol.sanitize import clean
+
+from ..commands.registry import is_command
+from ..dialogs.base import Entry
+from ..dialogs.dialog_queue import Asking
+from ..notifications import Attention
+from ..text.theme import Theme
+from .editor import Edited, Editor
+from .grapheme_input import WholeClusters
+from .input_history import InputHistory
+from .job_control import JobControl
+from .keys import bindings
+from .live_renderer import LiveRenderer
+from .terminal import Keyboard, open_terminal
+
+_CHIP_LINES = 20
+_CHIP_CHARS = 4000
+_MENU_ROWS = 6
+_REMEMBERED_CHARS = 1 << 18
+_TYPING_S = 1.5
+"""Who pressed a key this short a time ago is typing."""
+
+
+class Controller(Protocol):
+    """What the screen needs of the REPL."""
+
+    asking: Asking
+    attention: Attention
+
+    def frame(self, rows: int) -> list[str]: ...
+    def status(self) -> str: ...
+    def busy(self) -> bool: ...
+    def send(self, text: str) -> None: ...
+    def queue(self, text: str) -> None: ...
+    def stop(self) -> bool: ...
+    def leave(self) -> None: ...
+    def cycle_mode(self) -> None: ...
+    def expand(self) -> None: ...
+    def take_back(self) -> bool: ...
+    def paste_picture(self) -> None: ...
+
+
+class Screen:
+    """Owns the terminal while the REPL runs."""
+
+    def __init__(
+        self, controller: Controller, theme: Theme, completer: Completer, history_file: Path, vi_mode: bool
+    ) -> None:
+        self.controller = controller
+        self.hint = ""
+        """Shown in place of the status line, such as `Ctrl-C again leaves`."""
+        self._theme = theme
+        self._editor: Editor | None = None
+        self._pending = ""
+        self._chips: dict[str, str] = {}
+        self._entry: Entry | None = None
+        self._lines: list[str] = []
+        self._key_at = 0.0
+        """When the last key was pressed that neither sent the draft nor answered a question."""
+        self.is_answering = False
+        """Whether the last keys were for questions, and have answered one."""
+        self._proposal = ""
+        """What the program itself has put into the draft."""
+        self._drawn: tuple[str, StyleAndTextTuples] = ("", [])
+        self.draft = Buffer(
+            multiline=True,
+            completer=ThreadedCompleter(completer),
+            complete_while_typing=True,
+            history=InputHistory(history_file),
+        )
+        self.line = Buffer(multiline=True)
+        self._output = open_terminal()
+        self._keyboard = Keyboard(sys.stdin)
+        self.app: Application[None] = Application(
+            layout=self._layout(),
+            key_bindings=bindings(self),
+            include_default_pygments_style=False,
+            editing_mode=EditingMode.VI if vi_mode else EditingMode.EMACS,
+            color_depth=lambda: ColorDepth.DEPTH_4_BIT if self._theme.colour else ColorDepth.DEPTH_1_BIT,
+            erase_when_done=True,
+            input=self._keyboard,
+            terminal_size_polling_interval=None,  # a signal tells, where there are signals
+            output=self._output,
+        )
+        self.app.renderer = LiveRenderer(self.app.renderer.style, self._output)
+        self.jobs = JobControl(self.app, self._keyboard, lambda: self._editor is not None)
+        self.app.ttimeoutlen, self.app.timeoutlen = 0.05, 0.1
+        self.app.key_processor.before_key_press += lambda _: self._key()
+        self.app.before_render += lambda _: self._sync()
+        self.app.after_render += lambda _: self._output.release()
+
+    @property
+    def asking(self) -> Asking:
+        """The open questions."""
+        return self.controller.asking
+
+    def _key(self) -> None:
+        self._key_at = time.monotonic()
+        self.controller.attention.key()
+        self.is_answering = self.is_answering and self.asking.dialog is not None
+
+    def use(self, theme: Theme) -> None:
+        """Other colours from now on."""
+        self._theme = theme
+        self.repaint()
+
+    def answered(self) -> None:
+        """A question has got its answer: who pressed those keys is not typing something else."""
+        self._key_at, self.is_answering = 0.0, True
+
+    @property
+    def is_typing(self) -> bool:
+        """Whether somebody is typing: there is text in the draft, or there was a key a moment ago."""
+        return bool(self.draft.text) or time.monotonic() - self._key_at < _TYPING_S
+
+    @property
+    def text(self) -> str:
+        """The draft, pastes expanded."""
+        return self._expanded(self.draft.text)
+
+    def type(self, text: str) -> None:
+        """Put text into the draft, as if it had been typed there; a line break alone is not."""
+        if text.strip("\n"):
+            self.draft.insert_text(text)
+
+    def type_answer(self, text: str) -> None:
+        """Put text into the answer line, as if it had been typed there."""
+        self.line.insert_text(text)
+
+    def rescue(self) -> None:
+        """Put an answer that nobody waits for any more into the draft."""
+        if self._entry is not None and self._entry.purpose == "answer" and self.line.text.strip():
+            self.put(self.line.text)
+            self.line.reset()
+
+    def put(self, text: str) -> None:
+        """Put a whole text before the draft, as a paragraph of its own; nothing for none."""
+        rest = self.draft.text
+        if not text:
+            return
+        text = f"{text}\n\n{rest}" if rest else text
+        self.draft.document = Document(text)
+
+    def propose(self, text: str) -> None:
+        """Put text of the program's own into the draft; a command typed behind it is told from it."""
+        self.put(text)
+        self._proposal = self.draft.text
+
+    def remember(self, text: str) -> bool:
+        """Make a text the newest of the history; False when it is too long for that. The draft stays."""
+        if not 0 < len(text) <= _REMEMBERED_CHARS:
+            return False
+        self.draft.history.append_string(text)
+        self.draft.reset(self.draft.document)
+        return True
+
+    def _layout(self) -> Layout:
+        asking = Condition(lambda: self.asking.dialog is not None)
+        entering = Condition(lambda: self._entry is not None)
+        completing = Condition(lambda: self.draft.complete_state is not None)
+        search = SearchToolbar(ignore_case=True)
+        self._question = Window(
+            FormattedTextControl(self._live, focusable=True, show_cursor=False),
+            height=lambda: Dimension.exact(len(self._lines)),
+            dont_extend_height=True,
+        )
+        self._input = Window(
+            BufferControl(
+                self.draft, [WholeClusters()], search_buffer_control=search.control, preview_search=True
+            ),
+            height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "> ",
+        )
+        self._answer = Window(
+            BufferControl(self.line, [WholeClusters(), AfterInput(self._hint)]),
+            height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=self._label,
+        )
+        menu = Window(FormattedTextControl(self._menu), dont_extend_height=True)
+        status = Window(FormattedTextControl(self._status), height=1)
+        rows: list[AnyContainer] = [
+            self._question,
+            ConditionalContainer(self._input, ~asking),
+            ConditionalContainer(self._answer, asking & entering),
+            ConditionalContainer(menu, completing & ~asking),
+            search,
+            status,
+            Window(),
+        ]
+        return Layout(HSplit(rows), focused_element=self._input)
+
+    @property
+    def rows(self) -> int:
+        """Height of the terminal."""
+        return self._output.get_size().rows
+
+    @property
+    def columns(self) -> int:
+        """Width of the terminal."""
+        return self._output.get_size().columns
+
+    async def run(self) -> None:
+        """Run until `exit`; the terminal is restored whatever happens."""
+        self.jobs.begin()
+        try:
+            await self.app.run_async(set_exception_handler=False)
+        finally:
+            self._output.give_back()
+            self.jobs.end()
+
+    def exit(self) -> None:
+        """End `run`; the live region disappears."""
+        if self._editor is not None:
+            self._editor.end()
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit()
+
+    def print(self, text: str) -> None:
+        """Write whole lines above the live region, once and for good."""
+        if self._editor is not None or not self.app.is_running:
+            self._pending += text
+            return
+        self._output.hold()
+        self.app.renderer.erase()
+        self._output.write_raw(text.replace("\n", "\r\n"))
+        self.app.invalidate()
+
+    def flush_pending(self) -> str:
+        """What could not be printed yet."""
+        pending, self._pending = self._pending, ""
+        return pending
+
+    def repaint(self) -> None:
+        """Paint the live region soon."""
+        self.app.invalidate()
+
+    def send(self, sequence: str) -> None:
+        """Send something to the terminal that shows nothing: the bell, a notification, a text for pasting."""
+        self._output.write_raw(sequence)
+        self._output.flush()
+
+    def paste(self, text: str) -> None:
+        """Insert pasted text; a long one is shown as a chip and expanded when it is sent."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if self._entry is None and (text.count("\n") >= _CHIP_LINES or len(text) > _CHIP_CHARS):
+            chip = f"[paste {len(self._chips) + 1}: {len(text.splitlines())} lines]"
+            self._chips[chip] = text
+            text = chip
+        (self.draft if self._entry is None else self.line).insert_text(text)
+
+    def take_draft(self) -> str:
+        """The typed text, pastes expanded; the input line is empty and the history longer afterwards. Of a command
+        behind a text that the program has put there, only the command: the text stays."""
+        text = self._expanded(self.draft.text)
+        proposal, self._proposal = self._proposal, ""
+        typed = text.removeprefix(proposal)
+        stays = bool(proposal) and typed != text and is_command(typed)
+        if stays:
+            text = typed.strip()
+        if text.strip() and len(text) < 20_000:
+            self.draft.text = text
+            self.draft.append_to_history()
+        self.draft.reset()
+        self._chips.clear()
+        self._key_at = 0.0
+        if stays:
+            self.propose(proposal)
+        return text
+
+    def _expanded(self, text: str) -> str:
+        if not self._chips:
+            return text
+        either = "|".join(re.escape(chip) for chip in self._chips)
+        return re.sub(either, lambda m: self._chips[m.group()], text)
+
+    def edit(self) -> None:
+        """Open $EDITOR on the draft, or on the text a dialog asks for."""
+        if self._editor is not None:
+            return
+        buffer = self.draft if self._entry is None else self.line
+        if buffer is self.draft and self._chips:
+            buffer.text = self._expanded(buffer.text)
+            self._chips.clear()
+        self._editor = Editor()
+        self.app.create_background_task(self._edited(self._editor, buffer))
+
+    async def _edited(self, editor: Editor, buffer: Buffer) -> None:
+        suffix = ".md" if buffer is self.draft else ".txt"
+        try:
+            done = await run_in_terminal(lambda: editor.edit(buffer.text, suffix), in_executor=True)
+        except OSError as error:
+            done = Edited(buffer.text, f"The editor could not be started: {error}.")
+        self._editor = None
+        if done.problem:
+            self._pending += f"{done.problem}\n"
+        buffer.document = Document(done.text)
+        if pending := self.flush_pending():
+            self.print(clean(pending, keep_sgr=True))
+        if buffer is self.line and self._entry is not None and self._entry.editor:
+            self.asking.entered(buffer.text)
+        self.repaint()
+
+    def _sync(self) -> None:
+        """Before each frame: what is shown, and where the focus belongs."""
+        self._lines = self._live_lines()
+        self.follow()
+
+    def follow(self) -> None:
+        """The line and the focus go where the open question wants them."""
+        dialog = self.asking.dialog
+        entry = dialog.entry if dialog else None
+        if entry is not self._entry:
+            self._entry = entry
+            self.line.reset(Document(entry.initial if entry is not None else ""))
+            self.app.vi_state.input_mode = InputMode.INSERT
+            if entry is not None and entry.editor and (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
+                asyncio.get_running_loop().call_soon(self.edit)
+        wanted = self._input if dialog is None else self._question if entry is None else self._answer
+        layout = self.app.layout
+        if layout.current_window is not wanted and not (wanted is self._input and layout.is_searching):
+            layout.focus(wanted)
+
+    def _live_lines(self) -> list[str]:
+        room = max(3, self.rows - 4)
+        out = self.controller.frame(max(3, min(self.rows - 6, 20)))
+        if dialog := self.asking.dialog:
+            out = out + dialog.draw(self._theme, self.columns, room)
+        return out[-room:]
+
+    def _live(self) -> StyleAndTextTuples:
+        text = "\n".join(self._lines)
+        if text != self._drawn[0]:
+            self._drawn = (text, to_formatted_text(ANSI(text)))
+        return self._drawn[1]
+
+    def _label(self, number: int, wrapped: int) -> str:
+        label = self._entry.label if self._entry else ""
+        return "  " if number or wrapped else label
+
+    def _hint(self) -> StyleAndTextTuples:
+        """What Enter does with the answer line as it stands."""
+        dialog = self.asking.dialog
+        hint = dialog.hint(self.line.text) if dialog else ""
+        return to_formatted_text(ANSI(self._theme.paint("muted", f"  {hint}" if hint else "")))
+
+    def _menu(self) -> StyleAndTextTuples:
+        state = self.draft.complete_state
+        if state is None:
+            return []
+        at = state.complete_index if state.complete_index is not None else -1
+        first = max(0, min(at - _MENU_ROWS + 1, len(state.completions) - _MENU_ROWS))
+        out = []
+        for index, row in list(enumerate(state.completions))[first : first + _MENU_ROWS]:
+            line = f"  {row.display_text}  " + self._theme.paint("muted", row.display_meta_text)
+            out.append(self._theme.paint("strong", "❯") + line[1:] if index == at else line)
+        return to_formatted_text(ANSI("\n".join(out)))
+
+    def _status(self) -> StyleAndTextTuples:
+        return to_formatted_text(ANSI(self.hint or self.controller.status()))

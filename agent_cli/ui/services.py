@@ -1,0 +1,194 @@
+"""What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from agent_cli.protocol.messages import Image
+
+SHUTDOWN_S = 8.0
+"""How long a front end that is done waits for the engine's end and its last words."""
+
+
+class SessionLine(msgspec.Struct, frozen=True):
+    """One saved session in a list."""
+
+    id: str
+    title: str
+    when: str
+    """As shown, such as `2 h ago`."""
+    cwd: str
+    turns: int
+    cost_usd: float | None
+
+
+class HitLine(msgspec.Struct, frozen=True):
+    """One message that a search has found."""
+
+    id: str
+    """Of its session."""
+    title: str
+    when: str
+    who: str
+    snippet: str
+
+
+class MemoryLine(msgspec.Struct, frozen=True):
+    """One block of the agent's memory."""
+
+    label: str
+    text: str
+    limit: int
+    """In characters."""
+    read_only: bool
+    path: str
+
+
+class RuleLine(msgspec.Struct, frozen=True):
+    """One permission rule in a list."""
+
+    verdict: str
+    rule: str
+    place: str
+    """Where it comes from: a file and line, or `this session`."""
+
+
+class ModelLine(msgspec.Struct, frozen=True):
+    """One known model."""
+
+    name: str
+    window: int | None = None
+    """Tokens; None where it is unknown, as are prices below."""
+    input_usd: float | None = None
+    """For a million tokens."""
+    output_usd: float | None = None
+    has_key: bool = True
+    """Whether its provider has a key, or needs none."""
+
+
+class ToolLine(msgspec.Struct, frozen=True):
+    """One tool that the model is offered."""
+
+    name: str
+    summary: str
+    """The first sentence of what the model is told of it."""
+    source: str
+    """`built in`, a plugin, or the project."""
+
+
+class ConfigLine(msgspec.Struct, frozen=True):
+    """One key of the configuration."""
+
+    key: str
+    """Dotted."""
+    value: str
+    """As JSON, secrets masked."""
+    place: str
+    """A file and line, a variable, an option, or `built-in default`."""
+    is_default: bool
+    """Whether nothing sets it."""
+
+
+class OwnCommand(msgspec.Struct, frozen=True):
+    """A slash command that the user or the project has written, for a list."""
+
+    name: str
+    """Empty where the file cannot be one."""
+    description: str
+    hint: str
+    """What to write behind its name."""
+    place: str
+    """Its file, as shown."""
+    problem: str = ""
+    """Why it cannot be used."""
+
+
+class OwnPrompt(msgspec.Struct, frozen=True):
+    """What a command of the user's own stands for."""
+
+    text: str
+    """With its placeholders."""
+    place: str
+    agreed: bool
+    """Whether the user wrote it, or has seen it as it is now and agreed to it."""
+    problem: str = ""
+
+
+class Host(Protocol):
+    """Services behind slash commands and `!command`."""
+
+    def sessions(self) -> tuple[SessionLine, ...]:
+        """Saved sessions of this directory, newest first."""
+        ...
+
+    async def search(self, query: str) -> tuple[HitLine, ...]:
+        """What was said of a query in all sessions, the best first."""
+        ...
+
+    async def export(self, argument: str) -> str:
+        """Write this session to a file, named or not; gives what was done, or why not, in words."""
+        ...
+
+    def memory(self) -> tuple[MemoryLine, ...]:
+        """The blocks of the agent's memory."""
+        ...
+
+    async def picture(self) -> Image | str:
+        """The picture in the clipboard, or why there is none."""
+        ...
+
+    async def copy(self, text: str) -> str:
+        """Put a text into the clipboard of this machine's desktop; gives the program that took it, empty where
+        there is none that does."""
+        ...
+
+    def paths(self, root: str) -> Iterable[str]:
+        """Files and folders below `root` to offer for `@`; may take a moment, and is asked for in a thread."""
+        ...
+
+    def paths_in(self, root: str, folder: str, begun: str) -> Iterable[str]:
+        """The same right in one folder below `root`, which is named relative to it; of very many entries those
+        whose names begin so."""
+        ...
+
+    def init_prompt(self, focus: str) -> str:
+        """What is asked of the model to write the project's instructions file."""
+        ...
+
+    def permissions(self) -> tuple[RuleLine, ...]:
+        """The rules in force, in the order they are tried."""
+        ...
+
+    def models(self, query: str) -> tuple[ModelLine, ...]:
+        """Known models whose name contains all words of `query`, those that can be used first."""
+        ...
+
+    def tools(self) -> tuple[ToolLine, ...]:
+        """The tools that the model is offered, in their order."""
+        ...
+
+    def config(self) -> tuple[ConfigLine, ...]:
+        """Every key of the configuration with its effective value."""
+        ...
+
+    async def bug(self, facts: Mapping[str, str]) -> str:
+        """Write what somebody would need to find a fault into a file, secrets masked; `facts` are added. Gives
+        what was written where, or why not, in words."""
+        ...
+
+    def own_commands(self) -> tuple[OwnCommand, ...]:
+        """The commands that the user and the project have written, as they are now."""
+        ...
+
+    def own_prompt(self, name: str) -> OwnPrompt | None:
+        """What such a command stands for now; None where there is none of that name."""
+        ...
+
+    def agree(self, prompt: OwnPrompt) -> None:
+        """Remember that the user agreed to a command of the project as it is."""
+        ...
+
+    async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
+        """Run the user's own command line; output goes to `emit` in pieces. Returns its exit code."""
+        ...

@@ -1,0 +1,1 @@
+"""Lay out text for a terminal: widths, colours, truncation."""

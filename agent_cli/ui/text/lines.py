@@ -1,0 +1,398 @@
+"""One line of text for each fact worth a line: durations, counts, tool calls, plans, errors, reports.
+
+Shared by the REPL, the plain REPL and the one-shot runner; needs no library. Everything that comes from
+a model, a tool or a file is made safe here, before any other code sees it.
+"""
+
+import math
+import re
+import time
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.events import Attached, ErrorInfo, ToolCallFinished
+from agent_cli.protocol.messages import FileChange, PlanItem, ToolStatus
+from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.protocol.usage import CostLine, Totals
+
+from .theme import Role, Theme
+
+ICONS: dict[ToolStatus, tuple[str, Role]] = {
+    "ok": ("✓", "ok"),
+    "failed": ("✗", "error"),
+    "denied": ("⊘", "warning"),
+    "cancelled": ("■", "warning"),
+    "unknown": ("?", "warning"),
+}
+
+REASONS: dict[StopReason, str] = {
+    "end_turn": "",
+    "abandoned": "Went on with your new message.",
+    "turn_limit": "Stopped at the limit of model calls for one prompt. /retry carries on.",
+    "cost_limit": "Stopped at a limit on cost. To go on: agent -c --set KEY=MORE, with the key named above.",
+    "declined": "Stopped, as you said. /retry carries on.",
+    "time_limit": "Stopped at the time limit. /retry carries on.",
+    "length_limit": "The answer was cut off at the output limit again and again.",
+    "context_limit": "The conversation no longer fits the model. Try /compact, or /new.",
+    "stuck": "Stopped: the model repeated itself. Tell it what to do differently.",
+    "no_answer": "The model gave no usable answer. /retry asks again.",
+    "content_filter": "The provider's content filter stopped the answer.",
+    "rules_unmet": "Ended without what a rule requires. /retry asks again.",
+    "auth_error": "The provider refused the credentials.",
+    "provider_error": "The provider failed. /retry tries again.",
+    "bad_model": "The provider does not know this model. Choose another with /model.",
+    "usage_error": "Wrong usage or configuration.",
+    "interrupted": "Stopped. Your message and all that arrived are kept; /retry carries on.",
+    "terminated": "Terminated.",
+    "internal_error": "Something broke inside the program.",
+}
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_SEQUENCE = re.compile(
+    "[\U0001f1e6-\U0001f1ff]{2}|[^\\s\x1b](?:[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\s\x1b])+"
+)
+_EMOJI_MAKERS = re.compile("[\ufe0f\u200d\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
+_NOT_FIRST = frozenset("、。，．・：；？！）」』】〉》〕］｝’”…‥ー～々ぁぃぅぇぉっゃゅょァィゥェォッャュョ")
+_NOT_LAST = frozenset("（「『【〈《〔［｛‘“")
+"""What does not begin or end a row in scripts without blanks."""
+
+
+def cells(text: str) -> int:
+    """Columns a terminal needs for `text`; colours need none."""
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    if "\t" in text:
+        text = text.expandtabs(8)
+    return len(text) if text.isascii() else sum(width for _, width in signs(text))
+
+
+def signs(text: str) -> Iterator[tuple[str, int]]:
+    """The signs of a text that has no colours, each with its columns; marks stay with what they stand on."""
+    start = 0
+    for sequence in _SEQUENCE.finditer(text):
+        yield from _simple(text[start : sequence.start()])
+        yield sequence.group(), _sequence_cells(sequence.group())
+        start = sequence.end()
+    yield from _simple(text[start:])
+
+
+def _simple(text: str) -> Iterator[tuple[str, int]]:
+    sign, width = "", 0
+    for char in text:
+        own = _cell(char)
+        if sign and own:
+            yield sign, width
+            sign, width = "", 0
+        sign, width = sign + char, width + own
+    if sign:
+        yield sign, width
+
+
+def _sequence_cells(sequence: str) -> int:
+    base = sequence[0]
+    if not _EMOJI_MAKERS.search(sequence):
+        return _cell(base)
+    if unicodedata.category(base) in ("So", "Sk", "Sm", "Po", "Nd", "Cn"):
+        return 2
+    return sum(map(_cell, sequence))  # letters of a script that joins
+
+
+@lru_cache(maxsize=8192)
+def _cell(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    if "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff":
+        return 0  # vowels and final consonants of Hangul, drawn into the block before them
+    if "\U0001f1e6" <= char <= "\U0001f1ff" or unicodedata.east_asian_width(char) in "WF":
+        return 2
+    return 1
+
+
+def fitting(text: str, width: int) -> int:
+    """How many characters of `text`, from its beginning, fit into `width` columns."""
+    if text.isascii():
+        return max(0, min(len(text), width))
+    used = at = 0
+    for sign, own in signs(text):
+        used += own
+        if used > width:
+            return at
+        at += len(sign)
+    return at
+
+
+def clipped(text: str, width: int) -> str:
+    """`text` in at most `width` columns, ending in `…` where it is cut. Takes no colours."""
+    return text if cells(text) <= width else text[: fitting(text, width - 1)] + "…"
+
+
+def atoms(word: str) -> list[str]:
+    """What a word may be broken into at the end of a row: itself, or its signs where its script has no blanks."""
+    if word.isascii():
+        return [word]
+    found: list[str] = []
+    before, wide = "", False
+    for sign, own in signs(word):
+        breakable = (wide or own == 2) and sign[0] not in _NOT_FIRST and before not in _NOT_LAST
+        if found and not breakable:
+            found[-1] += sign
+        else:
+            found.append(sign)
+        before, wide = sign[0], own == 2
+    return found or [word]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in rows of at most `width` columns, broken between words where that is possible; one row at
+    least. A line's indent goes on in its rows."""
+    width = max(20, width)
+    rows: list[str] = []
+    for line in text.split("\n"):
+        if cells(line) <= width:
+            rows.append(line)
+            continue
+        body = line.lstrip(" ")
+        indent = " " * min(len(line) - len(body), width // 2)
+        rows += [indent + row for row in _filled(body, width - len(indent))]
+    return rows
+
+
+def _filled(body: str, width: int) -> list[str]:
+    rows, row, used = [], "", 0
+    for word in body.split(" "):
+        for at, atom in enumerate(atoms(word)):
+            gap, own = "" if at or not row else " ", cells(atom)
+            if row and used + len(gap) + own > width:
+                rows.append(row)
+                row, used, gap = "", 0, ""
+            row, used = row + gap + atom, used + len(gap) + own
+    return [*rows, row]
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """`text`, made safe, on one line of at most `limit` columns."""
+    return clipped(" ".join(clean(text[: limit * 4]).split()), limit)
+
+
+def seconds(duration_s: float) -> str:
+    """A duration: `0.3s`, `42s`, `3m05s`, `2h10m`."""
+    if not math.isfinite(duration_s):
+        return "?"
+    if duration_s < 10:
+        return f"{max(0.0, duration_s):.1f}s"
+    whole = round(duration_s)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def ago(then: float) -> str:
+    """How long ago a time is, in seconds since the epoch: `just now`, `5 min ago`, `2 d ago`."""
+    passed_s = max(0.0, time.time() - then)
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if passed_s >= size:
+            return f"{int(passed_s // size)} {name} ago"
+    return "just now"
+
+
+def count(tokens: int | None) -> str:
+    """A number of tokens: `812`, `12.3k`, `1.2M`, or `?` when unknown."""
+    if tokens is None:
+        return "?"
+    if tokens < 1000:
+        return str(tokens)
+    return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
+
+
+def number(count: int, noun: str) -> str:
+    """`1 line`, `3 lines`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def tokens(totals: Totals) -> str:
+    """Tokens sent and answered, those from the cache included: `12.3k in, 800 out`."""
+    sent = totals.input
+    if sent is not None:
+        sent += (totals.cache_read or 0) + (totals.cache_write or 0)
+    return f"{count(sent)} in, {count(totals.output)} out"
+
+
+def money(totals: Totals) -> str:
+    """What these calls cost; `≥` when some have no known price, `$?` when none has."""
+    if totals.cost_usd is None or (totals.unpriced and not totals.cost_usd):
+        return "$?" if totals.requests else "$0"
+    return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
+
+
+def boxed(text: str, width: int, rows: int) -> list[str]:
+    """`text`, made safe, in at most `rows` rows that are never wider than `width` columns; the last one ends
+    in `…` where more would follow."""
+    found: list[str] = []
+    for row in wrapped(one_line(text, 2000), width):
+        while cells(row) > width and (at := fitting(row, width)):
+            found.append(row[:at])
+            row = row[at:]
+        found.append(row)
+    return found if len(found) <= rows else [*found[: rows - 1], clipped(found[rows - 1] + "…", width)]
+
+
+def listed(items: list[str], width: int) -> list[str]:
+    """Short items in rows of at most `width` columns, with dots between them."""
+    rows = items[:1]
+    for item in items[1:]:
+        if cells(f"{rows[-1]} · {item}") > width:
+            rows.append(item)
+        else:
+            rows[-1] += f" · {item}"
+    return [part for row in rows for part in boxed(row, width, 2)]
+
+
+_COST_HEADS = {
+    "input": "input",
+    "cache_read": "cached",
+    "cache_write": "to cache",
+    "output": "output",
+    "reasoning": "reasoning",
+}
+
+
+def status(now: Snapshot) -> str:
+    """What is always in sight: model, mode, context, cost, jobs, sandbox."""
+    context = count(now.context_tokens)
+    if now.context_window:
+        context = f"{100 * now.context_tokens // now.context_window}%"
+    context += ", being reduced" * now.compacting
+    model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
+    facts = [model, now.mode, f"context {context}", money(now.totals)]
+    if now.cached_share is not None:
+        facts.append(f"cache {now.cached_share:.0%}")
+    if jobs := sum(job.state in ("running", "kept") for job in now.jobs):
+        facts.append(f"{jobs} job{'s' * (jobs != 1)}")
+    facts.append(f"sandbox {now.sandbox.partition(' (')[0]}")
+    return " · ".join(one_line(fact, 60) for fact in facts)
+
+
+def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
+    """A table of what was paid for, by cause and model. A count that no call reported has no column, one
+    that some calls did not report is `?` there."""
+    fields = [field for field in _COST_HEADS if getattr(totals, field) is not None]
+    rows: list[tuple[str, ...]] = [("", "", "calls", *(_COST_HEADS[field] for field in fields), "cost")]
+    rows += [_cost_row(part.cause, one_line(part.model, 26), part.totals, fields) for part in parts]
+    rows.append(_cost_row("together", "", totals, fields))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    aligned = [
+        "  ".join(cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(pairs))
+        for pairs in (list(zip(row, widths, strict=True)) for row in rows)
+    ]
+    some = f"{totals.unpriced} request{'s have' if totals.unpriced > 1 else ' has'} no known price."
+    notes = [some] if totals.unpriced else []
+    if today_usd:
+        notes.append(f"${today_usd:.{4 if today_usd < 0.1 else 2}f} today, all sessions together.")
+    return [f"  {line}".rstrip() for line in (*aligned, *notes)]
+
+
+def _cost_row(cause: str, model: str, totals: Totals, fields: list[str]) -> tuple[str, ...]:
+    return (
+        cause,
+        model,
+        str(totals.requests),
+        *(count(getattr(totals, field)) for field in fields),
+        money(totals),
+    )
+
+
+def since(before: Totals, after: Totals) -> Totals:
+    """What was added between two sums; a field nobody has reported stays unknown. A run that added calls
+    and no input had no report at all."""
+    silent = after.requests > before.requests and after.input == before.input
+
+    def gain(new: int | None, old: int | None) -> int | None:
+        return None if new is None or silent else new - (old or 0)
+
+    cost = None if after.cost_usd is None else after.cost_usd - (before.cost_usd or 0.0)
+    requests, unpriced = after.requests - before.requests, after.unpriced - before.unpriced
+    return Totals(
+        input=gain(after.input, before.input),
+        output=gain(after.output, before.output),
+        cache_read=gain(after.cache_read, before.cache_read),
+        cache_write=gain(after.cache_write, before.cache_write),
+        reasoning=gain(after.reasoning, before.reasoning),
+        requests=requests,
+        cost_usd=None if requests and unpriced == requests else cost,
+        unpriced=unpriced,
+        at_most_usd=after.at_most_usd - before.at_most_usd,
+        unmetered=after.unmetered - before.unmetered,
+    )
+
+
+def named(tool: str, title: str, limit: int) -> str:
+    """What a call is about beside its tool's name, in at most `limit` columns; empty when the name says it."""
+    return "" if title == tool else one_line(title, max(10, limit))
+
+
+def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: str = "") -> str:
+    """The one line of a finished call: icon, tool, title, result at a glance, how it went, how long it took."""
+    icon, role = ICONS[event.status]
+    if event.command and event.status == "ok" and event.exit_code is None:
+        icon, role = "↷", "accent"  # it goes on as a job
+    notes: list[str] = [] if event.status in ("ok", "failed") else [event.status]
+    if event.exit_code:
+        notes.append(f"exit {event.exit_code}")
+    if event.changes:
+        notes.append(changes(event.changes))
+    if not event.duration_s < _WORTH_TELLING_S:
+        notes.append(seconds(event.duration_s))
+    tail, tool = " · ".join(notes), one_line(event.tool, 40)
+    told = cells(glance) + 2 * bool(glance) + cells(tail) + 3 * bool(tail)
+    title = named(event.tool, event.title, width - told - cells(tool) - 3)
+    head = f"{theme.paint(role, icon)} {theme.paint('strong', tool)} {title}".rstrip()
+    facts = theme.paint("muted", f"{' · ' if glance else '  '}{tail}" if tail else "")
+    return f"{head}  {glance}{facts}" if glance else f"{head}{facts}"
+
+
+_WORTH_TELLING_S = 0.05
+"""A duration below this would be shown as `0.0s`."""
+
+
+def changes(files: tuple[FileChange, ...]) -> str:
+    """A sum over changed files: `3 files +10 −2`."""
+    added, removed = sum(file.added for file in files), sum(file.removed for file in files)
+    return f"{number(len(files), 'file')}{line_counts(added, removed)}"
+
+
+def line_counts(added: int, removed: int) -> str:
+    """Line counts to stand behind a name; none where no line is known to have changed."""
+    return f" +{added} −{removed}" if added or removed else ""
+
+
+def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
+    """The plan as a check list."""
+    marks = {"pending": "☐", "in_progress": "▸", "done": "☑"}
+    roles: dict[str, Role] = {"pending": "muted", "in_progress": "strong", "done": "ok"}
+    return [
+        f"  {theme.paint(roles[item.status], marks[item.status])} {one_line(item.text, 300)}" for item in items
+    ]
+
+
+def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
+    """A failure in the user's words: what happened, then what to do."""
+    first, *rest = wrapped(clean(info.message).strip() or one_line(info.kind, 80), width - 2)
+    rows = [f"{theme.paint('error', '✗')} {first.lstrip()}", *("  " + row.lstrip() for row in rest)]
+    if info.request_id:
+        rows.append("  " + theme.paint("muted", f"[request {one_line(info.request_id, 80)}]"))
+    rows += [f"  {row}" for row in wrapped(clean(info.hint).strip(), width - 2)] if info.hint.strip() else []
+    return "\n".join(rows)
+
+
+def attached(event: Attached) -> str:
+    """What a prompt brings along, and its size."""
+    size = f"{count(event.tokens)} tokens" if event.tokens else "not attached"
+    note = one_line(event.note, 200)
+    facts = note if note.startswith(size) else f"{size}; {note}" if note else size
+    return f"· {event.kind} {one_line(event.name, 100)}: {facts}"

@@ -1,0 +1,1 @@
+"""Snapshot and restore a work tree."""

@@ -1,0 +1,173 @@
+"""Running git on a private store, outside the workspace and blind to the user's own repositories: own GIT_DIR, own
+index, no hooks, no filters, no configuration but the one given here. Apart, since snapshots, restoring and the
+care of the store all begin like this."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from agent_cli.fs.which import outside, program
+
+from .types import CheckpointError
+
+_OPTIONS = (
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false",
+    "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.quotePath=false",
+    "-c", "gc.auto=0", "-c", "advice.addEmbeddedRepo=false", "-c", "core.ignoreCase=false",
+    "-c", "core.precomposeUnicode=false", "-c", "core.trustctime=true", "-c", "index.version=2",
+    "-c", "user.name=agent-cli", "-c", "user.email=agent-cli@localhost", "-c", "commit.gpgSign=false",
+)  # fmt: skip
+_ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
+_FULL = re.compile(rb"No space left on device|Disk quota exceeded")
+_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
+_MAGIC_PATHSPECS = ("check-ignore", "--pathspec-from-file=-")
+"""What knows no literal path specifications, and refuses to be told."""
+
+
+class GitFailed(CheckpointError):
+    """git began and gave up, as it does when a file goes away under its hands."""
+
+
+class Output(Protocol):
+    """What a finished program gives back."""
+
+    @property
+    def exit_code(self) -> int: ...
+    @property
+    def stdout(self) -> bytes: ...
+    @property
+    def stderr(self) -> bytes: ...
+
+
+class RunProgram(Protocol):
+    """Runs a program to its end; `sandbox.ProcessRunner.run` is one."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        input: bytes = b"",
+        timeout_s: float = 60.0,
+    ) -> Output: ...
+
+
+class PrivateGit:
+    """git on one store, `folder`. `roots` are folders that commands write to: no git that lies in one is run."""
+
+    def __init__(self, folder: Path, run: RunProgram, roots: Iterable[Path], *, timeout_s: float) -> None:
+        search_path = os.environ.get("PATH", os.defpath)
+        kept = tuple(roots)
+        self.folder = folder
+        self._program = program("git", search_path, kept)
+        self._path = os.pathsep.join(outside(search_path, kept))
+        self._run = run
+        self._timeout_s = timeout_s
+        self._version: tuple[int, int] | None = None
+
+    async def __call__(
+        self,
+        *arguments: str,
+        work: Path | None = None,
+        index: Path | None = None,
+        input: bytes = b"",
+        accept: tuple[int, ...] = (0,),
+    ) -> bytes:
+        """What git prints. `work` is the work tree it stands in, `index` the index it uses.
+
+        Raises:
+            CheckpointError: there is no git, or it took too long.
+            GitFailed: it ended with a code that is not in `accept`.
+        """
+        if self._program is None:
+            raise CheckpointError("there is no git on the PATH outside the workspace")
+        try:
+            done = await self._run(
+                [self._program, *_OPTIONS, *arguments],
+                cwd=work or self.folder,
+                env=self._environment(arguments, work, index),
+                input=input,
+                timeout_s=self._timeout_s,
+            )
+        except TimeoutError:
+            raise too_slow(self._timeout_s) from None
+        except Exception as error:
+            raise CheckpointError(f"git cannot be run: {error}") from error
+        if done.exit_code and _FULL.search(done.stderr):
+            raise CheckpointError(f"the disk with {self.folder} is full; make room on it")
+        if done.exit_code not in accept:
+            told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            fatal = [line for line in told if line.startswith("fatal:")] or told[-1:] or ["no reason given"]
+            command = next(word for word in arguments if not word.startswith("-") and "=" not in word)
+            raise GitFailed(f"git {command} failed: {fatal[0]}")
+        return done.stdout
+
+    async def packs_many(self) -> bool:
+        """Whether this git puts large contents of one `update-index` into one pack; before 2.38 each got its
+        own."""
+        if self._version is None:
+            found = re.search(rb"(\d+)\.(\d+)", await self("version"))
+            self._version = (int(found[1]), int(found[2])) if found else (0, 0)
+        return self._version >= (2, 38)
+
+    async def prepare(self, exclusions: bytes) -> None:
+        """Make the store if it is not there yet. `exclusions` are lines as in an ignore file.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        try:
+            if not (self.folder / "HEAD").exists():
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                await self("init", "--quiet", "--bare", "--template=", str(self.folder))
+            info = self.folder / "info"
+            info.mkdir(exist_ok=True)
+            for name, lines in (("attributes", _ATTRIBUTES.encode()), ("exclude", exclusions)):
+                if not (info / name).exists() or (info / name).read_bytes() != lines:
+                    (info / name).write_bytes(lines)
+        except OSError as error:
+            raise CheckpointError(f"{self.folder} cannot be written: {error.strerror}") from error
+
+    def _environment(self, arguments: tuple[str, ...], work: Path | None, index: Path | None) -> dict[str, str]:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        env |= {
+            "GIT_DIR": str(self.folder), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_LITERAL_PATHSPECS": "1", "GIT_ALLOW_PROTOCOL": "none",
+            "GIT_OPTIONAL_LOCKS": "0", "PATH": self._path,
+            # What is freed is not given back to the system at once: the C library does so for every file it packs.
+            "MALLOC_TRIM_THRESHOLD_": "268435456", "MALLOC_TOP_PAD_": "16777216",
+        }  # fmt: skip
+        if work is not None:
+            env["GIT_WORK_TREE"] = str(work)
+        if index is not None:
+            env["GIT_INDEX_FILE"] = str(index)
+        if any(word in arguments for word in _MAGIC_PATHSPECS):
+            del env["GIT_LITERAL_PATHSPECS"]
+        return env
+
+
+def too_slow(timeout_s: float) -> CheckpointError:
+    """The error for a workspace that takes longer than it may."""
+    return CheckpointError(f"saving the workspace took longer than {timeout_s:.0f} s; it is too large for undo")
+
+
+def name_of(session_id: str) -> str:
+    """A session's name in file names and refs: its id, or what stands for one with odd characters."""
+    if _SAFE_ID.fullmatch(session_id):
+        return session_id
+    import hashlib
+
+    return "x" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def ref_of(store: Path, session_id: str) -> Path:
+    """The file that names a session's newest checkpoint, and through it all others."""
+    return store / "refs" / "sessions" / name_of(session_id)
+
+
+def index_of(store: Path, session_id: str) -> Path:
+    """The index of a session's own work tree; those of nested repositories lie beside it."""
+    return store / f"files-{name_of(session_id)}.index"

@@ -1,0 +1,441 @@
+"""Snapshots of the workspace in a private git store, outside the workspace and blind to the user's own repository.
+
+A checkpoint is a commit: its tree holds every file that is tracked, untracked or ignored and small, byte for byte,
+and its message what git does not keep (`kept`): permissions, empty folders, what it does not hold. The files of
+nested repositories are trees of their own beside it. Restoring compares each path with the state the agent left
+behind and never overwrites anything else. The user's index, HEAD, refs and stash are neither read nor written: a
+`git mv` of the model stays in the index when its file goes back.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_cli.protocol.events import Conflict, RestoreReport
+from agent_cli.protocol.messages import FileChange
+from agent_cli.protocol.operations import Choice
+
+from ..files.bounded_read import first_line, small_bytes
+from . import maintenance
+from .git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
+from .restore import UNKNOWN, Change, Entry, chains, joined, kind_of_change, printable, restore, settled
+from .types import CheckpointError, Move
+from .user_git_state import UsersGit, note_on, repository_around
+
+if TYPE_CHECKING:  # what takes and compares is loaded with the first checkpoint, which a program may never take
+    from .compare import Comparison
+    from .index_sync import Saved, WorkTree
+    from .metadata import FolderPairs, Kept, Usual
+    from .nested_repos import NestedTrees
+    from .restore_folders import Folders
+    from .scan import Inode
+
+_TRIES = 3
+_MOST_NAMED = 20
+_LONGEST_EXCLUDE = 1_000_000
+
+
+class _Net(msgspec.Struct, frozen=True):
+    """What moves do together."""
+
+    changes: dict[str, Change]
+    folders: "FolderPairs"
+    unsure: "FolderPairs"
+    """Folders that they leave alone, since nobody knows who changed them."""
+    rest: RestoreReport
+    """What they cannot bring back."""
+
+
+class Checkpoints:
+    """Checkpoints of one workspace root, taken for one session."""
+
+    def __init__(
+        self,
+        root: Path,
+        store: Path,
+        session_id: str,
+        run: RunProgram,
+        *,
+        timeout_s: float,
+        roots: Iterable[Path] = (),
+        without: Iterable[Path] = (),
+    ) -> None:
+        """`roots` are further folders that commands write to: no git that lies in one is run. `without` are
+        folders below `root` that have checkpoints of their own."""
+        self._git = PrivateGit(store, run, (root, *roots), timeout_s=timeout_s)
+        self._run = run
+        self._roots = (root, *roots)
+        self._top = repository_around(root)
+        """Where ignore files begin to count: the repository around the workspace, else the workspace."""
+        self._users_git = UsersGit(self._top)
+        self._scope = os.path.relpath(root, self._top)
+        self._store = store
+        self._without = tuple(without)
+        self._session_id = session_id
+        self._timeout_s = timeout_s
+        self._lock = asyncio.Lock()
+        self._usual: Usual | None = None
+        self._last: tuple[str, str, Kept | None] = ("", "", None)
+        """The newest checkpoint: its id, its tree (empty when not known) and its message."""
+        self.left_out: tuple[str, ...] = ()
+        """Files that the last checkpoint lacks because they are larger than `LARGEST_BYTES`, as shown."""
+        self.beyond: tuple[str, ...] = ()
+        """What else it lacks and somebody may miss, each with the reason in brackets."""
+
+    @cached_property
+    def _files(self) -> "WorkTree":
+        from .index_sync import WorkTree
+
+        index, own = index_of(self._store, self._session_id), self._own_folders()
+        return WorkTree(self._git, self._top, index, self._scope, own=own, timeout_s=self._timeout_s)
+
+    @cached_property
+    def _nested(self) -> "NestedTrees":
+        from .nested_repos import NestedTrees
+
+        return NestedTrees(
+            self._git, self._top, index_of(self._store, self._session_id), timeout_s=self._timeout_s
+        )
+
+    async def take(self, about: Sequence[Move] = ()) -> str:
+        """Save the whole workspace as it is now, whatever it is `about`; returns the checkpoint's id.
+
+        Raises:
+            CheckpointError: no git, too large for the time allowed, or the disk is full.
+        """
+        async with self._lock:
+            for attempt in range(1, _TRIES + 1):
+                try:
+                    async with asyncio.timeout(self._timeout_s):
+                        return await self._take()
+                except TimeoutError:
+                    raise too_slow(self._timeout_s) from None
+                except OSError as error:
+                    raise CheckpointError(f"{self._store} cannot be written: {error.strerror}") from error
+                except GitFailed:
+                    if attempt == _TRIES:
+                        raise
+                    if attempt == _TRIES - 1:  # perhaps the index names what the store does not have
+                        self._files.forget()
+                        self._nested.forget()
+            raise AssertionError("unreachable")
+
+    async def _take(self) -> str:
+        from .metadata import usual_among
+
+        await self._git.prepare(self._exclusions())
+        maintenance.mark(self._store, self._session_id)
+        if self._usual is None:
+            await self._take_up()
+        top = await self._files.save(maintenance.newest_index(self._store))
+        nested = {path: saved async for path, saved in self._nested.save(top.nested)}
+        if self._usual is None:
+            self._usual = usual_among(top.files, top.folders)
+        kept = self._kept(self._usual, {"": top, **nested})
+        self._tell(kept)
+        if self._last[1:3] == (top.tree, kept):
+            return self._last[0]
+        return await self._commit(top.tree, kept)
+
+    async def _take_up(self) -> None:
+        """Go on from the session's newest checkpoint, if there is one."""
+        from .metadata import decoded
+
+        with contextlib.suppress(OSError, GitFailed, ValueError):
+            commit = first_line(ref_of(self._store, self._session_id))
+            raw = await self._git("cat-file", "commit", commit)
+            kept = decoded(raw.partition(b"\n\n")[2])
+            if kept.has_folders:
+                self._usual = kept.usual
+                self._files.covered.update(kept.covered)
+                self._last = (commit, raw.partition(b"\n")[0].decode().removeprefix("tree "), kept)
+
+    def _kept(self, usual: "Usual", states: Mapping[str, "Saved"]) -> "Kept":
+        """What git does not keep, of all work trees."""
+        from .metadata import Kept, grouped, stamps_of
+
+        modes: dict[str, int] = {}
+        folders: dict[str, int] = {}
+        empty: list[str] = []
+        out = dict(self._nested.out)
+        linked: dict[str, Inode] = {}
+        special: dict[str, str] = {}
+        for prefix, saved in states.items():
+            at = f"{prefix}/" if prefix else ""
+            plain = {-1, *(mode for mode in (usual.file, usual.program) if mode == usual.of_mode(mode))}
+            modes |= {at + path: mode for path, mode in saved.files.items() if mode not in plain}
+            folders |= {at + path: mode for path, mode in saved.folders.items() if mode != usual.folder}
+            empty += [at + path for path in saved.empty]
+            out |= {at + path: why for path, why in saved.out.items()}
+            linked |= {at + path: inode for path, inode in saved.linked.items()}
+            special |= {at + path: kind for path, kind in saved.special.items()}
+        covered = tuple(sorted(self._files.covered))
+        stamps, git = stamps_of(self._top, out), self._users_git.state()
+        nested = self._nested.kept(states)
+        return Kept(
+            usual, modes, folders, tuple(sorted(empty)), out, covered, nested, stamps, git,
+            links=grouped(linked), special=special,
+        )  # fmt: skip
+
+    def _tell(self, kept: "Kept") -> None:
+        large = [path for path, why in kept.out.items() if why.startswith("larger")]
+        self.left_out = tuple(self._shown(path) for path in sorted(large))
+        others = {path: why for path, why in sorted(kept.out.items()) if why and path not in large}
+        single = [path for path in others if not path.endswith("/")]
+        told = [f"{self._shown(path)} ({why})" for path, why in others.items() if path.endswith("/")]
+        self.beyond = (*told, *([f"{len(single):,} single files ({others[single[0]]})"] if single else []))
+
+    async def _commit(self, tree: str, kept: "Kept") -> str:
+        from .metadata import encoded
+
+        parents = [self._last[0]] if self._last[0] else []
+        parents += await self._nested.commits(kept)
+        options = [word for parent in dict.fromkeys(parents) for word in ("-p", parent)]
+        commit = (await self._git("commit-tree", tree, *options, input=encoded(kept))).decode().strip()
+        maintenance.name_newest(self._store, self._session_id, commit)
+        self._last = (commit, tree, kept)
+        return commit
+
+    async def cover(self, path: str, checkpoint: str) -> str:
+        """Make sure that a file about to be written is in `checkpoint`, even if it is ignored; returns the
+        checkpoint to use from now on.
+
+        Raises:
+            CheckpointError: it lies outside the workspace or in a nested repository, or as for `take`.
+        """
+        if os.path.relpath(path, self._top / self._scope).split("/")[0] == "..":
+            raise CheckpointError(f"{path} lies outside the workspace")
+        relative = os.path.relpath(path, self._top)
+        for folder in Path(relative).parents:
+            if folder != Path(".") and (self._top / folder / ".git").exists():
+                if self._files.enters(folder.as_posix()):
+                    break  # it became a repository only after its files were known
+                if not await self._nested.covers(folder.as_posix(), relative):
+                    raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
+                return checkpoint
+        if self._files.holds(relative):
+            return checkpoint
+        async with self._lock:
+            if await self._files.ignored([relative]):
+                if os.path.lexists(path):
+                    from .scan import size_note
+
+                    if why := size_note(os.lstat(path).st_size):
+                        raise CheckpointError(f"{self._shown(relative)} is {why}")
+                    checkpoint = await self._with_ignored(relative, checkpoint)
+                self._files.covered.add(relative)
+        return checkpoint
+
+    async def _with_ignored(self, relative: str, checkpoint: str) -> str:
+        kept = await self._read(checkpoint)
+        tree = await self._files.with_file(checkpoint, relative)
+        mode = os.lstat(self._top / relative).st_mode & 0o7777
+        modes = kept.modes if mode == kept.usual.of_mode(mode) else {**kept.modes, relative: mode}
+        covered = tuple(sorted({*kept.covered, relative}))
+        return await self._commit(tree, msgspec.structs.replace(kept, modes=modes, covered=covered))
+
+    async def claim(self, before: str, after: str, until_s: float) -> str:
+        """Note in the newest checkpoint, `after`, which files that differ from `before` have stayed as they are
+        since a moment: seconds since the epoch. Returns the checkpoint to use from now on.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        own = await (await self._compare(before, after)).as_since(self._top, until_s)
+        if not own or after != self._last[0]:
+            return after
+        kept = msgspec.structs.replace(await self._read(after), own=own)
+        return await self._commit(self._last[1], kept)
+
+    async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
+        """Files that differ between two checkpoints, with line counts; folders end with a slash.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        compared = await self._compare(before, after)
+        counts = await compared.line_counts()
+        found = []
+        for path, (old, new) in (await compared.files()).items():
+            found.append(FileChange(self._shown(path), kind_of_change(old, new), *counts.get(path, (0, 0))))
+        for path, (was, becomes) in (await compared.folders()).items():
+            if was != becomes:
+                kind = kind_of_change(_presence(was), _presence(becomes))
+                found.append(FileChange(f"{self._shown(path)}/", kind))
+        return tuple(found)
+
+    async def diff(self, before: str, after: str) -> str:
+        """Unified diff between two checkpoints."""
+        return await (await self._compare(before, after)).diff()
+
+    async def restore(self, left: str, target: str) -> RestoreReport:
+        """One move; as `carry_out`."""
+        return await self.carry_out([Move(left, target)])
+
+    async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
+        """Carry out several moves as one: bring every path that differs to its state in the last target. A path
+        that is not as the first left it, or was changed in between, is reported and left alone. Carried out again
+        it does nothing. With `dry_run` nothing is changed at all.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        from .blobs import batches
+        from .restore_folders import Folders
+
+        net = await self._net(moves)
+        reports = [net.rest]
+        differing = {path: (each.start, each.end) for path, each in net.changes.items() if each.start != each.end}
+        target = await self._read(moves[-1].target)
+        folders = Folders(self._top, net.folders, target.usual.folder, target.empty, dry_run=dry_run)
+        folders.open()
+        if dry_run:
+            folders.remove()
+            reports.append(self._restore_some(differing, {}, folders, dry_run=True))
+        else:
+            deleted = {path: pair for path, pair in differing.items() if not pair[1].blob}
+            reports.append(self._restore_some(deleted, {}, folders))
+            folders.remove()
+            put = {path: pair for path, pair in differing.items() if pair[1].blob}
+            async for batch, needed in batches(self._git, put):
+                reports.append(self._restore_some(batch, needed, folders))
+        reports.append(folders.close())
+        reports.append(await self._separated(moves, reports))
+        held_up = [Conflict(self._shown(path), each.reason) for path, each in net.changes.items() if each.reason]
+        held_up += [Conflict(f"{self._shown(path)}/", UNKNOWN) for path in folders.differing(net.unsure)]
+        told = {conflict.path for report in reports for conflict in report.conflicts}
+        reports.append(RestoreReport(conflicts=tuple(each for each in held_up if each.path not in told)))
+        return joined(reports)
+
+    async def _separated(self, moves: Sequence[Move], reports: Sequence[RestoreReport]) -> RestoreReport:
+        """Say which names of one file are separate files from now on."""
+        left, target = await self._read(moves[0].left), await self._read(moves[-1].target)
+        restored = {change.path for report in reports for change in report.restored}
+        found = [
+            self._shown(path)
+            for names in target.links
+            if (len(names) > 1 and names not in left.links) or restored.intersection(map(self._shown, names))
+            for path in names
+        ]
+        if not found:
+            return RestoreReport()
+        more = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
+        names = ", ".join(found[:_MOST_NAMED]) + more
+        return RestoreReport(notes=(f"hard links are not restored; these are separate files now: {names}",))
+
+    def _restore_some(
+        self, pairs: Mapping[str, tuple[Entry, Entry]], needed: Mapping[str, bytes], folders: "Folders",
+        dry_run: bool = False,
+    ) -> RestoreReport:  # fmt: skip
+        return restore(
+            self._top, pairs, needed.__getitem__, shown=self._shown, keep=folders.keep, made=folders.made,
+            dry_run=dry_run,
+        )  # fmt: skip
+
+    async def resolve(
+        self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
+    ) -> RestoreReport:
+        """Decide on files that these moves left alone; no `paths` (as shown): on all. `saved` is a checkpoint just
+        taken, with their present content.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        from .blobs import contents
+        from .compare import entries
+        from .resolve import decide
+        from .restore_folders import Folders
+
+        net = await self._net(moves)
+        wanted = {path: each for path, each in net.changes.items() if not paths or self._shown(path) in paths}
+        concerned = {path: each for path, each in wanted.items() if each.reason}
+        now = await entries(self._git, saved, await self._read(saved), list(concerned))
+
+        async def load(blobs: Collection[str]) -> Mapping[str, bytes]:
+            return await contents(self._git, blobs)
+
+        report = await decide(self._top, concerned, choice, now, load, self._shown)
+        named = {path.rstrip("/") for path in paths}
+        chosen = {path: pair for path, pair in net.unsure.items() if not paths or self._shown(path) in named}
+        if choice == "mine" or not chosen:
+            return report
+        target = await self._read(moves[-1].target)
+        folders = Folders(self._top, chosen, target.usual.folder, target.empty)
+        folders.open()
+        folders.remove()
+        return joined((report, folders.close()))
+
+    async def tend(self) -> None:
+        """Keep the store fit, at most once a day: many single objects become one pack. May take a while, and may
+        be cancelled at any time; nothing waits for it."""
+        await maintenance.tend(self._store, self._run, self._roots)
+
+    @property
+    def needs_care(self) -> bool:
+        """Whether `tend` would do anything."""
+        return maintenance.is_due(self._store)
+
+    async def _net(self, moves: Sequence[Move]) -> "_Net":
+        """What moves do together."""
+        from .compare import Touched
+        from .metadata import add_folders
+
+        steps, out = [], dict[str, Conflict]()
+        folders: FolderPairs = {}
+        unsure: FolderPairs = {}
+        gits = []
+        for move in moves:
+            compared = await self._compare(move.left, move.target)
+            touched = Touched([await self._compare(each.left, each.target) for each in move.within])
+            only = None if move.only is None else move.only.union(map(self._shown, compared.own))
+            steps.append((await touched.files(await compared.files()), only))
+            gits.append(compared.users_git)
+            out |= {} if move.within else {each.path: each for each in compared.not_held(self._shown)}
+            more = await touched.folders(await compared.folders())
+            add_folders(more, folders if move.only is None else unsure)
+        changes = await asyncio.to_thread(settled, self._top, chains(steps, self._shown))
+        note = note_on(gits, self._users_git.state())
+        rest = RestoreReport(conflicts=tuple(out.values()), notes=(note,) if note else ())
+        return _Net(changes, folders, unsure, rest)
+
+    async def _compare(self, left: str, right: str) -> "Comparison":
+        from .compare import Comparison
+
+        return Comparison(self._git, left, right, await self._read(left), await self._read(right))
+
+    async def _read(self, checkpoint: str) -> "Kept":
+        from .metadata import decoded
+
+        if checkpoint == self._last[0] and self._last[2] is not None:
+            return self._last[2]
+        raw = await self._git("cat-file", "commit", checkpoint)
+        try:
+            return decoded(raw.partition(b"\n\n")[2])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {error}") from error
+
+    def _shown(self, path: str) -> str:
+        """A path as the user writes it: relative to the workspace."""
+        return printable(path if self._scope == "." else os.path.relpath(path, self._scope))
+
+    def _own_folders(self) -> frozenset[str]:
+        """What is not to be saved although it lies here: the store itself, and what others save."""
+        inside = (each for each in (self._store, *self._without) if each.is_relative_to(self._top))
+        return frozenset(each.relative_to(self._top).as_posix() for each in inside)
+
+    def _exclusions(self) -> bytes:
+        """The user's own excludes of this clone, and the store itself."""
+        lines = b""
+        with contextlib.suppress(OSError):
+            lines = small_bytes(self._top / ".git" / "info" / "exclude", _LONGEST_EXCLUDE)
+        return lines + b"".join(b"\n/" + os.fsencode(folder) + b"/\n" for folder in self._own_folders())
+
+
+def _presence(mode: int | None) -> Entry:
+    return Entry() if mode is None else Entry("folder")

@@ -1,0 +1,376 @@
+"""The files of one work tree in an index of their own: that of the workspace, or of a repository nested in it. git
+tells what has changed and what is ignored, one walk of ours (`looking`) the rest, and the index takes what is new.
+
+What is ignored is held too, as far as it is small (`looking.MOST_IGNORED_FILES`): files of settings and secrets
+such as `.env` are what an undo is missed for most. They are kept byte for byte, in the private store of the user.
+"""
+
+import asyncio
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from ..git.ignore_guard import BadIgnoreFile, unless_held_up
+from .git import GitFailed, PrivateGit
+from .scan import (
+    Allowance,
+    Inode,
+    Look,
+    Loose,
+    absent,
+    inode_if_linked,
+    look,
+    measured,
+    parents_of,
+    size_note,
+    special_kind,
+)
+from .types import CheckpointError
+
+_MOST_ROUNDS = 40
+_MOST_OUT = 20_000
+_MANY = 1_000
+_PACKED = 5_000
+
+
+class TooMuch(Exception):
+    """More files than a nested repository may have; the text says how many."""
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """One state of a work tree. Paths are relative to its top."""
+
+    tree: str
+    files: dict[str, int]
+    """Files with their permissions; a link has -1."""
+    folders: dict[str, int]
+    empty: tuple[str, ...]
+    out: dict[str, str]
+    nested: tuple[str, ...]
+    """Repositories in it, whose files are not in its tree."""
+    linked: dict[str, Inode] = {}
+    """Files that have several names."""
+    special: dict[str, str] = {}
+    """Pipes, sockets and devices, with the word for each."""
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """What git says has changed since the index was written."""
+
+    present: dict[str, int]
+    """Path → permissions, or -1 for a link."""
+    gone: list[str]
+    large: dict[str, str]
+    nested: tuple[str, ...]
+    linked: dict[str, Inode]
+    special: dict[str, str]
+
+
+class WorkTree:
+    """One work tree; `scope` is the folder in it that counts, `.` for all. `own` are folders that are never saved,
+    relative to the top: where the store lies. `most` bounds files and bytes that are new at a time; 0: no
+    bound."""
+
+    def __init__(
+        self, git: PrivateGit, top: Path, index: Path, scope: str, *, own: frozenset[str], timeout_s: float,
+        most: tuple[int, int] = (0, 0),
+    ) -> None:  # fmt: skip
+        self.top = top
+        self.covered: set[str] = set()
+        """Ignored files that a tool is about to write."""
+        self._git = git
+        self._index = index
+        self._scope = scope
+        self._own = own
+        self._timeout_s = timeout_s
+        self._most = most
+        self._names: set[str] | None = None
+        """The files in the index; None while it was not read."""
+        self._known: set[str] = set()
+        self._tree = ""
+        self._modes: dict[str, int] = {}
+        """The permissions of the last time; git says which files were touched since."""
+        self._linked: dict[str, Inode] = {}
+        """Those of the files in `_modes` that had several names the last time."""
+        self._out: dict[str, str] = {}
+        """Ignored folders and files that were found too large; they stay out."""
+        self._allowance = Allowance()
+
+    def holds(self, path: str) -> bool:
+        """Whether a file is in the index, or will be when it is there."""
+        return path in self.covered or (self._names is not None and path in self._names)
+
+    def enters(self, folder: str) -> bool:
+        """Whether files in a folder are in the index."""
+        return folder in self._known
+
+    def forget(self) -> None:
+        """Throw the index away; the next state is read from the files alone."""
+        self._names, self._tree, self._modes = None, "", {}
+        self._allowance = Allowance()
+        for file in (self._index, self._index.with_name(f"{self._index.name}.lock")):
+            file.unlink(missing_ok=True)
+
+    async def save(self, adopt: Path | None = None) -> Saved:
+        """Put the present state into the store. `adopt` is the index of another session, to begin with where there
+        is none: it spares reading what it knows already.
+
+        Raises:
+            CheckpointError: it cannot be read or written.
+            TooMuch: it has more files than it may.
+            TimeoutError: it takes too long.
+        """
+        await self._begin(adopt)
+        listed, found = await self._list_and_look()
+        names = self._names or set()
+        if listed.present or listed.gone:
+            names = names.union(listed.present).difference(listed.gone)
+        self._let_in(listed)
+        out, small = await self._look_further(found, names, listed)
+        extra = small + self._admitted(found.loose, out)
+        gone = listed.gone + sorted(name for name in absent(names, found) if not self._is_out(name))
+        await self._update(listed, [*listed.present, *(each.path for each in extra)], gone)
+        found.files.update((each.path, each.mode) for each in extra)
+        linked = self._linked_now(listed, found, extra)
+        self._modes = dict(found.files)
+        for path in (*found.fresh, *listed.present, *(each.path for each in extra)):
+            self._modes.pop(path, None)
+        out |= listed.large
+        empty = sorted(found.folders.keys() - self._known)
+        special = found.special | listed.special
+        return Saved(
+            self._tree, found.files, found.folders, tuple(empty), out, listed.nested, linked, special
+        )  # fmt: skip
+
+    def _linked_now(self, listed: _Listed, found: Look, extra: list[Loose]) -> dict[str, Inode]:
+        """The files with several names. Whoever adds or removes a name changes the file's time, so git lists it
+        and its status is read again; of the others the last time counts."""
+        now = {path: inode for path, inode in self._linked.items() if path in self._modes}
+        for path in listed.present:
+            now.pop(path, None)
+        now |= found.linked | listed.linked | {each.path: each.inode for each in extra if each.inode}
+        self._linked = {path: inode for path, inode in now.items() if path in found.files}
+        return self._linked
+
+    async def run(self, *arguments: str, input: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
+        """git, on this index and work tree."""
+        return await self._git(*arguments, work=self.top, index=self._index, input=input, accept=accept)
+
+    async def ignored(self, paths: list[str]) -> set[str]:
+        """Those that ignore files cover, tracked or not."""
+        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        found = await self.run("check-ignore", "--no-index", "-z", "--stdin", input=given, accept=(0, 1))
+        return {os.fsdecode(path) for path in found.split(b"\0") if path}
+
+    async def with_file(self, checkpoint: str, path: str) -> str:
+        """The tree of a checkpoint with one more file, as that file is now."""
+        draft = self._index.with_name(f"{self._index.name}.draft")
+        try:
+            await self._git("read-tree", checkpoint, work=self.top, index=draft)
+            await self._git(*_ADD, work=self.top, index=draft, input=os.fsencode(path) + b"\0")
+            return (await self._git("write-tree", work=self.top, index=draft)).decode().strip()
+        finally:
+            draft.unlink(missing_ok=True)
+
+    async def _begin(self, adopt: Path | None) -> None:
+        # Left by a git that was killed; the session's lock makes this process the only one to use the index.
+        self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)
+        if self._names is not None:
+            return
+        if not self._index.exists() and adopt is not None:
+            from shutil import copy2
+
+            with contextlib.suppress(OSError):  # with its time, by which git knows what to look at again
+                await asyncio.to_thread(copy2, adopt, self._index)
+        await self._read_names() if self._index.exists() else self._set_names(set())
+
+    async def _read_names(self) -> None:
+        listing = await self.run("ls-files", "-z")
+        self._set_names({os.fsdecode(name) for name in listing.split(b"\0") if name})
+
+    def _set_names(self, names: set[str], known: set[str] | None = None) -> None:
+        self._names = names
+        self._known = parents_of(names) if known is None else known
+
+    def _change_names(self, present: list[str], gone: list[str]) -> None:
+        names = (self._names or set()).difference(gone).union(present)
+        self._set_names(names, self._known_with(present, gone, names))
+
+    def _known_with(self, present: Iterable[str], gone: list[str], names: set[str]) -> set[str]:
+        """The folders with files after a change."""
+        return parents_of(names) if gone else self._known | parents_of(present)
+
+    async def _list(self) -> _Listed:
+        """What is not as in the index: bounded by what git ignores."""
+        listing = self.run("ls-files", "-z", "--others", "--exclude-standard", "--", self._scope)
+        try:
+            raw = await unless_held_up(listing, self.top / self._scope)
+        except BadIgnoreFile as error:
+            raise CheckpointError(str(error)) from error
+        if self._names:
+            raw += await self.run("diff-files", "-z", "--name-only")
+        names = dict.fromkeys(os.fsdecode(name) for name in raw.split(b"\0") if name)
+        nested = tuple(name.rstrip("/") for name in names if name.endswith("/"))
+        present, gone, large, total = dict[str, int](), list[str](), dict[str, str](), 0
+        linked, special = dict[str, Inode](), dict[str, str]()
+        for name in [*names, *self.covered]:
+            try:
+                status = os.lstat(f"{self.top}/{name}")
+            except OSError:
+                gone.append(name)
+                continue
+            if stat.S_ISREG(status.st_mode) and (why := size_note(status.st_size)):
+                large[name] = why
+            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                present[name] = -1 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+                total += status.st_size
+                linked.update({name: inode} if (inode := inode_if_linked(status)) else {})
+            elif not name.endswith("/"):
+                gone.append(name)
+                special.update({} if stat.S_ISDIR(status.st_mode) else {name: special_kind(status)})
+        if self._most[0] and (len(present) > self._most[0] or total > self._most[1]):
+            raise TooMuch(f"{len(present):,} files, {total / 1e6:,.0f} MB")
+        gone = [name for name in gone if self._names and name in self._names]
+        return _Listed(present, gone, large, nested, linked, special)
+
+    async def _list_and_look(self) -> tuple[_Listed, Look]:
+        """git's walk and ours, at the same time: ours knows only the files of the last time."""
+        start = "" if self._scope == "." else self._scope
+        looking = asyncio.ensure_future(self._look([start], self._names or set(), self._known, self._skipped()))
+        try:
+            listed = await self._list()
+        finally:
+            await asyncio.wait({looking})
+            failure = looking.exception()
+        if failure is not None:
+            raise failure
+        return listed, looking.result()
+
+    async def _look(self, starts: list[str], names: set[str], known: set[str], skip: set[str]) -> Look:
+        ends_at = time.monotonic() + self._timeout_s
+        return await asyncio.to_thread(look, str(self.top), starts, names, known, skip, self._modes, ends_at)
+
+    def _skipped(self) -> set[str]:
+        return {*self._own, *(folder.rstrip("/") for folder in self._out)}
+
+    async def _look_further(
+        self, found: Look, names: set[str], listed: _Listed
+    ) -> tuple[dict[str, str], list[Loose]]:
+        """Walk on into folders with new files, and into those that are not ignored although git knows nothing in
+        them. Gives what is left out, and the files of small ignored folders."""
+        top, small = str(self.top), list[Loose]()
+        known = self._known if names is self._names else self._known_with(listed.present, listed.gone, names)
+        skip = {*self._skipped(), *listed.nested, *listed.large}
+        found.files.update((path, mode) for path, mode in listed.present.items() if path in found.files)
+        for path in found.files.keys() & set(listed.gone):
+            del found.files[path]
+        found.name(names, skip)
+        for _ in range(_MOST_ROUNDS):
+            within = [folder for folder in found.unknown if folder in known and folder not in skip]
+            asked = [folder for folder in found.unknown if folder not in known and folder not in skip]
+            if not (within or asked):
+                break
+            ignored = await self.ignored(asked) if asked else set()
+            for folder in sorted(ignored):
+                small += await self._weighed(folder, found)
+            starts = within + [folder for folder in asked if folder not in ignored]
+            found.folders.update((folder, _mode_of(f"{top}/{folder}")) for folder in starts)
+            found.add(await self._look(starts, names, known, skip))
+        out = {path: why for path, why in self._out.items() if os.path.lexists(f"{top}/{path}")}
+        out |= {f"{folder}/": "it cannot be listed" for folder in found.closed}
+        written = [path for path in self.covered if path in names and self._is_out(path)]
+        found.files.update((path, _mode_of(f"{top}/{path}")) for path in written)
+        return out, small
+
+    def _is_out(self, path: str) -> bool:
+        at = path.find("/")
+        while at >= 0:
+            if path[: at + 1] in self._out:
+                return True
+            at = path.find("/", at + 1)
+        return path in self._out
+
+    def _let_in(self, listed: _Listed) -> None:
+        """What is not ignored any more is not left out any more either."""
+        if self._out:
+            for name in listed.present:
+                while name and name not in self.covered:
+                    self._out.pop(name, None)
+                    name = f"{folder}/" if (folder := name.rstrip("/").rpartition("/")[0]) else ""
+
+    async def _weighed(self, folder: str, found: Look) -> list[Loose]:
+        """The files of an ignored folder, unless it is left out."""
+        inside = await asyncio.to_thread(measured, str(self.top), folder)
+        if not inside.why_not and not self._allowance.grants(len(inside.files), inside.size_bytes):
+            inside.why_not = f"ignored, {len(inside.files):,} files"
+        if inside.why_not:
+            self._out[f"{folder}/"] = inside.why_not.strip()
+            return []
+        found.folders.update(inside.folders)
+        found.special.update(inside.special)
+        return inside.files
+
+    def _admitted(self, loose: list[Loose], out: dict[str, str]) -> list[Loose]:
+        """The ignored files that may be held; the others are noted in `out`."""
+        chosen = []
+        for each in sorted(loose, key=lambda each: each.size_bytes):
+            if why := size_note(each.size_bytes):
+                out[each.path] = why
+            elif self._allowance.grants(1, each.size_bytes):
+                chosen.append(each)
+            elif len(self._out) < _MOST_OUT:
+                out[each.path] = self._out[each.path] = "ignored, and there are too many"
+        return chosen
+
+    async def _update(self, listed: _Listed, present: list[str], gone: list[str]) -> None:
+        if gone:
+            await self.run("update-index", "-z", "--force-remove", "--stdin", input=_lines(gone))
+        if present:
+            try:
+                await self._add(present)
+            except GitFailed:  # one cannot be read, or went away: git knows how to pass over it, at a price
+                await self._add_all(listed)
+                await self._read_names()
+            else:
+                self._change_names(present, gone)
+        elif gone:
+            self._change_names([], gone)
+        if present or gone or not self._tree:
+            self._tree = (await self.run("write-tree")).decode().strip()
+
+    async def _add(self, present: list[str]) -> None:
+        """Many new files go straight into packs: that spares a file in the store for each. A few thousand at a
+        time, since git looks through all that it has packed so far for each of them."""
+        if len(present) < _MANY or not await self._git.packs_many():
+            await self.run(*_ADD, input=_lines(present))
+            return
+        for at in range(0, len(present), _PACKED):
+            some = _lines(present[at : at + _PACKED])
+            await self.run("-c", "core.bigFileThreshold=1", "-c", "core.compression=1", *_ADD, input=some)
+
+    async def _add_all(self, listed: _Listed) -> None:
+        left_out = [*listed.large, *listed.nested]
+        wanted = [f":(literal){self._scope}", *(f":(exclude,literal){name}" for name in left_out)]
+        command = ("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
+        await self.run(*command, input=_lines(wanted), accept=(0, 1))
+
+
+_ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+
+
+def _lines(paths: list[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def _mode_of(path: str) -> int:
+    """Permissions of what is there; -1 where nothing is, or a link."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return -1
+    return -1 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)

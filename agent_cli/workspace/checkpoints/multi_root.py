@@ -1,0 +1,225 @@
+"""Checkpoints of a workspace with several folders: its root and those added with `--add-dir`.
+
+Each folder has a store of its own. A checkpoint of all of them is the root's id, followed by `|FOLDER=ID` for each
+further one (percent-encoded); an empty ID says that the folder could not be saved. So a checkpoint names what it
+covers, and undo needs no options of the session that took it.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from agent_cli.protocol.events import Conflict, RestoreReport
+from agent_cli.protocol.messages import FileChange
+from agent_cli.protocol.operations import Choice
+
+from .restore import joined
+from .types import CheckpointError, Move, Snapshots
+
+_MAIN = ""
+"""The key of the workspace root; further folders have their path."""
+
+
+class MultiRootCheckpoints:
+    """Saves and restores all folders of a workspace together."""
+
+    def __init__(self, root: Path, extra: Sequence[Path], make: Callable[[Path], Snapshots]) -> None:
+        """`extra` are the folders added to `root`; `make` gives the checkpoints of one folder."""
+        self._root, self._make = root, make
+        self._extra = tuple(str(folder) for folder in outermost(root, extra))
+        self._made: dict[str, Snapshots] = {}
+        self._failed: dict[str, str] = {}
+        """Folders that the last checkpoint lacks, with the reason."""
+
+    def _of(self, folder: str) -> Snapshots:
+        if folder not in self._made:
+            self._made[folder] = self._make(Path(folder) if folder else self._root)
+        return self._made[folder]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Files that the last checkpoint lacks because they are too large, as shown."""
+        return tuple(_shown(folder, path) for folder, each in self._made.items() for path in each.left_out)
+
+    @property
+    def beyond(self) -> tuple[str, ...]:
+        """What else it lacks, each with the reason in brackets."""
+        inner = (_shown(folder, path) for folder, each in self._made.items() for path in each.beyond)
+        return (*inner, *(f"{folder}/ ({why})" for folder, why in self._failed.items()))
+
+    @property
+    def needs_care(self) -> bool:
+        """Whether `tend` would do anything."""
+        return any(each.needs_care for each in self._made.values())
+
+    async def take(self, about: Sequence[Move] = ()) -> str:
+        """Save every folder as it is now, those that the moves `about` know too; returns the checkpoint's id. A
+        further folder that cannot be saved is noted in `beyond`.
+
+        Raises:
+            CheckpointError: the workspace root could not be saved.
+        """
+        ids = {_MAIN: await self._of(_MAIN).take([_part(move, _MAIN) for move in about])}
+        self._failed = {}
+        for folder in dict.fromkeys((*self._extra, *_folders(about))):
+            known = [part for move in about if (part := _part(move, folder)).left and part.target]
+            try:
+                ids[folder] = await self._of(folder).take(known)
+            except CheckpointError as error:
+                ids[folder], self._failed[folder] = "", str(error)
+        return _encoded(ids)
+
+    async def cover(self, path: str, checkpoint: str) -> str:
+        """Make sure that a file about to be written is in `checkpoint`; returns the one to use from now on.
+
+        Raises:
+            CheckpointError: it lies in none of the folders, or its folder cannot be saved.
+        """
+        ids = _decoded(checkpoint)
+        further = (each for each in ids if each and _is_below(path, each))
+        folder = _MAIN if _is_below(path, str(self._root)) else next(further, _MAIN)
+        if not ids[folder]:
+            raise CheckpointError(f"{folder} could not be saved")
+        return _encoded({**ids, folder: await self._of(folder).cover(path, ids[folder])})
+
+    async def claim(self, before: str, after: str, until_s: float) -> str:
+        """As `Checkpoints.claim`, in each folder."""
+        ids = _decoded(after)
+        for folder, one, two in _shared(before, after):
+            ids[folder] = await self._of(folder).claim(one, two, until_s)
+        return _encoded(ids)
+
+    async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
+        """Files that differ between two checkpoints; those in further folders by their absolute path.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        found: list[FileChange] = []
+        for folder, one, two in _shared(before, after):
+            found += [_change(folder, each) for each in await self._of(folder).changes(one, two)]
+        return tuple(found)
+
+    async def diff(self, before: str, after: str) -> str:
+        """Unified diff between two checkpoints."""
+        return "".join([await self._of(folder).diff(one, two) for folder, one, two in _shared(before, after)])
+
+    async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
+        """Carry out several moves as one, in each folder. One that a checkpoint lacks is reported.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        reports = []
+        for folder in (_MAIN, *_folders(moves)):
+            known = [part for move in moves if (part := _part(move, folder)).left and part.target]
+            if known:
+                report = await self._of(folder).carry_out(known, dry_run=dry_run)
+                reports.append(_placed(folder, report))
+            if any(_lacks(move, folder) for move in moves):
+                why = "the folder could not be saved when it was changed"
+                reports.append(RestoreReport(conflicts=(Conflict(f"{folder}/", why, decidable=False),)))
+        return joined(reports)
+
+    async def resolve(
+        self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
+    ) -> RestoreReport:
+        """Decide on files that these moves left alone, in each folder. `saved` is a checkpoint just taken.
+
+        Raises:
+            CheckpointError: a checkpoint is gone.
+        """
+        reports = []
+        now = _decoded(saved)
+        for folder in (_MAIN, *_folders(moves)):
+            known = [part for move in moves if (part := _part(move, folder)).left and part.target]
+            inside = _paths_in(folder, paths)
+            if known and now.get(folder) and (inside or not paths):
+                report = await self._of(folder).resolve(known, choice, inside, now[folder])
+                reports.append(_placed(folder, report))
+        return joined(reports)
+
+    async def tend(self) -> None:
+        """Keep each store fit; as `Checkpoints.tend`."""
+        for each in self._made.values():
+            await each.tend()
+
+
+def outermost(root: Path, extra: Sequence[Path]) -> list[Path]:
+    """Those of `extra` that lie neither in `root` nor in one another, in order."""
+    found: list[Path] = []
+    for folder in dict.fromkeys(extra):
+        others = (root, *(each for each in extra if each != folder))
+        if not any(folder.is_relative_to(other) for other in others):
+            found.append(folder)
+    return found
+
+
+def _encoded(ids: Mapping[str, str]) -> str:
+    return ids[_MAIN] + "".join(f"|{quote(os.fsencode(folder))}={ids[folder]}" for folder in ids if folder)
+
+
+def _decoded(checkpoint: str) -> dict[str, str]:
+    main, *parts = checkpoint.split("|")
+    pairs = (part.partition("=") for part in parts)
+    return {_MAIN: main, **{unquote(folder, errors="surrogateescape"): each for folder, _, each in pairs}}
+
+
+def _part(move: Move, folder: str) -> Move:
+    """What a move means for one folder; an empty id where a checkpoint does not have it."""
+    left, target = (_decoded(each).get(folder, "") for each in (move.left, move.target))
+    only = None if move.only is None else frozenset(_paths_in(folder, move.only))
+    within = tuple(part for each in move.within if (part := _part(each, folder)).left and part.target)
+    if move.within and not within:  # nothing of it concerns this folder
+        return Move("", "")
+    return Move(left, target, only, within)
+
+
+def _lacks(move: Move, folder: str) -> bool:
+    """Whether a further folder could not be saved in one of two checkpoints."""
+    left, target = _decoded(move.left), _decoded(move.target)
+    known = folder in left or folder in target
+    return bool(folder) and known and not (left.get(folder) and target.get(folder))
+
+
+def _folders(moves: Sequence[Move]) -> tuple[str, ...]:
+    """The further folders that moves know."""
+    ids = (folder for move in moves for each in (move.left, move.target) for folder in _decoded(each))
+    return tuple(dict.fromkeys(folder for folder in ids if folder))
+
+
+def _shared(before: str, after: str) -> Iterator[tuple[str, str, str]]:
+    """Each folder that both checkpoints have, with its id in either."""
+    one, two = _decoded(before), _decoded(after)
+    yield from ((folder, one[folder], two[folder]) for folder in one if one[folder] and two.get(folder))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _paths_in(folder: str, paths: Collection[str]) -> list[str]:
+    """Those of some paths, as shown, that lie in a folder, as shown there."""
+    if not folder:
+        return [path for path in paths if not path.startswith("/")]
+    return [os.path.relpath(path, folder) for path in paths if _is_below(path, folder)]
+
+
+def _shown(folder: str, path: str) -> str:
+    return f"{folder.rstrip('/')}/{path}" if folder else path
+
+
+def _change(folder: str, change: FileChange) -> FileChange:
+    return msgspec.structs.replace(change, path=_shown(folder, change.path))
+
+
+def _placed(folder: str, report: RestoreReport) -> RestoreReport:
+    """A report on a folder with its paths as the user sees them."""
+    if not folder:
+        return report
+    conflicts = (msgspec.structs.replace(each, path=_shown(folder, each.path)) for each in report.conflicts)
+    restored = tuple(_change(folder, each) for each in report.restored)
+    return msgspec.structs.replace(report, restored=restored, conflicts=tuple(conflicts))

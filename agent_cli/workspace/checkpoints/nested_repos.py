@@ -1,0 +1,118 @@
+"""Repositories nested in the workspace, submodules too: each has a tree of its own in the private store. No git is
+run in them that would obey their configuration, and of their git data only the name of what is checked out is
+read.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+
+from ..files.bounded_read import first_line
+from ..git.repository import git_folder
+from .git import PrivateGit
+from .index_sync import Saved, TooMuch, WorkTree
+from .metadata import Kept, Nested
+
+_MOST = 20
+_MOST_FILES = 20_000
+_MOST_BYTES = 200_000_000
+
+
+class NestedTrees:
+    """Those of one workspace. `index` is that of the workspace itself: theirs lie beside it."""
+
+    def __init__(self, git: PrivateGit, top: Path, index: Path, *, timeout_s: float) -> None:
+        self.out: dict[str, str] = {}
+        """Folders, ending with a slash, that are too large → why."""
+        self._git = git
+        self._top = top
+        self._index = index
+        self._timeout_s = timeout_s
+        self._trees: dict[str, WorkTree] = {}
+        self._commits: dict[str, str] = {}
+        """Tree → a commit that names it, so that it lasts."""
+
+    async def save(self, found: Iterable[str]) -> AsyncIterator[tuple[str, Saved]]:
+        """Save those that are there, and those nested in them, as far as they are not too large. Paths are
+        relative to the top.
+
+        Raises:
+            CheckpointError: one cannot be read or written.
+        """
+        waiting, count = list(found), 0
+        while waiting:
+            path = waiting.pop(0)
+            if f"{path}/" in self.out:
+                continue
+            if (count := count + 1) > _MOST:
+                self.out[f"{path}/"] = f"a repository of its own, beyond the first {_MOST}"
+                continue
+            try:
+                saved = await self._tree(path).save()
+            except TooMuch as much:
+                self.out[f"{path}/"] = f"a repository of its own, {much}"
+                continue
+            waiting += [f"{path}/{inner}" for inner in saved.nested]
+            yield path, saved
+
+    def forget(self) -> None:
+        """Throw the indexes away."""
+        for tree in self._trees.values():
+            tree.forget()
+
+    def kept(self, states: Mapping[str, Saved]) -> dict[str, Nested]:
+        """What a checkpoint notes of each."""
+        trees = {path: saved.tree for path, saved in states.items() if path}
+        left_out = {folder.rstrip("/"): "" for folder in self.out if os.path.lexists(self._top / folder)}
+        return {path: Nested(tree, _head(self._top / path)) for path, tree in sorted((trees | left_out).items())}
+
+    async def commits(self, kept: Kept) -> list[str]:
+        """A commit for each tree: parents of a checkpoint, so that it lasts as long.
+
+        Raises:
+            CheckpointError: one cannot be made.
+        """
+        trees = [each.tree for each in kept.nested.values() if each.tree]
+        for tree in trees:
+            if tree not in self._commits:
+                self._commits[tree] = (await self._git("commit-tree", tree, input=b"nested")).decode().strip()
+        return [self._commits[tree] for tree in trees]
+
+    async def covers(self, folder: str, path: str) -> bool:
+        """Whether a file about to be written in the nested repository `folder` is in the next checkpoint, and was
+        in the last one if it was there."""
+        if f"{folder}/" in self.out or folder not in self._trees:
+            return False
+        tree, inner = self._trees[folder], os.path.relpath(path, folder)
+        return tree.holds(inner) or not await tree.ignored([inner])
+
+    def _tree(self, path: str) -> WorkTree:
+        if path not in self._trees:
+            number = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+            self._trees[path] = WorkTree(
+                self._git, self._top / path, self._index.with_suffix(f".nested-{number}"), ".",
+                own=frozenset(), timeout_s=self._timeout_s, most=(_MOST_FILES, _MOST_BYTES),
+            )  # fmt: skip
+        return self._trees[path]
+
+
+def _head(folder: Path) -> str:
+    """What stands for the commit that is checked out: it changes when that does."""
+    said = ["-"]
+    with contextlib.suppress(OSError):
+        place = git_folder(folder)
+        if place is not None:
+            said.append(first_line(os.path.join(place.own, "HEAD"), 4096))
+            name = said[-1].removeprefix("ref: ")
+            if name.startswith("refs/") and ".." not in name:
+                with contextlib.suppress(FileNotFoundError):
+                    said.append(first_line(os.path.join(place.common, name), 4096))
+                    return _short(said)
+                said.append(str(os.stat(os.path.join(place.common, "packed-refs")).st_mtime_ns))
+    return _short(said)
+
+
+def _short(said: list[str]) -> str:
+    return hashlib.sha1("\n".join(said).encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()

@@ -1,0 +1,136 @@
+"""Folders of a restore: the empty ones, which come and go without a file, and permissions. Files need them in two
+steps: a folder is opened for writing before its files are put in it, and gets its own permissions after them."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Literal
+
+from agent_cli.protocol.events import Conflict, RestoreReport
+from agent_cli.protocol.messages import FileChange
+
+from ..files.nofollow import spot
+from .restore import CHANGED
+
+_OPEN = 0o700
+_HAS_PROC = hasattr(os, "O_PATH")
+_HELD = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+
+
+class Folders:
+    """The folders of one restore. `pairs` is as in `kept.FolderPairs`: permissions as they should be now, and as
+    they shall be; None where a folder does not exist."""
+
+    def __init__(
+        self,
+        root: Path,
+        pairs: Mapping[str, tuple[int | None, int | None]],
+        usual: int,
+        empty: Collection[str],
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        """`usual` are the permissions of folders that have no others, `empty` all that shall be there at the end
+        and hold no file."""
+        self._root = os.path.realpath(root)
+        self._pairs = pairs
+        self._usual = usual
+        self._dry_run = dry_run
+        self._restored: list[FileChange] = []
+        self._conflicts: list[Conflict] = []
+        self._due: dict[str, int] = {}
+        self.keep = frozenset(empty).union(path for path, (_, new) in pairs.items() if new is not None)
+        """Those that stay even when nothing is left in them."""
+        self.made: list[str] = []
+        """Real paths of folders that files needed; to be filled in between the two steps."""
+
+    def open(self) -> None:
+        """The first step: permissions change as far as files need it."""
+        for path, (old, new) in sorted(self._pairs.items()):
+            if old is None or new is None or old == new:
+                continue
+            now = self._mode(path)
+            if now == old:
+                self._due[path] = new
+                self._report(path, "modified")
+                self._set(path, new | _OPEN)
+            elif now is not None and now != new:
+                reason = f"its permissions were {CHANGED}"
+                self._conflicts.append(Conflict(f"{path}/", reason, decidable=False))
+
+    def remove(self) -> None:
+        """Behind the deletions: folders go that have nothing in them any more."""
+        gone: set[str] = set()
+        for path, (_, new) in sorted(self._pairs.items(), reverse=True):
+            if new is None and path not in gone and self._mode(path) is not None:
+                with contextlib.suppress(OSError):  # somebody has put something in it: then it stays
+                    while path and path not in self.keep:
+                        self._rmdir(path)
+                        gone.add(path)
+                        path = os.path.dirname(path)
+        for path in sorted(gone.intersection(self._pairs)):
+            self._report(path, "deleted")
+
+    def close(self) -> RestoreReport:
+        """The last step: empty folders are made, all get their permissions. Gives what was done in all steps."""
+        for path, (old, new) in sorted(self._pairs.items()):
+            if new is None:
+                continue
+            if self._mode(path) is None and old is None:
+                self._make(path, new)
+            elif (
+                old is None and os.path.join(self._root, path) not in self.made and self._mode(path) == self._usual
+            ):
+                self._due[path] = new
+        for real in self.made:
+            self._due.setdefault(os.path.relpath(real, self._root), self._usual)
+        for path in sorted(self._due, reverse=True):
+            self._set(path, self._due[path])
+        return RestoreReport(tuple(self._restored), tuple(self._conflicts))
+
+    def differing(self, pairs: Mapping[str, tuple[int | None, int | None]]) -> list[str]:
+        """Those of some folders that are not as they shall be."""
+        return [path for path, (_, new) in sorted(pairs.items()) if self._mode(path) != new]
+
+    def _rmdir(self, path: str) -> None:
+        if not self._dry_run:
+            with spot(os.path.join(self._root, path)) as at:
+                os.rmdir(at.name, dir_fd=at.folder)
+
+    def _make(self, path: str, mode: int) -> None:
+        self._due[path] = mode
+        self._report(path, "created")
+        if self._dry_run:
+            return
+        try:
+            with spot(os.path.join(self._root, path, "x"), self.made):
+                pass
+        except OSError as error:
+            del self._due[path]
+            self._restored.pop()
+            self._conflicts.append(Conflict(f"{path}/", error.strerror or str(error), decidable=False))
+
+    def _report(self, path: str, kind: Literal["created", "modified", "deleted"]) -> None:
+        self._restored.append(FileChange(f"{path}/", kind))
+
+    def _mode(self, path: str) -> int | None:
+        """The permissions of a folder; None where there is none."""
+        try:
+            with spot(os.path.join(self._root, path)) as at:
+                status = at.status()
+        except OSError:
+            return None
+        return stat.S_IMODE(status.st_mode) if stat.S_ISDIR(status.st_mode) else None
+
+    def _set(self, path: str, mode: int) -> None:
+        if self._dry_run:
+            return
+        with contextlib.suppress(OSError), spot(os.path.join(self._root, path)) as at:
+            descriptor = os.open(at.name, _HELD, dir_fd=at.folder)
+            try:
+                # By way of the descriptor: not every folder whose permissions are to change can be opened to read.
+                os.chmod(f"/proc/self/fd/{descriptor}" if _HAS_PROC else descriptor, mode)
+            finally:
+                os.close(descriptor)

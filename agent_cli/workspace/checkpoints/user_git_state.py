@@ -1,0 +1,139 @@
+"""Where the user's own git stands: what is checked out, staged and stashed. Undo restores files and none of this,
+so each checkpoint notes it, for the report to say what an undo leaves. It is read from files; no git is run.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ..files.bounded_read import first_line, small_bytes
+from ..git.repository import GitFolder, git_folder
+
+_LARGEST_INDEX_BYTES = 20_000_000
+_LARGEST_PACKED_BYTES = 5_000_000
+_LONGEST_NAME = 4096
+_SHORT = 7
+_STAT_BYTES, _ENTRY_BYTES = 40, 62
+_NAMES = {"index": "index", "head": "HEAD", "stash": "stash"}
+
+
+class UsersGit:
+    """That of the repository at one folder."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+        self._digest: tuple[tuple[int, int], str] = ((0, 0), "")
+        """Of the index: size and time with which it was read, and what it holds."""
+
+    def state(self) -> dict[str, str]:
+        """`head` (commit and branch with a space between), `stash` and `index`, each as far as it can be read;
+        empty where there is no repository."""
+        if not os.path.lexists(self._top / ".git"):
+            return {}
+        try:
+            place = git_folder(self._top)
+        except OSError:
+            return {}
+        return {} if place is None else {**_head(place), "stash": _stash(place), **self._index(place)}
+
+    def _index(self, place: GitFolder) -> dict[str, str]:
+        path = os.path.join(place.own, "index")
+        try:
+            status = os.lstat(path)
+            stamp = (status.st_size, status.st_mtime_ns)
+            if status.st_size > _LARGEST_INDEX_BYTES:
+                return {}
+            if stamp != self._digest[0]:
+                self._digest = (stamp, _digest(small_bytes(path, _LARGEST_INDEX_BYTES)))
+        except FileNotFoundError:
+            return {"index": "none"}
+        except (OSError, ValueError):
+            return {}
+        return {"index": self._digest[1]}
+
+
+def repository_around(root: Path) -> Path:
+    """The nearest folder at or above the workspace that holds a repository, else the workspace."""
+    home = Path.home() if "HOME" in os.environ else None
+    for folder in (root, *root.parents):
+        if (folder / ".git").exists() and folder != home:
+            return folder
+    return root
+
+
+def note_on(moves: Iterable[tuple[Mapping[str, str], Mapping[str, str]]], now: Mapping[str, str]) -> str:
+    """What a report says, given git's state at both ends of each move and as it is; empty when nothing is to be
+    said. The end of the last move is where files go back to."""
+    ends = list(moves)
+    if not ends:
+        return ""
+    target = ends[-1][1]
+    moved = {key for one, two in ends for key in one.keys() & two.keys() if one[key] != two[key]}
+    left = [name for key, name in _NAMES.items() if key in moved and now.get(key) != target.get(key)]
+    if not left:
+        return ""
+    what = left[0] if len(left) == 1 else f"{', '.join(left[:-1])} and {left[-1]}"
+    how = "is as the turn left it" if len(left) == 1 else "are as the turn left them"
+    commit, _, branch = target.get("head", "").partition(" ")
+    was = f" (HEAD was {commit[:_SHORT] or 'without a commit'}{f' on {branch}' if branch else ''})"
+    return f"git's {what} {how}{was * ('HEAD' in left)}"
+
+
+def _head(place: GitFolder) -> dict[str, str]:
+    try:
+        said = first_line(os.path.join(place.own, "HEAD"), _LONGEST_NAME)
+    except OSError:
+        return {}
+    if not said.startswith("ref: refs/") or ".." in said:
+        return {"head": said} if not said.startswith("ref:") else {}
+    name = said.removeprefix("ref: ")
+    return {"head": f"{_commit(place, name)} {name.removeprefix('refs/heads/')}"}
+
+
+def _stash(place: GitFolder) -> str:
+    """The newest stash, and how much there is of them."""
+    size = 0
+    with contextlib.suppress(OSError):
+        size = os.lstat(os.path.join(place.common, "logs", "refs", "stash")).st_size
+    return f"{_commit(place, 'refs/stash')} {size}"
+
+
+def _commit(place: GitFolder, name: str) -> str:
+    """What a ref names; empty when there is none or it cannot be read."""
+    with contextlib.suppress(OSError):
+        return first_line(os.path.join(place.common, name), _LONGEST_NAME)
+    with contextlib.suppress(OSError):
+        packed = small_bytes(os.path.join(place.common, "packed-refs"), _LARGEST_PACKED_BYTES)
+        for line in packed.splitlines():
+            commit, _, ref = line.partition(b" ")
+            if ref == os.fsencode(name):
+                return commit.decode("ascii", "replace")
+    return ""
+
+
+def _digest(data: bytes) -> str:
+    """Of what an index holds: names, contents and flags, but not the times of files, which git renews whenever it
+    looks at them.
+
+    Raises:
+        ValueError: it is no index, or cut off.
+    """
+    version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
+    if data[:4] != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError("not an index of git")
+    digest, at = hashlib.sha1(usedforsecurity=False), 12
+    for _ in range(count):
+        name = at + _ENTRY_BYTES + 2 * (version > 2 and bool(data[at + 60] & 0x40))
+        end = data.index(b"\0", _suffix(data, name) if version == 4 else name)
+        digest.update(data[at + 24 : at + 28] + data[at + _STAT_BYTES : end + 1])
+        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
+    return digest.hexdigest()
+
+
+def _suffix(data: bytes, at: int) -> int:
+    """Where a name begins behind the number (of variable length) of bytes it shares with the last one."""
+    while at < len(data) and data[at] & 0x80:
+        at += 1
+    return at + 1

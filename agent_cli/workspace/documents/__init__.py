@@ -1,0 +1,1 @@
+"""Read HTML and PDF as text, in a child process."""

@@ -1,0 +1,114 @@
+"""The text of a PDF's pages, taken out by pypdf. Runs in a child process only (see `child_work`), because
+a PDF can make its reader loop or fill the memory."""
+
+import os
+from typing import Any
+
+import msgspec
+
+from ..files.reader import open_regular
+
+
+class PdfRequest(msgspec.Struct, frozen=True):
+    """Which pages are wanted."""
+
+    path: str
+    first: int
+    """Number of the first page, from 1."""
+    limit: int
+    max_bytes: int
+    """Of UTF-8, about; a page that has begun is finished, or cut at three times this."""
+    soft_s: int
+    """Seconds after which what there is so far is the answer."""
+
+
+class PdfPage(msgspec.Struct, frozen=True):
+    """The text of one page."""
+
+    number: int
+    text: str
+    pictures: int
+    cut: bool = False
+
+
+class PdfAnswer(msgspec.Struct, frozen=True):
+    """What was found."""
+
+    total: int = 0
+    pages: tuple[PdfPage, ...] = ()
+    encrypted: bool = False
+    slow: bool = False
+    """Time ran out within the page after the last one here."""
+    error: str = ""
+
+
+class _SlowError(Exception):
+    """Time is up."""
+
+
+def work(request: bytes) -> bytes:
+    """Answer an encoded `PdfRequest` with an encoded `PdfAnswer`."""
+    import logging
+    import signal
+
+    logging.disable(logging.CRITICAL)
+    wanted = msgspec.json.decode(request, type=PdfRequest)
+    signal.signal(signal.SIGALRM, _time_is_up)
+    signal.alarm(wanted.soft_s)
+    found: list[PdfPage] = []
+    try:
+        answer = _answer(wanted, found)
+    except _SlowError:
+        answer = PdfAnswer(pages=tuple(found), slow=True)
+    except MemoryError:
+        answer = PdfAnswer(pages=tuple(found), error="it needs too much memory")
+    except Exception as error:  # pypdf raises whatever a damaged file makes it trip over
+        answer = PdfAnswer(pages=tuple(found), error=f"{type(error).__name__}: {error}"[:300])
+    signal.alarm(0)
+    return msgspec.json.encode(answer)
+
+
+def _time_is_up(number: int, frame: object) -> None:
+    raise _SlowError
+
+
+def _answer(wanted: PdfRequest, found: list[PdfPage]) -> PdfAnswer:
+    from pypdf import PdfReader
+
+    fd, _ = open_regular(wanted.path, "the file")
+    with os.fdopen(fd, "rb") as file:  # the reader wants an open file, to read parts of it
+        reader = PdfReader(file)
+        if reader.is_encrypted and not _opened(reader):
+            return PdfAnswer(encrypted=True)
+        total = len(reader.pages)
+        room = wanted.max_bytes
+        for number in range(wanted.first, min(total, wanted.first + wanted.limit - 1) + 1):
+            page = _page(reader.pages[number - 1], number, 3 * wanted.max_bytes)
+            room -= len(page.text.encode()) + 40
+            if found and room < 0:
+                break
+            found.append(page)
+        return PdfAnswer(total, tuple(found))
+
+
+def _opened(reader: Any) -> bool:
+    """Whether the empty password, which many files have, opens it."""
+    try:
+        return bool(reader.decrypt(""))
+    except Exception:  # a missing cipher is an ImportError, a damaged dictionary may be anything
+        return False
+
+
+def _page(page: Any, number: int, max_bytes: int) -> PdfPage:
+    text = page.extract_text().encode("utf-8", "replace").decode()
+    text = "".join(char for char in text if char >= " " or char in "\n\t").strip()
+    return PdfPage(number, text[:max_bytes], _pictures(page), len(text) > max_bytes)
+
+
+def _pictures(page: Any) -> int:
+    """How many pictures the page uses; they are counted, not decoded."""
+    try:
+        objects = page["/Resources"]["/XObject"].get_object()
+        return sum(objects[name].get_object().get("/Subtype") == "/Image" for name in objects)
+    except (KeyError, AttributeError, TypeError):
+        return 0

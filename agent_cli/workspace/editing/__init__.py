@@ -1,0 +1,1 @@
+"""Find where a passage stands, and compute what a change does."""

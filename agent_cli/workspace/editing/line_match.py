@@ -1,0 +1,382 @@
+"""Matching by whole lines: lines of a passage against lines of a file, with the indentation worked out from
+what corresponds. The change is then made in the file's own lines, not in the passage's."""
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+
+import msgspec
+
+from .indentation import IndentMap, indent_of, unit_of
+from .line_endings import Piece
+from .normalize import Folded, typography
+from .transplant import transferred
+from .unified_diff import opcodes
+
+_COMMENT_LINE = re.compile(r"^(?://|/\*|<!--|\"\"\"|'''|(?:#+|\*|--|;+|%+)(?=\s|$))")
+_COMMENT_TAIL = re.compile(r"\s(?:#|//|/\*|<!--)\s+(?=\S+\s+\S+\s+\S).*$")
+_PROSE = re.compile(r"^(?:[\w'’,:.?!()\"“”/-]+ ){5,}[\w'’,:.?!()\"“”/-]+$")
+_PROSE_WORD = re.compile(r"\b(?:the|of|to|an|that|this|which|are)\b", re.IGNORECASE)
+_KEYED = re.compile(r"^[-\s]*[\w.-]+:(?:\s|$)")
+_NUMBER = re.compile(r"\d+")
+NEAR_RATIO = 0.95
+"""Share of the characters that must be the same for a place to be meant."""
+_RIVAL_RATIO = 0.8
+"""From which on another place may have been meant, where lines more or less make the good one less sure."""
+_NO_RIVAL = 2.0
+_MIN_SURE_LINES = 3
+"""Lines that must be the same for each that has merely drifted."""
+_MAX_EXTRA = 2
+_MAX_CANDIDATES = 40
+_MAX_VOTES = 200
+_MAX_WORK = 4_000_000
+"""Pairs of characters that are compared to find near places, about half a second; past it none is found."""
+_MAX_TELLING = 5000
+"""Lines that are looked at to learn how a file is indented."""
+
+
+class Lines:
+    """A text as lines without their ends, and their offsets."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.split("\n")
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """Where each line begins; one more for behind the end."""
+        offsets = [0]
+        for line in self.lines:
+            offsets.append(offsets[-1] + len(line) + 1)
+        return offsets
+
+    @cached_property
+    def unit(self) -> str:
+        """One level of indentation."""
+        return unit_of(self.lines[:_MAX_TELLING])
+
+    def number_at(self, offset: int) -> int:
+        """The number, from 1, of the line an offset is in."""
+        return bisect_right(self.offsets, offset)
+
+    @cached_property
+    def typographic(self) -> Folded:
+        """The text with plain typography."""
+        return typography(self.text)
+
+    def stripped(self) -> list[str]:
+        """Each line without the blanks around it."""
+        return [line.strip(" \t") for line in self.lines]
+
+    def folded(self) -> list[str]:
+        """Each line with plain typography and without the blanks around it."""
+        return [line.strip(" \t") for line in self.typographic.text.split("\n")]
+
+    def squeezed(self) -> list[str]:
+        """Each line with plain typography and without any blanks."""
+        return ["".join(line.split()) for line in self.folded()]
+
+    def piece(self, first: int, last: int, new: list[str]) -> Piece:
+        """Lines `first` up to `last` (not included) replaced by others."""
+        start = self.offsets[first]
+        if first == last:
+            return (start, start, "".join(f"{line}\n" for line in new))
+        if new:
+            return (start, self.offsets[last] - 1, "\n".join(new))
+        if last < len(self.lines):
+            return (start, self.offsets[last], "")
+        return (max(0, start - 1), len(self.text), "")
+
+
+class Passage(msgspec.Struct, frozen=True):
+    """What is looked for and what shall stand there, by lines."""
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def passage(old: str, new: str) -> Passage:
+    """A line end behind the last line of either says nothing here."""
+    return Passage(_split(old), _split(new))
+
+
+def _split(text: str) -> tuple[str, ...]:
+    if not text:
+        return ()
+    lines = text.split("\n")
+    return tuple(lines if lines[-1] or len(lines) == 1 else lines[:-1])
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A place that answers to a passage."""
+
+    start: int
+    end: int
+    pieces: tuple[Piece, ...] | None
+    """The change there; None where it cannot be said for sure how it would look."""
+    why: str = ""
+    """Why there are no pieces."""
+    deeper: bool = False
+    """Whether the passage stands there word for word, but less deep than the lines it is a part of."""
+
+
+def same_lines(there: Lines, keys: list[str], wanted: list[str], limit: int) -> list[int]:
+    """The first lines of the places where all the wanted keys stand one after the other."""
+    rare = max(range(len(wanted)), key=lambda index: len(wanted[index]))
+    if not wanted[rare]:
+        return []
+    starts: list[int] = []
+    at = -1
+    while len(starts) < limit:
+        try:
+            at = keys.index(wanted[rare], at + 1)
+        except ValueError:
+            break
+        start = at - rare
+        if start >= 0 and keys[start : start + len(wanted)] == wanted:
+            starts.append(start)
+    return starts
+
+
+def placed(there: Lines, what: Passage, at: list[int | None], keys_equal: list[bool]) -> Place:
+    """The change of `what` made where its old lines stand: `at` has the line in the file for each of them,
+    `keys_equal` whether it is the same but for blanks and typography."""
+    real = [index for index in at if index is not None]
+    start, end = there.offsets[real[0]], there.offsets[real[-1] + 1] - 1
+    pairs = [
+        (indent_of(mine), indent_of(there.lines[index]))
+        for mine, index in zip(what.old, at, strict=True)
+        if index is not None and mine.strip() and there.lines[index].strip()
+    ]
+    others = [indent_of(line) for line in what.new if line.strip()]
+    indents = _indents(pairs, others, there.unit, bool(what.old[0]) and not indent_of(what.old[0]))
+    if indents is None:
+        return Place(start, end, None, "its indentation does not fit that of `old` line by line")
+    pieces: list[Piece] = []
+    for tag, a, b, c, d in opcodes(list(what.old), list(what.new)):
+        if tag == "equal":
+            continue
+        span = _span(at, keys_equal, a, b)
+        if span is None:
+            return Place(start, end, None, "lines that would change differ there from `old`")
+        new = _in_place(there, what, (a, b), (c, d), span[0], indents)
+        if new is None:
+            return Place(start, end, None, "it is not clear how the new lines are to be indented there")
+        pieces.append(there.piece(*span, new))
+    return Place(start, end, tuple(pieces))
+
+
+def _indents(pairs: list[tuple[str, str]], others: list[str], unit: str, loose_first: bool) -> IndentMap | None:
+    """The map; the first line may have been written without its indentation."""
+    found = IndentMap(pairs, others, unit)
+    if not found.sound and loose_first and len(pairs) > 1:
+        found = IndentMap(pairs[1:], others, unit)
+    return found if found.sound else None
+
+
+def _span(at: list[int | None], keys_equal: list[bool], first: int, last: int) -> tuple[int, int] | None:
+    """The lines of the file that old lines `first` up to `last` are; None unless they are surely those."""
+    if first == last:
+        before = at[first - 1] if first else None
+        after = at[first] if first < len(at) else None
+        if before is not None and after is not None:
+            return (after, after) if after == before + 1 else None
+        if after is not None and first == 0:
+            return (after, after)
+        return (before + 1, before + 1) if before is not None and first == len(at) else None
+    places = at[first:last]
+    if None in places or not all(keys_equal[first:last]):
+        return None
+    start = places[0]
+    if start is None or places != list(range(start, start + len(places))):
+        return None
+    return (start, start + len(places))
+
+
+def _in_place(
+    there: Lines, what: Passage, old: tuple[int, int], new: tuple[int, int], at: int, indents: IndentMap
+) -> list[str] | None:
+    """The new lines as they look in the file."""
+    mine, wanted = what.old[old[0] : old[1]], what.new[new[0] : new[1]]
+    real = there.lines[at : at + len(mine)]
+    bodies = transferred(_bodies(mine), _bodies(wanted), _bodies(real), typography).split("\n") if wanted else []
+    out = []
+    for index, (line, body) in enumerate(zip(wanted, bodies, strict=True)):
+        if not line.strip():
+            out.append("")
+            continue
+        indent = indents.real(indent_of(line))
+        if index < len(mine) and indent_of(mine[index]) == indent_of(line) and real[index].strip():
+            indent = indent_of(real[index])
+        if indent is None:
+            return None
+        out.append(indent + body)
+    return out
+
+
+def _bodies(lines: tuple[str, ...] | list[str]) -> str:
+    return "\n".join(line.lstrip(" \t") for line in lines)
+
+
+def near_places(there: Lines, what: Passage) -> list[Place]:
+    """Places where nearly everything of the old lines stands: only words of comments or prose differ, blanks
+    within lines, or a line or two more are there. More than one place means that it cannot be told."""
+    keys = there.squeezed()
+    wanted = Lines("\n".join(what.old)).squeezed()
+    if sum(bool(key) for key in wanted) < 2:
+        return []
+    found: dict[int, tuple[float, Place | None]] = {}
+    threshold = _NO_RIVAL
+    work = Work(_MAX_WORK)
+    for start in _likely_starts(keys, wanted):
+        ratio, aligned, extra = _aligned(there, what, keys, wanted, start, work)
+        if work.done:  # what was not compared might be as like
+            return []
+        if aligned is None or ratio < NEAR_RATIO:
+            if ratio >= _RIVAL_RATIO:
+                found.setdefault(start, (ratio, None))
+            continue
+        first = next(index for index in aligned if index is not None)
+        sure = [index is not None and keys[index] == key for index, key in zip(aligned, wanted, strict=True)]
+        found[first] = (ratio, placed(there, what, aligned, sure))
+        if extra:  # less is known for sure then, so that a like place counts
+            threshold = _RIVAL_RATIO
+    return _unrivalled(there, found, threshold)
+
+
+def _unrivalled(there: Lines, found: dict[int, tuple[float, Place | None]], threshold: float) -> list[Place]:
+    """The good places, and with them what is so like them that it cannot be told which was meant."""
+    good = {first: place for first, (_, place) in found.items() if place is not None}
+    rivals = [
+        first
+        for first, (ratio, place) in found.items()
+        if place is None and ratio >= threshold and all(abs(first - other) > _MAX_EXTRA for other in good)
+    ]
+    if not good:
+        return []
+    return [*good.values(), *(Place(there.offsets[at], there.offsets[at], None) for at in rivals)]
+
+
+def _likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
+    """Where most of the wanted lines stand, likeliest first."""
+    places: dict[str, list[int]] = {key: [] for key in wanted if len(key) > 2}
+    for number, key in enumerate(keys):
+        if key in places:
+            places[key].append(number)
+    votes: dict[int, int] = {}
+    for index, key in enumerate(wanted):
+        found = places.get(key, ())
+        for number in found if len(found) <= _MAX_VOTES else ():
+            votes[number - index] = votes.get(number - index, 0) + 1
+    return sorted(votes, key=lambda start: (-votes[start], start))[:_MAX_CANDIDATES]
+
+
+class Work:
+    """Comparing that may still be done, in pairs of characters."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    @property
+    def done(self) -> bool:
+        """Whether there was more to do than was allowed."""
+        return self._left < 0
+
+    def take(self, one: str, two: str) -> bool:
+        """Whether two texts may be compared yet."""
+        self._left -= len(one) * len(two)
+        return not self.done
+
+
+def _aligned(
+    there: Lines, what: Passage, keys: list[str], wanted: list[str], start: int, work: Work
+) -> tuple[float, list[int | None] | None, int]:
+    """How much of the wanted text stands around `start`; where each line does, if that is beyond doubt; and
+    how many more lines stand between."""
+    first = max(0, start - _MAX_EXTRA)
+    window = keys[first : start + len(wanted) + _MAX_EXTRA]
+    at, soft, beyond_doubt = _line_by_line(wanted, window, first)
+    ratio = _ratio(wanted, keys, at, work)
+    beyond_doubt = beyond_doubt and all(_drifted(what.old[mine], there.lines[real]) for mine, real in soft)
+    real_lines = [index for index in at if index is not None]
+    too_soft = len(soft) * _MIN_SURE_LINES >= len(real_lines) + _MIN_SURE_LINES
+    if not beyond_doubt or not real_lines or too_soft:
+        return ratio, None, 0
+    between = set(range(real_lines[0], real_lines[-1])) - set(real_lines)
+    extra = sum(bool(keys[index]) for index in between)
+    return ratio, at if extra <= min(_MAX_EXTRA, len(real_lines) // 2) else None, extra
+
+
+def _line_by_line(
+    wanted: list[str], window: list[str], first: int
+) -> tuple[list[int | None], list[tuple[int, int]], bool]:
+    """Where each wanted line stands, the window beginning at line `first`; the pairs that are not the same; and
+    whether every line has its place."""
+    import difflib
+
+    at: list[int | None] = [None] * len(wanted)
+    soft: list[tuple[int, int]] = []
+    complete = True
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, wanted, window, autojunk=False).get_opcodes():
+        if tag == "replace" and a == 0:  # the window is wider than the passage
+            c = max(c, d - b)
+        elif tag == "replace" and b == len(wanted):
+            d = min(d, c + b - a)
+        if tag == "equal" or (tag == "replace" and b - a == d - c):
+            at[a:b] = range(first + c, first + d)
+            soft += zip(range(a, b), range(first + c, first + d), strict=True) if tag == "replace" else ()
+        elif tag != "insert":
+            complete = complete and not any(wanted[a:b])
+    return at, soft, complete
+
+
+def _ratio(wanted: list[str], keys: list[str], at: list[int | None], work: Work) -> float:
+    """How much of both is the same; where it cannot be enough for a rival, an upper bound of it."""
+    import difflib
+
+    pairs = [
+        (key[:500], "" if index is None else keys[index][:500]) for key, index in zip(wanted, at, strict=True)
+    ]
+    total = sum(len(key) + len(real) for key, real in pairs)
+    could_match = sum(2 * min(len(key), len(real)) for key, real in pairs)
+    matched = sum(2 * len(key) for key, real in pairs if key == real)
+    if could_match < _RIVAL_RATIO * total:
+        return could_match / total
+    for key, real in pairs:
+        if key != real and key and real and work.take(key, real):
+            matcher = difflib.SequenceMatcher(None, key, real, autojunk=False)
+            matched += 2 * sum(block.size for block in matcher.get_matching_blocks())
+    return matched / total if total else 0.0
+
+
+def _drifted(mine: str, real: str) -> bool:
+    """Whether two lines differ in a comment or in prose only."""
+    mine, real = mine.strip(), real.strip()
+    if not mine or not real or _NUMBER.findall(mine) != _NUMBER.findall(real):
+        return False
+    if all(_COMMENT_LINE.match(line) or _is_prose(line) for line in (mine, real)):
+        return True
+    code = [_COMMENT_TAIL.sub("", line) for line in (mine, real)]
+    return code[0] != mine and code[1] != real and code[0].split() == code[1].split()
+
+
+def _is_prose(line: str) -> bool:
+    return bool(_PROSE.match(line) and _PROSE_WORD.search(line) and not _KEYED.match(line))
+
+
+def by_stripped(there: Lines, what: Passage, limit: int) -> list[Place]:
+    """Places that differ in blanks around lines only."""
+    return _by_keys(there, what, there.stripped(), [line.strip(" \t") for line in what.old], limit)
+
+
+def by_folded(there: Lines, what: Passage, limit: int) -> list[Place]:
+    """Places that differ in blanks around lines and in typography."""
+    return _by_keys(there, what, there.folded(), Lines("\n".join(what.old)).folded(), limit)
+
+
+def _by_keys(there: Lines, what: Passage, keys: list[str], wanted: list[str], limit: int) -> list[Place]:
+    sure = [True] * len(wanted)
+    return [
+        placed(there, what, list(range(start, start + len(wanted))), sure)
+        for start in same_lines(there, keys, wanted, limit)
+    ]

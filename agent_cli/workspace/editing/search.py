@@ -1,0 +1,378 @@
+"""Where a passage stands in a file when it was written from memory: exactly, or in layers that forgive ever
+more, each tried only if the one before found nothing. Two places in one layer end the search, so that a laxer
+layer never picks one of them. Pure: texts in, a `Match` or a reason out; every line end is `\\n` here."""
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+
+import msgspec
+
+from . import line_match
+from .indentation import indent_of
+from .line_endings import Piece
+from .line_match import Lines, Passage, Place, passage
+from .normalize import Fold, Folded, escapes, line_end_blanks, typography, wide_blanks
+from .transplant import carried, changes
+
+MAX_LAX_CHARS = 5_000_000
+"""In longer texts only what stands there exactly is found."""
+MAX_PLACES = 10
+_MAX_PASSAGE_LINES = 2000
+_MAX_NEAR_LINES = 400
+_MAX_DRIFT = 20
+"""Lines by which a line number written into a passage may be off."""
+_NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
+_UNINDENTED = "its line is indented, so that it is not clear how deep the new lines belong; indent both texts"
+_AMID_ESCAPES = re.compile(r"""[\n\t\\"'`]""")
+
+
+class Match(msgspec.Struct, frozen=True):
+    """Where the passage stands, and the change there."""
+
+    layer: str
+    """What had to be forgiven, for the model; empty where nothing was."""
+    spans: tuple[tuple[int, int], ...]
+    pieces: tuple[Piece, ...]
+    """In order and apart."""
+    inside_words: tuple[int, ...] = ()
+    """Where it stands in longer words as well, which is no match."""
+
+    @property
+    def near(self) -> bool:
+        """Whether the passage stands there only nearly."""
+        return self.layer == NEAR
+
+
+class Several(msgspec.Struct, frozen=True):
+    """More than one place."""
+
+    layer: str
+    starts: tuple[int, ...]
+    """At most one more than `MAX_PLACES`."""
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """No place, or one at which the change would be a guess."""
+
+    doubt: str = ""
+    """Why the change would be a guess."""
+    at: int | None = None
+    """The place of the doubt."""
+    inside_words: tuple[int, ...] = ()
+    """Where it stands exactly, but begins or ends inside a longer word; at most one more than `MAX_PLACES`."""
+    skipped: bool = False
+    """Whether the laxer layers were left out because of the text's length."""
+
+
+Found = Match | Several | Missing
+Choose = Callable[[list[int]], int | None]
+"""Picks one of several starts by its index; None: it cannot be told."""
+
+
+class Search:
+    """One search: the text, what is looked for and what shall stand there."""
+
+    def __init__(
+        self, text: str, old: str, new: str, whole_lines: bool = False, most: int = MAX_PLACES + 1
+    ) -> None:
+        self.text = text
+        self.most = most
+        """Places after which looking for more is of no use."""
+        self.old = old
+        self.new = new
+        self.whole_lines = whole_lines
+        self.inside_words: list[int] = []
+        """Where the exact layer found it inside longer words."""
+
+    @cached_property
+    def there(self) -> Lines:
+        """The text by lines."""
+        return Lines(self.text)
+
+    @cached_property
+    def passage(self) -> Passage:
+        """What is looked for, by lines."""
+        return passage(self.tidy.old, self.tidy.new)
+
+    @cached_property
+    def tidy(self) -> "Search":
+        """The same without blanks at line ends, if `old` was written with such. What is new keeps them, for they
+        may be meant there, unless all lines were written so."""
+        old = line_end_blanks(self.old).text
+        if old == self.old:
+            return self
+        kept = set(self.old.split("\n"))
+        lines = self.new.split("\n")
+        if all(line[-1] in " \t" for line in (*kept, *lines) if line.strip()):
+            kept.update(lines)
+        new = "\n".join(line.rstrip(" \t") if line in kept else line for line in lines)
+        return Search(self.text, old, new, self.whole_lines, self.most)
+
+
+Layer = Callable[[Search], list[Place]]
+
+
+def find(
+    text: str,
+    old: str,
+    new: str,
+    *,
+    everywhere: bool = False,
+    whole_lines: bool = False,
+    choose: Choose | None = None,
+) -> Found:
+    """Where `old` stands in `text`, and what turns it into `new` there.
+
+    `everywhere` takes all places of the first layer that finds any; `whole_lines` only those that begin and
+    end a line; `choose` may settle which of several places is meant.
+    """
+    most = len(text) + 1 if everywhere or choose else MAX_PLACES + 1
+    search = Search(text, old, new, whole_lines, most)
+    skipped = len(text) > MAX_LAX_CHARS
+    for name, layer in LAYERS[:1] if skipped else LAYERS:
+        if everywhere and name == NEAR:
+            continue
+        places = layer(search)
+        if len(places) > 1 and everywhere:
+            places = _apart(places)
+        elif len(places) > 1:
+            starts = [place.start for place in places]
+            chosen = choose(starts) if choose else None
+            if chosen is None:
+                return Several(name, tuple(starts[: MAX_PLACES + 1]))
+            places = [places[chosen]]
+        if places:
+            return _match(name, places, tuple(search.inside_words))
+    return Missing(inside_words=tuple(search.inside_words[: MAX_PLACES + 1]), skipped=skipped)
+
+
+def _match(name: str, places: list[Place], inside_words: tuple[int, ...]) -> Match | Missing:
+    pieces: list[Piece] = []
+    for place in places:
+        if place.pieces is None:
+            return Missing(place.why, place.start)
+        pieces += place.pieces
+    if any(place.deeper for place in places):
+        name = name or INDENTED
+    spans = tuple((place.start, place.end) for place in places)
+    return Match(name, spans, tuple(pieces), inside_words)
+
+
+def _apart(places: list[Place]) -> list[Place]:
+    kept: list[Place] = []
+    for place in places:
+        if not kept or place.start >= kept[-1].end:
+            kept.append(place)
+    return kept
+
+
+def _exact(search: Search) -> list[Place]:
+    """Where it stands to the letter. Inside a longer word another thing is meant: `retries = 3` is no part of
+    `max_retries = 3`."""
+    pieces: list[Piece] | None = None
+    places = []
+    for start in _all_starts(search.text, search.old, search.most):
+        end = start + len(search.old)
+        if cuts_a_word(search.text, start, end):
+            search.inside_words.append(start)
+        elif not search.whole_lines or _is_whole(search.text, start, end):
+            if pieces is None:
+                pieces = changes(search.old, search.new, fine=False)
+            places.append(_exact_place(search, start, pieces))
+    return places
+
+
+def _exact_place(search: Search, start: int, pieces: list[Piece]) -> Place:
+    moved = tuple([(start + first, start + last, new) for first, last, new in pieces])
+    return _indented(search, Place(start, start + len(search.old), moved))
+
+
+def _indented(search: Search, place: Place) -> Place:
+    """The place; where it begins amid the indentation of a line, the change is made in whole lines instead, for
+    what is new would stand at another depth than what is there."""
+    lead = search.text[search.text.rfind("\n", 0, place.start) + 1 : place.start]
+    if not lead or lead.strip(" \t") or not _is_whole(search.text, place.start - len(lead), place.end):
+        return place
+    old, new = search.old.removesuffix("\n"), search.new.removesuffix("\n")
+    if "\n" not in old + new and new and indent_of(old) == indent_of(new):
+        return place
+    if old and new and not indent_of(old):
+        sure = "\n" in old or _written_as_there(new.split("\n"), lead)
+        return place if sure else Place(place.start, place.end, None, _UNINDENTED)
+    first = search.there.number_at(place.start) - 1
+    at: list[int | None] = list(range(first, first + len(search.passage.old)))
+    found = line_match.placed(search.there, search.passage, at, [True] * len(at))
+    return msgspec.structs.replace(found, deeper=True)
+
+
+def _written_as_there(new: list[str], lead: str) -> bool:
+    """Whether only the first of the new lines was written without the indentation that it has there."""
+    first, *others = [line for line in new if line.strip()] or [""]
+    if not all(line.startswith(lead) for line in others):
+        return False
+    opens = bool(others) and first.rstrip()[-1:] in tuple(":{([")
+    return not opens or indent_of(others[0]) != lead or others[0].lstrip()[0] in "})]"
+
+
+def _all_starts(text: str, wanted: str, most: int) -> list[int]:
+    """The first places, overlapping ones included."""
+    starts: list[int] = []
+    at = text.find(wanted) if wanted else -1
+    while at >= 0 and len(starts) < most:
+        starts.append(at)
+        at = text.find(wanted, at + 1)
+    return starts
+
+
+def _file_ends(search: Search) -> list[Place]:
+    """A mark at the start, or a line end behind the last line, that is not in the text: there and nowhere else."""
+    text = search.text
+    old, new = search.old.removeprefix("\ufeff"), search.new.removeprefix("\ufeff")
+    marked = old != search.old
+    unended = old.endswith("\n") and not text.endswith("\n") and text.endswith(old[:-1])
+    if unended:
+        old, new = old[:-1], new.removesuffix("\n")
+    start = 0 if marked else len(text) - len(old)
+    end = start + len(old)
+    there = bool(old) and (marked or unended) and text.startswith(old, start)
+    if not there or (unended and end < len(text)) or cuts_a_word(text, start, end):
+        return []
+    if search.whole_lines and not _is_whole(text, start, end):
+        return []
+    return [_exact_place(Search(text, old, new), start, changes(old, new, fine=False))]
+
+
+def _numbered(search: Search) -> list[Place]:
+    """Whole lines written with the numbers before them that reading shows, and standing about there."""
+    lines = passage(search.old, "").old
+    numbers = [int(found.group(1)) for line in lines if (found := _NUMBERED.match(line))]
+    if len(numbers) != len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
+        return []
+    old, new = (_NUMBERED.sub("", text) for text in (search.old, search.new))
+    places = _exact(Search(search.text, old, new, True, search.most))
+    return (
+        [place for place in places if abs(search.there.number_at(place.start) - numbers[0]) <= _MAX_DRIFT]
+        if len(places) == 1
+        else places
+    )
+
+
+def _folding(fold: Fold) -> Layer:
+    def layer(search: Search) -> list[Place]:
+        return _folded_places(search, fold(search.text), fold)
+
+    return layer
+
+
+def _folded_places(search: Search, there: Folded, fold: Fold) -> list[Place]:
+    search = search.tidy
+    wanted = fold(search.old).text
+    if not wanted.strip():
+        return []
+    places = []
+    for at in _all_starts(there.text, wanted, search.most):
+        start, end = there.start(at), there.end(at + len(wanted))
+        if start is None or end is None or cuts_a_word(there.text, at, at + len(wanted)):
+            continue
+        if search.whole_lines and not _is_whole(there.text, at, at + len(wanted)):
+            continue
+        pieces = carried(search.old, search.new, there, at, fold)
+        if pieces is None:
+            pieces = [(start, end, search.new)]
+        place = Place(start, end, tuple(pieces))
+        places.append(place if fold is escapes else _indented(search, place))
+    return places
+
+
+def _typographic(search: Search) -> list[Place]:
+    if search.text.isascii() and search.old.isascii():
+        return []
+    return _folded_places(search, search.there.typographic, typography)
+
+
+def _escaped_twice(search: Search) -> list[Place]:
+    """A passage in which every line end, tab or quote was written as an escape."""
+    if not all(_escaped_throughout(text) for text in (search.old, search.new) if "\\" in text):
+        return []
+    old, new = escapes(search.old).text, escapes(search.new).text
+    if old == line_end_blanks(search.old).text:
+        return []
+    return _folded_places(
+        Search(search.text, old, new, search.whole_lines), line_end_blanks(search.text), line_end_blanks
+    )
+
+
+def _escaped_throughout(text: str) -> bool:
+    if "\\n" in text and "\n" in text.rstrip("\n"):
+        return False
+    return all(not re.search(rf"(?<!\\){quote}", text) for quote in "\"'" if f"\\{quote}" in text)
+
+
+def _escaped_less(search: Search) -> list[Place]:
+    """A passage with real line ends or tabs, or bare quotes, where the file has escapes."""
+    if "\\" not in search.text:
+        return []
+    places = _folded_places(search, escapes(search.text), escapes)
+    plain = all(not _AMID_ESCAPES.search(text) for _, _, text in changes(search.old, search.new))
+    why = "" if plain else "escapes such as \\n are written differently there, so the new text would be a guess"
+    return [place if plain else Place(place.start, place.end, None, why) for place in places]
+
+
+def _by_lines(places: Callable[[Lines, Passage, int], list[Place]]) -> Layer:
+    def layer(search: Search) -> list[Place]:
+        old = search.passage.old
+        if len(old) > _MAX_PASSAGE_LINES or not any(line.strip() for line in old):
+            return []
+        return places(search.there, search.passage, search.most)
+
+    return layer
+
+
+def _near(there: Lines, what: Passage, limit: int) -> list[Place]:
+    return line_match.near_places(there, what) if len(what.old) <= _MAX_NEAR_LINES else []
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    begins = start == 0 or text[start - 1] == "\n"
+    return begins and (end == len(text) or text[end] == "\n" or (end > start and text[end - 1] == "\n"))
+
+
+def cuts_a_word(text: str, start: int, end: int) -> bool:
+    """Whether a span begins or ends within a word."""
+
+    def inside(at: int) -> bool:
+        if not (0 < at < len(text) and _is_word(text[at - 1]) and _is_word(text[at])):
+            return False
+        return not (text[at - 1] in "nrtbf0" and text[at - 2 : at - 1] == "\\")  # the letter of an escape
+
+    return inside(start) or inside(end)
+
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Scripts that write no blanks between words, so that a word's end cannot be told: Thai, Lao, Burmese, Khmer,
+Chinese, Japanese; and Korean, where particles are written onto words."""
+
+
+def _is_word(char: str) -> bool:
+    return (char.isalnum() or char == "_") and not _UNSPACED.match(char)
+
+
+NEAR = "nearly"
+INDENTED = "but for indentation"
+LAYERS: tuple[tuple[str, Layer], ...] = (
+    ("", _exact),
+    ("but for the very start or end of the file", _file_ends),
+    ("but for the line numbers written into it", _numbered),
+    ("but for blanks at line ends", _folding(line_end_blanks)),
+    (INDENTED, _by_lines(line_match.by_stripped)),
+    ("but for quotes, dashes, special spaces or accents", _typographic),
+    ("but for indentation and typography", _by_lines(line_match.by_folded)),
+    ("but for the width of blanks", _folding(wide_blanks)),
+    ("but for escapes written twice", _escaped_twice),
+    ("but for escapes", _escaped_less),
+    (NEAR, _by_lines(_near)),
+)
+"""What each layer forgives, in words that follow "matched", and the layer; laxer ones last."""

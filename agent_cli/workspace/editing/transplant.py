@@ -1,0 +1,85 @@
+"""Carrying a change over: what somebody changed between two versions of a passage, done to a third that
+differs from the first in what a fold makes equal. Characters that were not changed stay those of the third."""
+
+import re
+
+from .line_endings import Piece
+from .normalize import Fold, Folded
+from .unified_diff import lines_of, opcodes
+
+_TOKEN = re.compile(r"\w+|[ \t]+|[^\w \t]")
+_MAX_PAIRS = 250_000
+"""Pairs of words that are compared within changed lines; more than that is changed as a whole."""
+
+
+def changes(old: str, new: str, *, fine: bool = True) -> list[Piece]:
+    """What turns `old` into `new`, by lines, and within them by words if `fine`."""
+    old_lines, new_lines = lines_of(old), lines_of(new)
+    offsets = [0]
+    for line in old_lines:
+        offsets.append(offsets[-1] + len(line))
+    pieces: list[Piece] = []
+    for tag, a, b, c, d in opcodes(old_lines, new_lines):
+        if tag == "equal":
+            continue
+        before, after = "".join(old_lines[a:b]), "".join(new_lines[c:d])
+        pieces += _within(offsets[a], before, after) if fine else [(offsets[a], offsets[b], after)]
+    return pieces
+
+
+def _within(start: int, old: str, new: str) -> list[Piece]:
+    ours, theirs = _TOKEN.findall(old), _TOKEN.findall(new)
+    if len(ours) * len(theirs) > _MAX_PAIRS:
+        return [(start, start + len(old), new)]
+    import difflib
+
+    offsets = [start]
+    for token in ours:
+        offsets.append(offsets[-1] + len(token))
+    matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
+    return [
+        (offsets[a], offsets[b], "".join(theirs[c:d]))
+        for tag, a, b, c, d in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def carried(old: str, new: str, there: Folded, at: int, fold: Fold) -> list[Piece] | None:
+    """`old` → `new` done where `there.text[at:]` begins with the folded `old`; offsets are the original's.
+
+    None where a change begins or ends inside something that was folded as one.
+    """
+    ours = fold(old)
+    pieces: list[Piece] = []
+    for start, end, text in changes(old, new):
+        first, last = ours.folded(start), ours.folded(end)
+        if first is None or last is None:
+            return None
+        left, right = there.start(at + first), there.end(at + last)
+        if left is None or right is None:
+            return None
+        if right < left:  # an insertion beside blanks at a line end: new lines go behind them, blanks instead
+            before, behind = right, left
+            left = behind if text.startswith("\n") else before
+            right = behind if text.endswith((" ", "\t")) else left
+        pieces.append((left, right, text))
+    return pieces
+
+
+def replaced(text: str, pieces: list[Piece]) -> str:
+    """`text` with the pieces, which are in order and apart, put in."""
+    out: list[str] = []
+    done = 0
+    for start, end, new in pieces:
+        out += (text[done:start], new)
+        done = end
+    return "".join([*out, text[done:]])
+
+
+def transferred(old: str, new: str, there: str, fold: Fold) -> str:
+    """`there`, which is `old` up to what `fold` makes equal, with the change made; `new` where it is not."""
+    folded = fold(there)
+    if folded.text != fold(old).text:
+        return new
+    pieces = carried(old, new, folded, 0, fold)
+    return new if pieces is None else replaced(there, pieces)

@@ -1,0 +1,1 @@
+"""Read and write text files: encodings, pages, atomic writes."""

@@ -1,0 +1,360 @@
+"""Putting new content in a file's place: all of it or none, never over what somebody else wrote meanwhile, and
+keeping what hangs on the file (mode, owner, attributes). A further name of the file (a hard link) keeps the old
+content and mode: it may lie anywhere, in the store of a package manager for one. Writers of one folder take turns.
+All of it happens in the folder that is held open, so that no link put there meanwhile leads it elsewhere
+(`anchored`)."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+
+from .nofollow import Spot, draft_name, spot
+from .reader import FileError, Stamp, chunks, open_at, stamp, why
+
+LOCK_TIMEOUT_S = 2.0
+_POLL_S = 0.01
+_LONGEST_NAME = 230
+"""Bytes; with what a backup adds to it a name must still be one."""
+_MOST_NEW_FOLDERS = 900
+"""Deeper trees trip up whatever walks them."""
+_BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+
+
+def write_atomic(
+    real: str, shown: str, data: bytes, expected: Stamp | None, *, mode: int | None = None, like: str = ""
+) -> Stamp:
+    """Put `data` in place of the file's content, all of it or none; gives the new state.
+
+    `expected` is the state the content was made from: mode, owner and attributes are kept, and a file that
+    has changed since is left alone. None creates a new file, with its folders, and refuses to replace one;
+    it gets `mode`, where given, or mode, owner and attributes of the file `like`. A file of another owner is
+    written in place, or refused when it has further names.
+
+    Raises:
+        FileError: changed meanwhile, not permitted, no space; the old content is untouched.
+    """
+    try:
+        with _reached(real, shown, makes_folders=expected is None) as at:
+            if expected is not None:
+                _check_writable(at, shown, expected)
+            with _turn(at, shown):
+                _check_unchanged(at, shown, expected)
+                if expected is not None:
+                    return _replaced(at, shown, data, expected, mode)
+                return _created(at, shown, data, mode, like)
+    except OSError as error:
+        raise FileError(why(shown, error, real)) from error
+
+
+def _replaced(at: Spot, shown: str, data: bytes, expected: Stamp, mode: int | None) -> Stamp:
+    status = at.status()
+    with _draft(at, data, status) as (draft, fd):
+        if mode is not None:
+            os.fchmod(fd, stat.S_IMODE(mode))
+        if _is_anothers(status, os.fstat(fd)):
+            if status.st_nlink > 1:
+                raise FileError(
+                    f"{shown} has another owner and further names (hard links), which a write would change too;"
+                    " nothing was written"
+                )
+            draft.unlink()
+            _write_in_place(at, shown, data, expected)
+        else:
+            _keep_attributes(at, fd)
+            _check_unchanged(at, shown, expected)
+            draft.rename(at.name)
+    return stamp(at.status())
+
+
+def _created(at: Spot, shown: str, data: bytes, mode: int | None, like: str) -> Stamp:
+    with spot(like) if like else contextlib.nullcontext() as source:
+        with _draft(at, data, source.status() if source else None) as (draft, fd):
+            if mode is not None:
+                os.fchmod(fd, stat.S_IMODE(mode))
+            if source:
+                _keep_attributes(source, fd)
+            _check_unchanged(at, shown, None)
+            draft.rename(at.name)
+        return stamp(at.status())
+
+
+def remove(real: str, shown: str, expected: Stamp, folders: tuple[str, ...] = ()) -> None:
+    """Delete a file or link that is still in the state it was known in, and `folders` made for it.
+
+    Raises:
+        FileError: changed or deleted meanwhile, or not permitted.
+    """
+    try:
+        with spot(real) as at, _turn(at, shown):
+            _check_unchanged(at, shown, expected)
+            at.unlink()
+    except OSError as error:
+        raise FileError(why(shown, error, real)) from error
+    _remove_empty(folders)
+
+
+def put_link(real: str, shown: str, target: str) -> None:
+    """Make a symbolic link.
+
+    Raises:
+        FileError: something is there, or it is not permitted.
+    """
+    try:
+        with spot(real) as at:
+            os.symlink(target, at.name, dir_fd=at.folder)
+    except OSError as error:
+        raise FileError(why(shown, error, real)) from error
+
+
+def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> Stamp:
+    """Let all who may read a file run it too, or nobody; gives the new state. A further name of the file (a hard
+    link) keeps the old mode.
+
+    Raises:
+        FileError: changed or deleted meanwhile, or not permitted.
+    """
+    mode = expected.mode & ~0o111 | ((expected.mode & 0o444) >> 2 if executable else 0)
+    try:
+        with spot(real) as at, _turn(at, shown):
+            _check_unchanged(at, shown, expected)
+            fd, status = open_at(at, shown)
+            try:
+                _refuse_other(stamp(status), shown, expected)
+                if status.st_nlink > 1:  # the mode belongs to all names of the file
+                    return _replaced(at, shown, b"".join(chunks(fd)), expected, mode)
+                os.fchmod(fd, stat.S_IMODE(mode))
+                return stamp(os.fstat(fd))
+            finally:
+                os.close(fd)
+    except OSError as error:
+        raise FileError(why(shown, error, real)) from error
+
+
+def missing_folders(real: str) -> tuple[str, ...]:
+    """The folders that have to be made for a file, outermost first."""
+    missing: list[str] = []
+    folder = os.path.dirname(real)
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return tuple(reversed(missing))
+
+
+@contextlib.contextmanager
+def _reached(real: str, shown: str, *, makes_folders: bool) -> Iterator[Spot]:
+    """The place; folders made for it go again when the work fails."""
+    if makes_folders and len(missing_folders(real)) > _MOST_NEW_FOLDERS:
+        raise FileError(f"{shown} lies in more than {_MOST_NEW_FOLDERS} folders that do not exist yet")
+    made: list[str] = []
+    try:
+        with spot(real, made if makes_folders else None) as at:
+            yield at
+    except BaseException:
+        _remove_empty(made)
+        raise
+
+
+def _remove_empty(folders: Sequence[str]) -> None:
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError), spot(folder) as at:  # somebody else put something there
+            os.rmdir(at.name, dir_fd=at.folder)
+
+
+def _check_writable(at: Spot, shown: str, expected: Stamp) -> None:
+    """A file that is gone is left to `_check_unchanged`."""
+    try:
+        at.status()
+    except FileNotFoundError:
+        return
+    if not (expected.mode & 0o222 and os.access(at.name, os.W_OK, dir_fd=at.folder)):
+        raise FileError(f"{shown} is write-protected")
+    if left := _cut_short(at):
+        raise FileError(left.format(shown=shown))
+
+
+@contextlib.contextmanager
+def _turn(at: Spot, shown: str) -> Iterator[None]:
+    """Keeps other agents from writing in the folder; file systems without locks do without."""
+    try:
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=at.folder)
+    except PermissionError:  # a folder may be written to and yet not be read, and so not be locked
+        yield
+        return
+    try:
+        until = time.monotonic() + LOCK_TIMEOUT_S
+        while not _locked(fd):
+            if time.monotonic() > until:
+                raise FileError(
+                    f"{shown}: another program keeps its folder locked; nothing was written, try again later"
+                )
+            time.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in _BUSY
+    return True
+
+
+@contextlib.contextmanager
+def _draft(at: Spot, data: bytes, like: os.stat_result | None, mode: int = 0o666) -> Iterator[tuple[Spot, int]]:
+    """A new file beside the place with this content, safe on the disk, and its descriptor; gone again when the
+    work fails. It has mode and owner of `like` as far as that is permitted, else `mode`."""
+    draft = at.beside(draft_name())
+    fd = draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if like else mode)
+    try:
+        _write_all(fd, data)
+        if like is not None:
+            _liken(fd, like)
+        os.fsync(fd)
+        yield draft, fd
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            draft.unlink()
+        raise
+    finally:
+        os.close(fd)
+
+
+def _liken(fd: int, like: os.stat_result) -> None:
+    if os.fstat(fd).st_gid != like.st_gid:
+        with contextlib.suppress(OSError):  # then it is written in place
+            os.fchown(fd, -1, like.st_gid)
+    if os.fstat(fd).st_uid != like.st_uid:
+        with contextlib.suppress(OSError):
+            os.fchown(fd, like.st_uid, -1)
+    os.fchmod(fd, stat.S_IMODE(like.st_mode))
+    _show_change(fd, like)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _is_anothers(status: os.stat_result, new: os.stat_result) -> bool:
+    """Whether putting another file in its place would take it from its owner."""
+    return (new.st_uid, new.st_gid) != (status.st_uid, status.st_gid)
+
+
+def cut_short(real: str) -> str:
+    """What there is to do, with `{shown}` for the file, when a write in place was cut short by a crash; empty
+    when none was. A backup of exactly what stands in the file is of no use and is removed."""
+    try:
+        with spot(real) as at:
+            return _cut_short(at)
+    except OSError:  # whatever is wrong with its folder comes up when it is read
+        return ""
+
+
+def _cut_short(at: Spot) -> str:
+    backup = at.beside(_backup_name(at.name))
+    try:
+        backup.status()
+    except OSError:
+        return ""
+    with contextlib.suppress(OSError, FileError):
+        if _content(backup) == _content(at):
+            backup.unlink()
+            return ""
+    name = backup.name.replace("{", "{{").replace("}", "}}")
+    return (
+        "An earlier write of {shown} was cut short, so its content may be half old, half new; the content from"
+        f" before is in {name} beside it. Nothing was written. Compare the two; to restore: cat {name} >"
+        " the file. Then delete the backup and go on."
+    )
+
+
+def _content(at: Spot) -> bytes:
+    fd, _ = open_at(at, at.name)
+    try:
+        return b"".join(chunks(fd))
+    finally:
+        os.close(fd)
+
+
+def _backup_name(name: str) -> str:
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        import hashlib
+
+        name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
+    return f".{name}.agent-backup"
+
+
+def _write_in_place(at: Spot, shown: str, data: bytes, expected: Stamp) -> None:
+    """Overwrite the file itself. The old content lies beside it, as `.NAME.agent-backup`, until it is done, so
+    that it can be restored after a crash in between (`cut_short`); a failure brings it back at once."""
+    fd = at.open(os.O_RDWR)
+    try:
+        before = os.fstat(fd)
+        _refuse_other(stamp(before), shown, expected)
+        old = b"".join(chunks(fd))
+        backup = at.beside(_backup_name(at.name))
+        with _draft(at, old, None, 0o600) as (draft, _):
+            draft.rename(backup.name)  # whole, or not there by its name
+        try:
+            _overwrite(fd, data)
+        except BaseException:
+            _overwrite(fd, old)
+            backup.unlink()
+            raise
+        _show_change(fd, before)
+    finally:
+        os.close(fd)
+    backup.unlink()
+
+
+def _show_change(fd: int, before: os.stat_result) -> None:
+    """Let the time of change grow with every write, even within one tick of the clock, so that no state of a
+    file is ever taken for an earlier one."""
+    now = os.fstat(fd)
+    if now.st_mtime_ns <= before.st_mtime_ns:
+        os.utime(fd, ns=(now.st_atime_ns, before.st_mtime_ns + 1))
+
+
+def _overwrite(fd: int, data: bytes) -> None:
+    os.lseek(fd, 0, os.SEEK_SET)
+    _write_all(fd, data)
+    os.ftruncate(fd, len(data))
+    os.fsync(fd)
+
+
+def _keep_attributes(source: Spot, target: int) -> None:
+    """Copy extended attributes, access lists among them, as far as the system allows."""
+    if not hasattr(os, "listxattr"):
+        return
+    with contextlib.suppress(OSError):
+        fd = source.open(os.O_RDONLY)
+        try:
+            for name in os.listxattr(fd):
+                with contextlib.suppress(OSError):
+                    os.setxattr(target, name, os.getxattr(fd, name))
+        finally:
+            os.close(fd)
+
+
+def _check_unchanged(at: Spot, shown: str, expected: Stamp | None) -> None:
+    try:
+        now = stamp(at.status())
+    except FileNotFoundError:
+        now = None
+    if now is not None and expected is None:
+        raise FileError(f"{shown} came into being meanwhile; nothing was written")
+    _refuse_other(now, shown, expected)
+
+
+def _refuse_other(now: Stamp | None, shown: str, expected: Stamp | None) -> None:
+    if now is None and expected is not None:
+        raise FileError(f"{shown} was deleted meanwhile; nothing was written")
+    if now != expected:
+        raise FileError(f"{shown} was changed by someone else meanwhile; read it again")

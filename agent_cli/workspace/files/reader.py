@@ -1,0 +1,183 @@
+"""Reading the user's files: regular ones only, with their encoding, byte order mark and line ends. Paths here
+are real paths, as `paths.Workspace.resolve` gives them, and are reached as such (`anchored`): no link is followed,
+whoever puts one there meanwhile. Messages use the name the user or model wrote. Writing them is in `replace`.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from .encoding import Codec, decode, first_fault, is_binary, kind_of
+from .nofollow import Spot, listed, spot
+
+MAX_TEXT_BYTES = 50_000_000
+"""Larger files are neither edited nor hashed."""
+_CHUNK = 1 << 18
+
+
+class FileError(Exception):
+    """A file that cannot be read or written; the text says why."""
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """What tells one state of a file from the next without reading it."""
+
+    inode: int
+    size_bytes: int
+    mtime_ns: int
+    mode: int
+
+
+class TextFile(msgspec.Struct, frozen=True):
+    """A text file in memory. Line ends in `text` are those of the file."""
+
+    text: str
+    codec: Codec
+    hash: str
+    """`content_hash` of its bytes."""
+    stamp: Stamp
+
+
+def content_hash(data: bytes) -> str:
+    """32 hexadecimal digits that name this content."""
+    import hashlib
+
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
+    """A descriptor for reading, to be closed by the caller, and its status.
+
+    Raises:
+        FileError: missing, not permitted, or not a regular file.
+    """
+    try:
+        with spot(real) as at:
+            return open_at(at, shown)
+    except OSError as error:
+        raise FileError(why(shown, error, real)) from error
+
+
+def open_at(at: Spot, shown: str) -> tuple[int, os.stat_result]:
+    """As `open_regular`, for a file whose folder is held open.
+
+    Raises:
+        OSError: missing or not permitted.
+        FileError: not a regular file.
+    """
+    fd = at.open(os.O_RDONLY)
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(fd)
+        raise FileError(f"{shown} is {_kind(status.st_mode)}, not a regular file")
+    return fd, status
+
+
+def chunks(fd: int, limit: int | None = None) -> Iterator[bytes]:
+    """The content in pieces of at most 256 KiB, up to `limit` bytes."""
+    left = limit
+    while left is None or left > 0:
+        chunk = os.read(fd, _CHUNK if left is None else min(_CHUNK, left))
+        if not chunk:
+            return
+        yield chunk
+        left = None if left is None else left - len(chunk)
+
+
+def read_bytes(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> tuple[bytes, Stamp]:
+    """The whole content.
+
+    Raises:
+        FileError: as for `open_regular`, or larger than `max_bytes`.
+    """
+    fd, status = open_regular(real, shown)
+    try:
+        data = b"".join(chunks(fd, max_bytes + 1))
+    except OSError as error:
+        raise FileError(why(shown, error, real)) from error
+    finally:
+        os.close(fd)
+    if len(data) > max_bytes:
+        raise FileError(f"{shown} is larger than {max_bytes / 1e6:.0f} MB")
+    return data, stamp(status)
+
+
+def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFile:
+    """The whole file as text.
+
+    Raises:
+        FileError: as for `read_bytes`, or not text; the message says what it looks like.
+    """
+    data, stamp = read_bytes(real, shown, max_bytes)
+    found = decode(data)
+    if found is None:
+        what = kind_of(data) if is_binary(data) else f"damaged text: {first_fault(data)}"
+        raise FileError(f"{shown} is not a text file; it looks like {what} ({len(data)} bytes)")
+    return TextFile(found[0], found[1], content_hash(data), stamp)
+
+
+def stamp_of(real: str) -> Stamp | None:
+    """The present state of whatever is at `real`; None when nothing is."""
+    try:
+        with spot(real) as at:
+            return stamp(at.status())
+    except OSError:
+        return None
+
+
+def link_target(real: str) -> tuple[str, Stamp] | None:
+    """What the link at `real` leads to, as it is written in it, and its state; None when no link is there."""
+    try:
+        with spot(real) as at:
+            return os.readlink(at.name, dir_fd=at.folder), stamp(at.status())
+    except OSError:
+        return None
+
+
+def stamp(status: os.stat_result) -> Stamp:
+    """The state a status tells of."""
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode)
+
+
+def _kind(mode: int) -> str:
+    kinds = (
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISBLK, "a block device"),
+        (stat.S_ISCHR, "a character device"),
+    )
+    return next((name for test, name in kinds if test(mode)), "special")
+
+
+def why(shown: str, error: OSError, real: str) -> str:
+    """A system error on a file in words that say what to do about it."""
+    if isinstance(error, FileNotFoundError):
+        if os.path.basename(os.path.normpath(shown)) != os.path.basename(real):
+            return f"{shown} is a broken symbolic link: {real} does not exist{_nearest(real)}"
+        return f"{shown} does not exist{_nearest(real)}"
+    if isinstance(error, NotADirectoryError | FileExistsError):
+        return f"{shown}: a part of this path is a file, not a folder"
+    there = stamp_of(real)
+    if there is not None and not stat.S_ISREG(there.mode):
+        return f"{shown} is {_kind(there.mode)}, not a regular file"
+    return f"{shown}: {error.strerror or error}"
+
+
+def _nearest(real: str) -> str:
+    """A hint for a path that does not exist: similar names in its folder, or that there is no folder."""
+    folder, name = os.path.split(real)
+    try:
+        with listed(folder) as fd:
+            names = sorted(os.listdir(fd))[:2000]
+    except PermissionError:
+        return ""
+    except OSError:
+        return f" (there is no folder {Path(folder).name})"
+    import difflib
+
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    return f"; similar names there: {', '.join(near)}" if near else ""

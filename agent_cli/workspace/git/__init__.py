@@ -1,0 +1,1 @@
+"""The user's own repository, read without running git."""

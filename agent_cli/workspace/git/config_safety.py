@@ -1,0 +1,106 @@
+"""Whether the settings of a repository let git start programs of their own: filters, converters, monitors, hooks.
+They are read here, not asked of git. What is not in the list of harmless settings counts as one that does."""
+
+import os
+import re
+from collections.abc import Callable
+
+from ..files.bounded_read import small_bytes
+from .repository import GitFolder, git_folder
+
+_LARGEST_CONFIG = 200_000
+_LARGEST_INDEX = 50_000_000
+_MAX_CACHED = 1000
+_SECTION = re.compile(r'\[([A-Za-z0-9-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?\][ \t\r]*(?:[#;].*)?')
+_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t\r]*(?:=(.*))?", re.DOTALL)
+_HARMLESS = re.compile(
+    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf"
+    r"|eol|safecrlf|quotepath|compression|loosecompression|abbrev|untrackedcache|trustctime|checkstat|preloadindex"
+    r"|longpaths|protecthfs|protectntfs|bigfilethreshold|sparsecheckout|sparsecheckoutcone|commentchar|whitespace)"
+    r"|remote\..*\.(url|fetch|push|pushurl|prune|prunetags|tagopt|mirror|skipdefaultupdate|gh-resolved)"
+    r"|branch\..*\.(remote|pushremote|merge|rebase|description|vscode-merge-base|gh-merge-base)"
+    r"|submodule\..*\.(url|active|branch|ignore)|lfs\.(repositoryformatversion|.*\.access)"
+    r"|(user|author|committer)\.(name|email|signingkey)|pull\.(ff|rebase)|commit\.gpgsign|tag\.gpgsign"
+    r"|push\.(default|autosetupremote|followtags)|fetch\.(prune|prunetags)|init\.defaultbranch|index\.version"
+    r"|rebase\.(autosquash|autostash|updaterefs)|merge\.(ff|conflictstyle|renames)|rerere\.(enabled|autoupdate)"
+    r"|status\.(short|branch|showuntrackedfiles)|log\.(date|decorate)|(color|advice|column|gc|pack)(\..*)?\.\w+"
+    r"|diff\.(renames|algorithm|colormoved|mnemonicprefix|noprefix|context)|feature\.manyfiles"
+    r"|extensions\.(objectformat|worktreeconfig)",
+    re.DOTALL,
+)
+_HOOK_OF_READING = "post-index-change"
+"""The only hook that commands run which change nothing: they write down what of the index they found fresh."""
+_NESTED = b"\x00\x00\xe0\x00"
+"""How the index marks a nested repository; git looks what is new in there, by that repository's settings."""
+
+
+class GitSettings:
+    """The settings of some repositories; each file is read again when it has changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, ...], bool]] = {}
+
+    def are_harmless(self, folder: str) -> bool:
+        """Whether git can start nothing but itself when it reads for a command in this folder, however it finds
+        its repository. Where there is none, there is nothing to be started either."""
+        real = os.path.realpath(folder)
+        if ".git" in real.lower().split(os.sep):
+            return False
+        try:
+            while place := git_folder(real):
+                if not self._is_harmless(place):
+                    return False
+                real = os.path.dirname(place.top)
+                if real == place.top:
+                    break
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def _is_harmless(self, place: GitFolder) -> bool:
+        for folder in {place.own, place.common}:
+            if any(name.startswith("sharedindex.") for name in os.listdir(folder)):
+                return False
+            for name in ("config", "config.worktree"):
+                if not self._holds(os.path.join(folder, name), _LARGEST_CONFIG, _is_harmless_config):
+                    return False
+            if os.path.lexists(os.path.join(folder, "hooks", _HOOK_OF_READING)):
+                return False
+        return self._holds(os.path.join(place.own, "index"), _LARGEST_INDEX, _names_nothing_nested)
+
+    def _holds(self, path: str, most_bytes: int, holds: Callable[[bytes], bool]) -> bool:
+        """Whether something is true of a file; of one that is not there it is."""
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return True
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        known = self._known.get(path)
+        if known is None or known[0] != stamp:
+            if len(self._known) >= _MAX_CACHED:
+                self._known.clear()
+            data = small_bytes(path, most_bytes + 1)
+            known = self._known[path] = (stamp, len(data) <= most_bytes and holds(data))
+        return known[1]
+
+
+def _names_nothing_nested(index: bytes) -> bool:
+    return _NESTED not in index
+
+
+def _is_harmless_config(data: bytes) -> bool:
+    """Whether every line of a configuration is understood and sets nothing but what is harmless."""
+    section = ""
+    for line in data.decode("utf-8", "surrogateescape").split("\n"):
+        written = line.strip(" \t\r")
+        if not written or written[0] in "#;":
+            continue
+        if written.endswith("\\"):
+            return False
+        if head := _SECTION.fullmatch(written):
+            section = head[1].lower() + (f".{head[2]}" if head[2] is not None else "")
+            continue
+        key = _KEY.fullmatch(written)
+        if key is None or not section or not _HARMLESS.fullmatch(f"{section}.{key[1].lower()}"):
+            return False
+    return True

@@ -1,0 +1,162 @@
+"""What git keeps beside the files, named before a command may throw it away: the staged content, and the stash.
+
+Both stay in the repository's object store for weeks after their last name is gone; all it takes to bring them back
+is to know what they are called. No ref, index or file is changed. git itself runs on a copy of the index in an
+empty repository of ours, since that of the project may be set to start programs, and this is outside the sandbox.
+"""
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from agent_cli.fs.which import outside, program
+
+from ..files.bounded_read import regular_bytes
+from ..files.nofollow import listed, spot
+from .repository import GitFolder, git_folder
+
+_TIMEOUT_S = 5.0
+_MOST_STASHES = 20
+_LONGEST_LOG = 64_000
+_LARGEST_INDEX = 100_000_000
+_LARGEST_REFS = 20_000_000
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_STASHED = re.compile(rf"{_COMMIT.pattern} ({_COMMIT.pattern}) [^\t\n]*\t(.*)")
+_FORMATS = {
+    40: "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+    64: "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n",
+}
+"""The configuration of an empty repository, by how long its names are."""
+
+
+class Finished(Protocol):
+    """A finished program."""
+
+    @property
+    def exit_code(self) -> int: ...
+
+    @property
+    def stdout(self) -> bytes: ...
+
+
+Run = Callable[..., Awaitable[Finished]]
+"""Runs a program to its end; `sandbox.ProcessRunner.run` is one."""
+
+
+async def named_state(run: Run, folder: Path, roots: Iterable[Path] = ()) -> str:
+    """How to bring back what is staged and stashed now; empty where there is neither, or no repository. `roots`
+    are the folders that commands write to: no git that lies in one is run."""
+    try:
+        place = git_folder(os.path.realpath(folder))
+    except OSError:
+        return ""
+    if place is None or not place.is_its_own:
+        return ""
+    found = []
+    if tree := await _staged(run, place, (Path.cwd(), Path(place.top), *roots)):
+        found.append(f"what was staged is the tree {tree}: git read-tree {tree}")
+    for commit, subject in _stashes(place):
+        found.append(f"the stash “{subject[:60]}” is {commit}: git stash store -m brought-back {commit}")
+    return "; ".join(found)
+
+
+def _stashes(place: GitFolder) -> list[tuple[str, str]]:
+    """(commit, subject) of each stash, the newest first."""
+    try:
+        with spot(os.path.join(place.common, "logs", "refs", "stash")) as at:
+            log = regular_bytes(at, _LONGEST_LOG, from_end=True).decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = [match.groups() for match in map(_STASHED.fullmatch, log.split("\n")) if match]
+    return [(commit, subject) for commit, subject in reversed(lines[-_MOST_STASHES:])]
+
+
+async def _staged(run: Run, place: GitFolder, roots: tuple[Path, ...]) -> str:
+    """The tree of the index where it is another than that of the commit checked out; else empty."""
+    git = program("git", os.environ.get("PATH", os.defpath), roots)
+    try:
+        head = _head(place)
+        if git is None or not head:
+            return ""
+        with _twin(place, len(head)) as twin:
+            env = {
+                "PATH": os.pathsep.join(outside(os.environ.get("PATH", os.defpath), roots)), "HOME": twin,
+                "GIT_DIR": twin, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+                "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C",
+            }  # fmt: skip
+            before = await _says(run, git, env, "rev-parse", "--verify", "--quiet", f"{head}^{{tree}}")
+            tree = await _says(run, git, env, "write-tree", "--missing-ok")
+            if not tree or tree == before:
+                return ""
+            _keep(os.path.join(twin, "objects"), os.path.join(place.common, "objects"))
+            return tree
+    except OSError:  # something of it is not there, or a link: then there is nothing to name
+        return ""
+
+
+async def _says(run: Run, git: str, env: dict[str, str], *arguments: str) -> str:
+    """What git prints; empty when it fails."""
+    try:
+        done = await run([git, *arguments], cwd=Path(env["GIT_DIR"]), env=env, timeout_s=_TIMEOUT_S)
+    except Exception:  # git is missing, hangs or breaks: then there is nothing to name
+        return ""
+    said = os.fsdecode(done.stdout).strip()
+    return said if done.exit_code == 0 and _COMMIT.fullmatch(said) else ""
+
+
+def _head(place: GitFolder) -> str:
+    """The commit checked out; empty where there is none yet."""
+    said = _text(os.path.join(place.own, "HEAD"), 4096).strip()
+    if not said.startswith("ref: refs/") or ".." in said:
+        return said if _COMMIT.fullmatch(said) else ""
+    name = said.removeprefix("ref: ")
+    with contextlib.suppress(OSError):
+        said = _text(os.path.join(place.common, name), 4096).strip()
+        return said if _COMMIT.fullmatch(said) else ""
+    packed = _text(os.path.join(place.common, "packed-refs"), _LARGEST_REFS)
+    found = re.search(rf"^({_COMMIT.pattern}) {re.escape(name)}$", packed, re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def _text(path: str, most_bytes: int) -> str:
+    with spot(path) as at:
+        return os.fsdecode(regular_bytes(at, most_bytes))
+
+
+@contextlib.contextmanager
+def _twin(place: GitFolder, length: int) -> Iterator[str]:
+    """An empty repository with a copy of the index, which finds the objects of another."""
+    with spot(os.path.join(place.own, "index")) as at:
+        index = regular_bytes(at, _LARGEST_INDEX)
+    objects = os.path.join(place.common, "objects")
+    with listed(objects):
+        pass
+    if "\n" in objects or length not in _FORMATS:
+        raise OSError(f"{objects} cannot be named to git")
+    with tempfile.TemporaryDirectory(prefix="agent-index-") as folder:
+        twin = Path(folder)
+        (twin / "objects" / "info").mkdir(parents=True)
+        (twin / "refs").mkdir()
+        (twin / "HEAD").write_text("ref: refs/heads/none\n", encoding="utf-8")
+        (twin / "config").write_text(_FORMATS[length], encoding="utf-8")
+        (twin / "index").write_bytes(index)
+        (twin / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects) + b"\n")
+        yield folder
+
+
+def _keep(new: str, objects: str) -> None:
+    """Add the objects of one store to another.
+
+    Raises:
+        OSError: it cannot be written, or a folder in it is a link.
+    """
+    for file in Path(new).glob("??/*"):
+        with spot(os.path.join(objects, file.parent.name, file.name), []) as at:
+            draft = at.beside(f"tmp_obj_{os.urandom(6).hex()}")
+            with os.fdopen(draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444), "wb") as opened:
+                opened.write(file.read_bytes())
+            draft.rename(at.name)

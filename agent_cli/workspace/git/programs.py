@@ -1,0 +1,106 @@
+"""Files and folders of a workspace that git's settings and hooks lead to: hooks kept with the project, what hooks
+start, filters, monitors, further settings. Whoever may write them has git run what they like. Settings are read
+here, not asked of git."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+from ..files.bounded_read import small_bytes
+from .repository import git_folder
+
+_LARGEST = 200_000
+_DEEPEST = 5
+"""How often settings may include others."""
+_SECTION = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"(.*?)")?\s*\]')
+_SETTING = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
+_FOLDERS = ("core.hookspath", "init.templatedir")
+_FILES = ("core.attributesfile", "core.excludesfile")
+_WORDS = re.compile(r"[^\s;|&()<>'\"`$=]+")
+"""Of a command line; what is quoted or has a blank is found by none, as no line for a shell would be."""
+_CONFIGURED = {
+    "pre-commit": (".pre-commit-config.yaml", ".pre-commit-config.yml"),
+    "lefthook": tuple(
+        f"{dot}lefthook{local}.{kind}"
+        for dot in ("", ".")
+        for local in ("", "-local")
+        for kind in ("yml", "yaml", "toml", "json")
+    ),
+}
+"""Programs that hooks start → the files that tell them what to run."""
+
+
+def run_by_git(root: str) -> tuple[str, ...]:
+    """The real paths below a workspace folder to which the hooks and settings of its repository and the user's
+    settings lead. Hooks, settings and what tells hooks what to run need not be there yet."""
+    try:
+        place = git_folder(root)
+    except (OSError, ValueError):
+        return ()
+    if place is None:
+        return ()
+    home = os.path.expanduser("~")
+    files = (
+        *(os.path.join(place.common, "config"), os.path.join(place.own, "config.worktree")),
+        *(os.path.join(home, ".gitconfig"), os.path.join(home, ".config", "git", "config")),
+    )
+    named = [os.path.realpath(path) for file in files for path in _named_in(file, place.top, _DEEPEST)]
+    hooks = [os.path.join(place.common, "hooks"), *filter(os.path.isdir, named)]
+    found = {*named, *(os.path.realpath(path) for folder in hooks for path in _started(folder, place.top))}
+    inside = os.path.realpath(root).rstrip(os.sep) + os.sep
+    return tuple(sorted(path for path in found if path.startswith(inside)))
+
+
+def _named_in(file: str, top: str, deepest: int) -> Iterator[str]:
+    """The paths that a file of settings names; relative ones begin at the work tree, of includes at the file."""
+    for name, value in _settings(file):
+        if name.startswith(("include.", "includeif.")) and name.endswith(".path"):
+            included = _joined(os.path.dirname(file), value)
+            yield included
+            if deepest:
+                yield from _named_in(included, top, deepest - 1)
+        elif name in _FOLDERS or name in _FILES:
+            yield _joined(top, value)
+        else:
+            yield from _files_in(value, top)
+
+
+def _started(folder: str, top: str) -> Iterator[str]:
+    """The files that the hooks in a folder start or are links to, and the settings of what they start."""
+    names: list[str] = []
+    with suppress(OSError):
+        names = [name for name in os.listdir(folder) if not name.endswith(".sample")]
+    for hook in (os.path.join(folder, name) for name in names):
+        if os.path.islink(hook):
+            yield hook
+        with suppress(OSError):
+            text = small_bytes(os.path.realpath(hook), _LARGEST).decode("utf-8", "surrogateescape")
+            yield from _files_in(text, top)
+            for program, files in _CONFIGURED.items():
+                yield from (_joined(top, name) for name in files if program in text)
+
+
+def _files_in(line: str, top: str) -> Iterator[str]:
+    """The files that the words of a command line name."""
+    words = (_joined(top, word.lstrip("!")) for word in _WORDS.findall(line) if "/" in word)
+    return filter(os.path.isfile, words)
+
+
+def _settings(file: str) -> Iterator[tuple[str, str]]:
+    """The settings in a file, by their names in small letters, as far as git could read it."""
+    text, section = "", ""
+    with suppress(OSError):
+        text = small_bytes(file, _LARGEST).decode("utf-8", "surrogateescape")
+    for line in text.replace("\\\n", " ").split("\n"):
+        rest = line
+        if head := _SECTION.match(line):
+            section = f"{head[1]}.{head[2]}".lower() if head[2] is not None else head[1].lower()
+            rest = line[head.end() :]
+        if found := _SETTING.match(rest):
+            yield f"{section}.{found[1].lower()}", found[2].strip()
+
+
+def _joined(base: str, value: str) -> str:
+    plain = value.replace("\0", "").strip('"')
+    return os.path.normpath(os.path.join(base, os.path.expanduser(plain)))

@@ -1,0 +1,217 @@
+"""Files that instructions bring in with `@path/to/file.md`, and how it is known later that none of them has
+changed. Apart from `instructions`, since what may be brought in is a question of its own: what a project's file
+names goes to the model unasked, so it may name another text of the same project and nothing else."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from .files.bounded_read import regular_bytes
+from .files.nofollow import spot
+
+MAX_FILE_BYTES = 32_768
+"""Of each file; what is beyond is left out, and said to be."""
+MAX_CHAIN_BYTES = 65_536
+"""Of all instructions together."""
+MAX_DEPTH = 5
+_MAX_IMPORTS = 100
+_SETTLED_NS = 50_000_000
+"""A file younger than this may change again without a trace: a tick of the clock is as long."""
+_TEXTS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".adoc"})
+_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})")
+_CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+_NAMED = re.compile(r"(?<![\w@/.`])@(?:\"([^\"\n]+)\"|([^\s`\"'<>()\[\]{}|*,;]+))")
+_BULLET = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
+
+_Stamp = tuple[str, int, int, int, int]
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What a file may bring in."""
+
+    folder: str
+    """Real path of the folder in which it must lie: the project's, or that of the user's own file."""
+    home: str = ""
+    """Real path that `~/` stands for; empty where it stands for nothing."""
+
+
+class Looks:
+    """The files as they were looked at, so that a second look, which reads nothing, tells whether any of them has
+    changed, gone, or come since."""
+
+    def __init__(self, may_read: Callable[[str], bool]) -> None:
+        """`may_read` says of a real path whether the agent may open it at all."""
+        self._may_read = may_read
+        self._seen: dict[str, _Stamp | None] = {}
+        self._judged: dict[str, bool] = {}
+        self._there: dict[str, bool] = {}
+        self._until_ns = time.time_ns()
+
+    def real(self, path: str) -> str:
+        """The real path of a file; empty where there is none."""
+        found = self._seen[path] = _stamp(path)
+        return found[0] if found else ""
+
+    def is_there(self, path: str) -> bool:
+        """Whether anything is at a path."""
+        found = self._there[path] = os.path.exists(path)
+        return found
+
+    def may_read(self, real: str) -> bool:
+        """Whether a file is open to the agent."""
+        found = self._judged[real] = self._may_read(real)
+        return found
+
+    def are_unchanged(self) -> bool:
+        """Whether everything is as it was at the first look."""
+        young = self._until_ns - _SETTLED_NS
+        return (
+            all(_stamp(path) == stamp and (not stamp or stamp[3] < young) for path, stamp in self._seen.items())
+            and all(os.path.exists(path) == there for path, there in self._there.items())
+            and all(self._may_read(real) == may for real, may in self._judged.items())
+        )
+
+
+def _stamp(path: str) -> _Stamp | None:
+    try:
+        real = os.path.realpath(path)
+        status = os.stat(real)
+    except (OSError, ValueError):  # the latter for a NUL in the name
+        return None
+    return real, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def text_of(real: str, name: str, max_bytes: int = MAX_FILE_BYTES) -> str:
+    """The text of a regular file, without blanks around it; of a long one the beginning, and a note that says so.
+
+    Raises:
+        OSError: it cannot be read, or is a link, a folder, a pipe or a device.
+    """
+    with spot(real) as at:
+        data = regular_bytes(at, max_bytes + 1)
+    text = data[:max_bytes].decode("utf-8-sig", errors="replace" if len(data) <= max_bytes else "ignore")
+    text = text.replace("\r\n", "\n").strip()
+    return f"{text}\n\n{cut_note(name, max_bytes)}" if len(data) > max_bytes else text
+
+
+def cut_note(name: str, max_bytes: int) -> str:
+    """That a text was cut."""
+    size = f"{max_bytes // 1024} KB" if max_bytes >= 1024 else f"{max_bytes} bytes"
+    return f"[cut: only the first {size} of {name} are shown]"
+
+
+class Importer:
+    """Puts the texts of named files into those that name them, for the files of one chain together: each is given
+    once, in the place where it is named first."""
+
+    def __init__(self, looks: Looks) -> None:
+        self._looks = looks
+        self.given: set[str] = set()
+        """Real paths of the files given so far."""
+        self._left_bytes = MAX_CHAIN_BYTES
+        self._count = 0
+
+    def expanded(self, text: str, real: str, scope: Scope) -> str:
+        """`text`, which stands in the file at `real`, with what it names behind each line that names it; a line
+        that holds nothing but a name is replaced."""
+        self.given.add(real)
+        return self._expanded(text, os.path.dirname(real), scope, 1)
+
+    def _expanded(self, text: str, folder: str, scope: Scope, depth: int) -> str:
+        if "@" not in text:
+            return text
+        out: list[str] = []
+        for line, is_code in _lines(text):
+            names = () if is_code else tuple(_named(line))
+            if not names or not _is_only(line, names[0]):
+                out.append(line)
+            out += [self._imported(name, folder, scope, depth) for name in names]
+        return "\n".join(out)
+
+    def _imported(self, name: str, folder: str, scope: Scope, depth: int) -> str:
+        self._count += 1
+        if depth > MAX_DEPTH:
+            return _refused(name, f"imports go no deeper than {MAX_DEPTH} files")
+        if self._count > _MAX_IMPORTS:
+            return _refused(name, f"there are more than {_MAX_IMPORTS} imports")
+        if self._left_bytes <= 0:
+            return _refused(name, f"the instructions have {MAX_CHAIN_BYTES // 1024} KB without it")
+        path = _place(name, folder, scope)
+        if not path:
+            return _refused(name, "~/ is for the user's own instructions")
+        real = self._looks.real(path)
+        if why := self._unfit(real, path, name, scope):
+            return _refused(name, why)
+        try:
+            text = text_of(real, name, min(MAX_FILE_BYTES, self._left_bytes))
+        except OSError as error:
+            return _refused(name, f"it cannot be read ({error.strerror or error})")
+        self.given.add(real)
+        self._left_bytes -= len(text.encode("utf-8", "replace"))
+        inner = Scope(os.path.dirname(real), scope.home) if name.startswith("~/") else scope
+        text = self._expanded(text, os.path.dirname(real), inner, depth + 1)
+        return f"[from {name}]\n{text}\n[end of {name}]"
+
+    def _unfit(self, real: str, path: str, name: str, scope: Scope) -> str:
+        """Why a file cannot be brought in; empty where it can."""
+        is_inside = _is_below(os.path.normpath(path), scope) and (not real or _is_below(real, scope))
+        if not is_inside and not name.startswith("~/"):
+            return "it lies outside the folder it may come from"
+        if not real:
+            return "there is no such file"
+        if name.startswith("~/") and not Path(real).is_relative_to(scope.home):
+            return "it lies outside the home directory"
+        if Path(real).suffix != Path(name).suffix:
+            return "it leads to a file of another kind"
+        if real in self.given:
+            return "it is given already"
+        return "" if self._looks.may_read(real) else "it is closed to the agent"
+
+
+def _place(name: str, folder: str, scope: Scope) -> str:
+    """Where a name leads; empty for a `~/` that stands for nothing."""
+    if name.startswith("~/"):
+        return os.path.join(scope.home, name[2:]) if scope.home else ""
+    return os.path.join(folder, name)
+
+
+def _is_below(path: str, scope: Scope) -> bool:
+    return Path(path).is_relative_to(scope.folder)
+
+
+def _refused(name: str, why: str) -> str:
+    return f"[{name} is not imported: {why}]"
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Each line, and whether it belongs to a fenced block of code."""
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if not fence:
+            fence = found.group(1) if found else ""
+            yield line, bool(fence)
+            continue
+        yield line, True
+        if found and found.group(1).startswith(fence) and not line[found.end() :].strip("`~ \t"):
+            fence = ""
+
+
+def _named(line: str) -> Iterator[str]:
+    """The files that a line of prose names: what ends as texts do, so that `@someone` is left alone."""
+    if "@" not in line:
+        return
+    for found in _NAMED.finditer(_CODE.sub("``", line)):
+        name = (found.group(1) or found.group(2)).rstrip(".:!?")
+        if os.path.splitext(name)[1].lower() in _TEXTS:
+            yield name
+
+
+def _is_only(line: str, name: str) -> bool:
+    start = _BULLET.match(line)
+    rest = line[start.end() if start else 0 :].strip()
+    return rest in (f"@{name}", f'@"{name}"')

@@ -1,0 +1,1 @@
+"""Definitions of a source tree, and their ranking."""

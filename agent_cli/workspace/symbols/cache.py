@@ -1,0 +1,74 @@
+"""The symbols of a workspace's files between two runs, in one file: which content each path had, by time and
+size, and the symbols of each content. It may be lost, damaged or replaced at any time."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from ..files.reader import content_hash
+from .parse import Symbols
+
+_VERSION = 1
+_MAGIC = b"agent-symbols\n"
+_DIGEST = 32
+_MAX_BYTES = 64_000_000
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A path as it was when it was parsed."""
+
+    mtime_ns: int
+    size_bytes: int
+    hash: str
+
+
+class Stored(msgspec.Struct):
+    """All that is kept."""
+
+    version: int = _VERSION
+    files: dict[str, Entry] = {}
+    symbols: dict[str, Symbols] = {}
+    """By content hash."""
+
+
+def cache_file(folder: Path, root: str) -> Path:
+    """The file for a workspace's root."""
+    return folder / "symbols" / f"{content_hash(os.fsencode(root))}.bin"
+
+
+def load(path: Path) -> Stored:
+    """What was kept; empty when there is nothing or it is damaged."""
+    import zlib
+
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return Stored()
+        data = path.read_bytes()
+        body = data[len(_MAGIC) + _DIGEST :]
+        if data[: len(_MAGIC)] != _MAGIC or content_hash(body).encode() != data[len(_MAGIC) :][:_DIGEST]:
+            return Stored()
+        stored = msgspec.msgpack.decode(zlib.decompress(body), type=Stored)
+        return stored if stored.version == _VERSION else Stored()
+    except (OSError, zlib.error, msgspec.DecodeError):
+        return Stored()
+
+
+def save(path: Path, stored: Stored) -> None:
+    """Replace the file as a whole; a disk that does not take it is no error."""
+    import contextlib
+    import zlib
+
+    used = {entry.hash for entry in stored.files.values()}
+    kept = Stored(files=stored.files, symbols={key: value for key, value in stored.symbols.items() if key in used})
+    body = zlib.compress(msgspec.msgpack.encode(kept), 1)
+    if len(body) + 100 > _MAX_BYTES:
+        return
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary.write_bytes(_MAGIC + content_hash(body).encode() + body)
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

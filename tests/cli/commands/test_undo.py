@@ -1,0 +1,292 @@
+"""`agent undo` and `agent redo`: files and conversation, without a REPL and without a model."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from agent_cli.store.session_file import SessionFile
+from tests.cli.running import said
+from tests.e2e.world import AGENT, Done, World, shell
+from tests.model.server import Reply
+
+CHANGE = "printf 'two\\n' > a.txt; printf 'new\\n' > b.txt; rm c.txt"
+
+
+@pytest.fixture
+def changed(world: World) -> World:
+    """A workspace in which a run has changed a file, created one and deleted one."""
+    for name in ("a.txt", "c.txt"):
+        (world.work / name).write_text("one\n", encoding="utf-8")
+    world.script(shell(CHANGE), Reply(text="Changed."))
+    assert world.run("run", "change\neverything", "--mode", "yolo").code == 0
+    assert files(world) == {"a.txt": "two\n", "b.txt": "new\n"}
+    return world
+
+
+def shell_in(world: World, script: str) -> None:
+    """A script of the user's in the workspace."""
+    name = {
+        "GIT_AUTHOR_NAME": "n",
+        "GIT_AUTHOR_EMAIL": "e@e",
+        "GIT_COMMITTER_NAME": "n",
+        "GIT_COMMITTER_EMAIL": "e@e",
+    }
+    env = {**os.environ, **name, "GIT_CONFIG_GLOBAL": "/dev/null"}
+    subprocess.run(["sh", "-ec", script], cwd=world.work, check=True, env=env)
+
+
+def files(world: World) -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(world.work.iterdir())}
+
+
+BEFORE = {"a.txt": "one\n", "c.txt": "one\n"}
+AFTER = {"a.txt": "two\n", "b.txt": "new\n"}
+
+
+def test_undo_takes_every_file_back_and_redo_brings_them_again(changed: World) -> None:
+    undone = changed.run("undo")
+    assert (undone.code, undone.err, files(changed)) == (0, "", BEFORE)
+    told = ["Undid: change", "  created   c.txt", "  deleted   b.txt", "  modified  a.txt"]
+    assert sorted(undone.out.splitlines()) == sorted(told)
+    redone = changed.run("redo")
+    assert (redone.code, redone.err, files(changed)) == (0, "", AFTER)
+    told = ["Redid: change", "  created   b.txt", "  deleted   c.txt", "  modified  a.txt"]
+    assert sorted(redone.out.splitlines()) == sorted(told)
+
+
+def test_after_an_undo_the_model_does_not_see_the_turn(changed: World) -> None:
+    changed.run("undo")
+    changed.script(Reply(text="Fine."))
+    assert changed.run("run", "-c", "and now?").code == 0
+    assert [text.endswith("and now?") for text in changed.messages()] == [True]
+
+
+def test_a_dry_run_tells_and_changes_nothing(changed: World) -> None:
+    records = changed.records()
+    done = changed.run("undo", "--dry-run")
+    assert (done.code, done.err, files(changed)) == (0, "", AFTER)
+    assert sorted(done.out.splitlines()) == [
+        "  created   c.txt  +1 -0",
+        "  deleted   b.txt  +0 -1",
+        "  modified  a.txt  +1 -1",
+        "Would undo: change",
+    ]
+    assert changed.records() == records
+
+
+def test_a_dry_run_of_redo_tells_what_would_come_back(changed: World) -> None:
+    changed.run("undo")
+    done = changed.run("redo", "--dry-run")
+    assert (done.code, files(changed)) == (0, BEFORE)
+    assert sorted(done.out.splitlines()) == [
+        "  created   b.txt  +1 -0",
+        "  deleted   c.txt  +0 -1",
+        "  modified  a.txt  +1 -1",
+        "Would redo: change",
+    ]
+
+
+def test_the_list_numbers_the_turns_as_the_session_is_shown(changed: World) -> None:
+    changed.script(Reply(text="Nothing to do."), Reply(text="Still nothing."))
+    changed.run("run", "-c", "only talk")
+    done = changed.run("undo", "--list")
+    assert done == Done(0, "  1  change  (files saved)\n  2  only talk  (no file changed)\n", "")
+    changed.run("undo")
+    assert changed.run("undo", "--list") == Done(0, "  1  change  (files saved)\n", "")
+    changed.run("run", "-c", "more talk")
+    listed = "  1  change  (files saved)\n  3  more talk  (no file changed)\n"
+    assert changed.run("undo", "--list") == Done(0, listed, "")
+    missing = changed.run("undo", "--to", "2")
+    assert missing.code == 1 and missing.out.startswith("there is no prompt 2 to go back to")
+    assert changed.run("undo", "--to", "3") == Done(0, "Undid: more talk\n", "")
+    assert changed.run("undo", "--to", "1").code == 0 and files(changed) == BEFORE
+
+
+def test_while_another_process_holds_the_session_it_can_be_looked_at(changed: World) -> None:
+    held, _ = SessionFile.open(changed.sessions()[0])
+    try:
+        assert changed.run("undo", "--list") == Done(0, "  1  change  (files saved)\n", "")
+        assert changed.run("redo", "--list") == Done(0, "There is nothing to redo.\n", "")
+        dry = changed.run("undo", "--dry-run")
+        assert (dry.code, dry.err) == (0, "") and "  modified  a.txt  +1 -1\n" in dry.out
+        assert dry.out.startswith("note: another process uses the session")
+        assert changed.run("undo").code != 0 and files(changed) == AFTER
+    finally:
+        held.close()
+
+
+def test_a_turn_that_was_cut_off_is_listed_as_such(changed: World) -> None:
+    path = changed.sessions()[0]
+    kept = [line for line in path.read_bytes().split(b"\n") if b'"when":"after"' not in line]
+    path.write_bytes(b"\n".join(kept).rstrip(b"]\n, ") + b"\n]\n")
+    told = "  1  change  (files saved before it, but not at its end: it was cut off or still runs)\n"
+    assert changed.run("undo", "--list") == Done(0, told, "")
+    held, _ = SessionFile.open(path)
+    try:
+        dry = changed.run("undo", "--dry-run")
+        assert dry.code == 1 and "its checkpoint is not complete" in dry.out
+    finally:
+        held.close()
+
+
+def test_help_names_the_words_and_whose_numbers_count(changed: World) -> None:
+    told = " ".join(changed.run("undo", "--help").out.replace("│", " ").split())
+    assert "mine|old|merge" in told and "agent sessions show" in told
+
+
+def test_what_undo_leaves_in_git_is_told(world: World) -> None:
+    shell_in(world, "git init -q -b main; printf one > a.txt; git add .; git commit -qm one")
+    world.script(
+        shell("printf two > a.txt; git -c user.name=n -c user.email=e@e commit -qam two"), Reply(text="Done.")
+    )
+    assert world.run("run", "change", "--mode", "yolo", "--sandbox", "off").code == 0
+    undone = world.run("undo")
+    note = re.search(
+        r"note: git's index and HEAD are as the turn left them \(HEAD was [0-9a-f]{7} on main\)", undone.out
+    )
+    assert (
+        note
+        and undone.code == 1
+        and {"a.txt": (world.work / "a.txt").read_text(encoding="utf-8")} == {"a.txt": "one"}
+    )
+    assert world.run("redo") == Done(0, "Redid: change\n  modified  a.txt\n", "")
+
+
+def test_one_undo_takes_one_turn_and_leaves_the_others(changed: World) -> None:
+    changed.script(shell("printf 'three\\n' > a.txt"), Reply(text="Again."))
+    changed.run("run", "-c", "once more", "--mode", "yolo")
+    assert changed.run("undo").out == "Undid: once more\n  modified  a.txt\n"
+    assert files(changed) == AFTER
+    assert changed.run("undo").code == 0
+    assert files(changed) == BEFORE
+
+
+def test_a_file_changed_since_is_left_alone_and_the_exit_code_says_so(changed: World) -> None:
+    (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
+    done = changed.run("undo")
+    assert (done.code, done.err) == (1, "")
+    assert "  left alone a.txt: changed since by somebody else" in done.out.splitlines()
+    assert files(changed) == {"a.txt": "mine\n", "c.txt": "one\n"}
+
+
+def test_nothing_to_undo_or_redo_is_said_with_exit_1(changed: World) -> None:
+    assert changed.run("redo") == Done(1, "there is nothing to redo\n", "")
+    assert changed.run("redo", "--dry-run") == Done(1, "there is nothing to redo\n", "")
+    changed.run("undo")
+    assert changed.run("undo") == Done(1, "there is no turn to undo\n", "")
+    assert changed.run("undo", "--dry-run") == Done(1, "there is nothing to undo\n", "")
+    assert changed.run("undo", "--list") == Done(0, "There is no turn to undo.\n", "")
+
+
+def test_after_new_work_there_is_nothing_to_redo(changed: World) -> None:
+    changed.run("undo")
+    changed.script(Reply(text="Another way."))
+    changed.run("run", "-c", "something else")
+    assert changed.run("redo") == Done(1, "there is nothing to redo\n", "")
+
+
+def test_without_a_session_there_is_nothing_to_do(world: World) -> None:
+    for command in ("undo", "redo"):
+        assert world.run(command) == Done(
+            2, "", f"agent: there is no session in {world.work} yet; start one with `agent`\n"
+        )
+
+
+def test_a_named_session_is_undone_from_anywhere(changed: World) -> None:
+    identifier = changed.sessions()[0].stem.rpartition("-")[2]
+    done = changed.run("undo", "--session", identifier[:4], cwd=changed.home)
+    assert (done.code, files(changed)) == (0, BEFORE)
+    assert list(changed.home.iterdir()) == []
+
+
+def test_a_named_session_whose_directory_is_gone_is_told(changed: World) -> None:
+    identifier = changed.sessions()[0].stem.rpartition("-")[2]
+    changed.work.rename(changed.home / "moved")
+    done = changed.run("undo", "--session", identifier, cwd=changed.home)
+    assert done == Done(2, "", f"agent: the session worked in {changed.work}, which is gone\n")
+    assert files_in_moved(changed) == AFTER
+
+
+def files_in_moved(world: World) -> dict[str, str]:
+    folder = world.home / "moved"
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir())}
+
+
+def more_turns(world: World) -> None:
+    world.script(shell("printf 'three\\n' > a.txt"), Reply(text="Again."))
+    world.run("run", "-c", "once more", "--mode", "yolo")
+
+
+@pytest.mark.long
+def test_several_turns_go_at_once_and_come_back_one_by_one_or_together(changed: World) -> None:
+    more_turns(changed)
+    assert changed.run("undo", "--to", "1").code == 0 and files(changed) == BEFORE
+    assert changed.run("redo", "--list") == Done(0, "  1  change\n", "")
+    assert changed.run("redo").code == 0 and files(changed)["a.txt"] == "three\n"
+    for _ in range(2):
+        assert changed.run("undo").code == 0
+    assert changed.run("redo", "--list").out == "  1  change\n  2  once more\n"
+    assert changed.run("redo", "--to", "2").code == 0 and files(changed)["a.txt"] == "three\n"
+    assert changed.run("redo", "--list").out == "There is nothing to redo.\n"
+    assert changed.run("undo", "--turns", "2").code == 0 and files(changed) == BEFORE
+
+
+def test_files_and_conversation_go_back_separately(changed: World) -> None:
+    done = changed.run("undo", "--code")
+    assert done.out.startswith("Undid (files only): change\n") and files(changed) == BEFORE
+    assert changed.run("undo", "--code", "--dry-run").code == 1
+    assert changed.run("redo", "--list").out == "  1  change (files only)\n"
+    changed.run("redo")
+    assert changed.run("undo", "--conversation") == Done(0, "Undid (conversation only): change\n", "")
+    assert files(changed) == AFTER and "There is no turn" in changed.run("undo", "--list").out
+
+
+def test_a_dry_run_names_what_would_be_left_alone(changed: World) -> None:
+    (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
+    done = changed.run("undo", "--dry-run")
+    assert done.code == 0 and "  would leave alone a.txt: changed since by somebody else\n" in done.out
+    assert "modified" not in done.out and files(changed)["a.txt"] == "mine\n"
+
+
+def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) -> None:
+    (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
+    merged = changed.run("undo", "--conflicts", "merge")
+    assert merged.code == 1 and "left alone a.txt: both changed the same lines" in merged.out
+    assert changed.run("undo", "--resolve", "old", "b.txt").code == 1
+    taken = changed.run("undo", "--resolve", "take", "a.txt")
+    assert taken == Done(0, "Decided.\n  modified  a.txt\n", "") and files(changed) == BEFORE
+    assert changed.run("redo").code == 0 and files(changed)["a.txt"] == "mine\n"
+    assert changed.run("redo", "--resolve", "old").out.startswith("there is no file to decide on")
+    assert changed.run("undo", "--conflicts", "old").code == 0 and files(changed) == BEFORE
+
+
+def test_options_that_make_no_sense_are_errors(changed: World) -> None:
+    for wrong in (["--code", "--conversation"], ["--conflicts", "x"], ["--turns", "0"], ["a.txt"]):
+        done = changed.run("undo", *wrong)
+        assert done.code == 2 and done.err and files(changed) == AFTER, wrong
+
+
+def test_an_undo_on_a_full_disk_takes_nothing_back_and_can_be_done_again(world: World) -> None:
+    """A small file system holds the workspace; it is full when undo wants to write."""
+    if os.getuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("a file system of its own needs root and namespaces")
+    (world.work / "room").mkdir()
+    world.script(shell("rm kept.txt"), Reply(text="done"))
+    script = (
+        "mount -t tmpfs -o size=1m none . && cd ../room && head -c 200000 /dev/zero > kept.txt && "
+        '"$@" run "remove it" --mode yolo >/dev/null 2>&1; head -c 2000000 /dev/zero > filler 2>/dev/null; '
+        '"$@" undo; echo "first: $?"; rm filler; "$@" undo; echo "second: $?"; wc -c < kept.txt'
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", AGENT],
+        cwd=world.work / "room", env=world.environment(), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "first: 1" in done.stdout and "disk is full" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.split()[-3:] == ["second:", "0", "200000"], done.stdout + done.stderr
+
+
+def test_the_usage_names_its_files_plainly(world: World) -> None:
+    for done in said(world, ["undo", "--help"], ["redo", "--help"]):
+        assert "[OPTIONS] [FILE]...\n" in done.out and "default: 0" not in done.out

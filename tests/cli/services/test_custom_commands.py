@@ -1,0 +1,85 @@
+"""Whose commands count, and what the user has agreed to."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.cli.services.custom_commands import agree, own_commands, own_prompt
+from agent_cli.cli.setup.options import Chosen
+from agent_cli.cli.setup.setup import Setup
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Setup:
+    for folder in ("work/.agent/commands", "own/config/commands"):
+        (tmp_path / folder).mkdir(parents=True)
+    return Setup(Chosen("agent", {}), root=tmp_path / "work", own=tmp_path / "own")
+
+
+def mine(setup: Setup, name: str, text: str) -> None:
+    (setup.config_dir / "commands" / name).write_text(text, encoding="utf-8")
+
+
+def theirs(setup: Setup, name: str, text: str) -> None:
+    (setup.workspace.root / ".agent" / "commands" / name).write_text(text, encoding="utf-8")
+
+
+def test_a_command_of_the_user_counts_at_once_and_so_do_its_edits(setup: Setup) -> None:
+    mine(setup, "fix.md", "Fix it.")
+    prompt = own_prompt(setup, "fix")
+    assert prompt and (prompt.text, prompt.agreed) == ("Fix it.", True)
+    mine(setup, "fix.md", "Fix it well.")
+    prompt = own_prompt(setup, "fix")
+    assert prompt and (prompt.text, prompt.agreed) == ("Fix it well.", True)
+    assert own_prompt(setup, "other") is None
+
+
+def test_a_command_of_the_project_counts_as_it_was_agreed_to(setup: Setup) -> None:
+    theirs(setup, "x.md", "First.")
+    prompt = own_prompt(setup, "x")
+    assert prompt and not prompt.agreed
+    agree(setup, prompt)
+    again = own_prompt(setup, "x")
+    assert again and again.agreed
+    theirs(setup, "x.md", "Second.")
+    changed = own_prompt(setup, "x")
+    assert changed and changed.text == "Second." and not changed.agreed
+
+
+def test_what_was_shown_is_agreed_to_and_not_what_came_afterwards(setup: Setup) -> None:
+    theirs(setup, "x.md", "Shown.")
+    shown = own_prompt(setup, "x")
+    assert shown
+    theirs(setup, "x.md", "Swapped.")
+    agree(setup, shown)
+    now = own_prompt(setup, "x")
+    assert now and not now.agreed
+
+
+def test_the_users_own_comes_before_the_projects(setup: Setup) -> None:
+    mine(setup, "x.md", "Mine.")
+    theirs(setup, "x.md", "Theirs.")
+    theirs(setup, "y.md", "---\ndescription: About y\nargument-hint: N\n---\nY")
+    prompt = own_prompt(setup, "x")
+    assert prompt and prompt.text == "Mine." and prompt.agreed
+    first, second, third = own_commands(setup)
+    assert (first.name, first.problem, first.place) == ("x", "", str(setup.config_dir / "commands" / "x.md"))
+    assert second.problem == f"{first.place} has the same name" and second.place == ".agent/commands/x.md"
+    assert (third.name, third.description, third.hint) == ("y", "About y", "N")
+
+
+def test_a_folder_that_is_a_link_brings_nothing(setup: Setup, tmp_path: Path) -> None:
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "x.md").write_text("Else.", encoding="utf-8")
+    folder = setup.workspace.root / ".agent" / "commands"
+    folder.rmdir()
+    folder.symlink_to(tmp_path / "else")
+    assert own_commands(setup) == ()
+
+
+def test_answers_that_cannot_be_read_agree_to_nothing(setup: Setup) -> None:
+    theirs(setup, "x.md", "X.")
+    setup.state.mkdir(parents=True)
+    (setup.state / "trust.json").write_text("nonsense", encoding="utf-8")
+    prompt = own_prompt(setup, "x")
+    assert prompt and not prompt.agreed and "trust.json" in prompt.problem

@@ -1,0 +1,82 @@
+"""The parser of the three fast commands."""
+
+from typing import Any
+
+import pytest
+
+from agent_cli.cli.setup.options import Chosen, UsageError, parse
+
+
+@pytest.mark.parametrize(
+    ("line", "values", "positional"),
+    [
+        ([], {}, None),
+        (["fix it"], {}, "fix it"),
+        (["-"], {}, "-"),
+        (["--model", "a/b"], {"model": "a/b"}, None),
+        (["--model=a/b=c"], {"model": "a/b=c"}, None),
+        (["-m", "a/b"], {"model": "a/b"}, None),
+        (["-ma/b"], {"model": "a/b"}, None),
+        (["-m=a/b"], {"model": "a/b"}, None),
+        (["-c", "-q", "task"], {"continue": True, "quiet": True}, "task"),
+        (["task", "--mode", "plan", "--fork"], {"mode": "plan", "fork": True}, "task"),
+        (["--set", "a=1", "--set=b=2", "-i", "x.png", "-iy.png"], {"set": ["a=1", "b=2"], "image": ["x.png", "y.png"]}, None),
+        (["--max-turns", "3", "--max-cost=0.5", "--timeout", "1e3"], {"max_turns": 3, "max_cost": 0.5, "timeout": 1000.0}, None),
+        (["--mode", "plan", "--mode", "ask"], {"mode": "ask"}, None),
+        (["--", "--mode"], {}, "--mode"),
+        (["-q", "--", "-m"], {"quiet": True}, "-m"),
+        (["--append-system-prompt", "--careful"], {"append_system_prompt": "--careful"}, None),
+        (["--model", ""], {"model": ""}, None),
+        (["--verify="], {"verify": ""}, None),
+        ([""], {}, ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_a_command_line_is_read(line: list[str], values: dict[str, Any], positional: str | None) -> None:
+    assert parse("run", line) == Chosen("run", values, positional)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["--modle", "x"], "unknown option --modle; did you mean --mode?"),
+        (["--qqqqq"], "unknown option --qqqqq; see --help"),
+        (["-x"], "unknown option -x; see --help"),
+        (["-xyz"], "unknown option -x; see --help"),
+        (["--model"], "--model needs a value"),
+        (["fix", "-m"], "-m needs a value"),
+        (["--quiet=yes"], "--quiet takes no value"),
+        (["-qc"], "-q takes no value"),
+        (
+            ["--mode", "fast"],
+            "--mode: 'fast' is not one of plan, ask, auto-edit, yolo",
+        ),
+        (["--output-format", "xml"], "--output-format: 'xml' is not one of text, json, stream-json"),
+        (["--max-turns", "many"], "--max-turns: 'many' is not a number"),
+        (["--max-turns", "1.5"], "--max-turns: '1.5' is not a number"),
+        (["--max-turns", "-3"], "--max-turns: '-3' is not greater than 0"),
+        (["--max-turns", "0"], "--max-turns: '0' is not greater than 0"),
+        (["--max-cost=-1"], "--max-cost: '-1' is not greater than 0"),
+        (["--timeout", "nan"], "--timeout: 'nan' is not greater than 0"),
+        (["fix", "it"], "unexpected 'it'; put a task of several words in quotes"),
+        (["fix", "--", "it"], "unexpected 'it'; put a task of several words in quotes"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_command_line_is_told(line: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse("run", line)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("option", ["--output-format", "--verify", "--image"])
+def test_options_of_run_are_unknown_elsewhere(option: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown option {option}"):
+        parse("agent", [option, "text"])
+    assert parse("run", [option, "text"]).values
+
+
+def test_last_is_an_option_of_resume_only() -> None:
+    assert parse("resume", ["--last"]) == Chosen("resume", {"last": True})
+    with pytest.raises(UsageError, match="unknown option --last"):
+        parse("run", ["--last"])

@@ -1,0 +1,216 @@
+"""Reducing the conversation: smaller or said, never the current request, originals kept."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.engine.context.compaction_facts import choose_cut
+from agent_cli.model.types.base import ModelRequest
+from agent_cli.protocol.events import (
+    Compacted,
+    Notice,
+    OperationCompleted,
+    OperationFailed,
+    TurnCompleted,
+    TurnFailed,
+)
+from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.operations import Compact
+from agent_cli.session import history
+from tests.engine.harness import Engine, engine
+from tests.model.scripted import Entry, ScriptedModel, call, fail, say
+
+
+def texts(it: Engine, request: int = -1) -> list[str]:
+    return [message.text for message in it.model.requests[request].messages]
+
+
+async def test_compact_on_request(tmp_path: Path) -> None:
+    script = [say("one " * 200), say("two " * 200), say("SUMMARY: we counted"), say("three")]
+    async with engine(tmp_path, *script) as it:
+        await it.prompt("count one")
+        await it.prompt("count two")
+        end = await it.do(Compact("the numbers"))
+        assert isinstance(end, OperationCompleted)
+        event = it.of(Compacted)[0]
+        assert event.how == "summary" and event.after < event.before
+        assert "the numbers" in texts(it, 2)[-1] and it.model.requests[2].may_call is False
+        await it.prompt("count three")
+        assert "SUMMARY: we counted" in texts(it)[0] and texts(it)[-1] == "count three"
+        assert any("one one" in r.text for r in it.session.whole() if isinstance(r, AssistantMessage))
+
+
+async def test_there_may_be_nothing_to_compact(tmp_path: Path) -> None:
+    async with engine(tmp_path, say("hi")) as it:
+        await it.prompt("hello")
+        end = await it.do(Compact())
+        assert isinstance(end, OperationFailed) and "nothing to compact" in end.error.message
+
+
+async def test_a_long_turn_with_one_prompt_is_reduced_and_keeps_the_prompt(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("data " * 20 + "\n") * 100, encoding="utf-8")
+    calls = iter(range(100))
+
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return say("S: looked at parts", usage=None)
+        number = next(calls)
+        return say(call("read_file", path="big", offset=number + 1), usage=None) if number < 12 else say("done")
+
+    model = ScriptedModel(then=reply, context_window=12_000)  # type: ignore[arg-type]
+    async with engine(tmp_path, model=model, compact_at=0.8) as it:
+        end = await it.prompt("look at all of it, carefully")
+        assert isinstance(end, TurnCompleted) and end.stop_reason == "end_turn"
+        assert len(it.of(Compacted)) >= 1
+        for request in model.requests:
+            assert any(m.text == "look at all of it, carefully" for m in request.messages)
+        assert sum(map(len, texts(it))) < 4 * 12_000
+
+
+async def test_where_shortening_old_results_is_enough_no_summary_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("word " * 20 + "\n") * 100, encoding="utf-8")
+    calls = iter(range(100))
+
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return fail("bad_request", "no summaries here")
+        number = next(calls)
+        return say(call("read_file", path="big", offset=number + 1), usage=None) if number < 10 else say("done")
+
+    model = ScriptedModel(then=reply, context_window=16_000)  # type: ignore[arg-type]
+    async with engine(tmp_path, model=model) as it:
+        end = await it.prompt("read")
+        assert isinstance(end, TurnCompleted) and end.text == "done"
+        assert {event.how for event in it.of(Compacted)} == {"shortened"}
+
+
+async def test_an_overflow_teaches_the_real_window(tmp_path: Path) -> None:
+    script = [
+        say("one " * 3000), say("two " * 3000), fail("context_overflow", "too long", limit_tokens=6000),
+        say("S: counted"), say("three"),
+    ]  # fmt: skip
+    async with engine(tmp_path, *script) as it:
+        await it.prompt("1")
+        await it.prompt("2")
+        end = await it.prompt("3")
+        assert isinstance(end, TurnCompleted) and end.text == "three"
+        assert it.agent.snapshot().context_window == 6000
+        it.model.check()
+
+
+@pytest.mark.parametrize("named", [6000, None], ids=["limit named", "limit not named"])
+async def test_a_first_result_larger_than_the_real_window_is_shortened(tmp_path: Path, named: int | None) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("data " * 20 + "\n") * 900, encoding="utf-8")
+
+    def reply(request: ModelRequest) -> Entry:
+        if sum(len(message.text) for message in request.messages) > 16_000:
+            return fail("context_overflow", "too long", limit_tokens=named)
+        return (
+            say("seen", usage=None)
+            if len(request.messages) > 1
+            else say(call("read_file", path="big"), usage=None)
+        )
+
+    async with engine(tmp_path, model=ScriptedModel(then=reply, context_window=200_000)) as it:
+        end = await it.prompt("look at it")
+        assert isinstance(end, TurnCompleted) and end.text == "seen"
+        assert [event.how for event in it.of(Compacted)] == ["shortened"]
+        assert texts(it)[0].endswith("look at it") and "characters of this result left out" in texts(it)[-1]
+        assert len(it.model.requests) == 3
+
+
+async def test_tools_that_were_not_used_are_dropped_before_a_turn_is_given_up(tmp_path: Path) -> None:
+    def reply(request: ModelRequest) -> Entry:
+        return fail("context_overflow", "too long") if len(request.tools) > 12 else say("fits", usage=None)
+
+    async with engine(tmp_path, model=ScriptedModel(then=reply)) as it:
+        end = await it.prompt("short")
+        assert isinstance(end, TurnCompleted) and end.text == "fits"
+        assert any("no longer offered: repo_map" in notice.text for notice in it.of(Notice))
+        assert "read_file" in {tool.name for tool in it.model.requests[-1].tools}
+
+
+async def test_endless_overflow_costs_at_most_three_requests(tmp_path: Path) -> None:
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return say("S")
+        return fail("context_overflow", "too long")
+
+    async with engine(tmp_path, say("a " * 500), say("b " * 500), model=None) as it:
+        await it.prompt("1")
+        await it.prompt("2")
+        it.model._then = reply  # type: ignore[assignment]
+        end = await it.prompt("3")
+        assert isinstance(end, TurnFailed) and end.stop_reason == "context_limit"
+        mains = [r for r in it.model.requests[2:] if "about to be replaced" not in r.messages[-1].text]
+        assert len(mains) <= 3
+        assert it.session.prompts()[-1].text == "3"
+
+
+async def test_what_can_be_reduced_again_and_again_is_asked_three_times_all_the_same(tmp_path: Path) -> None:
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return say("S " * 2000)
+        nonlocal limit
+        limit = int(limit * 0.7)
+        return fail("context_overflow", "too long", limit_tokens=limit)
+
+    limit = 60_000
+    turns = [say(f"{number} " * 4000) for number in range(8)]
+    async with engine(tmp_path, *turns, model=None) as it:
+        for number in range(8):
+            await it.prompt(f"{number} " * 2000)
+        it.model._then = reply  # type: ignore[assignment]
+        end = await it.prompt("last")
+        assert isinstance(end, TurnFailed) and end.stop_reason == "context_limit"
+        mains = [r for r in it.model.requests[8:] if "about to be replaced" not in r.messages[-1].text]
+        assert len(mains) == 3
+
+
+async def test_a_fact_of_the_first_summary_survives_three_compactions(tmp_path: Path) -> None:
+    def reply(request: object) -> object:
+        messages = request.messages  # type: ignore[attr-defined]
+        if "about to be replaced" in messages[-1].text:
+            return say("S: the port is 4711" if any("4711" in m.text for m in messages) else "S: lost it")
+        return say("noted " * 100)
+
+    async with engine(tmp_path, model=ScriptedModel(then=reply)) as it:  # type: ignore[arg-type]
+        await it.prompt("the port is 4711")
+        for number in range(3):
+            await it.prompt(f"more {number}")
+            assert isinstance(await it.do(Compact()), OperationCompleted)
+        await it.prompt("which port?")
+        assert any("4711" in text for text in texts(it))
+
+
+async def test_the_plan_and_changed_files_stay_in_the_summary(tmp_path: Path) -> None:
+    plan = call("update_plan", items=[{"text": "finish the parser", "status": "pending"}])
+    script = [
+        say(plan, call("write_file", path="p.py", content="x")),
+        say("ok"),
+        say("more " * 300),
+        say("S: short"),
+    ]
+    async with engine(tmp_path, *script, say("end"), mode="yolo") as it:
+        await it.prompt("start")
+        await it.prompt("go on")
+        await it.do(Compact())
+        await it.prompt("last")
+        assert "finish the parser" in texts(it)[0] and "p.py" in texts(it)[0]
+
+
+def test_a_cut_never_parts_a_call_from_its_result() -> None:
+    messages: list[UserMessage | AssistantMessage | ToolResult] = [UserMessage(id="u", text="x" * 4000)]
+    for number in range(6):
+        calls = tuple(ToolCall(f"{number}{k}", "t", "{}") for k in "ab")
+        messages.append(AssistantMessage(id=f"a{number}", calls=calls, text="y" * 400))
+        messages += [
+            ToolResult(id=f"r{c.id}", call_id=c.id, tool="t", status="ok", text="z" * 2000) for c in calls
+        ]
+    for keep in range(0, 12_000, 250):
+        cut = choose_cut(messages, keep)
+        assert cut == 0 or not isinstance(messages[cut], ToolResult)
+        assert len(history.repair(messages[cut:])) >= len(messages) - cut - 1

@@ -1,0 +1,75 @@
+"""The policy in force, on real files."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.policy.rules.rule import parse_rule
+from agent_cli.protocol.actions import Action, Allow, Ask, Deny, ReadPath, RunCommand, WritePath
+from agent_cli.workspace.paths import Workspace
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("secret/a.txt", "secret/deep/b.txt", "open/c.txt", "keys.pem", "sub/d.key"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x", encoding="utf-8")
+    (tmp_path / ".agentignore").write_text("# closed\nsecret/\n*.pem\n", encoding="utf-8")
+    (tmp_path / "sub" / ".agentignore").write_text("*.key\n", encoding="utf-8")
+    (tmp_path / "link").symlink_to("secret/a.txt")
+    return tmp_path.resolve()
+
+
+def actions(root: Path, path: str) -> list[Action]:
+    real = str((root / path).resolve())
+    lines = (
+        f"cat {path}",
+        f"head -1 ./{path}",
+        f"echo > {path}",
+        f"cp {path} b",
+        f"sed -n 1p {path}",
+        f"python x {path}",
+    )
+    return [ReadPath(real, path), WritePath(real, path), *(RunCommand(line, str(root)) for line in lines)]
+
+
+@pytest.mark.parametrize(
+    "path", ["secret/a.txt", "secret/deep/b.txt", "secret/new.txt", "keys.pem", "sub/d.key", "link"]
+)
+@pytest.mark.parametrize("mode", ["ask", "yolo"])
+def test_a_closed_file_is_closed_to_every_tool(root: Path, path: str, mode: str) -> None:
+    permissions = Permissions(Workspace(root), (), mode=mode)  # type: ignore[arg-type]
+    for action in actions(root, path):
+        verdict = permissions.authorize(action)
+        assert isinstance(verdict, Deny) and ".agentignore:" in verdict.rule, action
+
+
+@pytest.mark.parametrize("line", ["cat secret/*", "cat *.pem", "cat */*.key", "cat l*", "head s*/*.txt"])
+def test_a_glob_that_stands_for_a_closed_file_is_denied(root: Path, line: str) -> None:
+    assert isinstance(Permissions(Workspace(root), (), mode="yolo").authorize(RunCommand(line, str(root))), Deny)
+
+
+def test_what_is_open_stays_open(root: Path) -> None:
+    permissions = Permissions(Workspace(root), (), mode="ask")
+    for line in ("cat open/c.txt", "cat open/*.txt", "head -1 open/c.txt"):
+        assert isinstance(permissions.authorize(RunCommand(line, str(root))), Allow), line
+    assert isinstance(permissions.authorize(ReadPath(str(root / "open/c.txt"), "open/c.txt")), Allow)
+
+
+def test_a_search_that_may_open_closed_files_is_no_longer_known_to_be_harmless(root: Path) -> None:
+    search = RunCommand("rg x", str(root))
+    verdict = Permissions(Workspace(root), (), mode="ask").authorize(search)
+    assert isinstance(verdict, Ask) and ".agentignore closes" in verdict.reason and verdict.grant == "shell(rg x)"
+    assert isinstance(Permissions(Workspace(root), (), mode="plan").authorize(search), Deny)
+    assert isinstance(Permissions(Workspace(root), (), mode="yolo").authorize(search), Allow)
+    allowed = Permissions(Workspace(root), (parse_rule("shell(rg *)", "allow", "test"),), mode="ask")
+    assert isinstance(allowed.authorize(search), Allow)
+
+
+def test_a_list_that_changes_counts_at_once(root: Path) -> None:
+    permissions = Permissions(Workspace(root), (), mode="ask")
+    action = ReadPath(str(root / "open/c.txt"), "open/c.txt")
+    assert isinstance(permissions.authorize(action), Allow)
+    (root / ".agentignore").write_text("open\n", encoding="utf-8")
+    assert isinstance(permissions.authorize(action), Deny)

@@ -1,0 +1,94 @@
+"""What is told and kept about checkpoints, with a store of which every answer is known."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+import pytest
+
+from agent_cli.engine.undo.turn_undo import Checkpointing
+from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
+from agent_cli.protocol.messages import FileChange, UserMessage
+from agent_cli.protocol.operations import Choice
+from agent_cli.protocol.records import FORMAT_VERSION, CheckpointTaken, Header
+from agent_cli.session.session import Session
+from agent_cli.workspace.checkpoints.types import Move
+
+
+class Store:
+    """Gives numbered checkpoints; the first may be interrupted."""
+
+    def __init__(self, *, interrupted: bool = False) -> None:
+        self.left_out: tuple[str, ...] = ()
+        self.beyond: tuple[str, ...] = ()
+        self.needs_care = False
+        self.interrupted = interrupted
+        self.taken = 0
+
+    async def take(self, about: Sequence[Move] = ()) -> str:
+        if self.interrupted:
+            self.interrupted = False
+            raise asyncio.CancelledError
+        self.taken += 1
+        return f"cp{self.taken}"
+
+    async def cover(self, path: str, checkpoint: str) -> str:
+        return checkpoint
+
+    async def claim(self, before: str, after: str, until_s: float) -> str:
+        return after
+
+    async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
+        return ()
+
+    async def diff(self, before: str, after: str) -> str:
+        return ""
+
+    async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
+        return RestoreReport()
+
+    async def resolve(
+        self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
+    ) -> RestoreReport:
+        return RestoreReport()
+
+    async def tend(self) -> None:
+        return
+
+
+def session() -> Session:
+    header = Header(
+        id="s", seq=1, time=0.0, version=FORMAT_VERSION, session_id="s", cwd="/w", model="m", mode="ask",
+        created_by="t", system="",
+    )  # fmt: skip
+    return Session((header,), None, saved=True)
+
+
+async def test_a_turn_that_a_crash_tore_is_closed_although_the_first_try_was_interrupted() -> None:
+    kept = session()
+    kept.append(UserMessage(id="m", turn_id="t1", text="go", origin="human"))
+    kept.append(CheckpointTaken(id="c", turn_id="t1", when="before", checkpoint="cp0"))
+    checkpointing = Checkpointing(kept, lambda: Store(interrupted=True), lambda event: None)
+    with pytest.raises(asyncio.CancelledError):
+        await checkpointing.close_crashed_turns()
+    await checkpointing.close_crashed_turns()
+    assert checkpointing.saved("t1") == "whole"
+
+
+async def test_files_that_are_too_large_are_named_once() -> None:
+    told: list[AnyEvent] = []
+    store = Store()
+    checkpointing = Checkpointing(session(), lambda: store, told.append)
+    for turn, names in (("t1", "abcdefg"), ("t2", "abcdefg"), ("t3", "ah")):
+        store.left_out = tuple(names)
+        await checkpointing.before_effect(turn, (), "")
+        await checkpointing.after_turn(turn)
+    texts = [event.text for event in told if isinstance(event, Notice)]
+    store.left_out, store.beyond = (), ("big/ (ignored, 2,001 files)",)
+    for _ in range(2):
+        await checkpointing.after_turn("t3")
+    assert told[-1] == Notice(level="info", text="Undo will not bring back: big/ (ignored, 2,001 files).")
+    assert len(told) == len(texts) + 1
+    assert texts == [
+        "Undo will not bring back what is too large: a, b, c, d, e and 2 more.",
+        "Undo will not bring back what is too large: h.",
+    ]

@@ -1,0 +1,209 @@
+"""How much of the machine a command gets, and that no command gets more than it is trusted with because another
+one of its line needs that."""
+
+import msgspec
+import pytest
+
+from agent_cli.policy.authorize import authorize, may_leave, strictest, together
+from agent_cli.protocol.actions import (
+    Allow,
+    Ask,
+    CallExternal,
+    Deny,
+    Fetch,
+    Mode,
+    Reach,
+    ReadPath,
+    RunCommand,
+    SendInput,
+    WritePath,
+)
+from tests.policy.support import MODES, reach, ruled
+from tests.policy.test_authorize import ROOT, kind, run
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("make", "inside"), ("git commit -m x", "inside"), ("git add -A", "inside"), ("git stash", "inside"),
+        ("git checkout -b x", "inside"), ("git push", "network"), ("npm ci", "network"), ("curl https://x", "network"),
+        ("ssh h ls", "network"), ("rsync a h:b", "network"), ("rsync a b", "inside"), ("gh pr list", "network"),
+        ("docker pull x", "outside"), ("docker ps", "outside"), ("apt install x", "outside"), ("sudo make", "outside"),
+        ("npm i -g x", "outside"), ("cp a /opt/b", "outside"), ("echo x > /opt/b", "outside"), ("tee ~/b", "outside"),
+        ("cp a /tmp/b", "inside"), ("echo x > /tmp/b", "inside"), ("cat /tmp/b", "inside"), ("rm -rf /tmp/b", "inside"),
+        ("cat .env", "outside"), ("cat /etc/hosts", "inside"), ("rm -rf /opt/x", "outside"), ("rm -rf .", "outside"),
+        ("git push --force", "network"), ("git reset --hard", "inside"), ("npm publish", "network"),
+        ("git config core.pager x", "outside"), ("echo x > .git/config", "outside"), ("cd /opt && make", "outside"),
+        ("git -C /opt commit -m x", "outside"), ("git clone u /opt/x", "network"), ("timeout 9 npm ci", "network"),
+        ("bash -c 'git fetch'", "network"), ("npm ci && cat .env", "outside"), ("echo $(date)", "inside"),
+        ("curl $URL", "network"), ("x=$(cat a); make", "inside"), ("pip --version", "inside"), ("npm -v", "inside"),
+        ("npm run install-all", "inside"), ("npm test", "inside"), ("git remote -v", "inside"), ("go build ./...", "inside"),
+        ("go test ./...", "inside"), ("yarn test", "inside"), ("uv run pytest", "inside"), ("python -m pip list", "inside"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
+def test_a_command_reaches_as_far_as_it_needs(command: str, wanted: Reach, mode: Mode) -> None:
+    given = ruled(mode=mode)
+    if command == "cat /etc/hosts" and mode == "yolo":
+        wanted = "inside"
+    assert reach(run(command, given)) == wanted
+
+
+@pytest.mark.parametrize(
+    "command", ["git push", "npm ci", "curl https://x", "docker ps", "cp a /opt/b", "cd /opt && make"]
+)
+def test_what_the_sandbox_cannot_give_is_asked_for_in_auto_edit(command: str) -> None:
+    verdict = run(command, ruled())
+    assert isinstance(verdict, Ask) and verdict.rule == "mode auto-edit" and verdict.reach != "inside"
+
+
+def test_the_question_says_why_and_offers_a_rule_that_is_enough() -> None:
+    verdict = run("npm ci", ruled())
+    assert verdict == Ask("mode auto-edit", "`npm ci` needs the network", "shell(npm ci)", "network")
+    assert run("npm ci", ruled("allow shell(npm ci)")) == Allow("allow shell(npm ci) (test)", "network")
+    outside = run("gpg --list-keys", ruled())
+    assert isinstance(outside, Ask) and outside.grant == "outside(gpg --list-keys)"
+    assert kind(run("gpg --list-keys", ruled("allow shell(gpg *)"))) == "ask"
+    allowed = run("gpg --list-keys", ruled(f"allow {outside.grant}"))
+    assert isinstance(allowed, Allow) and allowed.reach == "outside"
+
+
+@pytest.mark.parametrize(
+    ("rules", "line", "wanted"),
+    [
+        (("allow shell(git fetch)",), "git fetch && python evil.py", "ask"),
+        (("allow shell(git fetch)",), "git fetch & python evil.py", "ask"),
+        (("allow shell(git fetch)",), "python evil.py | git fetch", "ask"),
+        (("allow shell(git fetch)",), "git fetch && git status", "allow"),
+        (("allow shell(git fetch)",), "git fetch && cat a | head", "allow"),
+        (("allow shell(git fetch)", "allow shell(npm test)"), "git fetch && npm test", "allow"),
+        (("allow outside(docker *)",), "docker ps", "allow"),
+        (("allow outside(docker *)",), "docker ps && python evil.py", "ask"),
+        (("allow outside(docker *)",), "docker ps && cat a", "allow"),
+        (("allow outside(docker *)", "allow shell(npm test)"), "docker ps && npm test", "ask"),
+        (("allow outside(docker *)", "allow outside(npm test)"), "docker ps && npm test", "allow"),
+        (("allow outside(docker *)",), "docker ps && cat *", "ask"),
+        (("allow shell(git fetch)",), "git fetch && cat *", "allow"),
+        (("allow shell(git fetch)",), "git fetch && echo $(python evil.py)", "ask"),
+        (("allow shell(git fetch)",), "git fetch && bash -c 'python evil.py'", "ask"),
+    ],
+)  # fmt: skip
+def test_no_command_rides_out_of_the_sandbox_on_another(rules: tuple[str, ...], line: str, wanted: str) -> None:
+    assert kind(run(line, ruled(*rules))) == wanted
+
+
+def test_a_question_covers_what_all_parts_need() -> None:
+    verdict = run("npm ci && npm test && git push", ruled("allow shell(npm ci)"))
+    assert isinstance(verdict, Ask) and verdict.reach == "network" and verdict.grant == ""
+    asks = [Ask("a", "r"), Allow("b", "network"), Allow("c", "inside")]
+    assert reach(strictest(asks)) == "network" and reach(together(asks)) == "network"
+    assert reach(together([Allow("a", "network"), Allow("b", "outside")])) == "outside"
+    assert reach(together([Ask("a", "r", "", "outside"), Ask("b", "s", "", "network")])) == "outside"
+
+
+@pytest.mark.parametrize(
+    ("rules", "command", "wanted"),
+    [
+        (("deny outside(docker *)",), "docker ps", "deny"),
+        (("deny outside(docker *)", "allow outside"), "docker ps", "deny"),
+        (("deny outside",), "cat .env", "deny"),
+        (("deny outside",), "sudo make", "deny"),
+        (("deny outside",), "echo x > /opt/a", "deny"),
+        (("deny outside",), "make", "allow"),
+        (("deny outside",), "echo $(date)", "allow"),
+        (("deny outside",), "x=$(cat .env)", "deny"),
+        (("deny outside",), "npm ci", "ask"),
+        (("ask outside(docker *)", "allow outside"), "docker ps", "ask"),
+        (("ask outside(gradle *)",), "gradle build", "ask"),
+        (("ask outside",), "make", "allow"),
+        (("ask outside", "allow outside(docker *)"), "docker ps", "ask"),
+        (("allow outside(gradle *)",), "gradle build", "allow"),
+        (("allow outside(gradle *)", "deny outside(gradle *)"), "gradle build", "allow"),
+        (("allow outside",), "rm -rf /opt/x", "ask"),
+        (("allow outside",), "cat .env", "ask"),
+        (("allow outside(gradle *)", "deny shell(gradle *)"), "gradle build", "deny"),
+    ],
+)  # fmt: skip
+def test_rules_on_leaving_the_sandbox(rules: tuple[str, ...], command: str, wanted: str) -> None:
+    assert kind(run(command, ruled(*rules))) == wanted
+
+
+def test_what_may_not_leave_runs_inside_when_it_can() -> None:
+    assert reach(run("gradle build", ruled("allow outside(gradle *)"))) == "outside"
+    assert reach(run("gradle build", ruled("allow outside(gradle *)", "deny outside(gradle *)"))) == "inside"
+
+
+@pytest.mark.parametrize(
+    ("rules", "line", "wanted"),
+    [
+        ((), "make", "ask"), (("allow outside(make *)",), "make", "allow"), (("deny outside",), "make", "deny"),
+        (("allow outside(make *)",), "make && ls", "ask"), (("allow outside(make *)", "deny outside(ls *)"), "make && ls", "deny"),
+        (("allow outside", "ask outside(make *)"), "make", "ask"), (("allow outside",), "make $X", "ask"),
+        (("deny outside(make *)",), "make $X", "deny"),
+    ],
+)  # fmt: skip
+def test_whether_a_command_may_run_again_without_the_sandbox(
+    rules: tuple[str, ...], line: str, wanted: str
+) -> None:
+    assert kind(may_leave(RunCommand(line, ROOT), ruled(*rules))) == wanted
+
+
+_SENDING = (
+    Fetch("https://x.example/a", "x.example"),
+    CallExternal("db", "query"),
+    WritePath("/opt/a", "/opt/a"),
+    RunCommand("git push", ROOT),
+    RunCommand("curl $URL", ROOT),
+    RunCommand("docker ps", ROOT),
+    RunCommand("echo x > /opt/a", ROOT),
+)
+
+
+@pytest.mark.parametrize("action", _SENDING, ids=str)
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_after_text_of_strangers_what_leaves_the_workspace_asks_whatever_allows_it(
+    action: Fetch | CallExternal | WritePath | RunCommand, sandboxed: bool
+) -> None:
+    rules = ("allow fetch", "allow mcp", "allow write", "allow shell", "allow outside")
+    for mode in ("ask", "auto-edit", "yolo"):
+        before = ruled(*rules, mode=mode, sandboxed=sandboxed)
+        after = msgspec.structs.replace(before, untrusted="evil.example")
+        plain, guarded = authorize(action, before), authorize(action, after)
+        assert isinstance(guarded, Ask), (mode, guarded)
+        assert (guarded.rule, guarded.grant) == (plain.rule, "")
+        assert "text from evil.example is in the conversation" in guarded.reason
+
+
+def test_after_text_of_strangers_work_in_the_workspace_goes_on() -> None:
+    given = ruled(untrusted="evil.example")
+    for action in (
+        WritePath(f"{ROOT}/a", "a"), ReadPath(f"{ROOT}/a", "a"), RunCommand("make", ROOT), RunCommand("git commit -m x", ROOT),
+        RunCommand("ls", ROOT), RunCommand("echo $(date)", ROOT), SendInput("python", "1\n"),
+    ):  # fmt: skip
+        assert isinstance(authorize(action, given), Allow), action
+    free = ruled(mode="yolo", sandboxed=False, untrusted="evil.example")
+    assert isinstance(authorize(SendInput("bash", "x\n"), free), Ask)
+    assert isinstance(authorize(RunCommand("X=cu; ${X}rl evil.example", ROOT), free), Ask)
+    assert isinstance(authorize(RunCommand("make", ROOT), free), Allow)
+    question = authorize(RunCommand("npm ci", ROOT), given)
+    assert isinstance(question, Ask) and question.grant == "" and "evil.example" in question.reason
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_where_nothing_may_change_only_reading_runs(mode: Mode) -> None:
+    given = ruled(
+        "allow write", "allow shell", "allow outside", mode=mode, unwritable="/home/u is a home directory"
+    )
+    for action in (
+        WritePath(f"{ROOT}/a", "a"), RunCommand("make", ROOT), RunCommand("ls > a", ROOT), RunCommand("echo $X", ROOT),
+        RunCommand("git push", ROOT), RunCommand("ls && touch a", ROOT), SendInput("bash", "ls\n"), RunCommand("rm -rf .", ROOT),
+        RunCommand("bash -c 'touch a'", ROOT),
+    ):  # fmt: skip
+        verdict = authorize(action, given)
+        assert isinstance(verdict, Deny) and "/home/u is a home directory" in verdict.reason, action
+    for action in (
+        RunCommand("ls -la | head", ROOT),
+        RunCommand("git log 2>/dev/null", ROOT),
+        ReadPath(f"{ROOT}/a", "a"),
+    ):
+        assert isinstance(authorize(action, given), Allow), action

@@ -1,0 +1,97 @@
+"""Notebooks are shown by cells; what is no notebook inside is text."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.tools.kit.base import ToolContext, ToolError
+from tests.tools.calls import call
+
+
+def cell(kind: str, source: Any, **more: Any) -> dict[str, Any]:
+    outputs = {"outputs": [], "execution_count": None} if kind == "code" else {}
+    return {"cell_type": kind, "metadata": {}, "source": source, **outputs, **more}
+
+
+def write(path: Path, *cells: dict[str, Any]) -> None:
+    whole = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(whole, indent=1), encoding="utf-8")
+
+
+async def test_cells_come_with_source_and_output(context: ToolContext, root: Path) -> None:
+    write(
+        root / "n.ipynb",
+        cell("markdown", ["# Title\n", "words"]),
+        cell(
+            "code",
+            "print(1)",
+            execution_count=3,
+            outputs=[
+                {"output_type": "stream", "name": "stdout", "text": ["1\n", "two"]},
+                {
+                    "output_type": "execute_result",
+                    "data": {"text/plain": "<Axes>", "text/html": "<p>", "image/png": "AAAA"},
+                },
+                {"output_type": "error", "ename": "E", "evalue": "bad", "traceback": ["\x1b[31mE\x1b[0m: bad"]},
+                {"output_type": "display_data", "data": {"application/json": {"a": 1}}},
+            ],
+        ),
+    )
+    outcome = await call(context, "read_file", path="n.ipynb")
+    assert outcome.text == (
+        "[Cell 1: markdown]\n# Title\nwords\n[Cell 2: code [3]]\nprint(1)\n[Output of cell 2]\n1\ntwo\n<Axes>\n"
+        "[a picture, image/png]\nE: bad\n[output of type application/json]\n"
+        "[A notebook of 2 cells, without its metadata: edit_file changes its JSON, of which grep shows the exact"
+        " lines; to write it anew is refused]"
+    )
+    assert outcome.display == "2 cells"
+
+
+async def test_what_a_notebook_shows_is_not_enough_to_replace_it(context: ToolContext, root: Path) -> None:
+    picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "AAAA" * 500}}
+    write(root / "n.ipynb", cell("code", "plot()", outputs=[picture]))
+    before = (root / "n.ipynb").read_bytes()
+    assert not (await call(context, "read_file", path="n.ipynb")).seen
+    with pytest.raises(ToolError, match="Read it before you replace it"):
+        await call(context, "write_file", path="n.ipynb", content='{"cells":[],"nbformat":4,"metadata":{}}')
+    assert (root / "n.ipynb").read_bytes() == before
+
+
+async def test_long_notebooks_and_long_outputs_are_bounded(context: ToolContext, root: Path) -> None:
+    noise = {"output_type": "stream", "text": "a" * 50_000 + "end"}
+    write(root / "n.ipynb", *(cell("code", f"cell_{n}", outputs=[noise]) for n in range(1, 101)))
+    outcome = await call(context, "read_file", path="n.ipynb")
+    assert len(outcome.text) < 46_000 and "characters left out" in outcome.text and not outcome.seen
+    following = json.loads(outcome.text.partition("To go on: read_file ")[2].partition("]")[0])
+    later = await call(context, "read_file", **following)
+    assert later.text.startswith(f"[Cell {following['offset']}: code]\ncell_{following['offset']}\n")
+    some = await call(context, "read_file", path="n.ipynb", offset=7, limit=1)
+    assert "cell_7" in some.text and "cell_8" not in some.text and "Cells 7-7 of 100 shown" in some.text
+    with pytest.raises(ToolError, match="has 100 cells; there is no cell 101"):
+        await call(context, "read_file", path="n.ipynb", offset=101)
+
+
+async def test_a_giant_cell_is_cut(context: ToolContext, root: Path) -> None:
+    write(root / "n.ipynb", cell("code", "x" * 500_000), cell("code", "after"))
+    outcome = await call(context, "read_file", path="n.ipynb")
+    assert len(outcome.text) < 46_000 and "rest of this cell is left out" in outcome.text and not outcome.seen
+
+
+@pytest.mark.parametrize("text", ['{"cells": [', '{"a": 1}', "", '{"cells": 3, "nbformat": 4}', "[" * 100_000])
+async def test_what_is_no_notebook_inside_is_text(context: ToolContext, root: Path, text: str) -> None:
+    (root / "n.ipynb").write_text(text, encoding="utf-8")
+    outcome = await call(context, "read_file", path="n.ipynb")
+    assert outcome.text.startswith("1\t" + text[:5]) if text else outcome.text == "[n.ipynb is empty]"
+
+
+async def test_the_json_can_be_edited_and_its_lines_seen(context: ToolContext, root: Path) -> None:
+    write(root / "n.ipynb", cell("code", ["a = 1\n", 'print("x")']))
+    await call(context, "read_file", path="n.ipynb")
+    shown = await call(context, "grep", pattern="print", path="n.ipynb")
+    line = shown.text.splitlines()[1].partition(": ")[2]
+    await call(context, "edit_file", path="n.ipynb", edits=[{"old": line.strip(), "new": '"print(2)"'}])
+    assert "print(2)" in (await call(context, "read_file", path="n.ipynb")).text
+    raw = await call(context, "read_file", path="n.ipynb", offset=1, column=1)
+    assert raw.text.startswith("{\n[Line 1, characters 1-1 of 1]")

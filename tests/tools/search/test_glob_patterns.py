@@ -1,0 +1,73 @@
+"""Path patterns, as git's ignore files read them."""
+
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agent_cli.tools.search.glob_patterns import expanded, matcher
+from agent_cli.workspace.git.gitignore import parse
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        ("*.py", ["a.py", "x/a.py", ".py"], ["a.pyc", "a.py/b"]),
+        ("src/*.py", ["src/a.py"], ["src/x/a.py", "y/src/a.py"]),
+        ("./src/*.py", ["src/a.py"], ["a.py"]),
+        ("**/test/*", ["test/a", "x/y/test/a"], ["test/a/b"]),
+        ("src/**", ["src/a", "src/a/b"], ["src", "x/src/a"]),
+        ("a/**/b", ["a/b", "a/x/y/b"], ["ab", "a/xb"]),
+        ("file?.[ch]", ["file1.c", "d/fileX.h"], ["file.c", "file12.c"]),
+        ("[!a]x", ["bx"], ["ax", "/x"]),
+        ("*.{js,ts{,x}}", ["a.js", "a.ts", "a.tsx"], ["a.jsx"]),
+        ("!*.py", ["a.js"], ["a.py"]),
+        ("we ird+(1).txt", ["we ird+(1).txt"], ["we ird1.txt"]),
+        ("\\*", ["*"], ["a"]),
+        ("a[", ["a["], ["a"]),
+        ("new\n*", ["new\nline"], ["new"]),
+    ],
+)
+def test_patterns(pattern: str, yes: list[str], no: list[str]) -> None:
+    test = matcher(pattern)
+    assert [path for path in yes if not test(path)] == []
+    assert [path for path in no if test(path)] == []
+
+
+_PARTS = st.sampled_from(["a", "b", "*", "?", "a*", "*b", "*a*", "a*b*b", "[ab]", "[!a]?", "**", "**"])
+_NAMES = st.sampled_from(["a", "b", "ab", "aab", "ba", "abab"])
+
+
+@given(st.lists(_PARTS, min_size=1, max_size=6), st.lists(_NAMES, min_size=1, max_size=7))
+@example(["a", "**", "**", "b"], ["a", "b"])
+@example(["**", "a", "b", "**", "b"], ["a", "a", "b", "a", "b", "b"])
+def test_patterns_mean_what_they_do_in_ignore_files(parts: list[str], names: list[str]) -> None:
+    (pattern,) = parse("/".join(parts))
+    assert matcher("/".join(parts))("/".join(names)) == pattern.matches(names, False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("!*a*a*a*a*a*a*a*a*b", "a" * 250),
+        ("**/a/" * 20 + "b", "a/" * 1000 + "c"),
+        ("**/*a*/" * 8 + "b", ("a" * 20 + "/") * 200 + "c"),
+        ("*a" * 60 + "b", "a" * 255),
+    ],
+)
+def test_a_pattern_made_to_be_slow_is_not(pattern: str, path: str) -> None:
+    begun = time.monotonic()
+    matcher(pattern)(path)
+    assert time.monotonic() - begun < 0.5
+
+
+def test_alternatives_are_bounded() -> None:
+    assert expanded("{a,b}{c,d}") == ["ac", "ad", "bc", "bd"]
+    with pytest.raises(ValueError, match="64"):
+        expanded("{a,b}" * 10)
+    with pytest.raises(ValueError, match="64"):
+        expanded("{a,b}" * 190)
+    with pytest.raises(ValueError, match="1000 characters"):
+        expanded("{a," * 4000)
+    assert expanded("{a," * 100 + "b" + "}" * 100)[0] == "a"

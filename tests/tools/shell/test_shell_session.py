@@ -1,0 +1,231 @@
+"""What one command leaves behind, the next one finds."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.shell.shell_session import ShellSession, read_report
+from tests.tools.calls import call
+
+
+async def said(context: ToolContext, command: str) -> str:
+    return (await call(context, "shell", command=command)).text
+
+
+async def test_the_directory_and_exported_variables_last(context: ToolContext, root: Path) -> None:
+    (root / "sub").mkdir()
+    first = await said(context, "cd sub && export A=1 && b=2")
+    assert "[working directory: sub]" in first
+    assert (await said(context, 'echo "$PWD $A [$b]"')).startswith(f"{root}/sub 1 [2]\n")
+    assert "working directory" not in await said(context, "cd .. && unset A")
+    assert (await said(context, "pwd; echo [$A]")).startswith(f"{root}\n[]\n")
+
+
+async def test_a_virtual_environment_stays_active_until_it_is_left(context: ToolContext, root: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "venv")], check=True, timeout=60)
+    await said(context, "source venv/bin/activate")
+    assert (await said(context, "command -v python; echo $VIRTUAL_ENV")).startswith(
+        f"{root}/venv/bin/python\n{root}/venv\n"
+    )
+    assert "python" in context.shell.shadowed()
+    await said(context, "deactivate")
+    assert f"{root}/venv" not in await said(context, "command -v python; echo $VIRTUAL_ENV")
+    assert "python" not in context.shell.shadowed()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd sub; exit 3",
+        "cd sub; false | true",
+        "set -e; cd sub; false; echo never",
+        "cd sub && (cd /; exit 4)",
+        "cd sub # a comment",
+        "cd sub <<EOF\nno end",
+        "cd sub; set -C; set -u",
+        "cd sub; exec 3>&1",
+        "cd sub; kill -TERM $$",
+        "cd sub; PATH=",
+    ],
+)
+async def test_it_lasts_however_the_command_ends(context: ToolContext, root: Path, command: str) -> None:
+    (root / "sub").mkdir()
+    await said(context, command)
+    assert context.shell.cwd == root / "sub"
+
+
+@pytest.mark.parametrize("command", ["cd sub; exec true", "cd sub; kill -9 $$", "cd sub; trap - EXIT"])
+async def test_a_shell_that_cannot_report_changes_nothing_and_says_so(
+    context: ToolContext, root: Path, command: str
+) -> None:
+    (root / "sub").mkdir()
+    assert "do not last" in await said(context, command)
+    assert context.shell.cwd == root
+
+
+async def test_a_directory_that_is_gone_is_told(context: ToolContext, root: Path) -> None:
+    await said(context, "mkdir sub; cd sub")
+    (root / "sub").rmdir()
+    text = await said(context, "pwd")
+    assert text.startswith(f"{root}\n") and "working directory was gone" in text
+
+
+async def test_calls_at_the_same_time_do_not_mix_their_reports(context: ToolContext, root: Path) -> None:
+    import asyncio
+
+    await asyncio.gather(*(said(context.for_call(f"c{n}", print, print), f"sleep 0.0{n}") for n in range(8)))
+    assert context.shell.cwd == root
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [("false | true", "1, 0"), ("true | (exit 3) | true", "0, 3, 0"), ("false | tail -1", "1, 0")],
+)
+async def test_every_part_of_a_pipe_is_reported(context: ToolContext, command: str, parts: str) -> None:
+    outcome = await call(context, "shell", command=command)
+    assert outcome.exit_code == 0 and f"exit codes of the parts of the pipe: {parts}" in outcome.text
+
+
+async def test_a_pipe_without_failure_is_not_worth_a_word(context: ToolContext) -> None:
+    assert "pipe" not in await said(context, "echo a | cat")
+
+
+async def test_variables_that_are_not_exported_last_and_are_known(context: ToolContext) -> None:
+    await said(
+        context,
+        "a='1 \"2'; b=(x 'y z' \"q\\\"\"); declare -A m=([k 1]=v); c=$'\\n\\t'; readonly r=1; declare -i n=4",
+    )
+    assert (await said(context, 'echo "$a|${b[1]}|${b[2]}|${m[k 1]}|${#c}|$r|$n"')).startswith(
+        '1 "2|y z|q"|v|2||4\n'
+    )
+    assert context.shell.altered == ()
+    await said(context, "unset a b c m n; CDPATH=/")
+    assert context.shell.altered == ("CDPATH",)
+
+
+async def test_functions_last_and_count_as_other_programs(context: ToolContext) -> None:
+    await said(context, "ls() { echo mine; }")
+    assert (await said(context, "ls")).startswith("mine\n")
+    assert "ls" in context.shell.functions and context.shell.shadowed() == ()
+    await said(context, "command_not_found_handle() { echo what; }")
+    assert context.shell.functions == ("*",)
+
+
+async def test_a_folder_put_on_the_path_shadows_what_it_holds(context: ToolContext, root: Path) -> None:
+    (root / "bin").mkdir()
+    (root / "bin" / "cat").write_text("#!/bin/sh\necho other\n", encoding="utf-8")
+    (root / "bin" / "cat").chmod(0o755)
+    assert context.shell.shadowed() == () and context.shell.altered == ()
+    await said(context, 'export PATH="$PWD/bin:$PATH"')
+    assert context.shell.shadowed() == ("cat",) and context.shell.altered == ("PATH",)
+    assert (await said(context, "cat x")).startswith("other\n")
+    await said(context, f'export PATH="{os.environ["PATH"]}"')
+    assert context.shell.shadowed() == ()
+
+
+async def test_a_path_in_another_order_may_mean_other_programs_everywhere(context: ToolContext) -> None:
+    folders = os.environ["PATH"].split(":")
+    await said(context, f"export PATH={':'.join(reversed(folders))}")
+    assert context.shell.shadowed() == ("*",)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"0 0\n/x\0\0", b"x\n/x\n\0\0\0", b"0\nrelative\n\0\0\0", b"0\n/x\n\0junk\0\0"]
+)
+def test_a_report_that_is_not_whole_counts_for_nothing(data: bytes) -> None:
+    assert read_report(data) is None
+
+
+VALUES = st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=40) | st.text(
+    "'\"$`\\\n\t !*(){}[]\x01\x1b\x7fé日", max_size=12
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(st.from_regex(r"T_[A-Z0-9_]{1,8}", fullmatch=True), VALUES, max_size=4))
+def test_any_value_survives_the_way_through_bash(
+    tmp_path_factory: pytest.TempPathFactory, values: dict[str, str]
+) -> None:
+    folder = tmp_path_factory.mktemp("s")
+    session = ShellSession(folder, {"PATH": os.environ["PATH"]})
+    given = session.environment(session.prepare("call"), dict)
+    subprocess.run(["bash", "-c", "true"], env={**given.env, **values}, check=True, timeout=20, cwd=folder)
+    assert session.adopt(given) == "" and {name: session.env[name] for name in values} == values
+    assert set(session.altered) == set(values)
+
+
+async def test_what_is_too_large_to_last_is_left_out_and_said(context: ToolContext) -> None:
+    text = await said(context, "export BIG=$(head -c 200000 /dev/zero | tr '\\0' a) SMALL=1")
+    assert "too large to last: BIG" in text
+    assert (await said(context, "echo [$BIG] $SMALL")).startswith("[] 1\n")
+    begun = time.monotonic()
+    text = await said(context, "big=$(head -c 4000000 /dev/zero | tr '\\0' a); cd /")
+    assert "too large to last" in text and time.monotonic() - begun < 3
+    assert context.shell.cwd == Path("/")
+
+
+@pytest.mark.parametrize(
+    "command", ["IFS=$'\\n'; export A=2; echo x | cat", "mkdir d; cd d; rmdir ../d; export A=2"]
+)
+async def test_nothing_a_command_does_to_itself_loses_its_exports(context: ToolContext, command: str) -> None:
+    assert "last" not in await said(context, command)
+    assert (await said(context, "echo $A")).startswith("2\n")
+
+
+async def test_a_syntax_error_quotes_nothing_but_the_command(context: ToolContext) -> None:
+    text = await said(context, "export A=1\nif then")
+    assert "trap" not in text and "report" not in text and "syntax error" in text
+
+
+async def test_the_users_own_bash_env_is_read_and_stays(root: Path, context: ToolContext) -> None:
+    (root / "rc").write_text("hello() { echo from rc; }\n", encoding="utf-8")
+    shell_env = {"BASH_ENV": str(root / "rc")}
+    own = ToolContext(context.workspace, context.processes, context.spill_dir, shell_env=shell_env)
+    assert (await said(own, "hello; echo $BASH_ENV")).startswith(f"from rc\n{root}/rc\n")
+    assert (await said(own, "bash -c hello")).startswith("from rc\n")
+
+
+async def test_a_relative_folder_on_the_path_may_hold_anything(context: ToolContext) -> None:
+    await said(context, "PATH=.:$PATH")
+    assert context.shell.shadowed() == ("*",)
+
+
+async def test_reports_do_not_outlive_the_session(context: ToolContext) -> None:
+    await call(context, "shell", command="sleep 30", timeout_s=1)
+    folder = context.shell.prepare("another")
+    assert folder is not None and folder.is_dir()
+    context.shell.close()
+    assert not folder.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "planted", ["ln -sf /etc/passwd", "rm -f $f; mkfifo", "rm -f $f; mkdir", "ln -sf /dev/zero", "rm -f $f; :"]
+)
+async def test_a_command_that_puts_something_else_in_place_of_its_report_is_not_believed(
+    context: ToolContext, root: Path, planted: str
+) -> None:
+    (root / "sub").mkdir()
+    text = await said(context, f'cd sub; trap - EXIT; f=$(ls -d /tmp/agent-shell-*/*/)report; {planted} "$f"')
+    assert "do not last" in text and context.shell.cwd == root
+
+
+async def test_what_only_the_sandbox_sets_or_leaves_out_does_not_change_the_session(root: Path) -> None:
+    session = ShellSession(root, {"PATH": os.environ["PATH"], "TOKEN": "t", "KEPT": "k"})
+
+    def confined(env: Mapping[str, str]) -> dict[str, str]:
+        return {**{name: value for name, value in env.items() if name != "TOKEN"}, "CACHE": "/c", "OFFLINE": "1"}
+
+    given = session.environment(session.prepare("call"), confined)
+    subprocess.run(["bash", "-c", "export NEW=n OFFLINE=0; unset KEPT"], env=given.env, check=True, timeout=20)
+    assert session.adopt(given) == ""
+    assert session.env == {"PATH": os.environ["PATH"], "TOKEN": "t", "NEW": "n", "OFFLINE": "0"}
+    assert session.altered == ("KEPT", "NEW", "OFFLINE")
+    session.close()

@@ -1,0 +1,440 @@
+"""Dialogs: keys to decisions, and nothing approved by accident."""
+
+import json
+import re
+
+import msgspec
+import pytest
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer
+from agent_cli.ui.dialogs.approval import ApprovalDialog
+from agent_cli.ui.dialogs.question import QuestionDialog
+from agent_cli.ui.text import lines
+from agent_cli.ui.text.theme import NONE, choose
+
+ARGUMENTS = json.dumps({"command": "rm -rf build", "timeout_s": 5})
+
+
+def item(call_id: str = "c1", grant: str = "shell(rm -rf build)", arguments: str = ARGUMENTS) -> ApprovalItem:
+    return ApprovalItem(
+        call_id=call_id,
+        tool="shell",
+        title="rm -rf build",
+        preview="rm -rf build",
+        preview_kind="command",
+        reason="deletes files",
+        rule="mode ask",
+        grant=grant,
+        arguments=arguments,
+        editable="command",
+    )
+
+
+def dialog(*items: ApprovalItem) -> ApprovalDialog:
+    return ApprovalDialog(ApprovalRequested(request_id="r1", items=items or (item(),)), now=0.0)
+
+
+def answered(*decisions: Decision) -> ApprovalAnswer:
+    return ApprovalAnswer("r1", decisions)
+
+
+def chosen(asking: ApprovalDialog) -> str:
+    """The choice that the arrows have reached."""
+    return "".join(re.findall("❯ (\\S [^·]*[^ ·])", "\n".join(asking.draw(NONE, 200, 20)[-3:])))
+
+
+@pytest.mark.parametrize(
+    ("text", "allow"), [("y", True), ("1", True), ("Y", True), ("n", False), ("2", False), ("N", False)]
+)
+def test_a_letter_or_a_number_decides_when_it_is_all_there_is(text: str, allow: bool) -> None:
+    asking = dialog()
+    asking.entered(text)
+    assert asking.answer == answered(Decision("c1", allow))
+
+
+def test_a_chord_decides_at_once_but_not_in_the_first_half_second_nor_twice_in_one_press() -> None:
+    asking = dialog(item("c1"), item("c2"), item("c3"))
+    for now in (0.1, 0.3, 0.45, 0.7, 0.9):
+        asking.press("yes", now)
+    assert "✓" not in "\n".join(asking.draw(NONE, 80, 20))
+    for now in (1.3, 1.33, 1.36):  # the key is held down
+        asking.press("yes", now)
+    assert asking.answer is None
+    asking.press("no", 2.0)
+    asking.press("yes", 2.6)
+    assert asking.answer == answered(Decision("c1", True), Decision("c2", False), Decision("c3", True))
+
+
+def test_a_chord_decides_nothing_within_an_inner_question() -> None:
+    asking = dialog()
+    asking.entered("a")
+    asking.press("yes", 5.0)
+    assert asking.answer is None
+
+
+def test_enter_alone_never_approves_and_says_what_can_be_pressed() -> None:
+    asking = dialog()
+    assert asking.hint("") == ""
+    for _ in range(3):
+        asking.entered("")
+    assert asking.answer is None and "nothing is chosen" in asking.hint("")
+
+
+def test_arrows_choose_and_enter_takes_it() -> None:
+    asking = dialog()
+    assert chosen(asking) == ""
+    for key, found in (
+        ("down", "y once"),
+        ("up", "e edit"),
+        ("down", "y once"),
+        ("down", "n no"),
+        ("down", "a always"),
+    ):
+        asking.press(key, 1.0)
+        assert chosen(asking) == found
+    assert asking.hint("") == "⏎ shows the rule that would be saved"
+    asking.entered("")
+    assert chosen(asking) == "", "nothing is chosen of the next question"
+    asking.press("down", 2.0)
+    asking.entered("")
+    assert asking.answer == answered(Decision("c1", True, grant="shell(rm -rf build)", scope="session"))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("y", "runs it once"),
+        ("no", "refuses"),
+        ("no, use make", "refuses; the model gets your words · Tab queues it"),
+        ("A", "shows the rule that would be saved"),
+        ("6", "does nothing: not offered here"),
+        ("9", "does nothing: not offered here"),
+        ("h", "does nothing: not offered here"),
+        ("!ls", "does nothing: commands wait for your answer"),
+        ("/cost", "does nothing: commands wait for your answer"),
+    ],
+)
+def test_what_enter_will_do_is_said_before(text: str, hint: str) -> None:
+    assert dialog().hint(text) == f"⏎ {hint}"
+
+
+def test_a_capital_letter_is_for_all_where_several_calls_are_left() -> None:
+    asking = dialog(item("c1"), item("c2"), item("c3"))
+    assert asking.hint("A") == "⏎ runs all 3 calls that are left"
+    asking.entered("n")
+    assert asking.hint("N") == "⏎ refuses all 2 calls that are left"
+    asking.entered("n")
+    assert asking.hint("A") == "⏎ shows the rule that would be saved"
+
+
+def test_typed_text_is_a_refusal_with_exactly_that_text() -> None:
+    asking = dialog()
+    asking.entered("use  `make clean`,\n\tplease ✓ ")
+    assert asking.answer == answered(Decision("c1", False, "use  `make clean`,\n\tplease ✓ "))
+
+
+@pytest.mark.parametrize(
+    ("words", "decision"),
+    [
+        ("yes", Decision("c1", True)),
+        ("OK ", Decision("c1", True)),
+        ("okay", Decision("c1", True)),
+        ("y", Decision("c1", True)),
+        ("no", Decision("c1", False)),
+        ("N", Decision("c1", False)),
+        ("yes, but in /tmp", Decision("c1", False, "yes, but in /tmp")),
+        ("no, use make", Decision("c1", False, "no, use make")),
+    ],
+)
+def test_a_word_that_says_yes_or_no_is_no_guidance(words: str, decision: Decision) -> None:
+    asking = dialog()
+    asking.entered(words)
+    assert asking.answer == answered(decision)
+
+
+def test_of_a_batch_yes_allows_the_call_in_question_alone() -> None:
+    asking = dialog(item("c1"), item("c2"))
+    asking.entered("yes")
+    assert asking.answer is None
+    asking.entered("n")
+    assert asking.answer == answered(Decision("c1", True), Decision("c2", False))
+
+
+def test_always_shows_the_rule_and_asks_where_to_keep_it() -> None:
+    asking = dialog()
+    asking.entered("a")
+    assert "shell(rm -rf build)" in "\n".join(asking.draw(NONE, 80, 20))
+    assert asking.entered("y") and asking.answer is None
+    asking.entered("e")
+    assert asking.entry and asking.entry.initial == "shell(rm -rf build)"
+    asking.entered("shell(rm *)")
+    asking.entered("p")
+    assert asking.answer == answered(Decision("c1", True, grant="shell(rm *)", scope="project"))
+
+
+def test_words_typed_where_a_scope_is_asked_for_save_nothing_and_are_not_lost() -> None:
+    asking = dialog()
+    asking.entered("a")
+    assert asking.hint("so not that") == "⏎ goes back, with your words"
+    asking.entered("so not that")
+    assert asking.answer is None and asking.entry and asking.entry.initial == "so not that"
+    asking.entered("so not that")
+    assert asking.answer == answered(Decision("c1", False, "so not that"))
+
+
+def test_always_is_not_offered_without_a_rule() -> None:
+    asking = dialog(item(grant=""))
+    assert "a always" not in "\n".join(asking.draw(NONE, 80, 20))
+    assert asking.entered("a")
+    assert asking.answer is None
+
+
+def test_an_edited_call_still_has_to_be_approved_and_nothing_old_is_said_of_it() -> None:
+    asking = dialog(msgspec.structs.replace(item(), reach="outside", risk="deletes build/"))
+    asking.entered("e")
+    assert asking.entry and asking.entry.initial == "rm -rf build"
+    assert "rm -r build\x1b" not in asking.entered("rm -r build\x1b[8m")
+    assert asking.answer is None
+    shown = " ".join("\n".join(asking.draw(NONE, 80, 20)).split())
+    assert "(edited)" in shown and "judged anew" in shown
+    for old in ("deletes files", "mode ask", "a always", "? risk", "outside the sandbox"):
+        assert old not in shown
+    assert "no rule" in asking.entered("a")
+    asking.entered("y")
+    expected = json.dumps({"command": "rm -r build\x1b[8m", "timeout_s": 5}, ensure_ascii=False)
+    assert asking.answer == answered(Decision("c1", True, arguments=expected))
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", '{"other": 1}', '{"command": 3}'])
+def test_broken_arguments_cannot_be_edited(arguments: str) -> None:
+    asking = dialog(item(arguments=arguments))
+    assert asking.entered("e")
+    assert asking.entry and asking.entry.purpose == "answer"
+
+
+def test_a_batch_is_decided_one_by_one_or_at_once() -> None:
+    asking = dialog(item("c1"), item("c2"), item("c3"))
+    asking.entered("y")
+    asking.press("right", 1.1)
+    asking.entered("n")
+    assert asking.answer is None
+    asking.press("left", 1.2)
+    asking.press("right", 1.2)
+    asking.entered("y")
+    assert asking.answer == answered(Decision("c1", True), Decision("c2", True), Decision("c3", False))
+
+
+@pytest.mark.parametrize(("width", "rows"), [(80, 20), (40, 11), (24, 11)])
+def test_nothing_of_a_dialog_is_wider_than_the_screen(width: int, rows: int) -> None:
+    long = msgspec.structs.replace(
+        item(grant="shell(" + "a" * 90 + " 測試 *)"),
+        title="a title " * 30,
+        preview_kind="diff",
+        reason="it writes outside of the workspace, " * 20,
+        rule="mode ask, as the configuration says",
+    )
+    for asking in (dialog(long), dialog(*[long] * 9)):
+        drawn = asking.draw(NONE, width, rows)
+        asking.entered("a")
+        granting = asking.draw(NONE, width, rows)
+        for shown in (drawn, granting):
+            assert all(lines.cells(row) <= width for row in shown)
+        assert "configuration says]" in " ".join(row.strip() for row in drawn)
+        assert any(row.startswith("? Allow shell?") for row in drawn)
+        assert "測試 *)" in "".join(row.strip() for row in granting), "a rule is read in full before it is saved"
+        if width >= 40:
+            assert len(drawn) <= rows + 1
+
+
+def test_a_long_reason_ends_in_an_ellipsis() -> None:
+    drawn = dialog(msgspec.structs.replace(item(), reason="because " * 100)).draw(NONE, 60, 20)
+    assert drawn[3].endswith("because…") and drawn[4] == "  [mode ask]"
+
+
+def test_a_command_is_not_repeated_in_the_dialog_but_a_path_is_named() -> None:
+    assert dialog().draw(NONE, 80, 20)[0] == "? Allow shell?"
+    diff = msgspec.structs.replace(item(), tool="edit_file", title="src/x.py", preview_kind="diff")
+    assert dialog(diff).draw(NONE, 80, 20)[0] == "? Allow edit_file? src/x.py"
+
+
+def test_the_rows_of_a_batch_name_the_tool() -> None:
+    edit = msgspec.structs.replace(item("c2"), tool="edit_file", title="src/x.py", preview_kind="diff")
+    drawn = dialog(item("c1"), edit).draw(NONE, 80, 20)
+    assert drawn[:3] == ["❯   1/2 shell rm -rf build", "    2/2 edit_file src/x.py", "? Allow shell?"]
+
+
+@pytest.mark.parametrize("rows", [3, 8, 20])
+def test_the_call_in_question_is_among_the_rows_of_a_batch(rows: int) -> None:
+    asking = dialog(*(item(f"c{n}") for n in range(12)))
+    for n in range(12):
+        (current,) = [row for row in asking.draw(NONE, 60, rows) if row.startswith("❯")]
+        assert f"{n + 1}/12" in current
+        asking.press("right", 1.0)
+
+
+@pytest.mark.parametrize("command", ["/undo", "/undo 2", "/cots", "/mine now", "!ls", " !touch x"])
+def test_a_command_is_no_answer_and_stays_in_the_line(command: str) -> None:
+    asking = ApprovalDialog(ApprovalRequested(request_id="r1", items=(item(),)), 0.0, lambda: ["mine"])
+    before = asking.entry
+    assert "Answer first" in asking.entered(command)
+    assert asking.entry is before and asking.answer is None
+    question = QuestionDialog(QuestionAsked(request_id="q", question="where?"), 0.0, lambda: ["mine"])
+    if command != "/cots":
+        assert "Answer first" in question.entered(command)
+        assert question.answer is None
+
+
+def test_a_path_is_an_answer() -> None:
+    asking = dialog()
+    asking.entered("/usr/bin/true instead")
+    assert asking.answer == answered(Decision("c1", False, "/usr/bin/true instead"))
+    question = QuestionDialog(QuestionAsked(request_id="q", question="where?"), 0.0)
+    question.entered("/etc")
+    assert question.answer == QuestionAnswer("q", "/etc")
+
+
+def test_a_command_may_begin_with_a_slash_while_it_is_edited() -> None:
+    asking = dialog()
+    asking.entered("e")
+    assert "Edited" in asking.entered("/new")
+
+
+def test_options_are_wrapped() -> None:
+    request = QuestionAsked(request_id="q", question="which?", options=("the first " * 9, "no"))
+    drawn = QuestionDialog(request, 0.0).draw(NONE, 40, 11)
+    assert drawn[0].startswith("  1  the first") and drawn[1].startswith("     ")
+    assert all(len(row) <= 40 for row in drawn)
+    assert "which?" not in "".join(drawn), "the question stands above the dialog"
+
+
+def test_back_leaves_the_inner_question_only() -> None:
+    asking = dialog()
+    assert not asking.back()
+    asking.entered("a")
+    asking.entered("e")
+    assert asking.back() and asking.back() and not asking.back()
+
+
+def test_questions_take_a_number_or_an_arrow_or_any_text() -> None:
+    request = QuestionAsked(request_id="q", question="which?", options=("left", "right"))
+
+    def asking() -> QuestionDialog:
+        return QuestionDialog(request, 0.0)
+
+    by_number, by_arrow, by_text = asking(), asking(), asking()
+    assert by_number.hint("2") == "⏎ answers: right"
+    by_number.entered("2")
+    by_arrow.entered("")
+    assert by_arrow.answer is None
+    by_arrow.press("up", 1.0)
+    assert "❯ 2  right" in by_arrow.draw(NONE, 80, 20)
+    by_arrow.entered("")
+    assert by_number.answer == by_arrow.answer == QuestionAnswer("q", "right")
+    by_text.entered("1 more test first")
+    assert by_text.answer == QuestionAnswer("q", "1 more test first")
+
+
+def test_a_dialog_that_had_to_wait_guards_its_own_appearing() -> None:
+    asking = dialog()
+    asking.appear(10.0)
+    assert asking.is_new(10.2) and not asking.is_new(10.6)
+    asking.press("yes", 10.2)
+    assert asking.answer is None
+    asking.press("yes", 11.0)
+    assert asking.answer is not None
+
+
+def test_the_risk_is_told_on_demand_and_the_reach_always() -> None:
+    asking = dialog(msgspec.structs.replace(item(), risk="deletes build/", reach="outside"))
+    shown = "\n".join(asking.draw(NONE, 80, 20))
+    assert "? risk" in shown and "deletes build/" not in shown and "outside the sandbox" in shown
+    asking.entered("?")
+    shown = "\n".join(asking.draw(NONE, 80, 20))
+    assert "Risk: deletes build/" in shown and "? risk" not in shown and asking.answer is None
+
+
+HUNKS = "--- a/f\n+++ b/f\n" + "".join(f"@@ -{at} +{at} @@\n-\told {at}\n+\tnew {at}\n" for at in (1, 20, 40))
+
+
+@pytest.mark.parametrize(
+    ("keys", "decision"),
+    [
+        ("yny", Decision("c1", True, hunks=(0, 2))),
+        ("nyd", Decision("c1", True, hunks=(1,))),
+        ("na", Decision("c1", True, hunks=(1, 2))),
+        ("yyy", Decision("c1", True)),
+        ("nnn", Decision("c1", False)),
+        ("6y?d", Decision("c1", True, hunks=(0,))),
+    ],
+)
+def test_a_diff_is_taken_over_hunk_by_hunk(keys: str, decision: Decision) -> None:
+    asking = dialog(msgspec.structs.replace(item(), preview=HUNKS, preview_kind="diff", hunks=3))
+    asking.entered("h")
+    shown = "\n".join(asking.draw(NONE, 80, 20))
+    assert "Hunk 1 of 3" in shown and "new 1" in shown and "new 20" not in shown
+    for key in keys:
+        assert asking.answer is None
+        asking.entered(key)
+    assert asking.answer == answered(decision)
+
+
+def test_a_hunk_is_drawn_as_the_diff_above_it() -> None:
+    long = "x = '日本語 👩‍👩‍👧‍👦'" + " # word" * 40
+    text = (
+        f"--- a/f\n+++ b/f\n@@ -9,2 +9,3 @@\n-\told\u202e\n+\tnew\u202e \n+{long}\n"
+        + HUNKS.partition("+++ b/f\n")[2]
+    )
+    asking = dialog(msgspec.structs.replace(item(), preview=text, preview_kind="diff", hunks=4))
+    asking.entered("h")
+    rows = asking.draw(NONE, 60, 20)
+    assert rows[2:5] == ["  @@ -9,2 +9,3 @@", "   9 -    old⟨U+202E⟩", "   9 +    new⟨U+202E⟩·"]
+    assert rows[5].startswith("  10 +x = '日本語 👩'") and rows[5].endswith("…") and lines.cells(rows[5]) == 60
+    dark = asking.draw(choose(Ui(theme="dark"), {}), 60, 20)
+    assert "\x1b[4;32mnew\x1b[0m" in dark[4], "another theme is drawn anew"
+    asking.entered("y")
+    assert "  @@ -1 +1 @@" in asking.draw(NONE, 60, 20)
+
+
+def test_of_a_long_hunk_the_beginning_is_drawn_and_the_rest_stands_above() -> None:
+    text = "--- a/f\n+++ b/f\n@@ -1,99 +1,0 @@\n" + "-gone\n" * 99 + "@@ -200 +101 @@\n-a\n+b\n"
+    asking = dialog(msgspec.structs.replace(item(), preview=text, preview_kind="diff", hunks=2))
+    asking.entered("h")
+    rows = asking.draw(NONE, 80, 12)
+    assert len(rows) <= 12 and rows[3] == "   1 -gone" and any("lines more, above" in row for row in rows)
+
+
+def test_hunks_are_not_offered_where_there_is_no_choice() -> None:
+    asking = dialog(item())
+    assert "by hunk" not in "\n".join(asking.draw(NONE, 80, 20))
+    assert asking.entered("h") and asking.answer is None
+
+
+def test_esc_leaves_the_choice_of_hunks_undecided() -> None:
+    asking = dialog(msgspec.structs.replace(item(), preview=HUNKS, preview_kind="diff", hunks=3))
+    asking.entered("h")
+    asking.entered("y")
+    assert asking.back() and asking.answer is None
+    asking.entered("h")
+    asking.entered("d")
+    assert asking.answer == answered(Decision("c1", False))
+
+
+def test_words_typed_at_a_hunk_decide_nothing_and_are_not_lost() -> None:
+    asking = dialog(msgspec.structs.replace(item(), preview=HUNKS, preview_kind="diff", hunks=3))
+    asking.entered("h")
+    asking.entered("all of this is wrong")
+    assert asking.answer is None and asking.entry and asking.entry.initial == "all of this is wrong"
+
+
+def test_arrows_choose_what_becomes_of_a_hunk() -> None:
+    asking = dialog(msgspec.structs.replace(item(), preview=HUNKS, preview_kind="diff", hunks=3))
+    asking.entered("h")
+    asking.entered("")
+    assert "Hunk 1 of 3" in "\n".join(asking.draw(NONE, 80, 20)), "nothing was chosen"
+    for keys in (["down", "down"], ["down"], ["down", "down"]):
+        for key in keys:
+            asking.press(key, 1.0)
+        asking.entered("")
+    assert asking.answer == answered(Decision("c1", True, hunks=(1,)))

@@ -1,0 +1,60 @@
+"""A list to pick from: arrows, typing, taking one or none."""
+
+from agent_cli.ui.commands.api import Choice
+from agent_cli.ui.dialogs.picker import Picker
+from agent_cli.ui.text.lines import cells
+from agent_cli.ui.text.theme import NONE
+
+CHOICES = [Choice(f"v{n}", f"row {n}", f"detail {n % 3}") for n in range(30)]
+
+
+def drawn(picker: Picker, rows: int = 10, width: int = 40) -> list[str]:
+    return picker.draw(NONE, width, rows)
+
+
+async def test_arrows_move_and_enter_takes() -> None:
+    picker = Picker("Which?", CHOICES)
+    for key in ("down", "down", "up"):
+        picker.press(key, 0.0)
+    assert "❯ row 1  detail 1" in drawn(picker)
+    picker.press("enter", 0.0)
+    assert picker.is_over and picker.picked.result() == "v1"
+
+
+async def test_the_ends_meet_and_pages_stop_there() -> None:
+    picker = Picker("Which?", CHOICES)
+    picker.press("up", 0.0)
+    assert "❯ row 29  detail 2" in drawn(picker)
+    picker.press("down", 0.0)
+    assert "❯ row 0  detail 0" in drawn(picker)
+    for _ in range(9):
+        picker.press("pagedown", 0.0)
+    assert "❯ row 29  detail 2" in drawn(picker)
+    assert len(drawn(picker, 24)) == 12 and len(drawn(picker, 8)) == 8
+
+
+async def test_typing_finds_rows_that_have_every_word() -> None:
+    picker = Picker("Which?", CHOICES)
+    for key in ("2", "7", " ", "l 0"):
+        picker.press(key, 0.0)
+    assert drawn(picker)[1:-1] == ["❯ row 27  detail 0"]
+    picker.press("x", 0.0)
+    assert "nothing has that in it" in drawn(picker)[1]
+    picker.press("enter", 0.0)
+    assert not picker.is_over, "nothing is there to be taken"
+    picker.press("backspace", 0.0)
+    picker.press("enter", 0.0)
+    assert picker.picked.result() == "v27"
+
+
+async def test_esc_takes_none() -> None:
+    picker = Picker("Which?", CHOICES)
+    assert picker.back() and picker.is_over and picker.picked.result() == ""
+
+
+async def test_rows_are_never_wider_than_the_window() -> None:
+    picker = Picker(
+        "Which of these many things?" * 3, [Choice("v", "梨" * 40, "x" * 80), Choice("w", "a", "b" * 90)]
+    )
+    for width in (12, 20, 40):
+        assert all(cells(row) <= width for row in drawn(picker, 10, width)), width

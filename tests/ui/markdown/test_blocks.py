@@ -1,0 +1,231 @@
+"""Markdown blocks: nothing that was written is lost, and each fits where it is shown."""
+
+import random
+import re
+import time
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.config.schema import Ui
+from agent_cli.ui.markdown.blocks import DrawnBlocks
+from agent_cli.ui.markdown.splitter import MarkdownStream
+from agent_cli.ui.text import lines
+from agent_cli.ui.text.theme import NONE, Theme, choose
+
+DARK = choose(Ui(theme="dark"), {})
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+PARTS = [
+    "- ", "* ", "1. ", "2) ", "> ", "# ", "### ", "```", "~~~", "````", "\n", "\n", "\n\n", "  ", "    ", "\t", "|", "|---|",
+    "---", "===", "**", "*", "_", "`", "``", "[", "]", "(", ")", "](", "\\", "![", "<", "<a>", "</a>", "<!--", "-->", "&amp;",
+    "[ ] ", "[x] ", ":", "[^1]: ", "~~", " ", " ", "+ ", "<div>", "http://a.b/",
+]  # fmt: skip
+
+
+def drawn(source: str, width: int = 60, theme: Theme = NONE) -> list[str]:
+    return DrawnBlocks(theme).block(source, width, None)
+
+
+def looks(source: str, theme: Theme = DARK) -> str:
+    return "\n".join(drawn(source, theme=theme))
+
+
+TABLE = """| Name | What it does | 値段 |
+|:--|:-:|--:|
+| `alpha_beta_gamma` | wraps a fairly long text | 1,000円 |
+| 👩‍👩‍👧‍👦 | é | 2 |"""
+
+
+def test_a_table_is_as_wide_as_it_has_to_be() -> None:
+    assert drawn(TABLE) == [
+        "Name                      What it does           値段",
+        "─────────────────────────────────────────────────────",
+        "`alpha_beta_gamma`  wraps a fairly long text  1,000円",
+        "👩‍👩‍👧‍👦                             é                    2",
+    ]
+
+
+def test_a_table_in_a_narrow_terminal_keeps_all_its_text_in_its_columns() -> None:
+    assert drawn(TABLE, 44) == [
+        "Name                 What it does       値段",
+        "────────────────────────────────────────────",
+        "`alpha_beta_gamma`  wraps a fairly   1,000円",
+        "                       long text",
+        "────────────────────────────────────────────",
+        "👩‍👩‍👧‍👦                         é               2",
+    ]
+    assert drawn(TABLE, 26)[4:10] == [
+        "`alpha_beta  wraps   1,000",
+        "_gamma`        a        円",
+        "             fairly",
+        "              long",
+        "              text",
+        "──────────────────────────",
+    ]
+
+
+def test_a_table_with_too_many_columns_becomes_rows_of_names_and_values() -> None:
+    source = "| a | long header | c | d |\n|-|-|-|-|\n| first cell | second cell | third cell | fourth cell |\n| x | | y | z |"
+    assert drawn(source, 24) == [
+        "a: first cell",
+        "long header: second",
+        "  cell",
+        "c: third cell",
+        "d: fourth cell",
+        "",
+        "a: x",
+        "long header:",
+        "c: y",
+        "d: z",
+    ]
+
+
+@pytest.mark.parametrize("width", range(8, 100, 7))
+def test_no_row_of_a_table_is_wider_than_the_terminal(width: int) -> None:
+    source = f"{TABLE}\n| supercalifragilisticexpialidocious | 日本語の長い文章です | ไทย🇩🇪👍🏽 |\n| **x** [y](http://a.b/c) |"
+    rows = drawn(source, width)
+    assert all(lines.cells(row) <= width for row in rows)
+    signs, all_signs = (Counter(re.sub(r"[\s─]", "", "".join(each))) for each in (rows, drawn(source, 500)))
+    assert not all_signs - signs, "and nothing of its text is left out"
+
+
+def test_lists() -> None:
+    source = "- a\n  - b\n    1. c\n    1. d\n- [ ] to do\n- [x] done\n\n3. three\n7. seven\n"
+    assert drawn(source) == [
+        "• a", "  ◦ b", "    1. c", "    2. d", "☐ to do", "☑ done", "", "3. three", "7. seven",
+    ]  # fmt: skip
+    assert drawn("- one\n\n  more\n\n- two") == ["• one", "", "  more", "", "• two"]
+
+
+def test_rows_of_a_list_stand_below_each_other() -> None:
+    assert drawn("10. " + "word " * 8, 24) == ["10. word word word word", "    word word word word"]
+
+
+def test_links_say_once_where_they_lead() -> None:
+    assert drawn("[docs](http://a.b/c) and <http://x.y> and [http://x.y](http://x.y) and <me@x.y>", 99) == [
+        "docs (http://a.b/c) and http://x.y and http://x.y and me@x.y"
+    ]
+    assert drawn("[http://good.com](http://evil.com)") == ["http://good.com (http://evil.com)"]
+    assert drawn("![a cat](cat.png) ![](dog.png)") == ["[image: a cat] (cat.png) [image] (dog.png)"]
+    assert drawn("[a]: http://x.y\n[^1]: a note") == ["[a]: http://x.y [^1]: a note"]
+
+
+def test_code_can_be_copied() -> None:
+    source = "1. first\n\n   ```python\n   def f():\n       return 1\n   ```\n\n> ~~~\n> quoted\n> ~~~"
+    assert drawn(source) == [
+        "1. first", "", "```python", "def f():", "    return 1", "```", "", "> ~~~", "> quoted", "> ~~~",
+    ]  # fmt: skip
+    long = "x" * 200
+    assert f"\n{long}\n" in "\n".join(drawn(f"```\n{long}\n```", 40))
+    assert drawn("````\n```py\nx\n```\n````") == ["````", "```py", "x", "```", "````"]
+    assert drawn("    indented\n\n    code") == ["```", "indented", "", "code", "```"]
+
+
+def test_headings_quotes_and_breaks() -> None:
+    assert drawn("# A\n## B *c*\nD\n---\n***") == ["# A", "", "## B c", "", "## D", "", "─" * 40]
+    assert looks("# A\n## B") == "\x1b[1;4mA\x1b[0m\n\n\x1b[1mB\x1b[0m"
+    assert drawn("> a\n> > b\n>\n> c") == ["> a", ">", "> > b", ">", "> c"]
+    assert drawn("a\\\nb  \nc\nd &amp; &lt;x&gt; 5 < 6") == ["a", "b", "c d & <x> 5 < 6"]
+
+
+def test_words_have_the_looks_they_were_given() -> None:
+    assert looks("**a *b*** ~~c~~ `d`") == ("\x1b[1ma \x1b[0m\x1b[1;3mb\x1b[0m \x1b[9mc\x1b[0m \x1b[36md\x1b[0m")
+    assert looks("[a](x) [b](y)") == "\x1b[4ma\x1b[0m (x) \x1b[4mb\x1b[0m (y)"
+    assert drawn("**a** `b`") == ["a `b`"], "without colours code keeps its signs"
+
+
+def test_long_words_stay_whole_and_other_scripts_are_broken() -> None:
+    address = "https://example.com/" + "a" * 60
+    assert drawn(f"see {address} there", 30) == ["see", address, "there"]
+    assert drawn("日本語の文章は、空白がないので「改行」する。", 20) == [
+        "日本語の文章は、空白",
+        "がないので「改行」す",
+        "る。",
+    ]
+    assert all(lines.cells(row) <= 20 for row in drawn("ภาษาไทยไม่มีช่องว่างระหว่างคำ" * 4, 20))
+
+
+def test_a_table_with_empty_columns_is_one_too() -> None:
+    assert drawn("| | a |\n|-|-|\n| | |") == ["   a", "────", ""]
+    assert drawn("||\n|-|") and drawn("| |\n|-|\n| |", 8)
+
+
+_LINE = st.lists(st.sampled_from([*PARTS, "x", "日本 ", "word ", "&#27;[2J"]), max_size=8).map("".join)
+_CELLS = st.lists(
+    st.sampled_from(["", " ", "a", "日本", "`x`", "**b**", "c d", "\\|", "👩‍👩‍👧‍👦", "word" * 9]),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(
+    st.lists(_LINE, max_size=8),
+    st.lists(_CELLS, max_size=5),
+    st.integers(1, 90),
+    st.sampled_from([None, 1, 3]),
+    st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_block_can_be_drawn(
+    source: list[str], rows: list[list[str]], width: int, number: int | None, coloured: bool
+) -> None:
+    cells = ["|".join(["", *row, ""]) for row in rows]
+    table = [cells[0], "|-" * len(rows[0]) + "|", *cells[1:]] if cells else []
+    blocks = DrawnBlocks(DARK if coloured else NONE)
+    for text in (
+        "\n".join([*source, "", *table]),
+        "\n".join("> " + line for line in table),
+        "\n".join(["- a", *("  " + line for line in table)]),
+    ):
+        drawn_rows = blocks.block(text, width, number)
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f]", SGR.sub("", "".join(drawn_rows)))
+
+
+def test_a_block_that_cannot_be_drawn_is_shown_as_it_was_written() -> None:
+    class Broken(DrawnBlocks):
+        def block(self, source: str, width: int, number: int | None) -> list[str]:
+            raise ZeroDivisionError
+
+    stream = MarkdownStream(Broken(NONE))
+    stream.feed("**a**\nb\n\n- c\n")
+    assert stream.take(80, final=True) == ["**a**", "b", "", "- c"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_word_is_lost(seed: int) -> None:
+    """Whatever the Markdown around it means."""
+    pick = random.Random(seed)
+    for _ in range(150):
+        count = pick.randint(1, 25)
+        words = [f"w{at}x" for at in range(count)]
+        parts = [pick.choice((word, pick.choice(PARTS) + pick.choice(PARTS) + word)) for word in words]
+        stream = MarkdownStream(DrawnBlocks(NONE))
+        stream.feed("".join(parts))
+        shown = re.sub(r"\s|> ?", "", "".join(stream.take(pick.choice((10, 30, 80)), final=True)))
+        assert not [word for word in words if word not in shown], repr("".join(parts))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["[" * 30_000, "![[" * 10_000, "[a](" * 8_000, "*a **b " * 5_000, "`a ``b " * 5_000, "_a" * 15_000, "> " * 15_000,
+     "|a" * 5_000 + "\n" + "|-" * 5_000 + "\n" + "|b" * 5_000, "\n".join(" " * n + "- x" for n in range(0, 400, 2)),
+     "- " * 5_000 + "x", ("[" * 150 + "]" * 150) * 100, "日" * 30_000, "👩‍👩‍👧‍👦" * 3_000],
+    ids=range(13),
+)  # fmt: skip
+def test_nothing_takes_long(source: str) -> None:
+    began = time.process_time()
+    rows = drawn(source)
+    assert time.process_time() - began < 3.0 and any(rows)
+
+
+def test_another_theme_is_used_at_once() -> None:
+    blocks = DrawnBlocks(NONE)
+    code = blocks.code("python")
+    assert code.line('x = """a') == 'x = """a'
+    blocks.theme = DARK
+    assert blocks.block("**a**", 60, None) == ["\x1b[1ma\x1b[0m"]
+    assert "\x1b[" in code.line("return")

@@ -1,0 +1,150 @@
+"""Diffs on the screen: every line is there, numbered as its file numbers it, and what changed in it stands out."""
+
+import difflib
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol.sanitize import visible
+from agent_cli.ui.render import diff_view
+from agent_cli.ui.text import lines
+from agent_cli.ui.text.theme import NONE, choose
+
+DARK = choose(Ui(theme="dark"), {})
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def drawn(text: str, width: int = 0) -> list[str]:
+    return diff_view.drawn(text.split("\n"), NONE, width)
+
+
+def words(before: str, after: str) -> list[str]:
+    """What is marked in a changed line, the old one's first."""
+    rows = diff_view.drawn(["@@ -1 +1 @@", f"-{before}", f"+{after}"], DARK)
+    return [found for row in rows[1:] for found in re.findall(r"\x1b\[4;\d+m([^\x1b]*)", row)]
+
+
+def test_lines_are_numbered_as_their_own_file_numbers_them() -> None:
+    text = "--- a/x\n+++ b/x\n@@ -98,4 +98,4 @@ def f():\n a\n-b\n-c\n+B\n+C\n d\n@@ -200 +201,0 @@\n-gone"
+    assert drawn(text) == [
+        "--- a/x",
+        "+++ b/x",
+        "@@ -98,4 +98,4 @@ def f():",
+        " 98  a",
+        " 99 -b",
+        "100 -c",
+        " 99 +B",
+        "100 +C",
+        "101  d",
+        "@@ -200 +201,0 @@",
+        "200 -gone",
+    ]
+
+
+def test_a_changed_line_that_looks_like_a_header_is_none() -> None:
+    text = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- old\n+++ new\n \n--- a/y\n+++ b/y\n@@ -5 +5 @@\n-a\n+b"
+    assert drawn(text)[3:8] == ["1 --- old", "1 +++ new", "2  ", "--- a/y", "+++ b/y"]
+
+
+def test_a_header_that_lies_hides_nothing() -> None:
+    for header in ("@@ -1,0 +1,0 @@", "@@ -1,99 +1,99 @@", "@@ -9999999999999 +1 @@", "@@ nonsense", ""):
+        rows = drawn(f"{header}\n-rm\n+-rf\n kept\nneither\n… more, not shown")
+        assert [row.split(" ", 1)[-1] if re.match(r" *\d+ ", row) else row for row in rows][1:3] == ["-rm", "+-rf"]
+        assert "kept" in rows[3] and rows[4:] == [*rows[4:-2], "neither", "… more, not shown"]
+
+
+def test_what_changed_in_a_line_is_marked() -> None:
+    assert words("total = compute(a, b)", "total = compute(a, c)") == ["b", "c"]
+    assert words("return x", "return x + 1") == [" + 1"]
+    assert words("def f(a):", "def f(a, *, b=1):") == [", *, b=1"]
+    assert words("one two three", "completely different text") == []
+    assert words("", "new") == []
+    assert words("größe = 1", "größe = 2") == ["1", "2"]
+
+
+def test_lines_are_paired_where_some_were_added() -> None:
+    rows = diff_view.drawn(
+        ["@@ -1,2 +1,3 @@", "-x = first(1)", "-y = second(2)", "+# a remark", "+x = first(10)", "+y = second(20)"],
+        DARK,
+    )
+    assert [re.findall(r"\x1b\[4;\d+m([^\x1b]*)", row) for row in rows[1:]] == [["1"], ["2"], [], ["10"], ["20"]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("\tx", "    x", ["1 -→   x", "1 +····x"]),
+        ("x", "x  ", ["1 -x", "1 +x··"]),
+        ("x ", "x", ["1 -x·", "1 +x"]),
+        ("a b", "a\u00a0b", ["1 -a·b", "1 +a␣b"]),
+        ("  x", "      x", ["1 -  x", "1 +      x"]),
+        ("", "\t", ["1 -", "1 +→   "]),
+    ],
+)
+def test_blanks_are_seen_where_nothing_else_changed(before: str, after: str, shown: list[str]) -> None:
+    assert drawn(f"@@ -1 +1 @@\n-{before}\n+{after}")[1:] == shown
+
+
+def test_blanks_at_the_end_of_an_added_line_are_no_code() -> None:
+    row = diff_view.drawn(["@@ -0,0 +1 @@", "+x = 1 \t"], DARK)[1]
+    assert row == "\x1b[2m1 \x1b[0m\x1b[32m+x = 1\x1b[0m\x1b[2m·→ \x1b[0m"
+
+
+def test_a_change_of_line_ends_alone_is_said() -> None:
+    assert drawn("@@ -1,2 +1,2 @@\n-a\n-b\n+a\n+b")[-1] == "  \\ Only the line ends differ"
+    kept = "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a"
+    assert drawn(kept) == ["@@ -1 +1 @@", "1 -a", "  \\ No newline at end of file", "1 +a"]
+    assert drawn(visible("@@ -1 +1 @@\n-a\r\n+a\n"))[1:3] == ["1 -a^M", "1 +a"]
+
+
+def test_tabs_are_as_wide_as_they_are_in_the_file() -> None:
+    assert drawn("@@ -1,2 +1,2 @@\n \ta\tb\n 日\tc")[1:] == ["1      a   b", "2  日  c"]
+
+
+def test_code_stands_behind_one_gutter() -> None:
+    """Which is what makes it possible to copy a column of it."""
+    rows = drawn("@@ -9,2 +9,2 @@\n a\n-b\n+c")[1:]
+    assert [row[:4] for row in rows] == [" 9  ", "10 -", "10 +"] and [row[4:] for row in rows] == ["a", "b", "c"]
+
+
+def test_a_cut_row_keeps_to_its_width_and_says_so() -> None:
+    for width in (8, 20, 33):
+        rows = diff_view.drawn(["@@ -1 +1 @@", "-" + "日本語 " * 20, "+" + "日本誤 " * 20], DARK, width)
+        assert all(lines.cells(row) <= width and SGR.sub("", row).endswith("…") for row in rows[1:])
+
+
+_line = st.text(st.sampled_from("ab +-@\\ \t日=()1") | st.characters(codec="utf-8"), max_size=30)
+
+
+@given(before=st.lists(_line, max_size=12), after=st.lists(_line, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_nothing_is_left_out_or_joined(before: list[str], after: list[str]) -> None:
+    one, other = ([line.replace("\n", " ").replace("\r", " ") for line in side] for side in (before, after))
+    text = visible("\n".join(difflib.unified_diff(one, other, "a", "b", lineterm=""))).split("\n")
+    plain = [row for row in diff_view.drawn(text, NONE) if row.strip() != "\\ Only the line ends differ"]
+    coloured = [row for row in diff_view.drawn(text, DARK) if "Only the line ends differ" not in row]
+    assert [SGR.sub("", row) for row in coloured] == plain
+    assert len(plain) == len(text)
+    for row, line in zip(plain, text, strict=True):
+        assert _bare(row).endswith(_bare(line))
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[\s·→␣]", "", text)
+
+
+def test_huge_diffs_and_long_lines_cost_little() -> None:
+    many = ["@@ -1,3000 +1,3000 @@"]
+    many += [f"-    value_{n} = compute({n}, other)" for n in range(3000)]
+    many += [f"+    value_{n} = compute({n + 1}, other)" for n in range(3000)]
+    long = ["@@ -1 +1 @@", "-" + "a b " * 50_000, "+" + "a c " * 50_000]
+    odd = ["@@ -1,900 +1,901 @@", *["-x = 1"] * 900, *["+x = 2"] * 901]
+    began = time.process_time()
+    rows = [row for text in (many, long, odd) for row in diff_view.drawn(text, DARK)]
+    assert time.process_time() - began < 3.0
+    assert len(rows) == len(many) + len(long) + len(odd)
+    assert any("\x1b[4;" in row for row in rows[:20]), "the beginning still has its words marked"

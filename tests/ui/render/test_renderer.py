@@ -1,0 +1,417 @@
+"""Events as text: nothing raises, nothing controls the terminal, and the facts are there."""
+
+import re
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.messages import FileChange, PlanItem
+from agent_cli.protocol.usage import Totals
+from agent_cli.ui.render.renderer import Renderer
+from agent_cli.ui.text import lines
+from agent_cli.ui.text.theme import NONE, Theme, choose
+from agent_cli.ui.text.truncate import fold
+from tests.ui.any_event import KINDS, events, structs
+from tests.ui.fake_client import SNAPSHOT
+
+DARK = choose(Ui(theme="dark"), {})
+CODES = {
+    "0",
+    *(
+        code
+        for name in ("dark", "light")
+        for look in choose(Ui(theme=name), {}).codes.values()
+        for code in look.split(";")
+    ),
+}  # type: ignore[arg-type]
+"""All that may stand in an escape sequence."""
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+DANGER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+
+
+def renderer(theme: Theme = NONE, **settings: Any) -> Renderer:
+    return Renderer(theme, Ui(**settings), lambda: 60, lambda: SNAPSHOT)
+
+
+def shown(*events: ev.AnyEvent, theme: Theme = NONE, **settings: Any) -> str:
+    view = renderer(theme, **settings)
+    for event in events:
+        view.handle(event)
+    return view.take()
+
+
+def finished(**more: Any) -> ev.ToolCallFinished:
+    fields: dict[str, Any] = {"call_id": "c1", "tool": "shell", "title": "ls", "status": "ok", "text": ""}
+    return ev.ToolCallFinished(**(fields | more))
+
+
+def harmless(out: str, coloured: bool) -> None:
+    assert "could not" not in out
+    assert not DANGER.search(SGR.sub("", out))
+    assert not {code for codes in SGR.findall(out) for code in codes[2:-1].split(";")} - CODES
+    if not coloured:
+        assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@given(data=st.data(), coloured=st.booleans(), plain=st.booleans(), reasoning=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_any_value_in_any_field_is_harmless(
+    kind: type[ev.AnyEvent], data: st.DataObject, coloured: bool, plain: bool, reasoning: bool
+) -> None:
+    view = renderer(DARK if coloured else NONE, plain=plain, show_reasoning=reasoning)
+    view.handle(ev.ToolCallStarted(call_id="", tool="shell", title="x"))
+    view.handle(data.draw(structs(kind)))
+    frame = view.frame(("queued \x1b[2J",), 12)
+    assert len("\n".join(frame).split("\n")) <= 12
+    view.expand()
+    harmless("\n".join(frame) + view.take(), coloured)
+
+
+@given(
+    steps=st.lists(events | st.sampled_from(["take", "frame", "expand", "use", "typed"]), max_size=12),
+    width=st.integers(1, 120),
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_events_in_any_order_are_harmless(steps: list[ev.AnyEvent | str], width: int) -> None:
+    view, out = Renderer(DARK, Ui(), lambda: width, lambda: SNAPSHOT), ""
+    for step in steps:
+        match step:
+            case "take":
+                out += view.take()
+            case "frame":
+                out += "\n".join(view.frame(("x",), 5))
+            case "expand":
+                view.expand()
+            case "use":
+                view.use(choose(Ui(theme="light"), {}))
+            case "typed":
+                view.typed("/x\x1b[2J")
+            case _:
+                assert not isinstance(step, str)
+                view.handle(step)
+    view.expand()
+    harmless(out + "\n".join(view.frame((), 5)) + view.take(), True)
+
+
+def test_a_failure_while_drawing_becomes_one_line() -> None:
+    def broken() -> Any:
+        raise RuntimeError
+
+    view = Renderer(NONE, Ui(), lambda: 60, broken)
+    view.handle(ev.TurnStarted(turn_id="t", text="x"))
+    assert view.take() == "(could not show TurnStarted: RuntimeError)\n"
+
+
+def test_a_call_is_one_line_with_its_outcome() -> None:
+    out = shown(finished(status="failed", command="pytest -q", title="pytest -q", exit_code=2, duration_s=61))
+    assert out == "✗ shell pytest -q  exit 2 · 1m01s\n"
+    assert "denied" in shown(finished(status="denied", text="rule says no"))
+    assert "rule says no" in shown(finished(status="denied", text="rule says no"))
+
+
+def test_long_output_is_folded_to_its_end_and_can_be_shown_in_full() -> None:
+    view = renderer()
+    view.handle(finished(command="seq", exit_code=0, text="\n".join(f"line {n}" for n in range(100))))
+    out = view.take()
+    assert "… 90 more lines (Ctrl-O shows them)" in out
+    assert "line 99" in out and "line 89\n" not in out
+    view.expand()
+    assert "line 0\n" in view.take()
+
+
+def test_diffs_are_coloured_and_folded() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,60 @@\n-old\n" + "+new\n" * 60
+    out = shown(finished(tool="edit", display=diff), theme=choose(Ui(theme="dark"), {}))
+    assert "\x1b[91m-old" in out and "\x1b[32m+new" in out
+    assert "24 more lines" in out
+
+
+def test_one_long_line_does_not_flood_the_screen() -> None:
+    long = "".join(f"{n:07d}," for n in range(1000))
+    for event in (
+        finished(command="cat x", exit_code=0, text=f"a\nb\n{long}\nc"),
+        finished(tool="other", display=f"a\n{long}\nb"),
+        finished(tool="edit_file", display=f"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-{long}\n+{long}"),
+        finished(status="failed", text=long),
+    ):
+        view = renderer()
+        view.handle(event)
+        out = view.take()
+        assert sum(-(-len(row) // 60) for row in out.split("\n")) < 45
+        said = re.search(r"0000000,.*… (\d+) characters \(Ctrl-O shows them\) ….*0000999,", out)
+        assert said and int(said.group(1)) + len(said.group()) > 8000
+        view.expand()
+        assert long in view.take()
+
+
+def test_rows_are_counted_and_not_lines() -> None:
+    view = renderer()
+    view.handle(finished(command="x", exit_code=0, text="\n".join(f"{n:02d} {'測' * 40}" for n in range(20))))
+    out = view.take()
+    assert "… 15 more lines" in out and out.count("測測") and "15 測" in out and "14 測" not in out
+
+
+def test_an_approved_diff_is_shown_once() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
+    item = ev.ApprovalItem("c1", "edit_file", "x", diff, "diff", "why", "rule", "", "{}", "")
+    asked = ev.ApprovalRequested(request_id="r", items=(item,))
+    done = finished(tool="edit_file", title="x", display=diff, changes=(FileChange("x", "modified", 1, 1),))
+    assert shown(asked, done).count("+new") == 1
+    edited = msgspec.structs.replace(done, display=diff.replace("new", "newer"))
+    assert "+newer" in shown(asked, edited)
+    assert "+new" in shown(done)
+
+
+def test_a_command_stands_once_while_it_asks() -> None:
+    view = renderer()
+    item = ev.ApprovalItem("c1", "shell", "make …", "make all", "command", "why", "rule", "", "{}", "")
+    view.handle(ev.ToolCallRequested(call_id="c1", tool="shell", title="make …", arguments="{}"))
+    view.handle(ev.ToolCallRequested(call_id="c2", tool="shell", title="later", arguments="{}"))
+    view.handle(ev.ApprovalRequested(request_id="r", items=(item,)))
+    assert view.take() == "? shell make all\n"
+    assert [row.strip() for row in view.frame((), 20)] == ["· shell later"]
+    view.handle(ev.ApprovalResolved(request_id="r", outcome="answered"))
+    assert "make" in "".join(view.frame((), 20))
+    several = msgspec.structs.replace(item, preview="cd x\nmake all")
+    assert shown(ev.ApprovalRequested(request_id="r", items=(several,))) == "? shell\n  cd x\n  make all\n"
+
+
+def test_a_question_stands_once_and_its_answer_below() -> None:
+    view = renderer()
+    view.handle(ev.ToolCallStarted(call_id="c1", tool="ask_user", title="Which way?"))
+    view.handle(ev.QuestionAsked(request_id="q", question="Which way?", options=("left", "right")))
+    assert "Which" not in "".join(view.frame((), 20))
+    view.handle(finished(tool="ask_user", title="Which way?", text="The user answered: left", display="left"))
+    assert view.take() == "? Which way?\n\n✓ ask_user  left\n"
+
+
+def test_waiting_for_the_person_is_said_and_is_no_working_time() -> None:
+    view = renderer()
+    view.handle(ev.TurnStarted(turn_id="t", text="go"))
+    assert "Esc stops" in "".join(view.frame((), 20)) and "waiting" not in "".join(view.frame((), 20))
+    view.handle(ev.ApprovalRequested(request_id="r", items=()))
+    assert view.frame((), 20) == ["waiting for you  Esc stops"]
+    time.sleep(0.3)
+    view.handle(ev.ApprovalResolved(request_id="r", outcome="cancelled"))
+    assert "waiting" not in "".join(view.frame((), 20))
+    view.handle(ev.QuestionAsked(request_id="q", question="?"))
+    time.sleep(0.3)
+    view.handle(ev.TurnAborted(stop_reason="interrupted"))
+    assert re.search(r"— 0\.[01]s · ", view.take())
+
+
+def test_a_command_shows_what_is_meant_for_a_person() -> None:
+    out = shown(finished(command="ls", exit_code=0, text="a\n[exit code 0, 0.1 s]", display="a"))
+    assert out == "✓ shell ls\n  a\n"
+    assert "from the end" in shown(finished(command="ls", exit_code=0, text="from the end"))
+
+
+def test_a_command_that_goes_on_as_a_job_has_not_failed() -> None:
+    assert shown(finished(command="serve", title="serve", text="x", duration_s=1.0)).startswith(
+        "↷ shell serve  1.0s"
+    )
+    assert shown(finished(tool="grep", title="x")).startswith("✓ ")
+
+
+def test_the_name_of_a_tool_is_said_once() -> None:
+    assert shown(finished(status="failed", tool="ask_user", title="ask_user")) == "✗ ask_user\n"
+    view = renderer()
+    view.handle(ev.ToolCallStarted(call_id="c1", tool="finish", title="finish"))
+    assert "".join(view.frame((), 20)).count("finish") == 1
+
+
+@pytest.mark.parametrize("tool", ["jobs", "web_fetch", "web_search", "recall", "weather__today"])
+def test_results_without_a_display_can_be_seen(tool: str) -> None:
+    view = renderer()
+    view.handle(finished(tool=tool, title="x", text="\n".join(f"line {n}" for n in range(9))))
+    assert view.take() == f"✓ {tool} x\n  line 0\n  line 1\n  … 7 more lines (Ctrl-O shows them)\n"
+    view.expand()
+    assert "line 8" in view.take()
+    view.handle(finished(tool=tool, title="x", text="one\ntwo\nthree\nfour", display="200 · html"))
+    assert f"✓ {tool} x  200 · html\n  one\n  two\n  … 2 more lines" in view.take()
+
+
+def test_what_a_file_tool_has_read_is_not_shown() -> None:
+    assert shown(finished(tool="read_file", title="x", text="secret " * 9, display="9 lines")) == (
+        "✓ read_file x  9 lines\n"
+    )
+
+
+def test_words_stay_whole() -> None:
+    words = " ".join(f"wonderful{n:02d}" for n in range(40))
+    for event in (
+        finished(status="denied", text=words),
+        finished(status="failed", text=words),
+        ev.OperationCompleted(operation="undo", detail=words),
+        ev.Restored(kind="undo", turns=1, prompt="x", report=ev.RestoreReport(notes=(words[:250],))),
+    ):
+        view = renderer()
+        view.handle(event)
+        view.notice(words)
+        view.expand()
+        rows = view.take().split("\n")
+        assert all(len(row) <= 60 for row in rows), rows
+        assert set(re.findall(r"\w+", " ".join(rows))) >= set(words.split())
+
+
+def test_indented_text_keeps_its_indent() -> None:
+    assert lines.wrapped("    " + "word " * 7 + "word", 24) == ["    word word word word"] * 2
+    assert lines.wrapped("  short\n\nx", 24) == ["  short", "", "x"]
+
+
+@given(text=st.text(max_size=120), width=st.integers(8, 60), rows=st.integers(1, 4))
+@settings(max_examples=150, deadline=None)
+def test_a_box_is_never_left(text: str, width: int, rows: int) -> None:
+    found = lines.boxed(text, width, rows)
+    assert 1 <= len(found) <= rows and all(lines.cells(row) <= width for row in found)
+
+
+@given(
+    text=st.lists(st.text("aé測\u0301 \t", max_size=300), max_size=30),
+    limit=st.integers(2, 12), width=st.integers(60, 100), last=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_folding_keeps_to_its_rows_and_counts_what_is_left_out(
+    text: list[str], limit: int, width: int, last: bool
+) -> None:
+    folded = fold(text, limit, width, last=last)
+    assert sum(max(1, -(-lines.cells(row) // width)) for row in folded.kept) <= limit + 1
+    assert len(folded.kept) + folded.hidden == len(text)
+    if folded.whole:
+        assert list(folded.kept) == text
+    elif folded.kept:
+        assert folded.hidden or any("characters" in row for row in folded.kept)
+
+
+def test_a_long_title_leaves_the_clock_in_sight() -> None:
+    view = renderer()
+    view.handle(ev.ToolCallStarted(call_id="c1", tool="shell", title="echo 測試 " * 40))
+    (row,) = view.frame((), 20)
+    assert row.endswith("0.0s") and "…" in row and lines.cells(row) <= 60
+
+
+def test_live_output_keeps_the_last_five_lines() -> None:
+    view = renderer()
+    view.handle(ev.ToolCallStarted(call_id="c1", tool="shell", title="make"))
+    for n in range(50):
+        view.handle(ev.ToolOutput(call_id="c1", text=f"step {n}\n"))
+    frame = "\n".join(view.frame((), 20))
+    assert "step 49" in frame and "step 45" in frame and "step 44" not in frame
+    view.handle(finished())
+    assert view.frame((), 20) == []
+
+
+def test_a_retry_voids_the_unfinished_answer() -> None:
+    error = ev.ErrorInfo("overloaded", "busy")
+    view = renderer()
+    for event in (
+        ev.TextDelta(text="half"),
+        ev.RetryScheduled(attempt=2, delay_s=3, error=error, discarded_chars=4),
+        ev.TextDelta(text="whole\n"),
+    ):
+        view.handle(event)
+    view.handle(
+        ev.AnswerCompleted(
+            message_id="m", text="whole", finish="stop", calls=0, usage=None, cost_usd=None, duration_s=1
+        )
+    )
+    out = view.take()
+    mark = "busy: attempt 2 in 3.0s; the answer starts afresh"
+    assert out.index("half") < out.index(mark) < out.index("whole"), "what was shown stays, and is marked"
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "said"),
+    [(7200.0, r"in 2h00m, at \d\d:\d\d; Esc"), (2e5, r"in 55h33m, at \d{4}-\d\d-\d\d \d\d:\d\d; Esc"),
+     (1e17, r"in \d+h\d\dm; Esc"), (float("inf"), r"in \?; Esc")],
+)  # fmt: skip
+def test_a_far_reset_says_when_it_is(delay_s: float, said: str) -> None:
+    error = ev.ErrorInfo("rate_limit", "limit reached")
+    out = shown(ev.RetryScheduled(attempt=2, delay_s=delay_s, error=error, parked=True))
+    assert re.search(said, " ".join(out.split()))
+
+
+def test_an_approval_shows_every_byte() -> None:
+    item = ev.ApprovalItem(
+        "c", "shell", "t", "echo ok\x1b]0;\n&& rm\u202e -rf x\x07\r\n", "command", "why", "rule", "", "{}", ""
+    )
+    out = shown(ev.ApprovalRequested(request_id="r", items=(item,)))
+    assert "echo ok^[]0;" in out and "&& rm⟨U+202E⟩ -rf x^G^M" in out
+
+
+def test_the_end_of_a_turn_sums_up() -> None:
+    out = shown(
+        ev.TurnStarted(turn_id="t", text="go"),
+        ev.TurnCompleted(
+            stop_reason="turn_limit", text="", steps=3, duration_s=75, changes=(FileChange("a", "created", 5),)
+        ),
+    )
+    assert "> go" in out and "/retry" in out
+    assert "1m15s · 3 steps · ? in, ? out · $0 · 1 file +5 −0" in out
+
+
+def test_undo_tells_what_it_left_alone() -> None:
+    report = ev.RestoreReport(
+        (FileChange("a.py", "modified", 1, 2),), (ev.Conflict("b.py", "changed since"),), ("note",)
+    )
+    out = shown(ev.Restored(kind="undo", turns=2, prompt="do it", report=report))
+    assert "Took back 2 turns: do it" in out
+    assert "a.py" in out and "left alone: b.py: changed since" in out and "note" in out
+
+
+def test_undo_tells_no_counts_it_does_not_know_and_folds_long_lists() -> None:
+    files = tuple(FileChange(f"f{n}.png", "modified") for n in range(15))
+    out = shown(ev.Restored(kind="redo", turns=1, prompt="do it", report=ev.RestoreReport(files)))
+    assert "+0" not in out and "f11.png\n  … and 3 more\n" in out and "f12" not in out
+    assert lines.changes(files) == "15 files"
+
+
+def test_a_plan_is_a_check_list() -> None:
+    out = shown(ev.PlanUpdated(items=(PlanItem("one", "done"), PlanItem("two"))))
+    assert "☑ one" in out and "☐ two" in out
+
+
+@pytest.mark.parametrize(
+    ("totals", "said"),
+    [
+        (Totals(), "$0"),
+        (Totals(requests=1, unpriced=1), "$?"),
+        (Totals(requests=2, unpriced=1, cost_usd=0.5), "≥$0.50"),
+        (Totals(requests=1, cost_usd=0.0123), "$0.0123"),
+    ],
+)
+def test_unknown_money_is_never_zero(totals: Totals, said: str) -> None:
+    assert lines.money(totals) == said
+
+
+@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"CLICOLOR": "0"}])
+def test_colours_can_be_switched_off(environ: dict[str, str]) -> None:
+    assert not choose(Ui(), environ).colour
+    assert choose(Ui(), {"NO_COLOR": "", "TERM": "xterm"}).colour
+
+
+@pytest.mark.parametrize("decidable", [True, False])
+def test_deciding_is_offered_only_where_something_can_be_decided(decidable: bool) -> None:
+    report = ev.RestoreReport((), (ev.Conflict("a.txt", "was changed since", decidable),))
+    out = shown(ev.Restored(kind="undo", turns=1, prompt="do it", report=report))
+    assert "left alone: a.txt" in out and ("/resolve" in out) is decidable
+
+
+@pytest.mark.parametrize(("after", "helps"), [(90, True), (100, False), (120, False)])
+def test_a_preview_that_frees_nothing_says_so(after: int, helps: bool) -> None:
+    out = shown(ev.Compacted(before=100, after=after, how="preview", summary="S"))
+    assert ("would not help" in out) is not helps and ("/compact edit" in out) is helps
+
+
+def test_what_is_not_attached_is_said_once() -> None:
+    out = shown(ev.Attached(name="a.bin", kind="file", tokens=0, note="not attached: it is no text"))
+    assert out == "· file a.bin: not attached: it is no text\n"
+    assert "12 tokens; cut" in shown(ev.Attached(name="a", kind="file", tokens=12, note="cut"))
+    assert shown(ev.Attached(name="a", kind="file", tokens=0)) == "· file a: not attached\n"

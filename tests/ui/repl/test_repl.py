@@ -1,0 +1,658 @@
+"""The REPL in a pseudo-terminal, seen through an emulated screen."""
+
+import json
+import os
+import random
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.ui.session import Session
+from tests.ui.terminal import FORBIDDEN
+
+
+def test_typing_and_line_breaks(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("one")
+        term.pump(0.1)
+        term.send("\n")
+        term.send("two")
+        term.pump(0.1)
+        term.send("\x1b\r")
+        term.pump(0.1)
+        term.send("three\\")
+        term.pump(0.1)
+        term.send("\r")
+        term.pump(0.1)
+        term.send("four")
+        term.wait("four")
+        term.send("\r")
+        term.wait("1 step")
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == ["one\ntwo\nthree\nfour"]
+        assert os.stat(term.history).st_mode & 0o777 == 0o600
+        assert json.loads(term.history.read_text(encoding="utf-8")) == "one\ntwo\nthree\nfour"
+        assert "agent resume abc123" in term.text
+
+
+def test_an_answer_is_printed_once_and_the_draft_stays(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("go\r")
+        term.wait("word3")
+        term.send("my draft")
+        term.wait("(?m)^> my draft$")
+        term.wait("x = 1")
+        term.wait("1 step")
+        term.wait("(?m)^> my draft$")
+        assert term.text.count("Answer") == 1
+        assert len(re.findall(r"\bword7\b", term.text)) == 1
+        cursor = term.screen.cursor
+        assert term.screen.display[cursor.y].rstrip() == "> my draft" and cursor.x == 10
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x03"])
+def test_esc_and_ctrl_c_stop_the_turn_and_keep_the_draft(tmp_path: Path, key: str) -> None:
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 3")
+        term.send("draft")
+        term.wait("> draft")
+        pressed = time.monotonic()
+        term.send(key)
+        term.wait("Stopped")
+        assert time.monotonic() - pressed < 0.6
+        term.wait("(?m)^> draft$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        rows = json.loads(term.log_file.read_text(encoding="utf-8"))["submitted"]
+        stopped = [at for at, name, _ in rows if name == "Interrupt"]
+        assert len(stopped) == 1 and stopped[0] - pressed < 0.3
+
+
+def test_enter_steers_and_tab_queues(tmp_path: Path) -> None:
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 2")
+        term.send("look left\r")
+        term.wait("steers: look left")
+        term.send("later\t")
+        term.pump(0.3)
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.pump(0.2)
+        term.send("\x1b")
+        term.wait(r"(?m)^> look left\n\n  later$")
+        term.send("\x03")
+        term.pump(0.4)
+        term.leave()
+        assert term.operations("Steer") == [{"type": "Steer", "text": "look left"}]
+        assert [op["text"] for op in term.operations("UserInput")] == ["go", "later"]
+
+
+def test_a_paste_never_submits(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.paste("a\r\nb\rc\n\x1b[31m")
+        term.wait("(?m)^  c$")
+        term.pump(0.2)
+        term.send("\x03")
+        big = "\n".join(f"row {n} ✓" for n in range(20_000))
+        term.paste(big)
+        term.wait("paste 1: 20000 lines", timeout=5)
+        term.send(" end\r")
+        term.wait("1 step")
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == [big + " end"]
+
+
+def test_a_paste_without_brackets_does_not_submit_line_by_line(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("the first line\rsecond\rthird\r")
+        term.wait("third")
+        term.pump(0.3)
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert term.operations("UserInput") == []
+
+
+def test_approving_takes_its_time(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        term.send("y")
+        term.wait("A call waits for your answer")
+        term.wait("(?m)^> y$")
+        term.send("\x7f")
+        term.wait("Allow shell")
+        term.pump(0.7)
+        term.send("\r")
+        term.pump(0.3)
+        assert "Allow shell" in term.text
+        assert "rm -rf build ^[[2J" in term.text and "nothing is chosen" in term.text
+        term.send("y")
+        term.wait("› y +⏎ runs it once")
+        assert "Allow shell" in term.text
+        term.send("\r")
+        term.wait("1 step")
+        assert "Allow shell" not in term.text
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert [item["allow"] for item in answer["decisions"]] == [True]  # type: ignore[attr-defined]
+
+
+def test_a_refusal_text_arrives_byte_for_byte_and_the_draft_comes_back(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        term.pump(0.6)
+        words = "use  `make clean` – größer ✓ "
+        for char in words:
+            term.send(char)
+            term.pump(0.01)
+        term.wait("› use .* ⏎ refuses; the model gets your words")
+        term.send("\r")
+        term.wait("1 step")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert answer["decisions"][0]["feedback"] == words  # type: ignore[index]
+        assert answer["decisions"][0]["allow"] is False  # type: ignore[index]
+
+
+def test_a_question_does_not_take_the_keys_of_who_is_typing(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.send("half a ")
+        term.wait("A call waits for your answer")
+        term.pump(2.0)
+        term.type("thought, yes")
+        term.wait("(?m)^> half a thought, yes$")
+        assert "Allow shell" not in term.text
+        term.send("\x1ba")
+        term.wait("Allow shell")
+        term.pump(0.6)
+        term.send("\x1by")
+        term.wait("1 step")
+        term.wait("(?m)^> half a thought, yes$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert len(term.operations("ApprovalAnswer")) == 1
+
+
+PROMPTS = (3, pytest.param(200, marks=pytest.mark.long))
+
+
+@pytest.mark.parametrize("prompts", PROMPTS)
+def test_who_types_something_else_approves_nothing_by_accident(tmp_path: Path, prompts: int) -> None:
+    typist = random.Random(prompts)
+    with Session(tmp_path, "nag") as term:
+        term.send(f"{prompts}\r")
+        while "1 step" not in term.text:
+            for _ in range(typist.randint(3, 9)):
+                term.send(typist.choice("yyaannABCNdeghijklmopqrstuvwxz?"))
+                term.pump(0.1)
+            term.send(typist.choice((" ", " ", " ", "\r", "\x15")))
+            term.pump(typist.choice((0.1, 0.1, 0.6, 2.2)))
+        term.send("\x03")
+        term.pump(0.2)
+        term.leave()
+        answers = term.operations("ApprovalAnswer")
+        assert not [item for answer in answers for item in answer["decisions"] if item["allow"]]  # type: ignore[attr-defined]
+
+
+def test_one_question_after_another_takes_its_key_and_nothing_lands_in_the_draft(tmp_path: Path) -> None:
+    with Session(tmp_path, "series") as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        for at in range(3):
+            term.wait(f"(?m)^. shell make {at}$")
+            if at:  # too early to have been read: Enter does nothing, and then takes a second look
+                term.type("y\r")
+                term.wait("› y")
+            assert "A call waits" not in term.text
+            term.wait("y once")
+            term.pump(0.7)
+            if at:
+                term.send("\r")
+                term.wait("(?s)" + ".*".join(["typed before the question could be read"] * at))
+            term.type("\r" if at else "y\r")
+        term.wait("1 step")
+        term.wait("(?m)^>$")
+        term.leave()
+        answers = term.operations("ApprovalAnswer")
+        assert [item["allow"] for each in answers for item in each["decisions"]] == [True] * 3  # type: ignore[attr-defined]
+
+
+def test_an_answer_can_be_changed_until_enter(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("y once")
+        term.pump(0.6)
+        for word, keys in (("use", "\x15"), ("do", "\x7f\x7f"), ("one thing", "\x17\x17")):
+            term.type(word)
+            term.wait(f"› {word} +⏎ refuses")
+            term.type(keys)
+            term.wait("(?m)^›$")
+            assert "y once" in term.text
+        term.type("yes")
+        term.wait("› yes +⏎ runs it once")
+        term.send("\r")
+        term.wait("1 step")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert [(d["allow"], d["feedback"]) for d in answer["decisions"]] == [(True, "")]  # type: ignore[attr-defined]
+
+
+def test_arrows_and_enter_choose(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("y once")
+        term.pump(0.6)
+        for keys, shown in (("\x1b[B", "❯ y once"), ("\x1b[B", "❯ n no"), ("\x1b[A", "❯ y once")):
+            term.send(keys)
+            term.wait(shown)
+        term.wait("› +⏎ runs it once")
+        term.send("\r")
+        term.wait("1 step")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert [d["allow"] for d in answer["decisions"]] == [True]  # type: ignore[attr-defined]
+
+
+def test_esc_stops_and_leaves_what_was_typed_at_a_question_in_the_line(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("y once")
+        term.pump(0.6)
+        term.type("rather not")
+        term.wait("› rather not")
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.wait("(?m)^> rather not$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert not term.operations("ApprovalAnswer")
+
+
+@pytest.mark.parametrize("sentence", ["Actually no", "you must not", "also s, use x", "1 more test first"])
+@pytest.mark.parametrize("pace", [0.12, 0.35])
+def test_a_refusal_at_any_speed_is_a_refusal(tmp_path: Path, sentence: str, pace: float) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("many\r")
+        term.wait("3/3")
+        term.pump(0.8)
+        for key in sentence:
+            term.send(key)
+            term.pump(pace)
+        term.wait(f"› {sentence} +⏎ refuses; the model gets your words")
+        assert "✓" not in term.text and "Always allow" not in term.text
+        term.send("\r")
+        term.wait("✗ 1/3")
+        term.type("N\r")
+        term.wait("1 step")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        said = [(each["allow"], each["feedback"], each["grant"]) for each in answer["decisions"]]  # type: ignore[attr-defined]
+        assert said == [(False, sentence, ""), (False, "", ""), (False, "", "")]
+
+
+def test_after_going_back_the_line_is_free_and_up_brings_the_prompt(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.type("/rewind 3\r")
+        term.wait("Up brings the prompt back")
+        term.wait("(?m)^>$")
+        term.send("\x1b[A")
+        term.wait("(?m)^> and the lexer$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.type("/redo\r")
+        term.wait("(?m)^> /redo$")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert len(term.operations("Redo")) == 1 and not term.operations("UserInput")
+
+
+@pytest.mark.parametrize("key", ["\r", pytest.param("\t", marks=pytest.mark.long)])
+def test_a_command_behind_what_was_queued_is_a_command(tmp_path: Path, key: str) -> None:
+    with Session(tmp_path, first=" ", state={"unsent": ("one", "two")}) as term:
+        term.wait("2 queued prompts are in the input line; Enter sends them as one")
+        term.wait(r"(?m)^> one\n\s*\n  two$")
+        term.type("/redo" + key)
+        if key == "\t":
+            term.send("\r")
+        term.wait("(?m)^> /redo$")
+        term.wait(r"(?m)^> one\n\s*\n  two$")
+        term.send("\r")
+        term.wait("1 step")
+        term.leave()
+        assert len(term.operations("Redo")) == 1
+        assert [op["text"] for op in term.operations("UserInput")] == ["one\n\ntwo"]
+
+
+def test_a_batch(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("many\r")
+        term.wait("3/3")
+        term.pump(0.6)
+        term.type("y\r")
+        term.wait("✓ 1/3")
+        term.type("N\r")
+        term.wait("1 step")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert [item["allow"] for item in answer["decisions"]] == [True, False, False]  # type: ignore[attr-defined]
+
+
+def test_editing_before_running_uses_the_editor(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'ls build' > \"$1\"\n", encoding="utf-8")
+    editor.chmod(0o755)
+    with Session(tmp_path, "approve", EDITOR=str(editor)) as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        term.pump(0.6)
+        term.type("e\r")
+        term.wait("Edited, y runs it")
+        term.wait("ls build")
+        term.type("y\r")
+        term.wait("1 step")
+        term.send("\x07")
+        term.wait("(?m)^> ls build$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert json.loads(answer["decisions"][0]["arguments"]) == {"command": "ls build"}  # type: ignore[index]
+
+
+def test_esc_at_an_approval_stops_the_turn(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("Allow shell")
+        term.send("\x1b")
+        term.wait("Stopped")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert term.operations("Interrupt") and not term.operations("ApprovalAnswer")
+
+
+def test_a_question_of_the_model(tmp_path: Path) -> None:
+    with Session(tmp_path, "question") as term:
+        term.send("go\r")
+        term.wait("2  right")
+        term.pump(0.6)
+        term.send("2")
+        term.wait("› 2 +⏎ answers: right")
+        term.send("\r")
+        term.wait("1 step")
+        term.leave()
+        assert term.operations("QuestionAnswer") == [
+            {"type": "QuestionAnswer", "request_id": "q1", "text": "right"}
+        ]
+
+
+SIZES = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 15)])
+WIDTHS = pytest.mark.parametrize(("columns", "rows"), [pytest.param(80, 24, marks=pytest.mark.long), (40, 15)])
+
+
+@WIDTHS
+def test_what_is_asked_stands_once_and_the_program_says_that_it_waits(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
+    with Session(tmp_path, "edit", columns=columns, rows=rows) as term:
+        term.send("each\r")
+        term.wait("y once")
+        term.wait(r"(?m)^\? Allow shell\?$")
+        term.wait("the-whole-thing")
+        flat = re.sub(r"\s+", " ", term.text)
+        assert flat.count("the-whole-thing") == 1
+        assert "waiting for you Esc stops" in flat
+        assert not re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", term.text)
+        assert "[mode ask]" in flat and "what to do instead" in flat
+        term.pump(0.6)
+        term.type("y\r")
+        term.wait(r"(?m)^\? Allow edit_file\? src/x.py$")
+        term.pump(0.6)
+        term.type("a\r")
+        term.wait("b back")
+        assert "Always allow edit(" + "src/deep/" * 12 + "**)" in re.sub(r"\s+", "", term.text).replace(
+            "Alwaysallowedit", "Always allow edit"
+        )
+        term.type("s\r")
+        term.wait("1 step")
+        assert term.text.count("+new") == 1
+        term.leave()
+
+
+@SIZES
+def test_a_batch_names_tools_and_keeps_the_keys_in_sight(tmp_path: Path, columns: int, rows: int) -> None:
+    with Session(tmp_path, "edit", columns=columns, rows=rows) as term:
+        term.send("go\r")
+        term.wait("N no to all")
+        assert "2/2 edit_file src/x.py" in term.text and "❯   1/2 shell cd /work" in term.text
+        assert ("…" in term.text) == (columns == 40), "there the reason is longer than its rows"
+        assert "[mode ask]" in term.text
+        term.pump(0.6)
+        term.type("A\r")
+        term.wait("1 step")
+        term.leave()
+
+
+@SIZES
+def test_a_question_stands_once(tmp_path: Path, columns: int, rows: int) -> None:
+    with Session(tmp_path, "question", columns=columns, rows=rows) as term:
+        term.send("go\r")
+        term.wait("2  right")
+        term.pump(0.6)
+        assert term.text.count("Which way?") == 1 and "waiting for you" in term.text
+        term.type("/quit\r")
+        term.wait("Answer first")
+        term.wait("(?m)^› /quit")
+        term.type("\x15/new\r")
+        term.wait("(?s)Answer first.*Answer first")
+        term.type("\x15sou")
+        term.wait("(?m)^› sou")
+        term.send("\x15")
+        term.type("north\r")
+        term.wait("1 step")
+        assert term.text.count("Which way?") == 1
+        term.leave()
+        assert [op["text"] for op in term.operations("QuestionAnswer")] == ["north"]
+
+
+def test_a_slash_command_at_an_approval_is_no_feedback(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.send("my draft")
+        term.wait("A call waits")
+        term.send("\x1ba")
+        term.wait("Allow shell")
+        term.pump(0.9)
+        term.type("/undo\r")
+        term.wait("Answer first")
+        term.wait("(?m)^› /undo")
+        term.type("\x15!ls\r")
+        term.wait("(?s)Answer first.*Answer first")
+        term.type("\x15n\r")
+        term.wait("1 step")
+        term.wait("(?m)^> my draft$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert answer["decisions"][0]["feedback"] == ""  # type: ignore[index]
+        assert not term.operations("Undo")
+
+
+@pytest.mark.parametrize("settings", [{}, {"plain": True}])
+def test_last_words_come_before_the_way_back(tmp_path: Path, settings: object) -> None:
+    with Session(tmp_path, "hang", settings=settings, first="go") as term:
+        term.pump(0.3)
+        term.send("/quit\r")
+        assert term.finish() == 0
+        ending = term.text.partition("job 1 was ended: make watch")[2]
+        assert "Resume with: agent resume abc123" in ending
+
+
+def test_ctrl_c_clears_the_line_and_twice_leaves(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("text")
+        term.wait("> text")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.send("\x03")
+        term.wait("again")
+        term.send("\x03")
+        assert term.finish() == 0
+        assert "agent resume abc123" in term.text
+        assert b"\x1b[?2004l" in term.log and not FORBIDDEN.findall(term.log)
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", "/quit"])
+def test_the_words_that_leave_a_shell_leave(tmp_path: Path, word: str) -> None:
+    with Session(tmp_path) as term:
+        if word[0] != "/":
+            term.type(f"{word} now please\r")  # which is a prompt
+            term.wait("1 step")
+        term.type(f"{word}\r")
+        assert term.finish() == 0
+        sent = [each["text"] for each in term.operations("UserInput")]
+        assert sent == ([] if word[0] == "/" else [f"{word} now please"])
+
+
+def test_commands_completion_and_modes(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("/sta")
+        term.wait("session, model, mode")
+        term.send("\t\r")
+        term.wait("directory")
+        term.send("\x1b[Z")
+        term.wait("auto-edit")
+        term.send("!make it\r")
+        term.wait("ran make it")
+        term.wait("exit 0")
+        term.send("/nonsense\r")
+        term.wait("There is no command")
+        term.send("\x12nons")
+        term.wait("/nonsense")
+        term.send("\x03")
+        term.pump(0.2)
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert term.operations("UserInput") == []
+        assert term.operations("ChangeSettings")[0]["mode"] == "auto-edit"
+
+
+def test_first_input_and_open_calls(tmp_path: Path) -> None:
+    with Session(tmp_path, first="do it", state={"open_calls": 2}) as term:
+        term.wait("carrying on")
+        term.wait("> do it")
+        term.wait("1 step")
+        term.pump(0.3)
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == ["", "do it"]
+
+
+def test_resizing_keeps_every_line_once(tmp_path: Path) -> None:
+    with Session(tmp_path, "flood", rows=20) as term:
+        term.send("go\r")
+        for columns, rows in ((100, 30), (60, 15), (80, 20)):
+            term.pump(0.1)
+            term.resize(columns, rows)
+        term.wait("1 step", timeout=15)
+        term.pump(0.2)
+        numbers = re.findall(r"(?m)^line (\d+)$", term.log.replace(b"\r", b"").decode("utf-8"))
+        printed = [int(number) for number in numbers]
+        assert set(range(400)) <= set(printed)
+        term.leave()
+
+
+def test_a_flood_does_not_starve_the_keys(tmp_path: Path) -> None:
+    with Session(tmp_path, "flood", rows=50) as term:
+        term.send("go\r")
+        term.send("still here")
+        term.wait("> still here", timeout=3)
+        term.wait("1 step", timeout=15)
+        assert term.text.count("line 399") == 1
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
+@pytest.mark.parametrize("script", ["stream", "approve"])
+def test_a_narrow_terminal(tmp_path: Path, script: str) -> None:
+    with Session(tmp_path, script, columns=20, rows=10) as term:
+        term.send("go\r")
+        if script == "approve":
+            term.wait("Allow shell")
+            term.pump(0.6)
+            term.type("n\r")
+        term.wait("1 step", timeout=8)
+        term.send("x" * 50)
+        term.wait("xxxx")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
+def test_no_colour(tmp_path: Path) -> None:
+    with Session(tmp_path, NO_COLOR="1") as term:
+        term.send("go\r")
+        term.wait("1 step")
+        term.leave()
+        assert not re.search(rb"\x1b\[[0-9;]*[1-9][0-9;]*m", term.log)
+
+
+def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
+    with Session(tmp_path, first="go", TERM="dumb") as term:
+        term.wait("1 step")
+        term.wait("(?m)^>$")
+        term.send("/quit\n")
+        assert term.finish() == 0
+        assert b"\x1b" not in term.log
+
+
+def test_being_terminated_restores_the_terminal(tmp_path: Path) -> None:
+    with Session(tmp_path, "hang") as term:
+        term.send("go\r")
+        term.wait("tick 2")
+        term.process.send_signal(signal.SIGTERM)
+        assert term.finish() == 0
+        assert term.log.rstrip().count(b"\x1b[?2004l") >= 1
+        assert term.log.rfind(b"\x1b[?25h") > term.log.rfind(b"\x1b[?25l")
+
+
+def test_ctrl_c_without_a_screen_stops_the_turn_then_leaves(tmp_path: Path) -> None:
+    with Session(tmp_path, "hang", first="go", settings={"plain": True}) as term:
+        term.wait("> go")
+        term.pump(0.3)
+        term.process.send_signal(signal.SIGINT)
+        term.wait("Stopped")
+        term.process.send_signal(signal.SIGINT)
+        assert term.finish() == 0
+        assert len(term.operations("Interrupt")) == 1
+
+
+def test_a_picture_of_the_clipboard_goes_along_as_long_as_its_mark_stands(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("look at \x16")
+        term.wait(r"look at \[picture 1\]")
+        term.type("please")
+        term.send("\r")
+        term.wait("1 step")
+        term.type("and without")
+        term.send("\r")
+        term.wait("(?s)1 step.*1 step")
+        term.leave()
+    inputs = term.operations("UserInput")
+    assert [len(each["images"]) for each in inputs] == [1, 0]
+    assert inputs[0]["text"].startswith("look at [picture 1]")

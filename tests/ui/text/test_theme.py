@@ -1,0 +1,163 @@
+"""Colours that can be read: on black, on white, and on what many people have chosen instead."""
+
+import re
+from typing import get_args
+
+import pytest
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol import events as ev
+from agent_cli.ui.dialogs.approval import ApprovalDialog
+from agent_cli.ui.render.renderer import Renderer
+from agent_cli.ui.text.theme import NONE, Role, Theme, choose
+from tests.ui.fake_client import SNAPSHOT
+
+Colour = tuple[int, int, int]
+XTERM: list[Colour] = [
+    (0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229),
+    (127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255), (255, 0, 255), (0, 255, 255),
+    (255, 255, 255),
+]  # fmt: skip
+"""What xterm shows for the sixteen unless it is told otherwise."""
+BLACK, WHITE, SOLARIZED_DARK, SOLARIZED_LIGHT = (0, 0, 0), (255, 255, 255), (0, 43, 54), (253, 246, 227)
+BACKGROUNDS: dict[str, tuple[Colour, ...]] = {
+    "dark": (BLACK, SOLARIZED_DARK),
+    "light": (WHITE, SOLARIZED_LIGHT),
+    "high-contrast": (BLACK, WHITE, SOLARIZED_DARK, SOLARIZED_LIGHT),
+}
+MARKS: set[Role] = {"ok", "error", "warning", "accent", "prompt"}
+"""Roles of single signs, which stand beside words that say the same."""
+
+
+def theme(name: str) -> Theme:
+    return choose(Ui(theme=name), {})  # type: ignore[arg-type]
+
+
+def luminance(colour: Colour) -> float:
+    """WCAG 2.1, relative luminance."""
+    parts = [value / 255 for value in colour]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: Colour, other: Colour) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def foreground(codes: str) -> Colour | None:
+    """The colour that SGR codes choose; None for the terminal's own."""
+    chosen = None
+    for code in codes.split(";"):
+        number = int(code or 0)
+        assert number in (0, 1, 2, 3, 4, 7, 9) or 30 <= number <= 37 or 90 <= number <= 97, (
+            "only the sixteen, no background"
+        )
+        chosen = number - 30 if 30 <= number <= 37 else number - 82 if 90 <= number <= 97 else chosen
+    return None if chosen is None else XTERM[chosen]
+
+
+def test_contrast_is_measured_as_the_standard_says() -> None:
+    assert contrast(BLACK, WHITE) == pytest.approx(21)
+    assert contrast((119, 119, 119), WHITE) == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("name", BACKGROUNDS)
+def test_what_is_read_can_be_read(name: str) -> None:
+    """4.5 to 1 for words, 3 to 1 for marks; of a hue that reaches it nowhere, the better shade."""
+    for background in BACKGROUNDS[name]:
+        for role, codes in theme(name).codes.items():
+            colour = foreground(codes)
+            if colour is None:
+                continue  # the terminal's own two colours
+            wanted = 3.0 if role in MARKS else 4.5
+            at = XTERM.index(colour)
+            best = max(contrast(XTERM[at % 8], background), contrast(XTERM[at % 8 + 8], background))
+            reached = contrast(colour, background)
+            assert reached >= min(wanted, best), f"{role} {codes} on {background}: {reached:.2f}"
+            assert reached >= 3.0, f"{role} {codes} on {background}: {reached:.2f}"
+
+
+@pytest.mark.parametrize("name", BACKGROUNDS)
+def test_on_black_and_on_white_all_words_reach_the_standard(name: str) -> None:
+    for background in set(BACKGROUNDS[name]) & {BLACK, WHITE}:
+        for role, codes in theme(name).codes.items():
+            if (colour := foreground(codes)) is not None and role not in MARKS:
+                assert contrast(colour, background) >= 4.5, role
+
+
+def test_only_side_facts_are_dim() -> None:
+    for name in BACKGROUNDS:
+        dim = {role for role, codes in theme(name).codes.items() if "2" in codes.split(";")}
+        assert dim <= {"muted"}
+    assert "muted" not in theme("high-contrast").codes
+
+
+def test_added_and_removed_lines_differ_in_every_theme() -> None:
+    for name in BACKGROUNDS:
+        codes = theme(name).codes
+        assert codes.get("added", "") != codes.get("removed", "")
+        assert codes["added_words"] != codes.get("added", "") and codes["removed_words"] != codes.get(
+            "removed", ""
+        )
+
+
+ITEM = ev.ApprovalItem(
+    "c",
+    "shell",
+    "t",
+    "make",
+    "command",
+    "it may write anywhere",
+    "mode ask",
+    "",
+    "{}",
+    "",
+    "all is lost",
+    "outside",
+)
+READ = [
+    (ev.Notice(level="warning", text="words to read"), "words to read"),
+    (ev.Compacted(before=9, after=3, how="summary", summary="words to read"), "words to read"),
+    (ev.ReasoningDelta(text="words to read\n"), "words to read"),
+    (ev.OperationFailed(operation="undo", error=ev.ErrorInfo("x", "words to read", "do this")), "words to read"),
+    (ev.TurnAborted(stop_reason="interrupted"), "Your message and all that arrived are kept"),
+    (ev.RetryScheduled(attempt=2, delay_s=1, error=ev.ErrorInfo("x", "words to read")), "words to read"),
+    (ev.Restored(kind="undo", turns=1, prompt="x", report=ev.RestoreReport((), (ev.Conflict("a", "words to read"),), ("note",))), "words to read"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "words"), READ, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("name", BACKGROUNDS)
+def test_sentences_are_neither_dim_nor_coloured(name: str, event: ev.AnyEvent, words: str) -> None:
+    view = Renderer(theme(name), Ui(), lambda: 80, lambda: SNAPSHOT)
+    view.handle(event)
+    (look,) = re.findall(r"(?:\x1b\[([0-9;]*)m)?[^\x1b\n]*" + words, view.take())
+    assert look in ("", "0", "3"), "nothing but italics"
+
+
+def test_why_it_asks_is_neither_dim_nor_coloured() -> None:
+    dialog = ApprovalDialog(ev.ApprovalRequested(request_id="r", items=(ITEM,)), 0.0)
+    rows = dialog.draw(theme("dark"), 80, 20)
+    assert "  it may write anywhere [mode ask]" in rows
+    assert "  \x1b[33m!\x1b[0m It would run outside the sandbox, with all your rights." in rows
+
+
+def test_several_looks_at_once() -> None:
+    assert theme("dark").styled(("strong", "code"), "a\n\nb") == "\x1b[1;36ma\x1b[0m\n\n\x1b[1;36mb\x1b[0m"
+    assert (
+        theme("dark").painted([(("ok",), "a"), (("ok",), "b"), ((), "c"), (("muted",), "")])
+        == "\x1b[32mab\x1b[0mc"
+    )
+    assert NONE.painted([(("ok",), "a"), ((), "b")]) == "ab" and NONE.styled(("ok",), "a") == "a"
+
+
+def test_the_background_a_terminal_names_decides() -> None:
+    assert choose(Ui(), {"COLORFGBG": "0;15"}) == theme("light")
+    assert choose(Ui(), {"COLORFGBG": "15;0"}) == theme("dark") == choose(Ui(), {})
+    assert choose(Ui(theme="none"), {}) == NONE
+
+
+def test_every_role_is_known() -> None:
+    for name in BACKGROUNDS:
+        assert set(theme(name).codes) <= set(get_args(Role))

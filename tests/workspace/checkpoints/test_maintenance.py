@@ -1,0 +1,169 @@
+"""The private store of several sessions: what one session needs is never lost for another, and what nobody needs goes."""
+
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.checkpoints import maintenance
+from agent_cli.workspace.checkpoints.copy_store import Copies
+from agent_cli.workspace.checkpoints.git_store import Checkpoints
+
+RUN = ProcessRunner().run
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def store_bytes(project_state: Path) -> int:
+    """How much room the checkpoints of a project take, in bytes."""
+    total = 0
+    for store in (project_state / "checkpoints", project_state / "copies"):
+        for folder, _, names in os.walk(store):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+    return total
+
+
+def make(project: Path, session: str) -> Checkpoints:
+    return Checkpoints(project.parent / "work", project / "checkpoints", session, RUN, timeout_s=20.0)
+
+
+def age(project: Path) -> None:
+    """As if everything in the store were written long ago."""
+    for path in (project / "checkpoints" / "objects").rglob("*"):
+        os.utime(path, (1e9, 1e9))
+
+
+def objects(project: Path) -> set[str]:
+    store = project / "checkpoints"
+    listing = subprocess.run(
+        ["git", "--git-dir", str(store), "cat-file", "--batch-all-objects", "--batch-check=%(objectname)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(listing.stdout.split())
+
+
+async def two_turns(project: Path, session: str) -> tuple[str, str]:
+    """A session that changed two files of its own; both states."""
+    checkpoints, states = make(project, session), []
+    for moment in ("before", "after"):
+        for folder in (project.parent / "work", project.parent / "work" / "sub"):
+            if folder.is_dir():
+                (folder / session).write_bytes(f"{session} {moment}".encode() * 2000)
+        states.append(await checkpoints.take())
+    return states[0], states[1]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_a_session_that_is_forgotten_takes_nothing_of_another_with_it(project: Path, packed: bool) -> None:
+    (project.parent / "work" / "sub").mkdir()
+    subprocess.run("git init -q; echo x > f", shell=True, cwd=project.parent / "work" / "sub", check=True)
+    one, two = await two_turns(project, "s1"), await two_turns(project, "s10")
+    if packed:
+        await maintenance.tend(project / "checkpoints", RUN)
+    age(project)
+    held, size = objects(project), store_bytes(project)
+    await maintenance.forget_session(project, "s1", RUN)
+    left = objects(project)
+    assert one[0] not in left and two[0] in left and len(left) < len(held)
+    assert store_bytes(project) < size
+    assert not list((project / "checkpoints").glob("files-s1.*"))
+    checkpoints = make(project, "s10")
+    assert (await checkpoints.restore(two[1], two[0])).conflicts == ()
+    for folder in (project.parent / "work", project.parent / "work" / "sub"):
+        assert (folder / "s10").read_bytes() == b"s10 before" * 2000
+    subprocess.run(["git", "--git-dir", str(project / "checkpoints"), "fsck", "--connectivity-only"], check=True)
+
+
+async def test_with_the_last_session_the_store_goes(project: Path) -> None:
+    await two_turns(project, "s1")
+    await maintenance.forget_session(project, "s2", RUN)
+    assert store_bytes(project) > 0
+    await maintenance.forget_session(project, "s1", RUN)
+    assert store_bytes(project) == 0
+    await maintenance.forget_session(project, "s1", RUN)
+    await two_turns(project, "s3")
+
+
+async def test_checkpoints_of_an_older_version_that_no_ref_names_are_kept(project: Path) -> None:
+    one = await two_turns(project, "s1")
+    await two_turns(project, "s2")
+    store = project / "checkpoints"
+    (store / "refs" / "sessions" / "s1").unlink()
+    (store / "index-s1").write_bytes(b"")
+    age(project)
+    await maintenance.forget_session(project, "s2", RUN)
+    assert one[0] in objects(project)
+
+
+@pytest.mark.parametrize("name", ["../../outside", "a/b", "", ".", "x" * 300, "ünï"])
+async def test_odd_session_ids_stay_inside_the_store(project: Path, name: str) -> None:
+    outside = project.parent / "outside"
+    outside.write_text("kept", encoding="utf-8")
+    (project.parent / "work" / "f").write_text("1", encoding="utf-8")
+    first = await make(project, name).take()
+    (project.parent / "work" / "f").write_text("2", encoding="utf-8")
+    checkpoints = make(project, name)
+    await checkpoints.restore(await checkpoints.take(), first)
+    assert (project.parent / "work" / "f").read_text(encoding="utf-8") == "1"
+    await maintenance.forget_session(project, name, RUN)
+    assert outside.exists() and sorted(path.name for path in project.parent.iterdir()) == [
+        "outside",
+        "project",
+        "work",
+    ]
+
+
+async def test_many_single_objects_become_a_pack_once_a_day(project: Path) -> None:
+    work, store = project.parent / "work", project / "checkpoints"
+    checkpoints = make(project, "s1")
+    assert not checkpoints.needs_care
+    (work / "f").write_text("1", encoding="utf-8")
+    first = await checkpoints.take()
+    sample = store / "objects" / "17"
+    sample.mkdir(exist_ok=True)
+    for number in range(8):
+        (sample / f"{number:038}").touch()
+    assert checkpoints.needs_care
+    await checkpoints.tend()
+    assert not checkpoints.needs_care and list((store / "objects" / "pack").glob("*.pack"))
+    (work / "f").write_text("2", encoding="utf-8")
+    await checkpoints.restore(await checkpoints.take(), first)
+    assert (work / "f").read_text(encoding="utf-8") == "1"
+
+
+async def test_a_store_that_somebody_tends_is_left_to_them(project: Path) -> None:
+    await two_turns(project, "s1")
+    store = project / "checkpoints"
+    (store / "tending").touch()
+    await maintenance.tend(store, RUN)
+    assert not list((store / "objects").glob("pack/*.pack")) and (store / "tending").exists()
+    os.utime(store / "tending", (1e9, 1e9))
+    await maintenance.tend(store, RUN)
+    assert list((store / "objects").glob("pack/*.pack")) and not (store / "tending").exists()
+
+
+async def test_copies_last_as_long_as_their_session(project: Path) -> None:
+    work, store = project.parent / "work", project / "copies"
+    first = {}
+    for session in ("s1", "s2"):
+        (work / session).write_text(session, encoding="utf-8")
+        copies = Copies(work, store, session)
+        first[session] = await copies.cover(str(work / session), await copies.take())
+        (work / session).write_text("after", encoding="utf-8")
+    count = len(list(store.iterdir()))
+    await maintenance.forget_session(project, "s1", RUN)
+    assert len(list(store.iterdir())) < count
+    copies = Copies(work, store, "s2")
+    await copies.cover(str(work / "s2"), await copies.take())
+    await copies.restore(await copies.take(), first["s2"])
+    assert (work / "s2").read_text(encoding="utf-8") == "s2"

@@ -1,0 +1,63 @@
+"""Ignore files that never end are named instead of being read for ever."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.checkpoints.git_store import Checkpoints
+from agent_cli.workspace.checkpoints.types import CheckpointError
+from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, bad_ignore_file, unless_held_up
+
+
+def test_what_cannot_be_read_to_its_end_is_found_wherever_it_counts(tmp_path: Path) -> None:
+    top = tmp_path / "repo" / "a"
+    (top / "b" / ".git" / "info").mkdir(parents=True)
+    (tmp_path / "repo" / ".git" / "info").mkdir(parents=True)
+    (top / ".gitignore").write_text("x\n", encoding="utf-8")
+    (top / "b" / ".ignore").symlink_to("../.gitignore")
+    assert bad_ignore_file(top) == ""
+    for name in ("b/.gitignore", ".rgignore", "b/.git/info/exclude", "../.git/info/exclude", "../.ignore"):
+        place = top / name
+        os.mkfifo(place)
+        assert bad_ignore_file(top) == f"{place.resolve()} is no regular file", name
+        place.unlink()
+        place.symlink_to("/dev/zero")
+        assert "is no regular file" in bad_ignore_file(top), name
+        place.unlink()
+        place.touch()
+        os.truncate(place, 6 << 30)
+        assert "is larger than" in bad_ignore_file(top), name
+        place.unlink()
+
+
+async def test_work_that_takes_long_ends_only_for_a_reason(tmp_path: Path) -> None:
+    stopped = []
+
+    async def work(takes_s: float) -> str:
+        try:
+            await asyncio.sleep(takes_s)
+        except asyncio.CancelledError:
+            stopped.append(takes_s)
+            raise
+        return "done"
+
+    assert await unless_held_up(work(2.2), tmp_path) == "done"
+    os.mkfifo(tmp_path / ".ignore")
+    assert await unless_held_up(work(0), tmp_path) == "done"
+    with pytest.raises(BadIgnoreFile, match=r"\.ignore is no regular file"):
+        await unless_held_up(work(60), tmp_path)
+    assert stopped == [60]
+
+
+async def test_a_checkpoint_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "work" / "sub").mkdir(parents=True)
+    os.mkfifo(tmp_path / "work" / "sub" / ".gitignore")
+    checkpoints = Checkpoints(tmp_path / "work", tmp_path / "store", "s1", ProcessRunner().run, timeout_s=20.0)
+    began = time.monotonic()
+    with pytest.raises(CheckpointError, match="gitignore is no regular file"):
+        await checkpoints.take()
+    assert time.monotonic() - began < 8

@@ -1,0 +1,81 @@
+"""Where git's settings lead in a workspace is found without asking git."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_cli.workspace.git.programs import run_by_git
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    work = Path(os.path.realpath(tmp_path)) / "work"
+    (work / "tools").mkdir(parents=True)
+    for name in ("clean.py", "monitor", "ssh"):
+        (work / "tools" / name).write_text("", encoding="utf-8")
+    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    return work
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        (("core.hooksPath", ".githooks"), [".githooks"]),
+        (("core.hooksPath", "/elsewhere"), []),
+        (("core.fsmonitor", "tools/monitor"), ["tools/monitor"]),
+        (("core.sshCommand", "./tools/ssh -o X=y"), ["tools/ssh"]),
+        (("filter.x y.clean", "python3 tools/clean.py %f"), ["tools/clean.py"]),
+        (("alias.st", "!tools/clean.py; git status"), ["tools/clean.py"]),
+        (("include.path", "../shared.cfg"), ["shared.cfg"]),
+        (("includeIf.gitdir:/.path", "../shared.cfg"), ["shared.cfg"]),
+        (("remote.origin.url", "git@example.org:tools/clean"), []),
+        (("user.name", "tools"), []),
+    ],
+)
+def test_what_settings_name_in_the_workspace_is_found(
+    work: Path, settings: tuple[str, str], found: list[str]
+) -> None:
+    assert run_by_git(str(work)) == ()
+    subprocess.run(["git", "config", *settings], cwd=work, check=True)
+    assert run_by_git(str(work)) == tuple(f"{work}/{name}" for name in found)
+
+
+def test_included_settings_are_read_too(work: Path) -> None:
+    (work / "shared.cfg").write_text('[core] hooksPath = "hooks of ours"\n', encoding="utf-8")
+    subprocess.run(["git", "config", "include.path", "../shared.cfg"], cwd=work, check=True)
+    assert run_by_git(str(work)) == (f"{work}/hooks of ours", f"{work}/shared.cfg")
+
+
+def test_a_folder_without_a_repository_has_none(tmp_path: Path) -> None:
+    assert run_by_git(str(tmp_path)) == ()
+
+
+@pytest.mark.parametrize("folder", [".git/hooks", ".githooks"])
+@pytest.mark.parametrize(
+    ("hook", "found"),
+    [
+        ("#!/bin/sh\nexec ./tools/clean.py --fast\n", ["tools/clean.py"]),
+        ("ARGS=(hook-impl --config=.pre-commit-config.yaml)\nexec pre-commit hook-impl\n", [".pre-commit-config.yaml"]),
+        ('call_lefthook run "pre-commit" "$@"\n', [".lefthook.yml", "lefthook.yml"]),
+        ("#!/bin/sh\nmake test\n", []),
+    ],
+)  # fmt: skip
+def test_what_hooks_start_in_the_workspace_is_found(work: Path, folder: str, hook: str, found: list[str]) -> None:
+    place = work / folder
+    place.mkdir(exist_ok=True)
+    if folder == ".githooks":
+        subprocess.run(["git", "config", "core.hooksPath", folder], cwd=work, check=True)
+    (place / "pre-commit").write_text(hook, encoding="utf-8")
+    known = run_by_git(str(work))
+    assert {f"{work}/{name}" for name in found} <= set(known)
+    assert found or set(known) <= {f"{work}/.githooks"}
+    (place / "pre-commit").rename(place / "pre-commit.sample")
+    assert set(run_by_git(str(work))) <= {f"{work}/.githooks"}
+
+
+def test_the_file_that_a_hook_is_a_link_to_is_found(work: Path) -> None:
+    (work / ".git/hooks").mkdir(exist_ok=True)
+    (work / ".git/hooks/pre-push").symlink_to("../../tools/monitor")
+    assert run_by_git(str(work)) == (f"{work}/tools/monitor",)

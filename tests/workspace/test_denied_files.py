@@ -1,0 +1,109 @@
+"""What is closed to commands is found wherever it stands, under whatever name, and as soon as it is there."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_cli.workspace.denied_files import HiddenFiles
+
+
+def closed_env(path: str) -> bool:
+    return os.path.basename(path) in (".env", "keys")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    for folder in ("a/b/c", "node_modules/x", "keys", ".git"):
+        (root / folder).mkdir(parents=True)
+    for file in (
+        ".env",
+        "a/b/c/.env",
+        "a/open",
+        "node_modules/.env",
+        "node_modules/x/.env",
+        "keys/inner",
+        ".git/.env",
+    ):
+        (root / file).write_text(file, encoding="utf-8")
+    return root
+
+
+def names(found: tuple[str, ...], root: Path) -> list[str]:
+    return [os.path.relpath(path, root) for path in found]
+
+
+def test_everything_closed_is_found_but_what_lies_deep_in_what_tools_made(root: Path) -> None:
+    found = names(HiddenFiles([root], closed_env).paths(), root)
+    assert found == [".env", ".git/.env", "a/b/c/.env", "keys", "node_modules/.env"]
+
+
+def test_what_comes_goes_and_moves_is_seen_at_once(root: Path) -> None:
+    files = HiddenFiles([root], closed_env)
+    files.paths()
+    (root / "a" / ".env").write_text("", encoding="utf-8")
+    (root / ".env").unlink()
+    (root / "a" / "b").rename(root / "moved")
+    assert names(files.paths(), root) == [".git/.env", "a/.env", "keys", "moved/c/.env", "node_modules/.env"]
+
+
+def test_a_time_that_was_set_back_hides_no_new_file(root: Path) -> None:
+    files = HiddenFiles([root], closed_env)
+    files.paths()
+    before = os.stat(root / "a")
+    time.sleep(0.01)
+    (root / "a" / ".env").write_text("", encoding="utf-8")
+    os.utime(root / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert "a/.env" in names(files.paths(), root)
+
+
+def test_further_names_of_closed_files_are_closed_wherever_the_first_one_is(root: Path, tmp_path: Path) -> None:
+    elsewhere, folder = tmp_path / "history", tmp_path / "ssh"
+    elsewhere.write_text("x", encoding="utf-8")
+    folder.mkdir()
+    (folder / "id").write_text("x", encoding="utf-8")
+    for first, further in (
+        (root / ".env", "one"),
+        (root / "keys/inner", "two"),
+        (elsewhere, "three"),
+        (folder / "id", "four"),
+    ):
+        os.link(first, root / "a" / further)
+    os.link(root / "a" / "open", root / "a" / "harmless")
+    found = names(HiddenFiles([root], closed_env).paths([str(elsewhere), str(folder)]), root)
+    assert {"a/one", "a/two", "a/three", "a/four"} <= set(found) and "a/harmless" not in found
+
+
+def test_links_are_not_followed_and_new_rules_count_after_forgetting(root: Path, tmp_path: Path) -> None:
+    (root / "loop").symlink_to(root)
+    (root / "away").symlink_to(tmp_path)
+    wanted = {"open"}
+    files = HiddenFiles([root], lambda path: os.path.basename(path) in wanted)
+    assert names(files.paths(), root) == ["a/open"]
+    wanted.clear()
+    files.forget()
+    assert files.paths() == ()
+
+
+def test_more_folders_than_are_walked_are_told(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / str(number)).mkdir()
+    for most, is_complete in ((21, True), (20, False)):
+        files = HiddenFiles([tmp_path], closed_env, most)
+        files.paths()
+        assert files.is_complete is is_complete
+
+
+def test_looking_again_costs_little(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number}").mkdir()
+        for name in "abcdefgh":
+            (tmp_path / f"{number}" / name).touch()
+    looked = []
+    files = HiddenFiles([tmp_path], lambda path: bool(looked.append(path)))
+    files.paths()
+    assert len(looked) == 300 * 9
+    files.paths()
+    assert len(looked) == 300 * 9
