@@ -11,7 +11,7 @@ from statistics import median
 
 from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, Folded, ModelCalled, TurnEnded
+from agent_cli.protocol.records import AnyRecord, CompactionSaved, ModelCalled, TurnEnded
 from agent_cli.protocol.usage import Usage
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import SessionFile
@@ -79,7 +79,7 @@ def _conversation(work: Path, count: int) -> list[AnyRecord]:
         number += len(messages)
         last = messages[-1].id if number <= count - _KEPT else last
     if last:
-        records.append(Folded(id="fold", through=last, summary="what was done before"))
+        records.append(CompactionSaved(id="fold", through=last, summary="what was done before"))
     return records
 
 

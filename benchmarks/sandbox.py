@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
-from agent_cli.engine.permissions.egress import Outlet
+from agent_cli.engine.permissions.egress import EgressProxy
 from agent_cli.policy.rules.rule import parse_rule
 from agent_cli.protocol.actions import Allow
 from agent_cli.sandbox.git_tamper_guard import taken
 from agent_cli.sandbox.mechanisms import bubblewrap
-from agent_cli.sandbox.mechanisms.select import Means
+from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.probe import measure as measure_strength
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
@@ -38,7 +38,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     await measure_strength(runner, base)
     probe_s = time.perf_counter() - began
     ways = [None, *await _ways(runner, base)]
-    times: dict[Means | None, list[float]] = {means: [] for means in ways}
+    times: dict[Mechanism | None, list[float]] = {means: [] for means in ways}
     alone = []
     for _ in range(ROUNDS):
         if program := bubblewrap.program():
@@ -60,18 +60,18 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     return [*rows, *_looks(base), *await _way_out(base)]
 
 
-async def _ways(runner: ProcessRunner, base: Path) -> list[Means]:
+async def _ways(runner: ProcessRunner, base: Path) -> list[Mechanism]:
     program = bubblewrap.program()
-    each = [Means("bubblewrap", program, os.getuid() != 0)] if program else []
+    each = [Mechanism("bubblewrap", program, os.getuid() != 0)] if program else []
     found = []
-    for means in (*each, Means("landlock")):
+    for means in (*each, Mechanism("landlock")):
         with suppress(ProcessError, RuntimeError):
             await _once(runner, base, means)
             found.append(means)
     return found
 
 
-async def _once(runner: ProcessRunner, base: Path, means: Means | None) -> float:
+async def _once(runner: ProcessRunner, base: Path, means: Mechanism | None) -> float:
     """Seconds from the request to the end, with all that a confined command needs."""
     home = Path.home()
     confinement = Confinement(
@@ -102,7 +102,7 @@ async def _way_out(base: Path) -> list[tuple[str, float, str, float]]:
         if not (await measure_strength(runner, base)).shares_network:
             return []
         rule = parse_rule("fetch(example.org)", "allow", "benchmark")
-        outlet = Outlet(runner, lambda: (rule,), lambda _: Allow("benchmark"))
+        outlet = EgressProxy(runner, lambda: (rule,), lambda _: Allow("benchmark"))
         times = []
         for _ in range(ROUNDS):
             began = time.perf_counter()

@@ -14,7 +14,7 @@ from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     AnyRecord,
-    Folded,
+    CompactionSaved,
     Header,
     ModelCalled,
     Named,
@@ -163,7 +163,7 @@ def test_the_refused_example_shows_a_refusal_an_undo_and_a_redo() -> None:
 
 def test_the_compacted_example_sends_a_summary_and_keeps_the_originals() -> None:
     records = records_of(FOLDER / "compacted-log.json")
-    (fold,) = (record for record in records if isinstance(record, Folded))
+    (fold,) = (record for record in records if isinstance(record, CompactionSaved))
     assert fold.after < fold.before
     visible = visible_messages(records)
     assert visible[0] == UserMessage(
@@ -214,7 +214,7 @@ def test_the_patched_example_keeps_its_folder_and_stops_what_it_started() -> Non
 def test_the_rewound_example_keeps_what_was_pinned_and_finds_what_was_folded() -> None:
     records = records_of(FOLDER / "rewound-and-remembered.json")
     sent = visible_messages(records)
-    assert sent[0].id == next(record.id for record in records if isinstance(record, Folded))
+    assert sent[0].id == next(record.id for record in records if isinstance(record, CompactionSaved))
     kept = sent[1]
     assert isinstance(kept, UserMessage) and kept.text.startswith("The first word is lost")
     assert not any("generator" in m.text for m in sent if isinstance(m, UserMessage) and m.origin == "human")

@@ -269,11 +269,11 @@ def _sessions() -> Iterable[str]:
     from agent_cli.config.layer import ConfigError
     from agent_cli.store.session_file import StoreError
 
-    from .setup.options import Chosen
+    from .setup.options import ParsedOptions
     from .setup.setup import Setup
 
     try:
-        setup = Setup(Chosen("agent", {}))
+        setup = Setup(ParsedOptions("agent", {}))
         return [info.id for info in setup.sessions.list(setup.root, limit=_OFFERED)]
     except (UsageError, ConfigError, StoreError, OSError):
         return []

@@ -18,7 +18,7 @@ from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.store.catalog import NoSession, SessionInfo
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.commands import registry
-from agent_cli.ui.commands.api import NOTHING, Choice, FirstInput, Leaving
+from agent_cli.ui.commands.api import NOTHING, Choice, ExitReason, FirstInput
 from agent_cli.ui.repl.repl import run_repl
 from agent_cli.ui.text.lines import ago
 from agent_cli.ui.text.theme import choose as choose_theme
@@ -27,8 +27,8 @@ from agent_cli.ui.text.theme import is_plain
 from .services.first_run import cannot_start
 from .services.repl_services import RECENT, SessionHost
 from .services.trust_prompt import ask_for_trust
-from .setup.compose import Opened, open_session
-from .setup.options import Chosen, UsageError
+from .setup.compose import OpenSession, open_session
+from .setup.options import ParsedOptions, UsageError
 from .setup.piped_input import beside, read_piped, take_terminal
 from .setup.setup import Setup, with_values
 
@@ -40,7 +40,7 @@ _PRUNE_AFTER_S = 5.0
 """Old sessions go, at most once a day, when nobody waits for it."""
 
 
-def interactive_command(chosen: Chosen) -> int:
+def interactive_command(chosen: ParsedOptions) -> int:
     """Run the REPL until the user leaves; returns the exit code.
 
     Raises:
@@ -63,7 +63,7 @@ def interactive_command(chosen: Chosen) -> int:
         give_back()
 
 
-def _first_input(chosen: Chosen) -> FirstInput:
+def _first_input(chosen: ParsedOptions) -> FirstInput:
     """What the conversation begins with. Standard input that is no terminal is data: context beside the prompt,
     the prompt itself where there is none. After it the keys come from the terminal, if there is one. Only
     `--plain` on the command line has lines read from a pipe.
@@ -129,13 +129,13 @@ async def _sessions(setup: Setup, first_input: FirstInput) -> int:
             chosen = with_values(chosen, fork=True, fork_at=leaving.turn_id or None)
 
 
-def _in_force(opened: Opened) -> dict[str, str]:
+def _in_force(opened: OpenSession) -> dict[str, str]:
     """The settings that a session is in now."""
     now = opened.agent.snapshot()
     return {"model": now.model, "mode": now.mode, "effort": now.effort}
 
 
-def _carried(leaving: Leaving, now: dict[str, str], in_repl: dict[str, str]) -> dict[str, str]:
+def _carried(leaving: ExitReason, now: dict[str, str], in_repl: dict[str, str]) -> dict[str, str]:
     """The settings that go along into the next session. A new one and a copy go on in those in force; a saved one
     in its own, but for what was chosen in this REPL, of which `yolo` is to be chosen anew."""
     if leaving.kind != "resume":
@@ -143,7 +143,7 @@ def _carried(leaving: Leaving, now: dict[str, str], in_repl: dict[str, str]) -> 
     return {key: value for key, value in in_repl.items() if value != "yolo"}
 
 
-def _naming(chosen: Chosen, session_id: str, settings: dict[str, str]) -> Chosen:
+def _naming(chosen: ParsedOptions, session_id: str, settings: dict[str, str]) -> ParsedOptions:
     """The same command line for a saved session, or for a new one, with other settings: those it named were for
     the session it has begun."""
     sets = [each for each in chosen.several("set") if each.partition("=")[0].strip() not in _SETTINGS]
@@ -153,12 +153,12 @@ def _naming(chosen: Chosen, session_id: str, settings: dict[str, str]) -> Chosen
     )
 
 
-def _saved_id(opened: Opened) -> str:
+def _saved_id(opened: OpenSession) -> str:
     now = opened.agent.snapshot()
     return now.session_id if now.session_path and now.turns else ""
 
 
-async def _one_session(setup: Setup, opened: Opened, first_input: FirstInput) -> Leaving:
+async def _one_session(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
     for note in (*opened.notes, *_due(setup)):
         print(f"agent: {note}", file=sys.stderr)
     engine = asyncio.create_task(opened.agent.run())
@@ -182,7 +182,7 @@ async def _one_session(setup: Setup, opened: Opened, first_input: FirstInput) ->
         )
     except asyncio.CancelledError:
         opened.agent.stop("terminated")
-        return Leaving("terminated")
+        return ExitReason("terminated")
     finally:
         await opened.agent.submit(Shutdown())
         await asyncio.wait({engine}, timeout=8.0)
@@ -203,7 +203,7 @@ def _prune(setup: Setup) -> None:
     prune_quietly(setup)
 
 
-def _setup(chosen: Chosen) -> Setup:
+def _setup(chosen: ParsedOptions) -> Setup:
     """A resumed session works where it was, unless --cd says otherwise."""
     setup = Setup(chosen)
     identifier = chosen.text("resume")
@@ -216,7 +216,7 @@ def _setup(chosen: Chosen) -> Setup:
     return setup
 
 
-def _named(chosen: Chosen) -> Chosen:
+def _named(chosen: ParsedOptions) -> ParsedOptions:
     """`agent resume [ID]`: the id, the last one, or one picked from a list."""
     setup = Setup(chosen)
     if chosen.positional:

@@ -16,15 +16,15 @@ from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
 
 from .services.trust_prompt import offers
-from .setup.compose import Opened, open_session
-from .setup.options import Chosen, UsageError
+from .setup.compose import OpenSession, open_session
+from .setup.options import ParsedOptions, UsageError
 from .setup.setup import Setup, with_values
 
 if TYPE_CHECKING:
     from .services.answer_schema import AnswerSchema
 
 
-def run_command(chosen: Chosen) -> int:
+def run_command(chosen: ParsedOptions) -> int:
     """Run one task; returns the exit code.
 
     Raises:
@@ -82,7 +82,7 @@ async def _run(
     return result.exit_code
 
 
-def _verifier(setup: Setup, opened: Opened) -> Callable[[], Awaitable[bool]] | None:
+def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]] | None:
     command = setup.chosen.text("verify")
     if command is None:
         return None
@@ -106,7 +106,7 @@ def _echo(data: bytes) -> None:
     sys.stderr.write(clean(data.decode("utf-8", "replace")))
 
 
-def _task(chosen: Chosen) -> str:
+def _task(chosen: ParsedOptions) -> str:
     """The task: the argument, standard input, or both.
 
     Raises:
@@ -141,7 +141,7 @@ def _image(path: Path) -> Image:
         raise UsageError(f"--image {path}: {why}") from error
 
 
-def _answer_schema(chosen: Chosen) -> "AnswerSchema | None":
+def _answer_schema(chosen: ParsedOptions) -> "AnswerSchema | None":
     name = chosen.text("output_schema")
     if name is None:
         return None
@@ -150,7 +150,7 @@ def _answer_schema(chosen: Chosen) -> "AnswerSchema | None":
     return AnswerSchema(name)
 
 
-def _check_output_file(chosen: Chosen) -> None:
+def _check_output_file(chosen: ParsedOptions) -> None:
     """Say now, not after the run, that the file cannot be written.
 
     Raises:
@@ -165,7 +165,7 @@ def _check_output_file(chosen: Chosen) -> None:
         raise UsageError(f"--output-file {name}: its folder does not exist")
 
 
-def _write_file(chosen: Chosen, result: RunResult) -> bool:
+def _write_file(chosen: ParsedOptions, result: RunResult) -> bool:
     """Write the final text to `--output-file`; False when that failed, which is said."""
     name = chosen.text("output_file")
     if name is None:

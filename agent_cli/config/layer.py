@@ -80,10 +80,10 @@ def _explain(layer: Layer, message: str, strict: bool) -> str:
     key = ".".join(parts)
     unknown = re.search(r"unknown field `([^`]*)`", text)
     if unknown is None:
-        from .validation_messages import told
+        from .validation_messages import validation_message
 
         choices = get_args(_kind(parts)) if get_origin(_kind(parts)) is Literal else ()
-        what = told(text, choices, next((value for _, value in _fitting(layer.values, parts)), None))
+        what = validation_message(text, choices, next((value for _, value in _fitting(layer.values, parts)), None))
         return f"{layer.named(key)}: {what}"
     name = ".".join([*parts, unknown.group(1)])
     kind = _kind(parts)

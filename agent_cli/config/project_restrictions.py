@@ -18,7 +18,7 @@ _PRESETS = ("core", "read-only", "full")
 _SANDBOXES = ("read-only", "workspace-write", "off")
 
 
-class Tightened(msgspec.Struct, frozen=True):
+class RestrictedConfig(msgspec.Struct, frozen=True):
     """A project's file as it counts."""
 
     layer: Layer
@@ -26,7 +26,7 @@ class Tightened(msgspec.Struct, frozen=True):
     """Dotted keys left out."""
 
 
-def tightened(project: Layer, before: Config) -> Tightened:
+def tightened(project: Layer, before: Config) -> RestrictedConfig:
     """A project's file without what could harm the user; `before` is what holds without it.
 
     Left out are: allow rules; a mode or sandbox looser than before; limits higher than before; tools that
@@ -39,7 +39,7 @@ def tightened(project: Layer, before: Config) -> Tightened:
     """
     ignored: list[str] = []
     values = _kept(project.values, before, "", ignored)
-    return Tightened(Layer(project.name, values, project.lines), tuple(ignored))
+    return RestrictedConfig(Layer(project.name, values, project.lines), tuple(ignored))
 
 
 def _kept(values: dict[str, Any], before: Any, prefix: str, ignored: list[str]) -> dict[str, Any]:

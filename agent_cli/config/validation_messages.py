@@ -21,7 +21,7 @@ _EXPECTED = re.compile(
 _ENUM = re.compile(r"Invalid enum value (?P<value>.*)")
 
 
-def told(message: str, choices: tuple[str, ...], value: object = None) -> str:
+def validation_message(message: str, choices: tuple[str, ...], value: object = None) -> str:
     """What to write, not what was found: `write a whole number or null, not text`.
 
     Args:

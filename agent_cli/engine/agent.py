@@ -44,7 +44,7 @@ from agent_cli.protocol.operations import (
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.store.session_file import StoreError
 
-from .dispatch import Handlers
+from .dispatch import Dispatcher
 
 _SHUTDOWN_S = 5.0
 
@@ -52,7 +52,7 @@ _SHUTDOWN_S = 5.0
 class Agent:
     """The engine's side of `protocol.client.Client`. Run `run()` as a task beside the front end."""
 
-    def __init__(self, handlers: Handlers) -> None:
+    def __init__(self, handlers: Dispatcher) -> None:
         self._handlers = handlers
         self._bus = handlers.bus
         self._submissions: asyncio.Queue[Submission] = asyncio.Queue()

@@ -29,31 +29,31 @@ from agent_cli.tools.registry import Registry
 
 from .context.compaction import Briefed, Compactor, ContextFull
 from .context.reminders import Reminders
-from .context.token_meter import Meter, OfferedTools
+from .context.token_meter import OfferedTools, TokenMeter
 from .job_records import JobNotes, control
 from .model_calls.attempt import close_cut_off
-from .model_calls.budget import DayLedger, OverBudget, Spending
+from .model_calls.budget import BudgetLimits, DayLedger, OverBudget
 from .model_calls.caller import ModelCaller
 from .model_calls.limits import Limits, Settings
 from .model_calls.model_selection import Models
 from .outcomes import stop_reason_of
 from .permissions.active_policy import Permissions
-from .snapshot import Overview
-from .tool_calls.approval_requests import Approvals
+from .snapshot import SnapshotBuilder
+from .tool_calls.approval_requests import ApprovalRequests
 from .tool_calls.call_rules import BoundRule, TurnRules
-from .tool_calls.loop_detector import RepetitionGuard
+from .tool_calls.loop_detector import LoopDetector
 from .tool_calls.runner import ToolRunner
-from .tool_calls.user_questions import Person
+from .tool_calls.user_questions import UserQuestions
 from .turn import Steers, Stop, Turn
-from .turn_end import Endings
-from .undo.turn_undo import Checkpointing
+from .turn_end import Outcomes
+from .undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
     from .context.history_search import EarlierSessions, SessionHistory
-    from .context.mentions import Brought
+    from .context.mentions import Attachments
 
 
-class Handlers:
+class Dispatcher:
     """One session's objects, wired together."""
 
     def __init__(
@@ -62,8 +62,8 @@ class Handlers:
         models: Models,
         registry: Registry,
         permissions: Permissions,
-        approvals: Approvals,
-        checkpointing: Checkpointing,
+        approvals: ApprovalRequests,
+        checkpointing: TurnUndo,
         context: ToolContext,
         bus: EventBus,
         settings: Settings,
@@ -79,7 +79,7 @@ class Handlers:
         self.bus = bus
         self.approvals = approvals
         self.checkpointing = checkpointing
-        self.endings = Endings(bus, lambda: models.model.info.name)
+        self.endings = Outcomes(bus, lambda: models.model.info.name)
         self._models = models
         self._registry = registry
         self._permissions = permissions
@@ -89,8 +89,8 @@ class Handlers:
         self._moment = moment
         self._masked = masked
         self._offered = OfferedTools(session, registry)
-        self._meter = Meter(session, lambda: models.model.info, lambda: self._offered.specs)
-        self._spending = Spending(session, settings.bounds, day, self._meter.tokens)
+        self._meter = TokenMeter(session, lambda: models.model.info, lambda: self._offered.specs)
+        self._spending = BudgetLimits(session, settings.bounds, day, self._meter.tokens)
         self._caller = ModelCaller(session, bus, models, retry, self._spending)
         self._compactor = Compactor(
             session, self._meter, self._caller, self._request, bus.emit,
@@ -102,7 +102,7 @@ class Handlers:
         self._turn: Turn | None = None
         self._leftover = Steers()
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
-        self.overview = Overview(
+        self.overview = SnapshotBuilder(
             session,
             models,
             self._meter,
@@ -151,9 +151,11 @@ class Handlers:
             case UserInput() as user_input:
                 await self._take_turn(submission, user_input)
             case operation if isinstance(operation, Reshape):
-                from .undo.history_operations import Reshaping
+                from .undo.history_operations import HistoryOperations
 
-                doing = Reshaping(self.session, self.checkpointing, self._compactor, self._context, self.bus.emit)
+                doing = HistoryOperations(
+                    self.session, self.checkpointing, self._compactor, self._context, self.bus.emit
+                )
                 await doing.carry_out(operation, submission.id)
             case _:
                 raise TypeError(f"{type(submission.operation).__name__} is not a task")
@@ -202,7 +204,7 @@ class Handlers:
     def _new_turn(self, submission_id: str) -> Turn:
         from .recovery import Recovery
 
-        turn_id, guard = new_id("turn"), RepetitionGuard()
+        turn_id, guard = new_id("turn"), LoopDetector()
         tools = ToolRunner(
             self.session, self._registry, self._permissions, self.approvals, self.checkpointing, self._context,
             guard, TurnRules(self._rules, str(self._context.workspace.root)), self.bus.emit,
@@ -228,7 +230,7 @@ class Handlers:
             inbox=self.inbox,
             recovery=recovery,
             spending=self._spending,
-            person=Person(self.approvals, self.bus.emit, submission_id),
+            person=UserQuestions(self.approvals, self.bus.emit, submission_id),
             reminders=self._reminders,
         )
 
@@ -372,7 +374,7 @@ class Handlers:
 
         return SessionHistory(self.session, self._context.spill_dir, self._earlier() if self._earlier else None)
 
-    async def _attach(self, text: str) -> "Brought":
+    async def _attach(self, text: str) -> "Attachments":
         """What a prompt names, read as far as the policy lets it; files shown whole count as known."""
         from .context.mentions import attach
 

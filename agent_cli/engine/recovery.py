@@ -11,7 +11,7 @@ from agent_cli.session.placeholders import named
 from agent_cli.session.session import Session
 
 from .context.compaction import Compactor
-from .context.token_meter import Meter, OfferedTools
+from .context.token_meter import OfferedTools, TokenMeter
 
 MAX_OVERFLOWS = 2
 
@@ -23,7 +23,7 @@ class Recovery:
         self,
         session: Session,
         compactor: Compactor,
-        meter: Meter,
+        meter: TokenMeter,
         offered: OfferedTools,
         notice: Callable[[str], None],
         *,

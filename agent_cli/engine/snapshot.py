@@ -13,20 +13,20 @@ from agent_cli.session.session import Session
 from agent_cli.tools.shell.background_jobs import Jobs
 
 from .context.compaction import Compactor
-from .context.token_meter import Meter, message_tokens, part_of
-from .model_calls.budget import Spending
+from .context.token_meter import TokenMeter, message_tokens, part_of
+from .model_calls.budget import BudgetLimits
 from .model_calls.model_selection import Models
 
 
-class Overview:
+class SnapshotBuilder:
     """Takes snapshots of one session. Asked many times a second while something is painted."""
 
     def __init__(
         self,
         session: Session,
         models: Models,
-        meter: Meter,
-        spending: Spending,
+        meter: TokenMeter,
+        spending: BudgetLimits,
         compactor: Compactor,
         inbox: Inbox,
         jobs: Jobs,

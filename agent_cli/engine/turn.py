@@ -23,17 +23,17 @@ from agent_cli.session.input_queue import Inbox
 from agent_cli.session.session import Session
 
 from .context.compaction import Compactor, ContextFull
-from .context.prompt_parts import NOTHING_NEW, Moment
+from .context.prompt_parts import NOTHING_NEW, PromptAdditions
 from .context.reminders import CLOSING, CONTINUE, LOST_CALLS, Reminders
-from .model_calls.budget import OverBudget, Spending
+from .model_calls.budget import BudgetLimits, OverBudget
 from .model_calls.caller import ModelCaller
 from .model_calls.limits import Limits
-from .tool_calls.loop_detector import RepetitionGuard
+from .tool_calls.loop_detector import LoopDetector
 from .tool_calls.runner import ToolRunner
-from .tool_calls.user_questions import Person
+from .tool_calls.user_questions import UserQuestions
 
 if TYPE_CHECKING:
-    from .context.mentions import Brought
+    from .context.mentions import Attachments
     from .recovery import Recovery
 
 MAX_CONTINUATIONS = 4
@@ -66,19 +66,19 @@ class Turn:
         caller: ModelCaller,
         tools: ToolRunner,
         compactor: Compactor,
-        guard: RepetitionGuard,
+        guard: LoopDetector,
         limits: Limits,
         request: Callable[[Sequence[Message]], ModelRequest],
         emit: Callable[[AnyEvent], None],
         *,
         turn_id: str,
         submission_id: str,
-        moment: Callable[[], Moment],
-        attach: "Callable[[str], Awaitable[Brought]]",
+        moment: Callable[[], PromptAdditions],
+        attach: "Callable[[str], Awaitable[Attachments]]",
         inbox: Inbox,
         recovery: "Recovery",
-        spending: Spending,
-        person: Person,
+        spending: BudgetLimits,
+        person: UserQuestions,
         reminders: Reminders,
     ) -> None:
         self._session = session
@@ -320,7 +320,7 @@ class Turn:
         when a stop comes meanwhile."""
         if "@" in user_input.text and not self._inbox.holds(user_input.text):
             self._inbox.queue(user_input.text, user_input.images)
-        brought: Brought | None = None
+        brought: Attachments | None = None
         try:
             brought = None if user_input.is_data else await self._attach(user_input.text)
         finally:
@@ -348,7 +348,7 @@ class Turn:
         origin: Origin,
         text: str,
         *,
-        moment: Moment = NOTHING_NEW,
+        moment: PromptAdditions = NOTHING_NEW,
         images: tuple[Image, ...] = (),
         attachments: tuple[Attachment, ...] = (),
         beside: tuple[InputTaken, ...] = (),

@@ -11,7 +11,7 @@ from agent_cli.session.event_bus import EventBus
 from .outcomes import explained, with_way_on
 
 
-class Endings:
+class Outcomes:
     """Tells the ends of one session's submissions."""
 
     def __init__(self, bus: EventBus, model: Callable[[], str]) -> None:

@@ -21,7 +21,7 @@ from .types.base import (
     TextPiece,
     UsageReport,
 )
-from .types.surrogates import mended
+from .types.surrogates import join_surrogates
 
 
 class _Call:
@@ -111,7 +111,7 @@ class Assembler:
             if not call.id or call.id in seen:
                 call.id = new_id("call")
             seen.add(call.id)
-            arguments = mended("".join(call.arguments))
+            arguments = join_surrogates("".join(call.arguments))
             if self._finish == "tool_calls" and not arguments.strip():
                 arguments = "{}"  # how some servers write a call without arguments
             calls.append(ToolCall(call.id, call.name, arguments, call.signature, call.problem))

@@ -14,17 +14,27 @@ import msgspec
 
 from agent_cli import __version__
 
-from .catalog.server_query import Inquiry
+from .catalog.server_query import CapabilityProbe
 from .text_calls.finder import CallFinder
 from .text_calls.prompt import as_text, needs_text
-from .transport.bounds import Patience
-from .transport.error_redaction import Masks
+from .transport.bounds import IdleLimit
+from .transport.error_redaction import ErrorRedactor
 from .transport.errors import explain
-from .types.base import Adjusted, Alive, Learnt, Memory, ModelError, ModelEvent, ModelInfo, ModelRequest, Trace
+from .types.base import (
+    Adjusted,
+    Alive,
+    LearnedLimits,
+    Memory,
+    ModelError,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    Trace,
+)
 from .types.classify import classify, request_id
 from .types.provider_table import Route
-from .types.surrogates import mended
-from .wire.dialect import Dialect, Json, Written, culprit, lesson
+from .types.surrogates import join_surrogates
+from .wire.dialect import Dialect, EncodedRequest, Json, culprit, lesson
 from .wire.event_stream import body_of
 from .wire.response_reader import AnswerReader
 
@@ -54,17 +64,17 @@ class NativeModel:
         info: ModelInfo,
         dialect: Dialect,
         memory: Memory | None = None,
-        inquiry: Inquiry | None = None,
+        inquiry: CapabilityProbe | None = None,
         trace: Trace | None = None,
     ) -> None:
         """`inquiry` asks the server about the model; without it `info` is all that is known."""
         self._trace = trace
         self._route = route
-        self._inquiry = inquiry or Inquiry(info)
+        self._inquiry = inquiry or CapabilityProbe(info)
         self._dialect = dialect
         self._memory = memory
-        self._masks = Masks(route)
-        self._learnt: Learnt | None = None
+        self._masks = ErrorRedactor(route)
+        self._learnt: LearnedLimits | None = None
         self._connection: Connection | None = None
         self._opening = asyncio.Lock()
 
@@ -146,7 +156,9 @@ class NativeModel:
                 yield Adjusted(taught.text, explain(error, self._route.name))
         raise ModelError("bad_request", "the server refuses one part of the request after another")
 
-    async def _attempt(self, connection: "Connection", written: Written) -> AsyncGenerator[ModelEvent, None]:
+    async def _attempt(
+        self, connection: "Connection", written: EncodedRequest
+    ) -> AsyncGenerator[ModelEvent, None]:
         body = encode(written.body)
         if self._trace is not None:
             with contextlib.suppress(Exception):  # a log that fails changes no request
@@ -186,7 +198,7 @@ class NativeModel:
         """Events until the server says that nothing follows. Once the answer is over, a connection that
         breaks, falls silent or never ends costs its usage at most."""
         limit_s = self._route.timeouts.stalled_s
-        patience = Patience(limit_s)
+        patience = IdleLimit(limit_s)
         ending = False
         while True:
             try:
@@ -207,7 +219,7 @@ class NativeModel:
                 ending = True
                 limit_s = min(_TAIL_S, limit_s)
                 response.end_within(limit_s)
-                patience = Patience(limit_s)
+                patience = IdleLimit(limit_s)
             if said:
                 patience.renew()
             elif (error := patience.spent(len(chunk))) is None:
@@ -225,17 +237,17 @@ class NativeModel:
                     self._connection = await asyncio.to_thread(open_connection, self._route, headers)
             return self._connection
 
-    def _recall(self) -> Learnt:
+    def _recall(self) -> LearnedLimits:
         if self._learnt is None:
-            self._learnt = self._memory.recall(self._route.key) if self._memory else Learnt()
+            self._learnt = self._memory.recall(self._route.key) if self._memory else LearnedLimits()
         return self._learnt
 
-    def _learn_window(self, error: ModelError, learnt: Learnt) -> None:
+    def _learn_window(self, error: ModelError, learnt: LearnedLimits) -> None:
         """An overfull context that names the real window is remembered."""
         if error.kind == "context_overflow" and error.limit_tokens:
             self._learn(msgspec.structs.replace(learnt, context_window=error.limit_tokens))
 
-    def _learn(self, learnt: Learnt, *, lasting: bool = True) -> None:
+    def _learn(self, learnt: LearnedLimits, *, lasting: bool = True) -> None:
         self._learnt = learnt
         if self._memory and lasting:
             fleeting = {repair.name for repair in self._dialect.repairs if not repair.lasting}
@@ -267,7 +279,7 @@ def encode(body: Json) -> bytes:
 def _sendable(value: Any) -> Any:
     match value:
         case str():
-            return mended(value)
+            return join_surrogates(value)
         case dict():
             return {_sendable(key): _sendable(item) for key, item in value.items()}
         case list():

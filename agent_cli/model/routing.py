@@ -21,7 +21,7 @@ from .types.provider_table import ALIASES, BARE_NAMES, PROVIDERS, ProviderSpec, 
 from .wire.dialect import Dialect
 
 if TYPE_CHECKING:
-    from .catalog.server_query import Inquiry
+    from .catalog.server_query import CapabilityProbe
 
 Probe = Callable[[str, str], Awaitable[tuple[str, ...] | None]]
 """Base URL and key → names of the models a server offers, or None when it does not answer."""
@@ -126,11 +126,11 @@ async def open_model(
     return LiteLLMModel(route, model_info(route.name, _facts(route, config), deep=True), provider)
 
 
-def inquiry_of(route: Route, config: Config) -> "Inquiry":
+def inquiry_of(route: Route, config: Config) -> "CapabilityProbe":
     """What is known of a route's model, and what its server can be asked."""
-    from .catalog.server_query import Inquiry
+    from .catalog.server_query import CapabilityProbe
 
-    return Inquiry(model_info(route.name, _facts(route, config), deep=route.wire == "litellm"), route)
+    return CapabilityProbe(model_info(route.name, _facts(route, config), deep=route.wire == "litellm"), route)
 
 
 def _facts(route: Route, config: Config) -> ModelOverride | None:
@@ -138,7 +138,7 @@ def _facts(route: Route, config: Config) -> ModelOverride | None:
     return _override(route.name.partition("/")[0], config.providers).models.get(route.model)
 
 
-def _dialect(route: Route, inquiry: "Inquiry") -> Dialect:
+def _dialect(route: Route, inquiry: "CapabilityProbe") -> Dialect:
     match route.wire:
         case "anthropic_messages":
             from .wire.anthropic.dialect import AnthropicDialect

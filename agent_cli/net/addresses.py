@@ -27,7 +27,7 @@ _PORTS = {"http": 80, "https": 443}
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class Refused(ValueError):
+class AddressRefused(ValueError):
     """An address that is not to be fetched from; the text says why."""
 
 
@@ -54,18 +54,18 @@ def target_of(url: str) -> Target:
         Refused: it is none, or none of a web page.
     """
     if len(url) > 4096 or _UNFIT.search(url):
-        raise Refused("the address has characters that an address cannot have, or is too long")
+        raise AddressRefused("the address has characters that an address cannot have, or is too long")
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna").decode("ascii").rstrip("."), parts.port
     except ValueError as error:  # UnicodeError is one
-        raise Refused(f"{url} is no usable address: {error}") from error
+        raise AddressRefused(f"{url} is no usable address: {error}") from error
     if parts.scheme not in _PORTS:
-        raise Refused(f"{url} begins with neither http:// nor https://")
+        raise AddressRefused(f"{url} begins with neither http:// nor https://")
     if "@" in parts.netloc:
-        raise Refused("the address holds a user name or password")
+        raise AddressRefused("the address holds a user name or password")
     if not host:
-        raise Refused(f"{url} names no host")
+        raise AddressRefused(f"{url} names no host")
     return Target(url, parts.scheme, host.lower(), port or _PORTS[parts.scheme])
 
 
@@ -112,7 +112,7 @@ def _literal(host: str) -> _Address | None:
 def _refuse_private_addresses(host: str, addresses: Sequence[str]) -> None:
     for address in addresses:
         if not is_public(address):
-            raise Refused(f"{host} is the private address {address}{_how_to_allow(host, address)}")
+            raise AddressRefused(f"{host} is the private address {address}{_how_to_allow(host, address)}")
 
 
 def is_public(address: str) -> bool:
@@ -144,9 +144,9 @@ def _meanings(ip: _Address) -> list[_Address]:
 
 def _refuse_local_name(host: str) -> None:
     if host == "localhost" or host.endswith(_LOCAL_NAMES) or ("." not in host and ":" not in host):
-        raise Refused(f"{host} is on this machine or a private network{_how_to_allow(host)}")
+        raise AddressRefused(f"{host} is on this machine or a private network{_how_to_allow(host)}")
     if _ODD_NUMBER.fullmatch(host) and str(_literal(host)) != host:
-        raise Refused(f"{host} is an address in an odd form")
+        raise AddressRefused(f"{host} is an address in an odd form")
 
 
 def _how_to_allow(host: str, address: str = "") -> str:

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from .addresses import Refused, Target, reachable, target_of
+from .addresses import AddressRefused, Target, reachable, target_of
 from .certificates import tls_context
 from .proxies import BadProxy, proxy_for
 
@@ -87,7 +87,7 @@ def _leads_on(target: Target, elsewhere: str) -> bool:
     """Whether a redirect stays with the same server; from http to https, on their usual ports, counts."""
     try:
         there = target_of(elsewhere)
-    except Refused:
+    except AddressRefused:
         return False
     way, onward = (target.scheme, target.port), (there.scheme, there.port)
     return there.host == target.host and (onward == way or (way, onward) == (("http", 80), ("https", 443)))

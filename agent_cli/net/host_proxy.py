@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from urllib.parse import urlsplit
 
-from .addresses import Refused, Resolver, Target, reachable, target_of
+from .addresses import AddressRefused, Resolver, Target, reachable, target_of
 
 PORT = 3128
 """Where commands find it, on the loopback address of their own network."""
@@ -100,7 +100,7 @@ class HostProxy:
             self._check(f"{host}:{port}")
             async with asyncio.timeout(_CONNECT_S):
                 upstream = await asyncio.open_connection(host.strip("[]"), port)
-        except (Refused, OSError, TimeoutError):
+        except (AddressRefused, OSError, TimeoutError):
             pass
         else:
             self.connected += 1
@@ -114,7 +114,7 @@ class HostProxy:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             target, first = _wanted(head)
             upstream = await self._opened(target)
-        except Refused as refusal:
+        except AddressRefused as refusal:
             await _say(writer, "403 Forbidden", f"{refusal}\n".encode() + _BODY)
         except (OSError, TimeoutError) as error:
             await _say(writer, "502 Bad Gateway", f"{error or 'the host did not answer in time'}\n".encode())
@@ -153,7 +153,7 @@ class HostProxy:
         if not self._is_allowed(host):
             del self.refused[:-19]
             self.refused.append(host)
-            raise Refused(f"{host} is not allowed")
+            raise AddressRefused(f"{host} is not allowed")
 
 
 def _wanted(head: str) -> tuple[Target, bytes]:

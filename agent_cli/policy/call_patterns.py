@@ -133,14 +133,14 @@ def _may_run(rule: Rule, line: str, depth: int) -> int:
     """How many simple commands of a line a rule may cover; one beyond the reader counts as one."""
     from .shell.parser import Unsure, parse
     from .shell.rule_matching import all_texts_of
-    from .shell.wrappers import layers
+    from .shell.wrappers import unwrap
 
     if depth > _MAX_DEPTH:
         return 1
     found = 0
     try:
         for part in parse(line):
-            inside = layers(part)
+            inside = unwrap(part)
             found += any(
                 matches_words(rule, text) for command in inside.commands for text in all_texts_of(command)
             )

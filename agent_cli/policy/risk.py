@@ -21,7 +21,7 @@ from .rules.secret_paths import is_secret
 from .shell.inline_code import INTERPRETERS
 from .shell.parser import SimpleCommand, Unsure, parse
 from .shell.readonly_commands import reading
-from .shell.wrappers import SHELLS, layers, program
+from .shell.wrappers import SHELLS, program, unwrap
 
 _CODE = "runs code of this project"
 _PACKAGES = "installs packages and runs their scripts"
@@ -104,8 +104,8 @@ def risk(action: Action) -> str:
 
 def _of_line(line: str, cwd: str) -> str:
     try:
-        commands = [command for part in parse(line) for command in layers(part).commands]
-        scripts = [script for part in parse(line) for script in layers(part).scripts]
+        commands = [command for part in parse(line) for command in unwrap(part).commands]
+        scripts = [script for part in parse(line) for script in unwrap(part).scripts]
     except Unsure as doubt:
         return f"cannot be told in advance ({doubt}): anything that this user may do"
     found = [_of_command(command, cwd) for command in commands] + [_of_line(script, cwd) for script in scripts]
@@ -131,7 +131,7 @@ def _of_command(command: SimpleCommand, cwd: str) -> str:
     for programs, begins, meaning in _BY_PROGRAM:
         if re.fullmatch(programs, name) and re.match(begins, " ".join(command.argv[1:]).strip()):
             return f"{meaning}: {' '.join(command.argv)[:60]}" if meaning == _CODE else meaning
-    if name in SHELLS and layers(command).scripts:
+    if name in SHELLS and unwrap(command).scripts:
         return ""
     if INTERPRETERS.fullmatch(name) or name in SHELLS or name in ("source", ".", "eval") or "/" in command.argv[0]:
         is_text = any(re.match(r"-\w*[ce]|--eval", word) for word in command.argv[1:2])

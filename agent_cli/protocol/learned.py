@@ -16,7 +16,7 @@ MOST_TOKENS = 100_000_000
 """A figure beyond it is no window and no answer's length."""
 
 
-class Learnt(msgspec.Struct, frozen=True, omit_defaults=True):
+class LearnedLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a server taught about one model by refusing something."""
 
     context_window: int | None = None
@@ -28,20 +28,20 @@ class Learnt(msgspec.Struct, frozen=True, omit_defaults=True):
     max_output_tokens: int | None = None
     """The longest answer, as a refused limit named it."""
 
-    def merged(self, newer: "Learnt") -> "Learnt":
+    def merged(self, newer: "LearnedLimits") -> "LearnedLimits":
         """This and what was learnt since, perhaps by another program: refusals add up, figures are the
         newer ones."""
-        return Learnt(
+        return LearnedLimits(
             newer.context_window or self.context_window,
             (*self.refused, *(name for name in newer.refused if name not in self.refused)),
             newer.efforts if newer.efforts is not None else self.efforts,
             newer.max_output_tokens or self.max_output_tokens,
         )
 
-    def sound(self) -> "Learnt":
+    def sound(self) -> "LearnedLimits":
         """The same without what can mean nothing: unknown names, impossible figures."""
         efforts = tuple(name for name in EFFORTS if name in (self.efforts or ()))
-        return Learnt(
+        return LearnedLimits(
             _tokens(self.context_window),
             tuple(dict.fromkeys(name for name in self.refused if name in REFUSABLE)),
             efforts or None,

@@ -89,7 +89,7 @@ class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag
     """Files the turn was about to write that the checkpoint does not hold, each by its real path."""
 
 
-class Folded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"):
+class CompactionSaved(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"):
     """Compaction: messages up to and including `through` are represented by `summary`."""
 
     through: str
@@ -105,11 +105,11 @@ class Folded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"
     after: int = 0
 
 
-class Unfolded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="unfolded"):
+class CompactionReverted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="unfolded"):
     """A compaction was taken back: the messages are sent again as they were."""
 
     fold_id: str
-    """Of a `Folded` or `Shortened`."""
+    """Of a `CompactionSaved` or `Shortened`."""
 
 
 class Marked(Record, frozen=True, kw_only=True, omit_defaults=True, tag="marked"):
@@ -196,7 +196,8 @@ class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
 
 AnyRecord = (
     Header | UserMessage | AssistantMessage | ToolResult | RequestSent | PartialAnswer | ModelCalled | CallStarted
-    | TurnEnded | CheckpointTaken | Folded | Shortened | Unfolded | Marked | TurnsUndone | TurnsRedone
+    | TurnEnded | CheckpointTaken | CompactionSaved | CompactionReverted | Shortened | Marked
+    | TurnsUndone | TurnsRedone
     | SettingsSet | Granted | Named | Quarantined | InputQueued | InputTaken | JobNoted
 )  # fmt: skip
 

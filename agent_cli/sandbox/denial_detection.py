@@ -18,7 +18,7 @@ from .profile.confinement import Confinement
 Kind = Literal["write", "read", "network", "privilege", "namespace", "syscall"]
 
 
-class Blocked(msgspec.Struct, frozen=True):
+class Denial(msgspec.Struct, frozen=True):
     """What the sandbox kept a command from."""
 
     kind: Kind
@@ -92,13 +92,13 @@ _SPEAKER = re.compile(r"^(?:[^\s:]+: (?:line )?\d+: |/\S*bin/[^\s:]+: )")
 """Who says it: a shell with a line number, a program by its path."""
 
 
-def blocked(
+def detect_denial(
     exit_code: int,
     output: str,
     confinement: Confinement,
     cwd: str,
     may: Callable[[str, int], bool] = os.access,
-) -> Blocked | None:
+) -> Denial | None:
     """What kept a confined command from succeeding, if that was the sandbox.
 
     `output` is of both its streams; `may` answers, outside, as `os.access` does.
@@ -115,52 +115,52 @@ def blocked(
     )
 
 
-def _call(exit_code: int, text: str) -> Blocked | None:
+def _call(exit_code: int, text: str) -> Denial | None:
     if exit_code == _KILLED_FOR_A_CALL:
-        return Blocked("syscall")
+        return Denial("syscall")
     if found := _SYSCALL.search(text):
-        return Blocked("syscall", found.group(0).strip()[:120])
+        return Denial("syscall", found.group(0).strip()[:120])
     if found := _NAMESPACE.search(text):
-        return Blocked("namespace", found.group(0).strip()[:200])
+        return Denial("namespace", found.group(0).strip()[:200])
     return None
 
 
-def _privilege(text: str) -> Blocked | None:
+def _privilege(text: str) -> Denial | None:
     found = _PRIVILEGE.search(text)
-    return Blocked("privilege", found.group(0)) if found else None
+    return Denial("privilege", found.group(0)) if found else None
 
 
-def _network(text: str) -> Blocked | None:
+def _network(text: str) -> Denial | None:
     for pattern in _NETWORK:
         for found in pattern.finditer(text):
             host = found.group(1) or ""
             if not _OURSELVES.fullmatch(host):
-                return Blocked("network", host)
+                return Denial("network", host)
     return None
 
 
 def _files(
     lines: list[str], confinement: Confinement, cwd: str, may: Callable[[str, int], bool]
-) -> Iterator[Blocked]:
+) -> Iterator[Denial]:
     """From the last line: the error a program ends with is the one that ended it."""
     unnamed = False
     for line in reversed(lines):
         read_only, refused, busy = _READ_ONLY.search(line), _REFUSED.search(line), _BUSY.search(line)
         absent = _ABSENT.search(line)
         if (found := _DOCKER.search(line)) and may(found.group(1), os.F_OK):
-            yield Blocked("network", found.group(1))
+            yield Denial("network", found.group(1))
         if not (read_only or refused or busy or absent):
             continue
         paths = _paths(line, cwd)
         for path in paths:
             if (refused or absent) and _is_out_of_sight(path, confinement, may):
-                yield Blocked("read", path)
+                yield Denial("read", path)
             elif (read_only or refused or busy) and _is_kept_from_writing(path, confinement, may):
-                yield Blocked("write", path)
+                yield Denial("write", path)
         # Relative to a folder that is not known, or nothing at all: nothing writable is read-only.
         unnamed |= bool(read_only) and all(_is_in(path, confinement.writable) for path in paths)
     if unnamed:
-        yield Blocked("write")
+        yield Denial("write")
 
 
 def _paths(line: str, cwd: str) -> list[str]:

@@ -53,7 +53,7 @@ Mark = tuple[int, int, int, int, int]
 """Kind and permissions, inode, size, times of content and of the entry: what has the same was not touched."""
 
 
-class Guarded(msgspec.Struct, frozen=True):
+class GitStateSnapshot(msgspec.Struct, frozen=True):
     """What was there before a command."""
 
     root: str
@@ -142,13 +142,13 @@ class Guarded(msgspec.Struct, frozen=True):
 
 def taken(
     root: str,
-    before: Guarded | None = None,
+    before: GitStateSnapshot | None = None,
     *,
     git: str = ".git",
     is_outer: bool = False,
     places: Places = tuple,
     own: tuple[str, ...] = (),
-) -> Guarded:
+) -> GitStateSnapshot:
     """Look at a workspace, before a command runs in it, or only (`is_outer`) at the repository `git` in a folder.
     What `before` has read and nobody touched since is not read again."""
     marks = _marks(root, git, is_outer, places)
@@ -161,10 +161,10 @@ def taken(
             contents[path] = before.contents[path]
         elif mark[2] <= _MOST_BYTES and (content := _read(root, path)) is not None:
             contents[path] = content
-    return Guarded(root, git, is_outer, places, own, marks, contents, not is_outer and _is_bare(root))
+    return GitStateSnapshot(root, git, is_outer, places, own, marks, contents, not is_outer and _is_bare(root))
 
 
-def moved_on(guarded: Guarded, paths: Iterable[str]) -> Guarded:
+def moved_on(guarded: GitStateSnapshot, paths: Iterable[str]) -> GitStateSnapshot:
     """With these paths as they are now: what was told of once is not told of again."""
     now = _marks(guarded.root, guarded.git, guarded.is_outer, guarded.places)
     marks = dict(guarded.marks)

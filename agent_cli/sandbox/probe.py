@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .mechanisms.select import Means
-from .profile.confinement import Confinement, Strength
+from .mechanisms.select import Mechanism
+from .profile.confinement import Confinement, EnforcedLevel
 
 if TYPE_CHECKING:
     from .process.runner import ProcessRunner
@@ -93,7 +93,7 @@ class _Outcome(msgspec.Struct, frozen=True):
     """What it said where it did not start at all."""
 
 
-async def measure(processes: "ProcessRunner", scratch: Path) -> Strength:
+async def measure(processes: "ProcessRunner", scratch: Path) -> EnforcedLevel:
     """Find the strongest mechanism that holds here, and have `processes` use it.
 
     `scratch` is a folder of ours; it is left as it was. Takes some 40 ms, more where much has to be tried.
@@ -117,14 +117,14 @@ async def measure(processes: "ProcessRunner", scratch: Path) -> Strength:
                 processes.strength = _strength(means, outcome.achieved, reasons, bool(processes.network))
                 return processes.strength
     processes.means = None
-    processes.strength = Strength("none", why="; ".join(dict.fromkeys(reasons)))
+    processes.strength = EnforcedLevel("none", why="; ".join(dict.fromkeys(reasons)))
     return processes.strength
 
 
-def _candidates(reasons: list[str]) -> Iterator[Means]:
+def _candidates(reasons: list[str]) -> Iterator[Mechanism]:
     """From the strongest; `reasons` gets why one is not even tried."""
     if sys.platform == "darwin":
-        yield Means("seatbelt", _SEATBELT)
+        yield Mechanism("seatbelt", _SEATBELT)
         return
     if sys.platform != "linux":
         reasons.append(f"there is no sandbox for {sys.platform}")
@@ -137,10 +137,10 @@ def _candidates(reasons: list[str]) -> Iterator[Means]:
     if program := bubblewrap.program():
         for own_proc in (True, False):
             for new_users in (False, True) if os.getuid() == 0 else (True,):
-                yield Means("bubblewrap", program, new_users, own_proc)
+                yield Mechanism("bubblewrap", program, new_users, own_proc)
     else:
         reasons.append("bubblewrap is not installed: install the package bubblewrap")
-    yield Means("landlock")
+    yield Mechanism("landlock")
 
 
 class _Field(msgspec.Struct, frozen=True):
@@ -200,7 +200,7 @@ def _ourselves() -> tuple[str, str, str]:
     return str(os.getpid()), str(binascii.crc32(environ) if environ else -1), space
 
 
-async def _share_network(processes: "ProcessRunner", means: Means) -> None:
+async def _share_network(processes: "ProcessRunner", means: Mechanism) -> None:
     """Have a network that leads nowhere, which lives as long as its descriptors do. Where that cannot be had, each
     command gets one of its own."""
     from .process.runner import ProcessError
@@ -239,7 +239,7 @@ def _opened(paths: Iterable[str]) -> list[int]:
     return found
 
 
-async def _tried(processes: "ProcessRunner", means: Means, field: _Field) -> _Outcome:
+async def _tried(processes: "ProcessRunner", means: Mechanism, field: _Field) -> _Outcome:
     from .process.runner import ProcessError
 
     out = bytearray()
@@ -274,13 +274,13 @@ def _objection(outcome: _Outcome) -> str:
 
 
 def _strength(
-    means: Means, achieved: frozenset[str], reasons: list[str], shares_network: bool = False
-) -> Strength:
+    means: Mechanism, achieved: frozenset[str], reasons: list[str], shares_network: bool = False
+) -> EnforcedLevel:
     if means.mechanism == "landlock" and "kill" in achieved:
         reasons.append("landlock: commands can end other programs of yours, as the kernel is older than 6.12")
     elif means.mechanism == "bubblewrap":
         reasons = []
-    return Strength(
+    return EnforcedLevel(
         means.mechanism,
         why="; ".join(dict.fromkeys(reasons)),
         hides_inside=not achieved & {"inside", "fixed"},

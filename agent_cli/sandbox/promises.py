@@ -6,7 +6,7 @@ from typing import Literal
 
 from agent_cli.protocol.actions import Mode
 
-from .profile.confinement import Mechanism, Strength
+from .profile.confinement import EnforcedLevel, MechanismName
 
 Cell = Literal["held", "put back", "not held", "asks", "asks, held", "asks, put back", "refused"]
 COLUMNS = ("plan", "ask", "auto-edit", "yolo", "yolo, sandbox asked for")
@@ -28,7 +28,7 @@ _DENIED: tuple[Cell, ...] = ("refused", "asks, held", "held", "held", "held")
 _PUT_BACK: tuple[Cell, ...] = ("refused", "asks, put back", "put back", "not held", "put back")
 _NOT_HELD: tuple[Cell, ...] = ("refused", "asks", "not held", "not held", "not held")
 _ASKS: tuple[Cell, ...] = ("refused", "asks", "asks", "not held", "asks")
-MATRIX: Mapping[Mechanism, tuple[tuple[Cell, ...], ...]] = {
+MATRIX: Mapping[MechanismName, tuple[tuple[Cell, ...], ...]] = {
     "bubblewrap": (*(_HELD,) * 7, *(_DENIED,) * 2, _HELD),
     "landlock": (_HELD, _NOT_HELD, *(_HELD,) * 3, *(_PUT_BACK,) * 2, *(_ASKS,) * 3),
     "none": (_ASKS,) * len(PROMISES),
@@ -36,7 +36,7 @@ MATRIX: Mapping[Mechanism, tuple[tuple[Cell, ...], ...]] = {
 """By mechanism, for each of `PROMISES` a cell for each of `COLUMNS`. Seatbelt is not tried by the test."""
 
 
-def promises(strength: Strength, mode: Mode, asked_for: bool) -> dict[Cell, tuple[str, ...]]:
+def promises(strength: EnforcedLevel, mode: Mode, asked_for: bool) -> dict[Cell, tuple[str, ...]]:
     """What is held here in a mode, by how; empty for a mechanism that the table does not have."""
     column = COLUMNS.index(mode) + (mode == "yolo" and asked_for)
     found: dict[Cell, tuple[str, ...]] = {}

@@ -6,20 +6,22 @@ from typing import get_args
 from agent_cli.protocol.messages import Finish
 from agent_cli.protocol.records import (
     AnyRecord,
-    Folded,
+    CompactionReverted,
+    CompactionSaved,
     Marked,
     ModelCalled,
     Quarantined,
     Shortened,
     TurnsRedone,
     TurnsUndone,
-    Unfolded,
 )
 from agent_cli.protocol.usage import CallKind, CostLine, Totals
 
 _CAUSES: dict[CallKind, str] = {"main": "turns", "summary": "summaries", "limit": "closing words"}
 _FINISHES = frozenset(get_args(Finish))
-_BREAKS_PREFIX = Folded | Shortened | Unfolded | Marked | TurnsUndone | TurnsRedone | Quarantined
+_BREAKS_PREFIX = (
+    CompactionSaved | Shortened | CompactionReverted | Marked | TurnsUndone | TurnsRedone | Quarantined
+)
 _NOTEWORTHY_TOKENS = 4_000
 """A prompt shorter than this is cheap, cached or not."""
 _CACHE_LIVES_S = 300

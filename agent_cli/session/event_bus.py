@@ -12,7 +12,7 @@ from agent_cli.protocol.events import TERMINAL, AnyEvent, SessionClosed, TurnFai
 if TYPE_CHECKING:
     from agent_cli.redaction.redactor import Redactor
 
-    from .event_redaction import Veil
+    from .event_redaction import EventRedactor
 
 
 class EventBus:
@@ -29,11 +29,11 @@ class EventBus:
         writes, told with each failure."""
         self._log = log
         self._log_place = log_place
-        self._veil: Veil | None = None
+        self._veil: EventRedactor | None = None
         if redactor is not None:
             from . import event_redaction
 
-            self._veil = event_redaction.Veil(redactor)
+            self._veil = event_redaction.EventRedactor(redactor)
         self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue()
         self._seq = 0
         self._ended: set[str] = set()

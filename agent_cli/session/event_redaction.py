@@ -44,7 +44,7 @@ from agent_cli.protocol.events import (
     TurnStarted,
 )
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, Folded
+from agent_cli.protocol.records import AnyRecord, CompactionSaved
 from agent_cli.redaction.fingerprints import Recognizer
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.sandbox.profile.environment import is_provider_secret
@@ -86,7 +86,7 @@ _SPARE = 100
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
-class Veil:
+class EventRedactor:
     """Masks the events of one session. Pieces of a text are masked as one text: what is held back of it comes with
     a later piece, or as a piece of its own before the event that ends it."""
 
@@ -189,7 +189,7 @@ def _with(value: _T, fields: tuple[str, ...], mask: Callable[[str], str]) -> _T:
     return msgspec.structs.replace(value, **changes) if changes else value
 
 
-class Outgoing:
+class RequestRedactor:
     """What the model is sent, masked: results of tools and notes of the program, by known values and by shape. The
     person's own words are left to them. The same message always gives the same bytes."""
 
@@ -240,7 +240,7 @@ def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
     match record:
         case ToolResult() | UserMessage():
             return masked(record, redactor)
-        case Folded():
+        case CompactionSaved():
             return _with(record, ("summary",), redactor.mask)
         case _:
             return record

@@ -22,7 +22,8 @@ from agent_cli.protocol.operations import Mark
 from agent_cli.protocol.records import (
     AnyRecord,
     CallStarted,
-    Folded,
+    CompactionReverted,
+    CompactionSaved,
     InputQueued,
     InputTaken,
     JobNoted,
@@ -32,7 +33,6 @@ from agent_cli.protocol.records import (
     Quarantined,
     RequestSent,
     Shortened,
-    Unfolded,
 )
 
 from .placeholders import kept_word_for_word, placeholder, shorten, taken_out
@@ -136,14 +136,18 @@ def marks(records: Iterable[AnyRecord]) -> dict[str, Mark]:
 
 def _taken_back(records: Iterable[AnyRecord]) -> frozenset[str]:
     """Ids of the reductions that were taken back."""
-    return frozenset(record.fold_id for record in records if isinstance(record, Unfolded))
+    return frozenset(record.fold_id for record in records if isinstance(record, CompactionReverted))
 
 
-def last_reduction(records: Sequence[AnyRecord]) -> Folded | Shortened | None:
+def last_reduction(records: Sequence[AnyRecord]) -> CompactionSaved | Shortened | None:
     """The newest reduction that counts."""
     gone, undone = _taken_back(records), undone_turns(records)
     for record in reversed(records):
-        if isinstance(record, Folded | Shortened) and record.id not in gone and record.turn_id not in undone:
+        if (
+            isinstance(record, CompactionSaved | Shortened)
+            and record.id not in gone
+            and record.turn_id not in undone
+        ):
             return record
     return None
 
@@ -158,7 +162,7 @@ def _folded(
     folds = [
         record
         for record in records
-        if isinstance(record, Folded)
+        if isinstance(record, CompactionSaved)
         and record.through in places
         and record.turn_id not in undone
         and record.id not in gone
@@ -171,7 +175,7 @@ def _folded(
     return folded(messages, cut, fold, pinned)
 
 
-def folded(messages: Sequence[Message], cut: int, fold: Folded, pinned: Collection[str]) -> list[Message]:
+def folded(messages: Sequence[Message], cut: int, fold: CompactionSaved, pinned: Collection[str]) -> list[Message]:
     """Messages with those before the cut replaced by a summary, but for what the fold keeps and what is pinned."""
     summary = UserMessage(
         id=fold.id, text=fold.summary, origin="summary", turn_id=fold.turn_id, told=fold.told, time=fold.time

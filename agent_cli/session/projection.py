@@ -14,7 +14,8 @@ from agent_cli.protocol.messages import AssistantMessage, Message, PlanItem, Too
 from agent_cli.protocol.records import (
     AnyRecord,
     CallStarted,
-    Folded,
+    CompactionReverted,
+    CompactionSaved,
     Header,
     InputQueued,
     InputTaken,
@@ -27,7 +28,6 @@ from agent_cli.protocol.records import (
     TurnEnded,
     TurnsRedone,
     TurnsUndone,
-    Unfolded,
 )
 from agent_cli.protocol.stop_reason import StopReason
 
@@ -35,11 +35,11 @@ from . import costs, history
 from .history import OpenCall
 from .placeholders import shorten
 
-REWRITES = Folded | Shortened | Unfolded | Marked | Quarantined | TurnsUndone | TurnsRedone
+REWRITES = CompactionSaved | Shortened | CompactionReverted | Marked | Quarantined | TurnsUndone | TurnsRedone
 """Records that change what earlier ones mean."""
 
 
-class View:
+class Projection:
     """The facts of one session. `feed` takes each record once, in order."""
 
     def __init__(
@@ -92,7 +92,7 @@ class View:
             if not isinstance(record, REWRITES):
                 self._feed(index, record)
                 continue
-            if isinstance(record, Folded | Shortened) and not self.rereads(record):
+            if isinstance(record, CompactionSaved | Shortened) and not self.rereads(record):
                 self._visible = self.reduced(record)
                 self._shortened.update(record.call_ids if isinstance(record, Shortened) else ())
             else:
@@ -101,11 +101,11 @@ class View:
 
     def rereads(self, record: AnyRecord) -> bool:
         """Whether the meaning of this record depends on messages that are not sent at present."""
-        if isinstance(record, Folded) and record.through != self._folded_through():
+        if isinstance(record, CompactionSaved) and record.through != self._folded_through():
             return all(message.id != record.through for message in self._visible)
-        return isinstance(record, REWRITES) and not isinstance(record, Folded | Shortened)
+        return isinstance(record, REWRITES) and not isinstance(record, CompactionSaved | Shortened)
 
-    def reduced(self, record: Folded | Shortened) -> list[Message]:
+    def reduced(self, record: CompactionSaved | Shortened) -> list[Message]:
         """What the model would be sent after a reduction of what it is sent now."""
         if isinstance(record, Shortened):
             return [
@@ -126,12 +126,12 @@ class View:
         """Messages the model is sent, before repair; as `history.visible_messages`."""
         return tuple(self._visible)
 
-    def fold_in_force(self) -> Folded | None:
+    def fold_in_force(self) -> CompactionSaved | None:
         """The fold whose summary the messages begin with."""
         first = self._visible[0] if self._visible else None
         if not isinstance(first, UserMessage) or first.origin != "summary":
             return None
-        folds = (each for each in reversed(self._records) if isinstance(each, Folded))
+        folds = (each for each in reversed(self._records) if isinstance(each, CompactionSaved))
         return next((fold for fold in folds if fold.id == first.id), None)
 
     def _folded_through(self) -> str:

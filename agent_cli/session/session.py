@@ -13,11 +13,11 @@ from typing import Protocol
 import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, Folded, Granted, Header, Shortened, storable
+from agent_cli.protocol.records import AnyRecord, CompactionSaved, Granted, Header, Shortened, storable
 from agent_cli.protocol.usage import Totals
 
 from .placeholders import slim
-from .projection import View
+from .projection import Projection
 
 
 class Journal(Protocol):
@@ -59,7 +59,7 @@ class Session:
         self._untrusted = ""
         for record in records:
             self._count(record)
-        self.view = View(self.records, self.root, self.whole)
+        self.view = Projection(self.records, self.root, self.whole)
         if saved:
             self._release()
 
@@ -95,7 +95,7 @@ class Session:
         for record in numbered:
             self._count(record)
         self.view.update()
-        if any(isinstance(record, Folded | Shortened) for record in numbered):
+        if any(isinstance(record, CompactionSaved | Shortened) for record in numbered):
             self._release()
 
     def whole(self) -> Sequence[AnyRecord]:

@@ -16,14 +16,14 @@ from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.records import ModelCalled, Named, storable
 from agent_cli.protocol.usage import Totals
 
-from .secure_io import Progress, Stored, seconds
+from .secure_io import Progress, SessionFileStat, seconds
 from .session_file import NAME, SessionFile, SessionLocked, StoreError, read_session, write_session
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from .index import Found, Index
-    from .summary import Outline
+    from .summary import SessionSummary
 
 _FEW = 50
 """So many sessions are read faster than an index is opened."""
@@ -283,7 +283,7 @@ class Sessions:
         snippet = " ".join(found.snippet.split())
         return Hit(info, found.message_id, found.turn_id, role, found.time, snippet, found.score, found.undone)
 
-    def _stored(self, cwd: Path | None) -> list[Stored]:
+    def _stored(self, cwd: Path | None) -> list[SessionFileStat]:
         """All files that are called like sessions, with size and time.
 
         Raises:
@@ -302,7 +302,7 @@ class Sessions:
         except FileNotFoundError:
             return []
 
-    def _files(self, project: str) -> Iterator[Stored]:
+    def _files(self, project: str) -> Iterator[SessionFileStat]:
         try:
             with os.scandir(self.folder / project) as entries:
                 for entry in entries:
@@ -312,7 +312,7 @@ class Sessions:
                             status = entry.stat()
                         except OSError:
                             continue  # it went away, or is a link to nothing
-                        yield Stored(f"{project}/{name}", status.st_size, status.st_mtime_ns)
+                        yield SessionFileStat(f"{project}/{name}", status.st_size, status.st_mtime_ns)
         except FileNotFoundError:
             return
 
@@ -370,7 +370,7 @@ def totals(path: Path) -> tuple[int, Totals]:
     return prompts, sums
 
 
-def _info(path: Path, size_bytes: int, updated: float, outline: "Outline") -> SessionInfo:
+def _info(path: Path, size_bytes: int, updated: float, outline: "SessionSummary") -> SessionInfo:
     return SessionInfo(
         id=outline.id, path=str(path), cwd=outline.cwd,
         title=outline.title, created=outline.created, updated=updated, model=outline.model,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .scan import around, outline_of
-from .secure_io import Progress, Stored, make_private, read_regular, seconds
-from .summary import TAIL_BYTES, Outline, Said, read_on
+from .secure_io import Progress, SessionFileStat, make_private, read_regular, seconds
+from .summary import TAIL_BYTES, SessionSummary, SummaryEntry, read_on
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -67,7 +67,7 @@ class Index:
         self.path = path
         self._connect = connect
 
-    def refresh(self, folder: Path, stored: Sequence[Stored], progress: Progress | None = None) -> None:
+    def refresh(self, folder: Path, stored: Sequence[SessionFileStat], progress: Progress | None = None) -> None:
         """Make it know these session files below `folder` and no others.
 
         Raises:
@@ -89,7 +89,7 @@ class Index:
                 if progress is not None:
                     progress(min(at + _BATCH, len(changed)), len(changed))
 
-    def sessions(self, project: str | None = None) -> Iterator[tuple[str, int, float, Outline]]:
+    def sessions(self, project: str | None = None) -> Iterator[tuple[str, int, float, SessionSummary]]:
         """File, size in bytes, time of the last change and facts of each session, newest first.
 
         Raises:
@@ -99,7 +99,7 @@ class Index:
         given: tuple[str, ...] = ()
         if project is not None:
             query, given = f"{query} AND project = ?", (project,)
-        decoder = msgspec.msgpack.Decoder(Outline)
+        decoder = msgspec.msgpack.Decoder(SessionSummary)
         with self._open() as database:
             for file, size, updated, outline in database.execute(
                 f"{query} ORDER BY updated DESC, file DESC", given
@@ -116,7 +116,7 @@ class Index:
         with self._open() as database:
             return [file for (file,) in database.execute(query, (project,))]
 
-    def one(self, file: str) -> tuple[int, float, Outline] | None:
+    def one(self, file: str) -> tuple[int, float, SessionSummary] | None:
         """Size, time of the last change and facts of one session; None when it is not known.
 
         Raises:
@@ -126,7 +126,7 @@ class Index:
             row = database.execute(
                 "SELECT size, updated, outline FROM sessions WHERE file = ?", (file,)
             ).fetchone()
-        return None if row is None else (row[0], row[1], msgspec.msgpack.decode(row[2], type=Outline))
+        return None if row is None else (row[0], row[1], msgspec.msgpack.decode(row[2], type=SessionSummary))
 
     def search(
         self, words: Sequence[str], phrases: Sequence[str], limit: int, project: str | None, exclude: str
@@ -258,14 +258,14 @@ def _changing(database: "Connection") -> Iterator[None]:
     database.execute("COMMIT")
 
 
-def _take_in(database: "Connection", folder: Path, stored: Stored) -> None:
+def _take_in(database: "Connection", folder: Path, stored: SessionFileStat) -> None:
     """Read a session that is new or has changed, from where it was left if it has only grown."""
     row = database.execute("SELECT key, outline FROM sessions WHERE file = ?", (stored.file,)).fetchone()
-    outline = _grown(folder / stored.file, msgspec.msgpack.decode(row[1], type=Outline)) if row else None
+    outline = _grown(folder / stored.file, msgspec.msgpack.decode(row[1], type=SessionSummary)) if row else None
     if outline is None:
         _forget(database, stored.file)
         row = None
-        outline = outline_of(folder / stored.file) or Outline()
+        outline = outline_of(folder / stored.file) or SessionSummary()
     said, undone = outline.said, outline.undone
     outline.said, outline.undone = [], {}
     values = (
@@ -292,7 +292,7 @@ def _take_in(database: "Connection", folder: Path, stored: Stored) -> None:
         database.execute(mark, (is_undone, key, turn_id))
 
 
-def _add_said(database: "Connection", key: int | None, said: Sequence[Said]) -> None:
+def _add_said(database: "Connection", key: int | None, said: Sequence[SummaryEntry]) -> None:
     for each in said:
         query = "INSERT INTO messages(session, message_id, turn_id, role, time) VALUES(?, ?, ?, ?, ?)"
         values = (key, each.message_id, each.turn_id, each.role, each.time)
@@ -300,7 +300,7 @@ def _add_said(database: "Connection", key: int | None, said: Sequence[Said]) -> 
         database.execute("INSERT INTO texts(rowid, text) VALUES(?, ?)", (row, each.text))
 
 
-def _grown(path: Path, outline: Outline) -> Outline | None:
+def _grown(path: Path, outline: SessionSummary) -> SessionSummary | None:
     """The outline read on from where it ended; None when the file has not just grown."""
     start = outline.end - len(outline.tail)
     if not outline.id or len(outline.tail) != min(TAIL_BYTES, outline.end):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from agent_cli.protocol.messages import ToolResult, UserMessage
-from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Folded, Header
+from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, CompactionSaved, Header
 
 _NAMES_WHAT_IS_KEPT = 2
 
@@ -24,14 +24,14 @@ def migrated(records: Sequence[AnyRecord]) -> tuple[AnyRecord, ...]:
         return tuple(records)
     rest: Sequence[AnyRecord] = records[1:]
     if header.version < _NAMES_WHAT_IS_KEPT:
-        rest = [_keeping(each, records) if isinstance(each, Folded) else each for each in rest]
+        rest = [_keeping(each, records) if isinstance(each, CompactionSaved) else each for each in rest]
     if header.version != FORMAT_VERSION:
         header = msgspec.structs.replace(header, version=FORMAT_VERSION)
     cwd = header.cwd
     return (header, *(_moved(each, cwd) if isinstance(each, ToolResult) else each for each in rest))
 
 
-def _keeping(fold: Folded, records: Sequence[AnyRecord]) -> Folded:
+def _keeping(fold: CompactionSaved, records: Sequence[AnyRecord]) -> CompactionSaved:
     """A fold that names what it kept word for word: the newest prompt before its end, and with it all of its turn
     and of the turn that folded. One that names it already stays as it is."""
     ends = [at for at, each in enumerate(records) if each.id == fold.through]

@@ -15,7 +15,7 @@ DAY_S = 86_400.0
 _MOST_BYTES = 4_000_000
 
 
-class Announced(msgspec.Struct, frozen=True):
+class PruneNotice(msgspec.Struct, frozen=True):
     """Sessions that are to go."""
 
     why: str = ""
@@ -28,16 +28,16 @@ class Announced(msgspec.Struct, frozen=True):
         return frozenset(name for name, told in self.ids.items() if 0 < told <= now - DAY_S)
 
 
-def read_announced(state: Path, now: float) -> Announced:
+def read_announced(state: Path, now: float) -> PruneNotice:
     """What was announced; nothing where the file is missing, damaged, or from the future: then the clock was set,
     and all is told anew."""
     path = _path(state)
     try:
         if path.stat().st_mtime > now + 1:
-            return Announced()
-        return msgspec.json.decode(read_regular(path, _MOST_BYTES), type=Announced)
+            return PruneNotice()
+        return msgspec.json.decode(read_regular(path, _MOST_BYTES), type=PruneNotice)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return Announced()
+        return PruneNotice()
 
 
 def announce(state: Path, why: str, ids: Mapping[str, float], now: float) -> None:
@@ -50,7 +50,7 @@ def announce(state: Path, why: str, ids: Mapping[str, float], now: float) -> Non
     draft = _path(state).with_name(f"prune.json.{os.getpid()}.tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(Announced(why, dict(ids))))
+        file.write(msgspec.json.encode(PruneNotice(why, dict(ids))))
     os.utime(draft, (now, now))
     draft.replace(_path(state))
 

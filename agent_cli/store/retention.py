@@ -22,7 +22,7 @@ OnDelete = Callable[[Path, str], None]
 """Told the state folder of the project and the id of a deleted session, so that its checkpoints go too."""
 
 
-class Going(msgspec.Struct, frozen=True):
+class Expiring(msgspec.Struct, frozen=True):
     """A session that would be removed."""
 
     info: SessionInfo
@@ -34,7 +34,7 @@ class Going(msgspec.Struct, frozen=True):
 class Pruned(msgspec.Struct, frozen=True):
     """What was removed, or would be."""
 
-    going: tuple[Going, ...]
+    going: tuple[Expiring, ...]
     total_bytes: int
     """Of all sessions before, with all that belongs to them."""
     kept: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def plan(sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | 
         if info.named or not (too_old or too_much):
             continue
         reason = f"{int(days)} days old" if too_old else f"more than {keep_mb} MB in all"
-        going.append(Going(info, sizes[info.path], reason))
+        going.append(Expiring(info, sizes[info.path], reason))
         left -= sizes[info.path]
     return Pruned(tuple(going), total)
 

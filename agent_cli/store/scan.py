@@ -7,23 +7,23 @@ from pathlib import Path
 
 from .secure_io import Progress, read_regular
 from .session_file import StoreError, identity, read_session
-from .summary import Outline, Said, read_on
+from .summary import SessionSummary, SummaryEntry, read_on
 
 
-def outline_of(path: Path) -> Outline | None:
+def outline_of(path: Path) -> SessionSummary | None:
     """What a list and a search need of a session, damaged or not; None when it is no session."""
     try:
         data = read_regular(path)
     except OSError:
         return None
-    outline = Outline()
+    outline = SessionSummary()
     if read_on(outline, data):
         outline.id = identity(path, outline.id)
         return outline
     return _mended(path) if b"{" in data else None
 
 
-def _mended(path: Path) -> Outline | None:
+def _mended(path: Path) -> SessionSummary | None:
     """The same of a session whose first line is damaged."""
     from agent_cli.protocol.records import encode
 
@@ -31,7 +31,7 @@ def _mended(path: Path) -> Outline | None:
         records = read_session(path).records
     except StoreError:
         return None
-    outline = Outline()
+    outline = SessionSummary()
     read_on(outline, b"\n".join(encode(record) for record in records))
     outline.end, outline.tail = 0, b""  # to be read whole when it grows
     return outline
@@ -39,7 +39,7 @@ def _mended(path: Path) -> Outline | None:
 
 def containing(
     paths: Sequence[Path], terms: Sequence[str], exclude: str, limit: int, progress: Progress | None = None
-) -> Iterator[tuple[Path, Outline, Said, bool]]:
+) -> Iterator[tuple[Path, SessionSummary, SummaryEntry, bool]]:
     """Messages that contain all the terms, and whether their turn was undone, in the order of the files; at most
     `limit`, those of undone turns not counted."""
     wanted = [term.casefold() for term in terms]

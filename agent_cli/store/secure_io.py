@@ -19,7 +19,7 @@ Progress = Callable[[int, int], None]
 """Told how many sessions of how many have been read."""
 
 
-class Stored(NamedTuple):
+class SessionFileStat(NamedTuple):
     """One session file as a folder's listing gives it."""
 
     file: str

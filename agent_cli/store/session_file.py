@@ -49,7 +49,7 @@ class SessionLocked(StoreError):
     """Another process is writing this session."""
 
 
-class Damage(msgspec.Struct, frozen=True):
+class CorruptLine(msgspec.Struct, frozen=True):
     """A line that could not be read."""
 
     line: int
@@ -60,7 +60,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """What a session file holds."""
 
     records: tuple[AnyRecord, ...]
-    damage: tuple[Damage, ...] = ()
+    damage: tuple[CorruptLine, ...] = ()
     """Unreadable lines in the middle; they stay in the file."""
     torn: bool = False
     """The last record was cut off by a crash and is lost."""
@@ -161,7 +161,7 @@ def _with_header(loaded: Loaded, data: bytes, path: Path) -> Loaded:
 def _parse(data: bytes) -> Loaded:
     closed = data.rstrip().rpartition(b"\n")[2].strip() == b"]"
     records: list[AnyRecord] = []
-    damage: list[Damage] = []
+    damage: list[CorruptLine] = []
     ends = [0]
     offset = 0
     for number, raw in enumerate(data.split(b"\n"), start=1):
@@ -170,7 +170,7 @@ def _parse(data: bytes) -> Loaded:
             try:
                 records.append(decode(line))
             except msgspec.DecodeError as error:
-                damage.append(Damage(line=number, reason=str(error)))
+                damage.append(CorruptLine(line=number, reason=str(error)))
                 saved = _salvaged(line)
                 records += saved
             ends.append(offset + len(raw.rstrip().removesuffix(b",")))

@@ -32,7 +32,7 @@ _TELLING = tuple(
 _BRANCH = re.compile(r"^Git: on branch (\S+)$", re.MULTILINE)
 
 
-class Said(msgspec.Struct, frozen=True):
+class SummaryEntry(msgspec.Struct, frozen=True):
     """One thing that the person or the model said."""
 
     message_id: str
@@ -42,7 +42,7 @@ class Said(msgspec.Struct, frozen=True):
     text: str
 
 
-class Outline(msgspec.Struct):
+class SessionSummary(msgspec.Struct):
     """A session as far as it was read. `said` and `undone` hold what the last reading has found."""
 
     id: str = ""
@@ -61,7 +61,7 @@ class Outline(msgspec.Struct):
     """Byte offset behind the last record that was read."""
     tail: bytes = b""
     """The bytes before `end`."""
-    said: list[Said] = []
+    said: list[SummaryEntry] = []
     undone: dict[str, bool] = {}
     """Turn id → whether it is taken back, for the turns about which that was said."""
 
@@ -71,7 +71,7 @@ class Outline(msgspec.Struct):
         return self.name or self.prompt or "(no prompt yet)"
 
 
-def read_on(outline: Outline, data: bytes, at: int = 0) -> bool:
+def read_on(outline: SessionSummary, data: bytes, at: int = 0) -> bool:
     """Take in the records of `data`, which is what the file holds from the byte `at` on; returns whether the first
     one is a header, or the outline has one already."""
     outline.said, outline.undone = [], {}
@@ -107,7 +107,7 @@ def _telling(data: bytes) -> Iterator[tuple[AnyRecord | None, int]]:
         at = end + 1
 
 
-def _take(outline: Outline, record: AnyRecord) -> None:
+def _take(outline: SessionSummary, record: AnyRecord) -> None:
     match record:
         case Header():
             outline.id, outline.cwd, outline.created = record.session_id, record.cwd, record.time
@@ -135,12 +135,12 @@ def _take(outline: Outline, record: AnyRecord) -> None:
             pass
 
 
-def _say(outline: Outline, message: UserMessage | AssistantMessage, role: Role, text: str) -> None:
+def _say(outline: SessionSummary, message: UserMessage | AssistantMessage, role: Role, text: str) -> None:
     if text.strip():
-        outline.said.append(Said(message.id, message.turn_id, role, message.time, text))
+        outline.said.append(SummaryEntry(message.id, message.turn_id, role, message.time, text))
 
 
-def _note_branch(outline: Outline, context: str) -> None:
+def _note_branch(outline: SessionSummary, context: str) -> None:
     for branch in _BRANCH.findall(context):
         if branch not in outline.branches:
             outline.branches = (*outline.branches, branch)

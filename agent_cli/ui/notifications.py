@@ -18,7 +18,7 @@ _AWAY_S = 10.0
 _CHARS = 120
 
 
-class Attention:
+class Notifications:
     """Knows whether somebody looks. `write` puts a sequence on the terminal, `start` runs a command line."""
 
     def __init__(

@@ -39,7 +39,7 @@ class Scope(msgspec.Struct, frozen=True):
     """Real path that `~/` stands for; empty where it stands for nothing."""
 
 
-class Looks:
+class FileStamps:
     """The files as they were looked at, so that a second look, which reads nothing, tells whether any of them has
     changed, gone, or come since."""
 
@@ -108,7 +108,7 @@ class Importer:
     """Puts the texts of named files into those that name them, for the files of one chain together: each is given
     once, in the place where it is named first."""
 
-    def __init__(self, looks: Looks) -> None:
+    def __init__(self, looks: FileStamps) -> None:
         self._looks = looks
         self.given: set[str] = set()
         """Real paths of the files given so far."""

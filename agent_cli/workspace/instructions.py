@@ -14,11 +14,17 @@ from .agentignore import AgentIgnore
 from .files.bounded_read import regular_bytes
 from .files.nofollow import spot
 from .files.reader import content_hash
-from .instruction_imports import MAX_CHAIN_BYTES, Importer, Looks, Scope, cut_note, text_of
+from .instruction_imports import MAX_CHAIN_BYTES, FileStamps, Importer, Scope, cut_note, text_of
 from .instruction_imports import MAX_FILE_BYTES as MAX_BYTES
 
 __all__ = [
-    "DEFAULT_NAMES", "MAX_BYTES", "MAX_CHAIN_BYTES", "Chain", "Instruction", "instruction_bytes", "instructions",
+    "DEFAULT_NAMES",
+    "MAX_BYTES",
+    "MAX_CHAIN_BYTES",
+    "Instruction",
+    "InstructionFiles",
+    "instruction_bytes",
+    "instructions",
 ]  # fmt: skip
 
 _MOST_COMPARED = 1_000_000
@@ -40,7 +46,7 @@ class Instruction(msgspec.Struct, frozen=True):
     """Whether a command changed it, or what it imports, while text from others was in a conversation."""
 
 
-class Chain:
+class InstructionFiles:
     """The instructions that apply in a folder. `read` may be called before every request: as long as nothing has
     changed it looks at the files and reads none."""
 
@@ -63,7 +69,7 @@ class Chain:
         self._is_doubtful = is_doubtful
         self.files: frozenset[str] = frozenset()
         """Real paths of the files that `read` has given, those they import included."""
-        self._looks: Looks | None = None
+        self._looks: FileStamps | None = None
         self._found: tuple[Instruction, ...] = ()
 
     def read(self) -> tuple[Instruction, ...]:
@@ -76,10 +82,10 @@ class Chain:
             self._looks, self._found = self._read()
         return self._found
 
-    def _read(self) -> tuple[Looks, tuple[Instruction, ...]]:
+    def _read(self) -> tuple[FileStamps, tuple[Instruction, ...]]:
         folders = _folders(self._cwd)
         lists = AgentIgnore(folders[:1])
-        looks = Looks(lambda real: lists.verdict(real) is None and self._may_read(real))
+        looks = FileStamps(lambda real: lists.verdict(real) is None and self._may_read(real))
         for folder in (self._cwd, *self._cwd.parents):
             if looks.is_there(str(folder / ".git")):
                 break
@@ -92,7 +98,7 @@ class Chain:
         self.files = frozenset(importer.given - own)
         return looks, _within_bound([each for each in found if each])
 
-    def _own(self, looks: Looks, importer: Importer) -> Instruction | None:
+    def _own(self, looks: FileStamps, importer: Importer) -> Instruction | None:
         """The user's file for all projects, which may bring in what lies beside it or is named from `~/`."""
         if self._config_dir is None:
             return None
@@ -105,7 +111,9 @@ class Chain:
                 return Instruction(str(path), text, _hash(text), f"user:{name}")
         return None
 
-    def _of_project(self, folder: Path, project: Path, looks: Looks, importer: Importer) -> Instruction | None:
+    def _of_project(
+        self, folder: Path, project: Path, looks: FileStamps, importer: Importer
+    ) -> Instruction | None:
         """The first file of a folder that counts."""
         for name in self._names:
             path = folder / name
@@ -128,8 +136,8 @@ def instructions(
     config_dir: Path | None = None,
     may_read: Callable[[str], bool] = lambda real: True,
 ) -> tuple[Instruction, ...]:
-    """The instructions that apply in a folder now, as `Chain` gives them."""
-    return Chain(cwd, names, config_dir, may_read).read()
+    """The instructions that apply in a folder now, as `InstructionFiles` gives them."""
+    return InstructionFiles(cwd, names, config_dir, may_read).read()
 
 
 def instruction_bytes(real: str) -> bytes:

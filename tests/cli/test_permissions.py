@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent_cli.cli.setup import sandbox_setup
-from agent_cli.sandbox.profile.confinement import Strength
+from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from tests.cli.running import said
 from tests.e2e.world import Done, World
 from tests.model.server import Reply
@@ -216,7 +216,7 @@ def test_explaining_runs_and_writes_nothing(ruled: World, line: str) -> None:
 
 
 def test_where_a_sandbox_was_measured_it_is_told_how_a_command_would_run(ruled: World) -> None:
-    strength = Strength("bubblewrap", hides_inside=True, cuts_network=True)
+    strength = EnforcedLevel("bubblewrap", hides_inside=True, cuts_network=True)
     ruled.state.mkdir(exist_ok=True)
     sandbox_setup.keep(ruled.state, strength)
     for command, told in (

@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, load
-from agent_cli.config.project_restrictions import Tightened, tightened
+from agent_cli.config.project_restrictions import RestrictedConfig, tightened
 from agent_cli.config.schema import Config
 from agent_cli.config.yaml_file import read_file
 
@@ -47,6 +47,6 @@ def refusal(folder: Path, text: str | bytes) -> str:
     return str(raised.value).replace(f"{folder}/", "")
 
 
-def from_project(values: dict[str, Any], user: dict[str, Any] | None = None) -> Tightened:
+def from_project(values: dict[str, Any], user: dict[str, Any] | None = None) -> RestrictedConfig:
     """What is left of a project's values above those of the user."""
     return tightened(Layer("project", values), msgspec.convert(user or {}, Config))

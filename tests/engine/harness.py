@@ -16,16 +16,16 @@ import msgspec
 
 from agent_cli.config.call_rule_schema import ToolRule
 from agent_cli.engine.agent import Agent
-from agent_cli.engine.context.prompt_parts import Moment
-from agent_cli.engine.dispatch import Handlers
+from agent_cli.engine.context.prompt_parts import PromptAdditions
+from agent_cli.engine.dispatch import Dispatcher
 from agent_cli.engine.model_calls.budget import DayLedger
 from agent_cli.engine.model_calls.limits import Bounds, Settings
 from agent_cli.engine.model_calls.model_selection import Models
 from agent_cli.engine.permissions.active_policy import Permissions
-from agent_cli.engine.permissions.sandbox_profile import Confining
-from agent_cli.engine.tool_calls.approval_requests import Approvals
+from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
+from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
 from agent_cli.engine.tool_calls.call_rules import as_permissions, bind
-from agent_cli.engine.undo.turn_undo import Checkpointing
+from agent_cli.engine.undo.turn_undo import TurnUndo
 from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import Model
 from agent_cli.policy.rules.rule import parse_rule
@@ -163,7 +163,7 @@ def build(
     finish_plan: bool = False,
     small: str = "",
     tool_rules: Sequence[Mapping[str, Any]] = (),
-    confining: Confining | None = None,
+    confining: SandboxProfiles | None = None,
     processes: ProcessRunner | None = None,
 ) -> Engine:
     root = base / "work"
@@ -187,8 +187,10 @@ def build(
             raise ValueError(f"no model {name}")
         return found
 
-    def moment(earlier: Sequence[Message]) -> Moment:
-        return Moment("" if any(isinstance(m, UserMessage) and m.context for m in earlier) else "Date: today", {})
+    def moment(earlier: Sequence[Message]) -> PromptAdditions:
+        return PromptAdditions(
+            "" if any(isinstance(m, UserMessage) and m.context for m in earlier) else "Date: today", {}
+        )
 
     permissions = Permissions(
         workspace,
@@ -207,15 +209,13 @@ def build(
         seen=dict(session.view.known_files),
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
     )
-    handlers = Handlers(
+    handlers = Dispatcher(
         session,
         Models(model, open_other, "", tuple(fallbacks), small),
         registry or default_registry(interactive=interactive),
         permissions,
-        Approvals(bus, interactive=interactive),
-        Checkpointing(
-            session, lambda: Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit
-        ),
+        ApprovalRequests(bus, interactive=interactive),
+        TurnUndo(session, lambda: Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit),
         context,
         bus,
         Settings(bounds, compact_at, "test", str(path), resumed=False, finish_plan=finish_plan),

@@ -26,7 +26,7 @@ from agent_cli.protocol.operations import (
     Undo,
     UserInput,
 )
-from agent_cli.protocol.records import Folded, ModelCalled, Shortened
+from agent_cli.protocol.records import CompactionSaved, ModelCalled, Shortened
 from tests.engine.harness import Engine, engine
 from tests.model.scripted import Entry, Gate, ScriptedModel, call, fail, hang, say
 
@@ -42,8 +42,8 @@ def summaries_fail(request: ModelRequest) -> Entry:
     return fail("bad_request", "no summaries here") if is_summary(request) else say("ok", usage=None)
 
 
-def folds(it: Engine) -> list[Folded]:
-    return [record for record in it.session.records if isinstance(record, Folded)]
+def folds(it: Engine) -> list[CompactionSaved]:
+    return [record for record in it.session.records if isinstance(record, CompactionSaved)]
 
 
 async def fill(it: Engine, prompts: int) -> None:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from agent_cli.model.catalog.server_query import Inquiry
-from agent_cli.model.types.base import Learnt, ModelError, ModelInfo, ModelRequest, ToolSpec
+from agent_cli.model.catalog.server_query import CapabilityProbe
+from agent_cli.model.types.base import LearnedLimits, ModelError, ModelInfo, ModelRequest, ToolSpec
 from agent_cli.model.types.classify import classify
 from agent_cli.model.types.info import Facts
 from agent_cli.model.types.provider_table import Quirks, Route
@@ -47,7 +47,7 @@ DIALECTS: dict[str, Dialect] = {
     "chat": ChatDialect(ROUTE),
     "anthropic": AnthropicDialect(CLAUDE, ModelInfo("p/claude-opus-4-8")),
     "responses": ResponsesDialect(ROUTE, ModelInfo("p/m")),
-    "ollama": OllamaDialect(ROUTE, Inquiry(INFO)),
+    "ollama": OllamaDialect(ROUTE, CapabilityProbe(INFO)),
 }
 
 
@@ -163,9 +163,9 @@ CASES = [
 ]  # fmt: skip
 
 
-def taught_by(case: Case, learnt: Learnt | None = None) -> str:
+def taught_by(case: Case, learnt: LearnedLimits | None = None) -> str:
     dialect = DIALECTS[case.dialect]
-    known = learnt or Learnt()
+    known = learnt or LearnedLimits()
     written = dialect.write(REQUEST, known)
     found = lesson(dialect, written, ModelError("bad_request", case.text, status=case.status), known)
     if found is None:
@@ -197,8 +197,8 @@ def test_a_refusal_teaches_what_it_is_about(case: Case) -> None:
 )
 def test_reasoning_that_must_be_sent_back_is_sent_back(text: str) -> None:
     dialect = ChatDialect(msgspec.structs.replace(ROUTE, quirks=Quirks()))
-    written = dialect.write(REQUEST, Learnt())
-    found = lesson(dialect, written, ModelError("bad_request", text, status=400), Learnt())
+    written = dialect.write(REQUEST, LearnedLimits())
+    found = lesson(dialect, written, ModelError("bad_request", text, status=400), LearnedLimits())
     assert found is not None and found.learnt.refused == ("no_reasoning",)
     again = dialect.write(REQUEST, found.learnt)
     assert "reasoning_content" in again.body["messages"][2]
@@ -209,18 +209,18 @@ def test_a_refusal_inside_a_success_teaches_too() -> None:
     body = {"error": {"message": "Unsupported parameter: 'reasoning_effort'", "type": "invalid_request_error"}}
     dialect = DIALECTS["chat"]
     error = classify(None, body)
-    found = lesson(dialect, dialect.write(REQUEST, Learnt()), error, Learnt())
+    found = lesson(dialect, dialect.write(REQUEST, LearnedLimits()), error, LearnedLimits())
     assert error.status is None and found is not None and found.learnt.refused == ("effort",)
     bad = classify(None, {"error": {"message": "messages.1: no", "type": "invalid_request_error"}})
-    assert culprit(dialect.write(REQUEST, Learnt()), bad, "messages") == "u"
+    assert culprit(dialect.write(REQUEST, LearnedLimits()), bad, "messages") == "u"
 
 
 def test_an_error_about_something_else_teaches_nothing() -> None:
     dialect = DIALECTS["chat"]
-    written = dialect.write(REQUEST, Learnt())
+    written = dialect.write(REQUEST, LearnedLimits())
     for kind in ("context_overflow", "content_filter", "quota"):
         error = ModelError(kind, "reasoning_effort, image input: not supported", status=400)  # type: ignore[arg-type]
-        assert lesson(dialect, written, error, Learnt()) is None
+        assert lesson(dialect, written, error, LearnedLimits()) is None
 
 
 def test_a_figure_that_is_none_teaches_nothing() -> None:
@@ -238,5 +238,5 @@ def test_every_lasting_repair_may_be_remembered() -> None:
 def test_pictures_are_left_out_whichever_way_they_were_refused(wire: str, name: str) -> None:
     dialect = DIALECTS[wire]
     repair = next(each for each in dialect.repairs if each.name == name)
-    assert dialect.sends(repair, dialect.write(REQUEST, Learnt()).body)
-    assert not dialect.sends(repair, dialect.write(REQUEST, Learnt(refused=(name,))).body)
+    assert dialect.sends(repair, dialect.write(REQUEST, LearnedLimits()).body)
+    assert not dialect.sends(repair, dialect.write(REQUEST, LearnedLimits(refused=(name,))).body)

@@ -12,10 +12,10 @@ from ollama._types import ChatRequest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from agent_cli.model.catalog.server_query import Inquiry
+from agent_cli.model.catalog.server_query import CapabilityProbe
 from agent_cli.model.http_model import encode
 from agent_cli.model.text_calls.prompt import as_text
-from agent_cli.model.types.base import Learnt, ModelInfo, ModelRequest, ToolSpec
+from agent_cli.model.types.base import LearnedLimits, ModelInfo, ModelRequest, ToolSpec
 from agent_cli.model.types.info import Facts
 from agent_cli.model.types.provider_table import PROVIDERS, Route
 from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
@@ -35,13 +35,13 @@ from agent_cli.protocol.messages import (
 )
 from agent_cli.protocol.records import (
     AnyRecord,
-    Folded,
+    CompactionReverted,
+    CompactionSaved,
     Marked,
     Quarantined,
     Shortened,
     TurnsRedone,
     TurnsUndone,
-    Unfolded,
 )
 from agent_cli.session import history
 from agent_cli.tools.registry import default_registry
@@ -121,8 +121,8 @@ def changes(chance: random.Random, records: list[AnyRecord]) -> Iterator[AnyReco
     some = chance.choice(records)
     mark: Any = chance.choice(("pinned", "dropped"))
     possible: list[AnyRecord] = [
-        Folded(id="fold", through=some.id, summary="So far.", kept=(chance.choice(records).id,)),
-        Unfolded(id="unfold", fold_id="fold"),
+        CompactionSaved(id="fold", through=some.id, summary="So far.", kept=(chance.choice(records).id,)),
+        CompactionReverted(id="unfold", fold_id="fold"),
         Shortened(
             id="short", call_ids=tuple(r.call_id for r in records if isinstance(r, ToolResult)), keep_chars=400
         ),
@@ -182,16 +182,16 @@ FORMATS: dict[str, tuple[Dialect, Any, dict[str, frozenset[str]]]] = {
         ResponseCreateParamsStreaming,
         _RESPONSES,
     ),
-    "ollama": (OllamaDialect(OLLAMA, Inquiry(INFO)), ChatRequest, _OLLAMA),
+    "ollama": (OllamaDialect(OLLAMA, CapabilityProbe(INFO)), ChatRequest, _OLLAMA),
 }
 """Its writer, the type of its client's parameters, and what is documented beyond those."""
 
 
-def learnt(chance: random.Random, dialect: Dialect) -> Learnt:
+def learnt(chance: random.Random, dialect: Dialect) -> LearnedLimits:
     if chance.random() < 0.5:
-        return Learnt()
+        return LearnedLimits()
     names = [repair.name for repair in dialect.repairs]
-    return Learnt(refused=tuple(name for name in names if chance.random() < 0.2 and name != "max_tokens"))
+    return LearnedLimits(refused=tuple(name for name in names if chance.random() < 0.2 and name != "max_tokens"))
 
 
 @pytest.mark.parametrize("wire", FORMATS)
@@ -225,7 +225,7 @@ def test_a_key_that_the_client_does_not_know_is_found_anywhere(wire: str) -> Non
         AssistantMessage(id="a", text="I look.", calls=(ToolCall("c", "read_file", "{}"),), model=f"{wire}/m"),
         ToolResult(id="r", call_id="c", tool="read_file", status="ok", text="x"),
     )
-    body = json.loads(encode(dialect.write(ModelRequest("s", messages, TOOLS[:1]), Learnt()).body))
+    body = json.loads(encode(dialect.write(ModelRequest("s", messages, TOOLS[:1]), LearnedLimits()).body))
     assert complaint(body, expected, extras) == ""
     found = list(places(body))
     assert len(found) >= 6

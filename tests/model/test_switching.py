@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent_cli.config.schema import Config, Provider
 from agent_cli.model.http_model import encode
 from agent_cli.model.routing import open_model
-from agent_cli.model.types.base import Learnt, Model, ModelInfo, ModelRequest, ToolSpec
+from agent_cli.model.types.base import LearnedLimits, Model, ModelInfo, ModelRequest, ToolSpec
 from agent_cli.model.types.provider_table import PROVIDERS, Quirks, Route
 from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
 from agent_cli.model.wire.chat.dialect import ChatDialect
@@ -284,7 +284,7 @@ def check_history(steps: list[Any], may_call: bool, refused: tuple[str, ...]) ->
     messages = repair(history(steps))
     for dialect, side, complaint in DIALECTS:
         request = ModelRequest("s", messages, (TOOL,), may_call=may_call, effort=side.effort)
-        written = dialect.write(request, Learnt(refused=refused))
+        written = dialect.write(request, LearnedLimits(refused=refused))
         body = json.loads(encode(written.body))
         extra = frozenset({"reasoning_effort"})
         assert complaint(body, extra, side.flavour if "reasoning" not in refused else "") == "", side.model

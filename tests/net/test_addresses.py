@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.net.addresses import Refused, is_public, reachable, refuse_private, target_of
+from agent_cli.net.addresses import AddressRefused, is_public, reachable, refuse_private, target_of
 
 NAMES = {
     "example.com": ["93.184.216.34"],
@@ -54,7 +54,7 @@ http://printer\uff0elocal\uff61/ http://printer.local/ http://router/ http://[::
 
 @pytest.mark.parametrize("url", PRIVATE)
 async def test_private_addresses_are_refused_in_every_form(url: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         await reachable(target_of(url), resolve)
 
 
@@ -68,27 +68,27 @@ async def test_private_addresses_are_refused_in_every_form(url: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_web_address_is_refused(url: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         target_of(url)
 
 
 async def test_digits_of_other_scripts_are_no_way_round() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         await reachable(target_of("http://\u2460\u2461\u2466.0.0.1/"), loopback)
 
 
 async def test_what_the_user_allows_is_reached_and_nothing_else() -> None:
     for entry in ("localhost", "LOCALHOST:3000", "*"):
         assert await reachable(target_of("http://localhost:3000/"), loopback, (entry,)) == ("127.0.0.1",)
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         await reachable(target_of("http://localhost:4000/"), loopback, ("localhost:3000",))
-    with pytest.raises(Refused, match="private_hosts"):
+    with pytest.raises(AddressRefused, match="private_hosts"):
         await reachable(target_of("http://router/"), loopback, ("localhost",))
 
 
 def test_letters_alone_tell_many_private_places() -> None:
     for url in ("http://localhost:3000/", "http://10.0.0.1/", "http://[::1]/", "http://box.lan/"):
-        with pytest.raises(Refused):
+        with pytest.raises(AddressRefused):
             refuse_private(target_of(url))
         refuse_private(target_of(url), ("*",))
     refuse_private(target_of("http://inside.evil/"))
@@ -96,7 +96,7 @@ def test_letters_alone_tell_many_private_places() -> None:
 
 async def test_nobody_is_told_to_allow_what_hands_out_credentials() -> None:
     for url in ("http://169.254.169.254/", "http://meta.evil/", "http://metadata.google.internal/"):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(AddressRefused) as refused:
             await reachable(target_of(url), resolve)
         assert "private_hosts" not in str(refused.value) and "curl" not in str(refused.value)
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from agent_cli.net.addresses import Refused, target_of
+from agent_cli.net.addresses import AddressRefused, target_of
 from agent_cli.net.fetch import FetchError, _leads_on, fetch
 from tests.net.web_server import site
 
@@ -26,7 +26,7 @@ async def test_a_document_comes_with_its_type() -> None:
 
 async def test_this_machine_is_refused_unless_allowed() -> None:
     with site({"/": (200, {}, b"x")}) as web:
-        with pytest.raises(Refused):
+        with pytest.raises(AddressRefused):
             await fetch(web.url)
         assert not web.asked
 

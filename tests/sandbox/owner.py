@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from agent_cli.sandbox.mechanisms.select import Means
+from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.sandbox.profile.environment import child_env
@@ -15,7 +15,7 @@ from agent_cli.sandbox.profile.environment import child_env
 async def main(folder: Path, command: str, keep: bool, confined: list[str]) -> None:
     runner = ProcessRunner()
     if confined:
-        runner.means = Means(confined[0], confined[1], os.getuid() != 0)  # type: ignore[arg-type]
+        runner.means = Mechanism(confined[0], confined[1], os.getuid() != 0)  # type: ignore[arg-type]
     running = await runner.start(
         ["bash", "-c", command],
         cwd=folder,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.mechanisms.select import Means
+from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner, Running
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.sandbox.profile.environment import child_env
@@ -29,7 +29,7 @@ all_programs = pytest.mark.parametrize("command", ALL.values(), ids=ALL.keys())
 @pytest.fixture(params=MEANS, ids=lambda means: means[0])
 async def runner(request: pytest.FixtureRequest) -> AsyncIterator[ProcessRunner]:
     runner = ProcessRunner()
-    runner.means = Means(*request.param)
+    runner.means = Mechanism(*request.param)
     yield runner
     await runner.aclose()
 

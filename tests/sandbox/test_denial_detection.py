@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.sandbox.denial_detection import Blocked, blocked
-from agent_cli.sandbox.mechanisms.select import Means
+from agent_cli.sandbox.denial_detection import Denial, detect_denial
+from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.sandbox.profile.environment import child_env
@@ -38,8 +38,8 @@ def as_root(path: str, mode: int) -> bool:
     return path in THERE
 
 
-def told(code: int, output: str, may: Callable[[str, int], bool] = as_user) -> Blocked | None:
-    return blocked(code, output, CONFINED, WORK, may)
+def told(code: int, output: str, may: Callable[[str, int], bool] = as_user) -> Denial | None:
+    return detect_denial(code, output, CONFINED, WORK, may)
 
 
 WRITES = [
@@ -132,22 +132,24 @@ UNRELATED = [
 
 @pytest.mark.parametrize(("output", "path"), WRITES, ids=[path or output[:20] for output, path in WRITES])
 def test_a_refused_write_is_told_with_its_path(output: str, path: str) -> None:
-    assert told(1, output) == Blocked("write", path)
+    assert told(1, output) == Denial("write", path)
 
 
 @pytest.mark.parametrize(("output", "path"), READS, ids=[output[:30] for output, path in READS])
 def test_a_refused_read_is_told_with_its_path(output: str, path: str) -> None:
-    assert told(1, output) == Blocked("read", path)
+    assert told(1, output) == Denial("read", path)
 
 
 @pytest.mark.parametrize(("output", "host"), NETWORK, ids=[output[:30] for output, host in NETWORK])
 def test_a_cut_network_is_told_with_its_host(output: str, host: str) -> None:
-    assert told(1, output) == Blocked("network", host)
+    assert told(1, output) == Denial("network", host)
 
 
 def test_an_open_network_is_never_to_blame() -> None:
     confinement = Confinement(writable=(WORK,), network="open")
-    assert blocked(6, "curl: (6) Could not resolve host: nothing.invalid", confinement, WORK, as_user) is None
+    assert (
+        detect_denial(6, "curl: (6) Could not resolve host: nothing.invalid", confinement, WORK, as_user) is None
+    )
 
 
 @pytest.mark.parametrize(("code", "output", "kind"), OTHERS, ids=[output[:30] for _, output, _ in OTHERS])
@@ -164,7 +166,7 @@ def test_other_failures_are_not_blamed_on_the_sandbox(code: int, output: str) ->
 def test_what_the_user_could_not_do_either_is_not_blamed_on_it() -> None:
     said = "touch: cannot touch '/etc/x': Read-only file system"
     assert told(1, said) is None
-    assert told(1, said, as_root) == Blocked("write", "/etc/x")
+    assert told(1, said, as_root) == Denial("write", "/etc/x")
 
 
 MEANS = [setting.means for setting in trials.settings() if setting.uid == os.getuid() and setting.is_usual]
@@ -176,16 +178,16 @@ async def test_real_failures_are_told_apart(means: trials.Means, tmp_path: Path)
     home, work = str(place.home), str(place.workspace)
     confinement = Confinement(writable=(work,), hidden=(f"{home}/.ssh", f"{home}/.netrc"), tmp=str(place.tmp))
     runner = ProcessRunner()
-    runner.means = Means(*means)
+    runner.means = Mechanism(*means)
     expected = {
-        f"touch {home}/new": Blocked("write", f"{home}/new"),
-        f"echo x >>{home}/.bashrc": Blocked("write", f"{home}/.bashrc"),
-        f"cp f {home}/f": Blocked("write", f"{home}/f"),
-        f"mkdir -p {home}/.cache/x": Blocked("write", f"{home}/.cache"),
-        f"git config --file {home}/.gitconfig user.name X": Blocked("write", f"{home}/.gitconfig"),
-        f"cat {home}/.ssh/id": Blocked("read", f"{home}/.ssh/id"),
-        f"cat {home}/.netrc": Blocked("read", f"{home}/.netrc"),
-        "git clone -q git://192.0.2.1/x y": Blocked("network", "192.0.2.1"),
+        f"touch {home}/new": Denial("write", f"{home}/new"),
+        f"echo x >>{home}/.bashrc": Denial("write", f"{home}/.bashrc"),
+        f"cp f {home}/f": Denial("write", f"{home}/f"),
+        f"mkdir -p {home}/.cache/x": Denial("write", f"{home}/.cache"),
+        f"git config --file {home}/.gitconfig user.name X": Denial("write", f"{home}/.gitconfig"),
+        f"cat {home}/.ssh/id": Denial("read", f"{home}/.ssh/id"),
+        f"cat {home}/.netrc": Denial("read", f"{home}/.netrc"),
+        "git clone -q git://192.0.2.1/x y": Denial("network", "192.0.2.1"),
         "git status; false": None,
         "cat missing": None,
         "./f": None,
@@ -204,7 +206,7 @@ async def test_real_failures_are_told_apart(means: trials.Means, tmp_path: Path)
             confinement=confinement,
         )
         assert await running.ended_within(10) and running.exit_code
-        found[command] = blocked(running.exit_code, out.decode(), confinement, work)
+        found[command] = detect_denial(running.exit_code, out.decode(), confinement, work)
     await runner.aclose()
     trials.remove(place)
     if means[0] == "landlock":  # the program only says that it could not connect

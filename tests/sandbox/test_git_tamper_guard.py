@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from agent_cli.sandbox import git_tamper_guard
-from agent_cli.sandbox.git_tamper_guard import Guarded, moved_on, named, runs_nothing
+from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, moved_on, named, runs_nothing
 from agent_cli.tools.shell.tamper_watch import places_of
 from agent_cli.workspace.git.programs import run_by_git
 
 
-def taken(root: str, before: Guarded | None = None, **more: Any) -> Guarded:
+def taken(root: str, before: GitStateSnapshot | None = None, **more: Any) -> GitStateSnapshot:
     """With all that a session watches."""
     own = tuple(os.path.relpath(path, root) for path in run_by_git(root))
     places = before.places if before else places_of(root)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.mechanisms.select import Means
+from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.probe import _advice, _Field, _objection, _Outcome, _strength, measure
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.sandbox.profile.confinement import Confinement, Strength
+from agent_cli.sandbox.profile.confinement import Confinement, EnforcedLevel
 from tests.sandbox import trials
 from tests.sandbox.test_confinement import ATTACKS, ATTACKS_INSIDE, MUST_WORK
 from tests.sandbox.trials import Place, Setting
@@ -110,8 +110,10 @@ def test_a_mechanism_that_lets_something_through_is_not_used() -> None:
     assert "could be written" in _objection(_Outcome(everything))
     assert _objection(_Outcome(frozenset({"hidden"}))) == "the workspace could not be written"
     assert _objection(_Outcome(frozenset({"own", "inside", "network", "kill"}))) == ""
-    landlock = _strength(Means("landlock"), frozenset({"own", "inside", "kill", "metadata"}), ["bubblewrap: x"])
-    assert landlock == Strength("landlock", landlock.why, hides_inside=False, cuts_network=True)
+    landlock = _strength(
+        Mechanism("landlock"), frozenset({"own", "inside", "kill", "metadata"}), ["bubblewrap: x"]
+    )
+    assert landlock == EnforcedLevel("landlock", landlock.why, hides_inside=False, cuts_network=True)
     assert landlock.why.startswith("bubblewrap: x; landlock: commands can end other programs")
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox.mechanisms import bubblewrap, landlock, seatbelt
-from agent_cli.sandbox.mechanisms.bubblewrap import Ground, arguments
-from agent_cli.sandbox.mechanisms.select import Means, confined, settled
+from agent_cli.sandbox.mechanisms.bubblewrap import HostFacts, arguments
+from agent_cli.sandbox.mechanisms.select import Mechanism, confined, settled
 from agent_cli.sandbox.profile.confinement import Confinement
 
 WORK = "/home/u/work"
@@ -17,7 +17,7 @@ CONFINED = Confinement(
     hidden=("/home/u/.ssh", "/home/u/.netrc", f"{WORK}/.env", "/tmp/x/.env"),
     tmp="/home/u/state/tmp",
 )
-GROUND = Ground(
+GROUND = HostFacts(
     uid=1000,
     folders=frozenset({WORK, f"{WORK}/.git/hooks", "/home/u/.ssh"}),
     files=frozenset({f"{WORK}/.git/config", "/home/u/.netrc", f"{WORK}/.env", "/tmp/x/.env"}),
@@ -31,7 +31,11 @@ COUNTS = {"--ro-bind": 2, "--bind": 2, "--tmpfs": 1, "--dev": 1, "--proc": 1, "-
 
 
 def steps(
-    confinement: Confinement = CONFINED, ground: Ground = GROUND, *, new_users: bool = True, own_proc: bool = True
+    confinement: Confinement = CONFINED,
+    ground: HostFacts = GROUND,
+    *,
+    new_users: bool = True,
+    own_proc: bool = True,
 ) -> list[tuple[str, ...]]:
     words = arguments(confinement, ground, WORK, new_users=new_users, own_proc=own_proc)
     found = []
@@ -75,7 +79,9 @@ def test_the_network_is_cut_unless_it_is_open() -> None:
 
 
 def test_root_cannot_change_the_kernel_and_keeps_what_its_files_need() -> None:
-    root = steps(ground=Ground(uid=0, folders=frozenset({WORK}), there=frozenset({"/proc/sys"})), new_users=False)
+    root = steps(
+        ground=HostFacts(uid=0, folders=frozenset({WORK}), there=frozenset({"/proc/sys"})), new_users=False
+    )
     assert ("--ro-bind", "/proc/sys", "/proc/sys") in root and ("--unshare-user",) not in root
     assert root.index(("--cap-drop", "ALL")) < root.index(("--cap-add", "CAP_DAC_OVERRIDE"))
     assert ("--cap-drop", "ALL") not in steps()
@@ -86,7 +92,9 @@ def test_without_a_proc_of_its_own_it_sees_that_of_the_machine_unchangeable() ->
 
 
 def test_a_writable_root_covers_none_of_our_own_mounts() -> None:
-    order = steps(Confinement(writable=("/", "/proc", WORK)), Ground(0, folders=frozenset({"/", "/proc", WORK})))
+    order = steps(
+        Confinement(writable=("/", "/proc", WORK)), HostFacts(0, folders=frozenset({"/", "/proc", WORK}))
+    )
     assert ("--bind", "/", "/") in order and ("--bind", "/proc", "/proc") not in order
     assert [step for step in order if step[-1] == "/"] == [("--bind", "/", "/")]
 
@@ -97,7 +105,7 @@ def test_without_a_folder_for_it_tmp_is_new_and_empty() -> None:
 
 def test_deep_repositories_cannot_be_moved_away() -> None:
     path = f"{WORK}/a/.git/modules/x/config"
-    ground = Ground(1000, folders=frozenset({WORK}), files=frozenset({path}))
+    ground = HostFacts(1000, folders=frozenset({WORK}), files=frozenset({path}))
     order = steps(Confinement(writable=(WORK,), read_only=(path,)), ground)
     fixed = [step[1].removeprefix(WORK) for step in order if step[0] == "--bind" and step[1] != WORK]
     assert fixed == ["/a/.git", "/a/.git/modules", "/a/.git/modules/x"]
@@ -105,7 +113,7 @@ def test_deep_repositories_cannot_be_moved_away() -> None:
 
 def test_what_is_hidden_cannot_be_moved_away_for_the_next_command() -> None:
     path = f"{WORK}/a/b/secret"
-    ground = Ground(1000, folders=frozenset({WORK}), files=frozenset({path}))
+    ground = HostFacts(1000, folders=frozenset({WORK}), files=frozenset({path}))
     order = steps(Confinement(writable=(WORK,), hidden=(path, f"{WORK}/c/absent")), ground)
     assert [step[1].removeprefix(WORK) for step in order if step[0] == "--bind"] == ["", "/a", "/a/b"]
 
@@ -186,7 +194,7 @@ def test_a_link_in_the_place_of_a_folder_makes_nothing_writable_and_unhides_noth
         read_only=(f"{home}/.ssh", f"{work}/.git/hooks", f"{home}/hooks"),
         hidden=(f"{home}/token", f"{home}/.ssh"),
     )
-    order = confined(Means("bubblewrap", "/bin/sh"), found, ["true"], {}, base / "work").wrap
+    order = confined(Mechanism("bubblewrap", "/bin/sh"), found, ["true"], {}, base / "work").wrap
     assert order is not None and isinstance(order[2], bytes)
     words = order[2].decode().split("\0")
     bound = [words[at + 1] for at, word in enumerate(words) if word in ("--bind", "--ro-bind")]
@@ -197,7 +205,7 @@ def test_a_link_in_the_place_of_a_folder_makes_nothing_writable_and_unhides_noth
 def test_what_earlier_commands_set_makes_nothing_visible(tmp_path: Path, variable: str) -> None:
     env = {variable: str(tmp_path / "bin")}
     (tmp_path / "bin").mkdir()
-    order = confined(Means("bubblewrap", "/bin/sh"), Confinement(()), ["true"], env, Path("/"))
+    order = confined(Mechanism("bubblewrap", "/bin/sh"), Confinement(()), ["true"], env, Path("/"))
     assert order.wrap is not None and os.fsencode(tmp_path) not in order.wrap[2]  # type: ignore[operator]
 
 
@@ -218,7 +226,7 @@ def test_folders_of_other_programs_below_tmp_are_not_shown_though_a_command_star
 
 def test_what_is_mounted_further_down_in_tmp_hangs_below_a_mount_of_its_own() -> None:
     confinement = Confinement(writable=("/tmp/report/1", "/var/tmp/w", "/tmp/gone/x"), tmp="/home/u/state/tmp")
-    ground = Ground(
+    ground = HostFacts(
         1000,
         folders=frozenset({"/tmp/report/1", "/var/tmp/w"}),
         there=frozenset({"/tmp", "/var/tmp", "/run"}),
@@ -239,10 +247,14 @@ def test_a_link_or_file_in_the_way_of_a_mount_in_tmp_is_removed_and_a_folder_sta
         pytest.skip("the temporary folder is elsewhere")
     (tmp / "kept").mkdir(parents=True)
     (tmp / work.name).symlink_to("../../oldroot/home")
-    confined(Means("bubblewrap", "/bin/sh"), Confinement((str(tmp_path),), tmp=str(tmp)), ["true"], {}, tmp_path)
+    confined(
+        Mechanism("bubblewrap", "/bin/sh"), Confinement((str(tmp_path),), tmp=str(tmp)), ["true"], {}, tmp_path
+    )
     assert os.listdir(tmp) == ["kept"]
     (tmp / work.name).mkdir()
-    confined(Means("bubblewrap", "/bin/sh"), Confinement((str(tmp_path),), tmp=str(tmp)), ["true"], {}, tmp_path)
+    confined(
+        Mechanism("bubblewrap", "/bin/sh"), Confinement((str(tmp_path),), tmp=str(tmp)), ["true"], {}, tmp_path
+    )
     assert sorted(os.listdir(tmp)) == sorted(["kept", work.name])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_cli.sandbox.helper.landlock_apply import _Kernel
 from agent_cli.sandbox.mechanisms.seccomp import MACHINES, _for_call, _refuse, _step
-from agent_cli.sandbox.mechanisms.select import Means
+from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.probe import measure
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
@@ -47,7 +47,7 @@ async def main(task: dict[str, Any]) -> dict[str, Any]:
             if task["means"] is None:
                 await measure(runner, Path(task["scratch"]))
             else:
-                runner.means = Means(*task["means"])
+                runner.means = Mechanism(*task["means"])
             strength = runner.strength
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             for name in (f"\0agent-trial-{os.getpid()}", *task["sockets"]):

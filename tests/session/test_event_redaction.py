@@ -22,7 +22,7 @@ from agent_cli.protocol.messages import (
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.session.event_bus import EventBus
 from agent_cli.session.event_redaction import (
-    Outgoing,
+    RequestRedactor,
     configured_secrets,
     environment_redactor,
     known_secrets,
@@ -201,7 +201,7 @@ CONVERSATION: list[Message] = [
 
 
 def test_the_model_sees_no_secret_of_a_result() -> None:
-    sent = Outgoing(REDACTOR).masked(CONVERSATION)
+    sent = RequestRedactor(REDACTOR).masked(CONVERSATION)
     assert sent[0] == UserMessage(id="u1", text=f"deploy with {SECRET}", context=f"Branch: {SHOWN}")
     assert sent[1] is CONVERSATION[1]
     assert sent[2] == result(1, f"TOKEN={SHOWN}\npassword: tr0ub4dor&3x [masked: GitHub token]")
@@ -217,21 +217,23 @@ def test_the_model_sees_no_assigned_secret_of_a_file_of_settings(path: str, is_m
     line = "db.password = tr0ub4dor&3x"
     result = ToolResult(id="r", call_id="c", tool="read_file", status="ok", text=line, seen={path: "hash"})
     prompt = UserMessage(id="u", text="look", attachments=(Attachment(path, line),))
-    sent_result, sent_prompt = Outgoing(REDACTOR).masked([result, prompt])
+    sent_result, sent_prompt = RequestRedactor(REDACTOR).masked([result, prompt])
     assert isinstance(sent_result, ToolResult) and isinstance(sent_prompt, UserMessage)
     expected = "db.password = [masked: db.password]" if is_masked else line
     assert (sent_result.text, sent_prompt.attachments[0].text) == (expected, expected)
 
 
 def test_a_longer_conversation_begins_as_the_shorter_one_did() -> None:
-    outgoing = Outgoing(REDACTOR)
+    outgoing = RequestRedactor(REDACTOR)
     for size in range(1, len(CONVERSATION) + 1):
         sent = outgoing.masked(CONVERSATION[:size])
-        assert sent == outgoing.masked(CONVERSATION)[:size] == Outgoing(REDACTOR).masked(CONVERSATION)[:size]
+        assert (
+            sent == outgoing.masked(CONVERSATION)[:size] == RequestRedactor(REDACTOR).masked(CONVERSATION)[:size]
+        )
 
 
 def test_a_message_that_was_shortened_is_masked_anew() -> None:
-    outgoing = Outgoing(REDACTOR)
+    outgoing = RequestRedactor(REDACTOR)
     outgoing.masked([result(1, f"long {SECRET}")])
     assert outgoing.masked([result(1, f"short {SECRET}")]) == (result(1, f"short {SHOWN}"),)
 
@@ -242,7 +244,7 @@ def test_a_message_without_secrets_is_itself() -> None:
 
 def test_a_long_session_costs_next_to_nothing_for_each_request() -> None:
     messages = [result(number, "a line of output\n" * 20) for number in range(4000)]
-    outgoing = Outgoing(REDACTOR)
+    outgoing = RequestRedactor(REDACTOR)
     outgoing.masked(messages)
     began = time.process_time()
     outgoing.masked(messages)

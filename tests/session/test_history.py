@@ -18,12 +18,12 @@ from agent_cli.protocol.messages import (
 from agent_cli.protocol.records import (
     AnyRecord,
     CallStarted,
-    Folded,
+    CompactionReverted,
+    CompactionSaved,
     Marked,
     Shortened,
     TurnsRedone,
     TurnsUndone,
-    Unfolded,
 )
 from agent_cli.session.history import (
     INTERRUPTED,
@@ -74,8 +74,8 @@ def redo(*turns: str) -> TurnsRedone:
     return TurnsRedone(id="redo", turn_ids=turns)
 
 
-def fold(through: str, turn: str = "t9", name: str = "fold", kept: tuple[str, ...] = ()) -> Folded:
-    return Folded(id=name, turn_id=turn, through=through, summary=f"summary of {name}", kept=kept)
+def fold(through: str, turn: str = "t9", name: str = "fold", kept: tuple[str, ...] = ()) -> CompactionSaved:
+    return CompactionSaved(id=name, turn_id=turn, through=through, summary=f"summary of {name}", kept=kept)
 
 
 def summary(turn: str = "t9", name: str = "fold") -> UserMessage:
@@ -259,8 +259,8 @@ def test_a_fold_through_an_unknown_message_does_not_count() -> None:
 
 def test_a_fold_that_was_taken_back_does_not_count() -> None:
     records = [*conversation(), fold("b1", name="f1"), fold("b2", name="f2")]
-    assert ids([*records, Unfolded(id="x", fold_id="f2")])[0] == "f1"
-    both = [*records, Unfolded(id="x", fold_id="f2"), Unfolded(id="y", fold_id="f1")]
+    assert ids([*records, CompactionReverted(id="x", fold_id="f2")])[0] == "f1"
+    both = [*records, CompactionReverted(id="x", fold_id="f2"), CompactionReverted(id="y", fold_id="f1")]
     assert ids(both) == ids(conversation())
     assert last_reduction(records) == records[-1] and last_reduction(both) is None
 

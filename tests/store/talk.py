@@ -19,7 +19,7 @@ from agent_cli.protocol.records import (
     FORMAT_VERSION,
     AnyRecord,
     CheckpointTaken,
-    Folded,
+    CompactionSaved,
     Header,
     ModelCalled,
     SettingsSet,
@@ -160,6 +160,6 @@ def _short(number: int, now: float) -> list[AnyRecord]:
     ]  # fmt: skip
     if number == 6:
         found.append(
-            Folded(id="fold_1", time=now + 10, through="a50", summary="## So far\nThe basket was mended.")
+            CompactionSaved(id="fold_1", time=now + 10, through="a50", summary="## So far\nThe basket was mended.")
         )
     return found

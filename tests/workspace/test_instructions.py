@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.workspace.instructions import MAX_BYTES, MAX_CHAIN_BYTES, Chain, Instruction, instructions
+from agent_cli.workspace.instructions import (
+    MAX_BYTES,
+    MAX_CHAIN_BYTES,
+    Instruction,
+    InstructionFiles,
+    instructions,
+)
 
 
 def told(found: tuple[Instruction, ...]) -> tuple[tuple[str, str], ...]:
@@ -183,7 +189,7 @@ def test_an_unchanged_chain_is_not_read_again_and_every_change_is_seen(tmp_path:
     written(root, {"AGENTS.md": "one @a.md", "a.md": "A", "sub/AGENTS.md": "sub"})
     for path in root.rglob("*.md"):
         os.utime(path, ns=(1, 1))
-    chain = Chain(root / "sub", config_dir=tmp_path / "config")
+    chain = InstructionFiles(root / "sub", config_dir=tmp_path / "config")
     first = chain.read()
     assert [each.text for each in first] == ["sub"] and chain.read() is first
     (root / ".git").mkdir()
@@ -208,7 +214,7 @@ def test_looking_at_an_unchanged_chain_is_quick(tmp_path: Path) -> None:
     written(tmp_path, dict.fromkeys(names, "x" * 2_000))
     for path in tmp_path.rglob("*.md"):
         os.utime(path, ns=(1, 1))
-    chain = Chain(tmp_path / "a" / "b" / "c", config_dir=tmp_path / "config")
+    chain = InstructionFiles(tmp_path / "a" / "b" / "c", config_dir=tmp_path / "config")
     first = chain.read()
     times = []
     for _ in range(5):

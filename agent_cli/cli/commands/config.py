@@ -13,7 +13,7 @@ from agent_cli.config.example_file import example, words
 from agent_cli.config.schema import Config
 
 from ..services.listings import flatten, shown_value
-from ..setup.options import Chosen, UsageError
+from ..setup.options import ParsedOptions, UsageError
 from ..setup.redactor import redactor_of
 from ..setup.setup import Setup
 
@@ -23,7 +23,7 @@ config = typer.Typer(help="The configuration and where each value comes from.", 
 @config.command()
 def show() -> int:
     """Every key with its effective value and its place."""
-    setup = Setup(Chosen("agent", {}))
+    setup = Setup(ParsedOptions("agent", {}))
     redactor = redactor_of(setup)
     for key, value in flatten(msgspec.to_builtins(setup.config)):
         print(f"{key}: {shown_value(key, value, redactor)}    # {setup.loaded.place(key)}")
@@ -35,7 +35,7 @@ def show() -> int:
 @config.command()
 def path() -> int:
     """Where the configuration and state live."""
-    setup = Setup(Chosen("agent", {}))
+    setup = Setup(ParsedOptions("agent", {}))
     print(f"configuration: {setup.config_dir / 'config.yaml'}")
     print(f"state:         {setup.state}")
     print(f"sessions:      {setup.sessions.folder}")
@@ -47,7 +47,7 @@ def explain(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Such as limits.turns, or limits.")],
 ) -> int:
     """One key: its value and its place, its default, and what it means."""
-    setup = Setup(Chosen("agent", {}))
+    setup = Setup(ParsedOptions("agent", {}))
     values = dict(flatten(msgspec.to_builtins(setup.config)))
     found = {name: value for name, value in values.items() if name == key or name.startswith(f"{key}.")}
     known = _known(msgspec.inspect.type_info(Config), key.split("."))
@@ -140,7 +140,7 @@ def _json(value: Any) -> str:
 @config.command()
 def init() -> int:
     """Write a configuration file with every key at its default."""
-    setup = Setup(Chosen("agent", {}))
+    setup = Setup(ParsedOptions("agent", {}))
     target = setup.config_dir / "config.yaml"
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 
-from ..setup.options import Chosen
+from ..setup.options import ParsedOptions
 from ..setup.setup import Setup
 from .replay import watch
 
@@ -31,7 +31,7 @@ def run_demo() -> int:
     with tempfile.TemporaryDirectory(prefix="agent-demo-") as folder:
         root = Path(folder) / "basket"
         shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))
-        chosen = Chosen(
+        chosen = ParsedOptions(
             "agent",
             {
                 "model": f"replay/{RECORDING}",

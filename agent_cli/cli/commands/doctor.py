@@ -29,9 +29,9 @@ from agent_cli.model.routing import (
 from agent_cli.model.types.base import Model, ModelError
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
-from agent_cli.sandbox.profile.confinement import Strength
+from agent_cli.sandbox.profile.confinement import EnforcedLevel
 
-from ..setup.options import Chosen
+from ..setup.options import ParsedOptions
 from ..setup.sandbox_setup import measured_for, wanted_for
 from ..setup.setup import Setup
 from .doctor_endpoint import Finding, examine
@@ -50,7 +50,7 @@ class Problem(Exception):
 
 def run_doctor() -> int:
     """Run all checks; 0 only if a task could run."""
-    setup = Setup(Chosen("agent", {}))
+    setup = Setup(ParsedOptions("agent", {}))
     return asyncio.run(_check_all(setup))
 
 
@@ -229,7 +229,7 @@ async def _state(setup: Setup) -> str:
     return f"{setup.state}, {free:,} MB free"
 
 
-async def _sandbox(setup: Setup, strength: Strength) -> str:
+async def _sandbox(setup: Setup, strength: EnforcedLevel) -> str:
     if setup.config.sandbox == "off":
         advice = "Commands run with all your rights; `sandbox: workspace-write` confines them."
         raise Problem(f"switched off ({setup.loaded.place('sandbox')})", advice)
@@ -244,12 +244,12 @@ async def _sandbox(setup: Setup, strength: Strength) -> str:
     return text
 
 
-def _promises(setup: Setup, strength: Strength) -> str:
+def _promises(setup: Setup, strength: EnforcedLevel) -> str:
     """What holds against programs that commands run, in the mode that is configured."""
     from agent_cli.sandbox.promises import promises
 
     wanted = wanted_for(setup)
-    here = Strength("none") if wanted.level == "off" else strength
+    here = EnforcedLevel("none") if wanted.level == "off" else strength
     found = promises(here, setup.config.mode, wanted.asked_for and wanted.level != "off")
     listed = "; ".join(f"{cell}: {', '.join(texts)}" for cell, texts in found.items())
     return f"mode {setup.config.mode}, against programs that commands run: {listed}" if listed else ""

@@ -9,7 +9,7 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.model.http_model import NativeModel
 from agent_cli.model.transport.connection_errors import Unreachable
-from agent_cli.model.transport.diagnose import LIMIT_S, Step, Target, list_path, walk
+from agent_cli.model.transport.diagnose import LIMIT_S, HopResult, Target, list_path, walk
 from agent_cli.model.transport.errors import explain
 from agent_cli.model.types.provider_table import Route
 
@@ -39,7 +39,7 @@ async def examine(route: Route, model: NativeModel) -> AsyncGenerator[Finding, N
             yield _finding(step, route)
 
 
-def _finding(step: Step, route: Route) -> Finding:
+def _finding(step: HopResult, route: Route) -> Finding:
     if step.error is None and step.hop == "http":
         return _answered(step, route)
     if step.error is None:
@@ -52,7 +52,7 @@ def _finding(step: Step, route: Route) -> Finding:
     return Finding("note" if step.status == 429 else "FAIL", step.hop, message, told.hint)
 
 
-def _answered(step: Step, route: Route) -> Finding:
+def _answered(step: HopResult, route: Route) -> Finding:
     if step.status is not None and 300 <= step.status < 400:
         text = f"{route.address} redirects to another address"
         return Finding("FAIL", step.hop, text, "Make that address the base URL.")

@@ -16,10 +16,10 @@ from agent_cli.model.catalog.catalog import known
 from agent_cli.model.routing import bad_addresses, chats, inquiry_of, probe_server, resolve, servers
 from agent_cli.model.types.base import ModelError
 from agent_cli.model.types.info import FIGURES, ModelInfo, Source
-from agent_cli.protocol.learned import Learnt
+from agent_cli.protocol.learned import LearnedLimits
 from agent_cli.store.state.learned_limits import LearntFile
 
-from ..setup.options import Chosen
+from ..setup.options import ParsedOptions
 from ..setup.setup import Setup
 
 _SERVERS_S = 0.5
@@ -32,7 +32,7 @@ class _Line(msgspec.Struct, frozen=True):
     """A model of the list."""
 
     info: ModelInfo
-    learnt: Learnt = Learnt()
+    learnt: LearnedLimits = LearnedLimits()
     offered: bool = False
     """A server that was asked just now offers it."""
 
@@ -44,7 +44,7 @@ def models_command(
 ) -> int:
     """Known models: context window, longest answer, prices for a million tokens, abilities, and the source of
     each figure; with the models of local and configured servers that answer."""
-    setup = Setup(Chosen("agent", {}))
+    setup = Setup(ParsedOptions("agent", {}))
     if forget:
         dropped = setup.memory.forget(query)
         print("\n".join(f"forgotten: {key}" for key in dropped) or "nothing was learnt of such a model")

@@ -13,7 +13,7 @@ import typer
 from agent_cli.config import yaml_file
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.engine.permissions.active_policy import Permissions
-from agent_cli.engine.permissions.sandbox_profile import Confining
+from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
 from agent_cli.policy.authorize import Policy, authorize, judged_parts
 from agent_cli.policy.risk import risk
 from agent_cli.policy.rule_examples import Example, Problem, check, decision
@@ -30,12 +30,12 @@ from agent_cli.protocol.actions import (
     Verdict,
     WritePath,
 )
-from agent_cli.sandbox.profile.confinement import Strength
+from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.store.state.grants import GrantFile
 from agent_cli.workspace.paths import PathError
 
 from ..setup import sandbox_setup
-from ..setup.options import Chosen, UsageError
+from ..setup.options import ParsedOptions, UsageError
 from ..setup.setup import Setup
 
 permissions = typer.Typer(help="What is allowed, asked or denied, and by which rule.", no_args_is_help=True)
@@ -53,7 +53,7 @@ def list_rules(
     json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False, mode: _InMode = None
 ) -> int:
     """Every rule in force, with its place."""
-    judge = _permissions(Setup(Chosen("agent", {})), mode)
+    judge = _permissions(Setup(ParsedOptions("agent", {})), mode)
     rules = [
         {
             "effect": rule.effect,
@@ -84,7 +84,7 @@ def explain_action(
     given = [each for each in (command, write, read, fetch) if each is not None]
     if len(given) != 1:
         raise UsageError("name one of: a command, --write PATH, --read PATH, --fetch URL")
-    setup = Setup(Chosen("agent", {}))
+    setup = Setup(ParsedOptions("agent", {}))
     policy = _permissions(setup, mode).policy()
     action = _action(setup, command, write, read, fetch, cwd)
     verdict = authorize(action, policy)
@@ -109,7 +109,7 @@ def test_examples(
     if prefix:
         shown, prefix = shown.get("examples", {}), f"{prefix}examples."
     examples = _examples(layer, shown, prefix)
-    setup = Setup(Chosen("agent", {}))
+    setup = Setup(ParsedOptions("agent", {}))
     policy = _permissions(setup, mode).policy()
     problems = check(examples, decision(policy))
     for problem in problems:
@@ -248,14 +248,14 @@ def _permissions(setup: Setup, mode: str | None) -> Permissions:
     )
 
 
-def _confining(setup: Setup) -> Confining:
+def _confining(setup: Setup) -> SandboxProfiles:
     """The sandbox by its last measurement, or by one made now."""
 
-    async def known(scratch: Path) -> Strength:
+    async def known(scratch: Path) -> EnforcedLevel:
         return strength
 
     wanted = sandbox_setup.wanted_for(setup)
-    strength = Strength("none")
+    strength = EnforcedLevel("none")
     if wanted.level != "off":
         strength = sandbox_setup.kept(setup.state) or asyncio.run(sandbox_setup.measured_for(setup))
-    return Confining(setup.workspace, wanted, strength, measure=known)
+    return SandboxProfiles(setup.workspace, wanted, strength, measure=known)

@@ -14,8 +14,8 @@ from agent_cli.protocol.stop_reason import DENIED, exit_code
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.headless.watcher import Watcher
 
-from ..setup.compose import Opened, open_session
-from ..setup.options import Chosen, UsageError
+from ..setup.compose import OpenSession, open_session
+from ..setup.options import ParsedOptions, UsageError
 from ..setup.setup import Setup
 
 
@@ -31,7 +31,7 @@ def run_replay(file: Path, cd: str | None, mode: str | None) -> int:
     except StoreError as error:
         raise UsageError(str(error)) from error
     values = {"model": f"replay/{file.absolute()}", "mode": mode, "no_session": True, "cd": cd}
-    chosen = Chosen("agent", {key: value for key, value in values.items() if value is not None})
+    chosen = ParsedOptions("agent", {key: value for key, value in values.items() if value is not None})
     return asyncio.run(watch(Setup(chosen), prompts))
 
 
@@ -55,7 +55,7 @@ async def watch(setup: Setup, prompts: list[str]) -> int:
         await asyncio.wait({engine}, timeout=8.0)
 
 
-async def _consume(opened: Opened, prompts: list[str], watcher: Watcher) -> int:
+async def _consume(opened: OpenSession, prompts: list[str], watcher: Watcher) -> int:
     waiting = list(prompts)
     code = 0
     denied = False

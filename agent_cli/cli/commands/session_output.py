@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from agent_cli.protocol.sanitize import clean
 from agent_cli.store.session_file import StoreError
 
-from ..setup.options import Chosen, UsageError
+from ..setup.options import ParsedOptions, UsageError
 from ..setup.setup import Setup
 
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
@@ -20,12 +20,12 @@ _EVERY_S = 2.0
 
 def setup_for_sessions() -> Setup:
     """The setup of a command about sessions, which tells how far it has come where reading takes long."""
-    setup = Setup(Chosen("agent", {}))
-    setup.sessions.progress = Telling()
+    setup = Setup(ParsedOptions("agent", {}))
+    setup.sessions.progress = Progress()
     return setup
 
 
-class Telling:
+class Progress:
     """Says on standard error how many sessions were read, once that has taken a second."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from agent_cli.engine.undo.turn_checkpoints import Saved
-from agent_cli.engine.undo.turn_undo import Checkpointing, NothingToRestore
+from agent_cli.engine.undo.turn_undo import NothingToRestore, TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.operations import Choice, Rewound
 from agent_cli.protocol.sanitize import clean
@@ -21,7 +21,7 @@ from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import Loaded, SessionFile, SessionLocked, read_session
 
 from ..setup.compose import snapshots
-from ..setup.options import Chosen, UsageError
+from ..setup.options import ParsedOptions, UsageError
 from ..setup.setup import Setup
 
 Word = Literal["undo", "redo"]
@@ -136,10 +136,10 @@ async def _do(asked: _Asked) -> int:
 
 
 @contextmanager
-def _opened(asked: _Asked, processes: ProcessRunner) -> Iterator[tuple[Checkpointing, bool]]:
+def _opened(asked: _Asked, processes: ProcessRunner) -> Iterator[tuple[TurnUndo, bool]]:
     """The session's checkpoints, and whether another process holds the session, so that it may only be read."""
     identifier = asked.session
-    setup = Setup(Chosen("agent", {}))
+    setup = Setup(ParsedOptions("agent", {}))
     path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
     if path is None:
         raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
@@ -152,7 +152,7 @@ def _opened(asked: _Asked, processes: ProcessRunner) -> Iterator[tuple[Checkpoin
         project_state = setup.state / "projects" / path.parent.name
         checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
         bus = EventBus()
-        yield Checkpointing(session, lambda: checkpoints, lambda event: _say(bus, event)), file is None
+        yield TurnUndo(session, lambda: checkpoints, lambda event: _say(bus, event)), file is None
     finally:
         session.close()
 
@@ -179,7 +179,7 @@ def _say(bus: EventBus, event: AnyEvent) -> None:
     bus.emit(event)
 
 
-async def _answer(asked: _Asked, history: Checkpointing, is_held: bool) -> int:
+async def _answer(asked: _Asked, history: TurnUndo, is_held: bool) -> int:
     if asked.show:
         return _show_turns(history) if asked.word == "undo" else _show_undone(history)
     if asked.resolve is not None:
@@ -200,7 +200,7 @@ async def _answer(asked: _Asked, history: Checkpointing, is_held: bool) -> int:
 _PART: dict[Rewound, str] = {"both": "", "code": " (files only)", "conversation": " (conversation only)"}
 
 
-def _turn(history: Checkpointing, asked: _Asked) -> str:
+def _turn(history: TurnUndo, asked: _Asked) -> str:
     """The turn to go back to before."""
     points = history.points()
     if not points:
@@ -215,7 +215,7 @@ def _turn(history: Checkpointing, asked: _Asked) -> str:
     )
 
 
-async def _settle(asked: _Asked, history: Checkpointing, title: str, report: RestoreReport) -> int:
+async def _settle(asked: _Asked, history: TurnUndo, title: str, report: RestoreReport) -> int:
     """Decide on what was left alone, as the command line says, and tell."""
     if asked.conflicts != "mine" and any(conflict.decidable for conflict in report.conflicts):
         decided = await history.resolve(asked.conflicts)
@@ -241,7 +241,7 @@ def _tell_rest(report: RestoreReport, verb: str) -> int:
     return 1 if report.conflicts or report.notes else 0
 
 
-def _show_turns(history: Checkpointing) -> int:
+def _show_turns(history: TurnUndo) -> int:
     points = history.points()
     for point in points:
         print(f"{point.number:3}  {_first_line(point.prompt)}  ({_FILES[history.saved(point.turn_id)]})")
@@ -258,7 +258,7 @@ _FILES: dict[Saved, str] = {
 }
 
 
-def _show_undone(history: Checkpointing) -> int:
+def _show_undone(history: TurnUndo) -> int:
     undone = history.redo_prompts()
     for number, (prompt, what) in enumerate(undone, start=1):
         print(f"{number:3}  {_first_line(prompt)}{_PART[what]}")
@@ -267,7 +267,7 @@ def _show_undone(history: Checkpointing) -> int:
     return 0
 
 
-async def _rehearse(asked: _Asked, history: Checkpointing, is_held: bool) -> int:
+async def _rehearse(asked: _Asked, history: TurnUndo, is_held: bool) -> int:
     if is_held:
         print("note: another process uses the session; this is how far it is saved by now")
     if asked.word == "undo":

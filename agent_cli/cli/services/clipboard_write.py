@@ -18,7 +18,7 @@ _UTF16 = frozenset({"clip.exe"})
 """Programs that take UTF-8 for something else."""
 
 
-async def copied(
+async def copy_text(
     processes: ProcessRunner, text: str, roots: Iterable[Path] = (), env: Mapping[str, str] = os.environ
 ) -> str:
     """Give a text to the desktop's clipboard; the name of the program that took it, empty where none does. Over

@@ -23,7 +23,7 @@ from agent_cli.ui.services import (
 )
 from agent_cli.ui.text.lines import ago
 
-from ..setup.compose import Opened
+from ..setup.compose import OpenSession
 from ..setup.setup import Setup
 
 RECENT = 20
@@ -32,7 +32,7 @@ RECENT = 20
 class SessionHost:
     """The services behind the slash commands of one session; see `ui.host.Host`."""
 
-    def __init__(self, setup: Setup, opened: Opened) -> None:
+    def __init__(self, setup: Setup, opened: OpenSession) -> None:
         self._setup = setup
         self._opened = opened
 
@@ -123,9 +123,9 @@ class SessionHost:
         agree(self._setup, prompt)
 
     async def copy(self, text: str) -> str:
-        from .clipboard_write import copied
+        from .clipboard_write import copy_text
 
-        return await copied(self._opened.processes, text, self._setup.workspace.roots)
+        return await copy_text(self._opened.processes, text, self._setup.workspace.roots)
 
     async def bug(self, facts: Mapping[str, str]) -> str:
         from .bug_report import write_report

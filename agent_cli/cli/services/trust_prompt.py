@@ -11,12 +11,12 @@ from agent_cli.config.load import PROJECT_FILE
 from agent_cli.config.project_restrictions import tightened
 from agent_cli.config.yaml_file import parse
 from agent_cli.protocol.sanitize import visible
-from agent_cli.workspace.instructions import Chain, instruction_bytes
+from agent_cli.workspace.instructions import InstructionFiles, instruction_bytes
 
 from ..setup.setup import Setup
 
 
-class Offer(msgspec.Struct, frozen=True):
+class TrustRequest(msgspec.Struct, frozen=True):
     """Something that a project brings and the user has not agreed to."""
 
     place: str
@@ -30,20 +30,20 @@ class Offer(msgspec.Struct, frozen=True):
     """What is so without a yes."""
 
 
-def offers(setup: Setup) -> tuple[Offer, ...]:
+def offers(setup: Setup) -> tuple[TrustRequest, ...]:
     """All that is there and does not count."""
     found = []
     if setup.untrusted is not None:
         file = setup.workspace.root / PROJECT_FILE
         effects = tuple(_effects(setup, setup.untrusted))
-        found.append(Offer(str(file), setup.untrusted, effects, ((str(PROJECT_FILE), setup.untrusted),)))
+        found.append(TrustRequest(str(file), setup.untrusted, effects, ((str(PROJECT_FILE), setup.untrusted),)))
     if not setup.tools_are_trusted():
         place, content = setup.tools_as_one()
         texts = tuple(setup.tool_sources.items())
         effects = tuple(
             f"{path}: {len(text):,} bytes of Python that would run with your rights" for path, text in texts
         )
-        found.append(Offer(place, content, effects, texts))
+        found.append(TrustRequest(place, content, effects, texts))
     found += map(_instructing, _doubtful(setup))
     return tuple(found)
 
@@ -52,16 +52,16 @@ def _doubtful(setup: Setup) -> list[str]:
     """The files of instructions whose content may come from others."""
     if not setup.trust.has_doubts():
         return []
-    chain = Chain(setup.root, setup.config.context.instructions)
+    chain = InstructionFiles(setup.root, setup.config.context.instructions)
     chain.read()
     return sorted(filter(setup.is_doubtful, chain.files))
 
 
-def _instructing(real: str) -> Offer:
+def _instructing(real: str) -> TrustRequest:
     content = instruction_bytes(real)
     effect = "instructions to the model, which a command wrote while text from others was in the conversation"
     otherwise = "is given to the model as data, not as instructions"
-    return Offer(real, content, (effect,), ((real, content),), otherwise)
+    return TrustRequest(real, content, (effect,), ((real, content),), otherwise)
 
 
 def _effects(setup: Setup, data: bytes) -> Iterator[str]:

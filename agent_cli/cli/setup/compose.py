@@ -13,13 +13,13 @@ from agent_cli import __version__
 from agent_cli.config.api_keys import KeyedEnvironment, keyed
 from agent_cli.config.schema import Config, Limits
 from agent_cli.engine.agent import Agent
-from agent_cli.engine.dispatch import Handlers
+from agent_cli.engine.dispatch import Dispatcher
 from agent_cli.engine.model_calls.limits import Bounds, Settings
 from agent_cli.engine.model_calls.model_selection import Models
 from agent_cli.engine.permissions.active_policy import Permissions
-from agent_cli.engine.permissions.sandbox_profile import Confining
-from agent_cli.engine.tool_calls.approval_requests import Approvals
-from agent_cli.engine.undo.turn_undo import Checkpointing, Snapshots
+from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
+from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
+from agent_cli.engine.undo.turn_undo import Snapshots, TurnUndo
 from agent_cli.fs.which import program
 from agent_cli.model.routing import choose_default, open_model
 from agent_cli.model.transport.retry import RetryPolicy
@@ -43,9 +43,9 @@ from agent_cli.workspace.memory import Memory
 
 from .options import UsageError
 from .sandbox_setup import confining_for
-from .session_selection import Draft, existing, fresh, model_name
+from .session_selection import SessionStart, existing, fresh, model_name
 from .setup import Setup
-from .system_prompt import Briefing
+from .system_prompt import PromptBuilder
 
 if TYPE_CHECKING:
     from agent_cli.engine.context.history_search import EarlierSessions
@@ -61,7 +61,7 @@ PARK_S = 6 * 3600.0
 _NOT_YOLO = "the session was in yolo, which is not kept: it goes on in {}; /mode yolo, or --mode, brings it back"
 
 
-class Opened(msgspec.Struct, frozen=True):
+class OpenSession(msgspec.Struct, frozen=True):
     """A built engine, and what the user should be told about its session."""
 
     agent: Agent
@@ -74,7 +74,7 @@ class Opened(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-async def open_session(setup: Setup, *, interactive: bool) -> Opened:
+async def open_session(setup: Setup, *, interactive: bool) -> OpenSession:
     """Build the engine for the session that the options ask for.
 
     Raises:
@@ -92,13 +92,13 @@ async def open_session(setup: Setup, *, interactive: bool) -> Opened:
     setup.make_state()
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
-    parts = _Parts(setup, registry, processes, confining, env, interactive, identifier)
+    parts = _EngineBuilder(setup, registry, processes, confining, env, interactive, identifier)
     if draft is None:
         draft = fresh(setup, model, parts.briefing.system(registry.names), identifier, path)
     return parts.assembled(model, draft, (*problems, *env.problems), log)
 
 
-class _Parts:
+class _EngineBuilder:
     """What the engine of one session is made of."""
 
     def __init__(
@@ -106,7 +106,7 @@ class _Parts:
         setup: Setup,
         registry: Registry,
         processes: ProcessRunner,
-        confining: Confining,
+        confining: SandboxProfiles,
         env: KeyedEnvironment,
         interactive: bool,
         session_id: str,
@@ -123,7 +123,7 @@ class _Parts:
         self._spill = setup.state / "spill" / session_id
         self._permissions = _permissions(setup, confining, self._untrusted, self._spill)
         self._redactor = redactor_of(setup, env)
-        self.briefing = Briefing(setup, session_id, self._may_instruct, self._redactor)
+        self.briefing = PromptBuilder(setup, session_id, self._may_instruct, self._redactor)
 
     def _untrusted(self) -> str:
         return self._session.untrusted() if self._session else ""
@@ -137,9 +137,11 @@ class _Parts:
         verdict = self._permissions.authorize(ReadPath(path, path))
         return isinstance(verdict, Allow) or verdict.rule.startswith("mode ")
 
-    def assembled(self, model: Model, draft: Draft, notes: Sequence[str], log: "DebugLog | None") -> Opened:
+    def assembled(
+        self, model: Model, draft: SessionStart, notes: Sequence[str], log: "DebugLog | None"
+    ) -> OpenSession:
         """The engine, ready to run."""
-        from agent_cli.session.event_redaction import Outgoing, recorded
+        from agent_cli.session.event_redaction import RequestRedactor, recorded
 
         setup, config, permissions = self._setup, self._setup.config, self._permissions
         session = self._session = Session(
@@ -166,7 +168,7 @@ class _Parts:
             snapshots, setup.workspace.root, setup.project_state(), identifier, self._processes, roots
         )
         context = self._context(session)
-        handlers = Handlers(
+        handlers = Dispatcher(
             session,
             Models(
                 model,
@@ -177,15 +179,15 @@ class _Parts:
             ),
             self._registry,
             permissions,
-            Approvals(bus, interactive=self._interactive),
-            Checkpointing(session, checkpoints, bus.emit),
+            ApprovalRequests(bus, interactive=self._interactive),
+            TurnUndo(session, checkpoints, bus.emit),
             context,
             bus,
             _settings(config, draft),
             moment=partial(self.briefing.moment, session.header),
             retry=_retry_policy(config.limits, self._interactive),
             day=SpendLog(setup.state / "spend"),
-            masked=Outgoing(redactor).masked,
+            masked=RequestRedactor(redactor).masked,
             rules=setup.tool_rules,
             earlier=lambda: _earlier(setup, identifier),
         )
@@ -196,7 +198,9 @@ class _Parts:
         logged = (f"log: {log.path}",) if log else ()
         told = (*softened, *ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
         agent, memory = Agent(handlers), self.briefing.memory
-        return Opened(agent, permissions, self._processes, context.shell, memory, redactor, self._registry, told)
+        return OpenSession(
+            agent, permissions, self._processes, context.shell, memory, redactor, self._registry, told
+        )
 
     def _watch(self) -> "InstructionWatch":
         """What notes the files of instructions that commands change."""
@@ -240,7 +244,9 @@ def _earlier(setup: Setup, own: str) -> "EarlierSessions":
     return Earlier(setup.sessions, setup.root, own)
 
 
-def _permissions(setup: Setup, confining: Confining, untrusted: Callable[[], str], spill: Path) -> Permissions:
+def _permissions(
+    setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], str], spill: Path
+) -> Permissions:
     return Permissions(
         setup.workspace,
         setup.rules(),
@@ -298,7 +304,7 @@ def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:
         raise UsageError(str(error)) from error
 
 
-def _settings(config: Config, draft: Draft) -> Settings:
+def _settings(config: Config, draft: SessionStart) -> Settings:
     limits = config.limits
     return Settings(
         bounds=Bounds(

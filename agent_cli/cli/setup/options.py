@@ -81,7 +81,7 @@ RUN_ONLY: tuple[Option, ...] = (
 RESUME_ONLY: tuple[Option, ...] = (Option(("--last",), "flag", "The session written last, of any directory."),)
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class ParsedOptions(msgspec.Struct, frozen=True):
     """A parsed command line."""
 
     command: Literal["agent", "run", "resume"]
@@ -110,7 +110,7 @@ TABLES: dict[str, tuple[Option, ...]] = {
 }
 
 
-def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) -> Chosen:
+def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) -> ParsedOptions:
     """The options and the one positional argument of a command.
 
     Raises:
@@ -145,7 +145,7 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
             attached = rest.pop(0)
         _store(values, option, attached)
     _check_words(command, positional, is_text="--" in arguments)
-    return Chosen(command, values, positional[0] if positional else None)
+    return ParsedOptions(command, values, positional[0] if positional else None)
 
 
 def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:

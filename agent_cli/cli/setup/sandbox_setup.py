@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 
 from agent_cli import __version__
-from agent_cli.engine.permissions.sandbox_profile import Confining, Wanted
+from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles, SandboxRequest
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.sandbox.profile.confinement import Strength
+from agent_cli.sandbox.profile.confinement import EnforcedLevel
 
 from .options import UsageError
 from .setup import Setup
@@ -26,10 +26,10 @@ class _Kept(msgspec.Struct, frozen=True):
     """A measurement, and what it depends on."""
 
     key: tuple[str, ...]
-    strength: Strength
+    strength: EnforcedLevel
 
 
-async def confining_for(setup: Setup, processes: ProcessRunner) -> Confining:
+async def confining_for(setup: Setup, processes: ProcessRunner) -> SandboxProfiles:
     """Confines the commands of a session.
 
     Raises:
@@ -37,18 +37,18 @@ async def confining_for(setup: Setup, processes: ProcessRunner) -> Confining:
     """
     wanted = wanted_for(setup)
 
-    async def measured(scratch: Path) -> Strength:
+    async def measured(scratch: Path) -> EnforcedLevel:
         from agent_cli.sandbox.probe import measure
 
         strength = await measure(processes, scratch)
         keep(setup.state, strength)
         return strength
 
-    strength = Strength("none") if wanted.level == "off" else kept(setup.state)
-    confining = Confining(
+    strength = EnforcedLevel("none") if wanted.level == "off" else kept(setup.state)
+    confining = SandboxProfiles(
         setup.workspace,
         wanted,
-        strength or Strength("none"),
+        strength or EnforcedLevel("none"),
         measure=measured,
         own=(setup.config_dir, setup.state),
         cache=setup.project_state() / "cache" / "packages",
@@ -65,12 +65,12 @@ async def confining_for(setup: Setup, processes: ProcessRunner) -> Confining:
     return confining
 
 
-def wanted_for(setup: Setup) -> Wanted:
+def wanted_for(setup: Setup) -> SandboxRequest:
     """The level that was chosen, and whether anybody asked for it."""
-    return Wanted(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
+    return SandboxRequest(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
 
 
-async def measured_for(setup: Setup) -> Strength:
+async def measured_for(setup: Setup) -> EnforcedLevel:
     """What this machine enforces now, found out by trying.
 
     Raises:
@@ -100,7 +100,7 @@ def _key() -> tuple[str, ...]:
     return (__version__, boot, str(os.geteuid()), found, made)
 
 
-def kept(state: Path) -> Strength | None:
+def kept(state: Path) -> EnforcedLevel | None:
     """What was measured since this machine started, by this user; None when that is not known."""
     try:
         kept = msgspec.json.decode((state / "sandbox.json").read_bytes(), type=_Kept)
@@ -109,7 +109,7 @@ def kept(state: Path) -> Strength | None:
         return None
 
 
-def keep(state: Path, strength: Strength) -> None:
+def keep(state: Path, strength: EnforcedLevel) -> None:
     """Kept for the next start; where it cannot be, it is measured then."""
     draft = state / f"sandbox.{os.getpid()}.tmp"
     try:

@@ -19,7 +19,7 @@ from .options import UsageError
 from .setup import Setup
 
 
-class Draft(msgspec.Struct, frozen=True):
+class SessionStart(msgspec.Struct, frozen=True):
     """A session being put together."""
 
     records: Sequence[AnyRecord]
@@ -53,7 +53,7 @@ def session_to_open(setup: Setup) -> Path | None:
     return None
 
 
-def existing(setup: Setup) -> Draft | None:
+def existing(setup: Setup) -> SessionStart | None:
     """The saved session the options name, or a copy of it; None for a new one.
 
     Raises:
@@ -68,23 +68,23 @@ def existing(setup: Setup) -> Draft | None:
     if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
         return _copied(setup, read_session(path))
     file, loaded = SessionFile.open(path)
-    return Draft(loaded.records, file, str(path), saved=True, notes=loaded.problems())
+    return SessionStart(loaded.records, file, str(path), saved=True, notes=loaded.problems())
 
 
-def _copied(setup: Setup, loaded: Loaded) -> Draft:
+def _copied(setup: Setup, loaded: Loaded) -> SessionStart:
     from agent_cli.store.fork import forked
 
     identifier, path = setup.sessions.new_path(setup.root)
     records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
     if setup.chosen.flag("no_session"):
-        return Draft(records, None, "", False, loaded.problems())
+        return SessionStart(records, None, "", False, loaded.problems())
     from .fork_side_files import copy_beside
 
     write_session(path, records)
     copy_beside(setup.state, path.parent.name, forked_from(records), identifier)
     file, saved = SessionFile.open(path)
     told = (f"a copy of session {forked_from(records)}; files are as they are now", *loaded.problems())
-    return Draft(saved.records, file, str(path), saved=True, notes=told)
+    return SessionStart(saved.records, file, str(path), saved=True, notes=told)
 
 
 def forked_from(records: Sequence[AnyRecord]) -> str:
@@ -94,7 +94,7 @@ def forked_from(records: Sequence[AnyRecord]) -> str:
     return header.forked_from
 
 
-def model_name(setup: Setup, draft: Draft | None) -> str | None:
+def model_name(setup: Setup, draft: SessionStart | None) -> str | None:
     """The model to use, as far as the options, the configuration or the saved session name one."""
     if setup.config.model is not None and (draft is None or setup.chosen.text("model")):
         return setup.config.model
@@ -104,7 +104,7 @@ def model_name(setup: Setup, draft: Draft | None) -> str | None:
     return next(chosen)
 
 
-def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, path: Path) -> Draft:
+def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, path: Path) -> SessionStart:
     """A new session."""
     header = Header(
         id=new_id("session"),
@@ -121,5 +121,5 @@ def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, pat
         told=system.told,
     )
     if setup.chosen.flag("no_session"):
-        return Draft((header,), None, "", saved=False)
-    return Draft((header,), NewSessionFile(path), str(path), saved=False)
+        return SessionStart((header,), None, "", saved=False)
+    return SessionStart((header,), NewSessionFile(path), str(path), saved=False)

@@ -21,7 +21,7 @@ from agent_cli.store.state.learned_limits import LearntFile
 from agent_cli.workspace.instructions import instruction_bytes
 from agent_cli.workspace.paths import PathError, Workspace
 
-from .options import Chosen, UsageError
+from .options import ParsedOptions, UsageError
 
 _FLAG_KEYS = {
     "model": "model",
@@ -41,7 +41,7 @@ class Setup:
         ConfigError: the configuration is wrong.
     """
 
-    def __init__(self, chosen: Chosen, *, root: Path | None = None, own: Path | None = None) -> None:
+    def __init__(self, chosen: ParsedOptions, *, root: Path | None = None, own: Path | None = None) -> None:
         """`own` is a folder to use instead of the user's configuration and state."""
         self.chosen = chosen
         self.root = root or _directory(chosen.text("cd") or os.curdir)
@@ -154,7 +154,7 @@ def _placed(place: str) -> Iterator[None]:
         raise UsageError(f"{place}: {error}") from error
 
 
-def _replacement(chosen: Chosen) -> str | None:
+def _replacement(chosen: ParsedOptions) -> str | None:
     name = chosen.text("system_prompt")
     if not name:
         return None
@@ -177,7 +177,7 @@ def _directory(name: str) -> Path:
         raise UsageError("the current directory does not exist any more; go to another one") from None
 
 
-def _flag_layers(chosen: Chosen) -> list[Layer]:
+def _flag_layers(chosen: ParsedOptions) -> list[Layer]:
     layers = [assignment(text) for text in chosen.several("set")]
     if tools := chosen.text("tools"):
         names = [name.strip() for name in tools.split(",") if name.strip()]
@@ -191,6 +191,6 @@ def _flag_layers(chosen: Chosen) -> list[Layer]:
     return layers
 
 
-def with_values(chosen: Chosen, **values: Any) -> Chosen:
+def with_values(chosen: ParsedOptions, **values: Any) -> ParsedOptions:
     """The same command line with some options set."""
     return msgspec.structs.replace(chosen, values={**chosen.values, **values})

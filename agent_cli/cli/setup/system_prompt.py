@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli.config.call_rule_schema import ToolRule
-from agent_cli.engine.context.prompt_parts import REPLACED, Moment, SystemPrompt, moment, system_prompt
-from agent_cli.engine.tool_calls.call_rules import told
+from agent_cli.engine.context.prompt_parts import REPLACED, PromptAdditions, SystemPrompt, moment, system_prompt
+from agent_cli.engine.tool_calls.call_rules import describe_rules
 from agent_cli.protocol.messages import Message
 from agent_cli.protocol.records import Header
-from agent_cli.workspace.instructions import Chain
+from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory
 
 from .setup import Setup
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent_cli.redaction.redactor import Redactor
 
 
-class Briefing:
+class PromptBuilder:
     """The texts around one session."""
 
     def __init__(
@@ -28,7 +28,9 @@ class Briefing:
     ) -> None:
         self._setup = setup
         context = setup.config.context
-        self._chain = Chain(setup.root, context.instructions, setup.config_dir, may_read, setup.is_doubtful)
+        self._chain = InstructionFiles(
+            setup.root, context.instructions, setup.config_dir, may_read, setup.is_doubtful
+        )
         self.memory = Memory(setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, redactor)
 
     def system(self, tools: Collection[str]) -> SystemPrompt:
@@ -37,7 +39,7 @@ class Briefing:
         append = setup.chosen.text("append_system_prompt") or ""
         if setup.system_prompt is not None:
             return SystemPrompt(f"{setup.system_prompt.strip()}\n\n{append}".strip(), dict(REPLACED))
-        checked = told(rule for rule in setup.config.rules if isinstance(rule, ToolRule))
+        checked = describe_rules(rule for rule in setup.config.rules if isinstance(rule, ToolRule))
         said = (rule for rule in setup.config.rules if isinstance(rule, str))
         rules = "\n".join(f"- {rule}" for rule in (*said, *checked))
         parts = [part for part in (f"# Rules\n{rules}" if rules else "", append) if part]
@@ -50,7 +52,7 @@ class Briefing:
             append="\n\n".join(parts),
         )
 
-    def moment(self, header: Header, earlier: Sequence[Message]) -> Moment:
+    def moment(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
         """What the next prompt of a session brings along; `earlier` messages are those that are still sent."""
         new = moment(
             self._setup.workspace.root,

@@ -17,16 +17,16 @@ from agent_cli.model.types.base import ModelError, ModelRequest
 from agent_cli.protocol.client import JobState
 from agent_cli.protocol.events import AnyEvent, Compacted, Notice
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage, new_id
-from agent_cli.protocol.records import Folded, Shortened, Unfolded
+from agent_cli.protocol.records import CompactionReverted, CompactionSaved, Shortened
 from agent_cli.session import history
 from agent_cli.session.session import Session
 
 from ..model_calls.budget import OverBudget
 from ..model_calls.caller import ModelCaller
-from .prompt_parts import Moment
-from .token_meter import Meter, estimate, message_tokens
+from .prompt_parts import PromptAdditions
+from .token_meter import TokenMeter, estimate, message_tokens
 
-Briefed = Callable[[Sequence[Message]], Moment]
+Briefed = Callable[[Sequence[Message]], PromptAdditions]
 """What is to be told beside the messages that are still sent."""
 
 _TARGET = 0.75
@@ -67,7 +67,7 @@ class Compactor:
     def __init__(
         self,
         session: Session,
-        meter: Meter,
+        meter: TokenMeter,
         caller: ModelCaller,
         request: Callable[[Sequence[Message]], ModelRequest],
         emit: Callable[[AnyEvent], None],
@@ -167,7 +167,9 @@ class Compactor:
             draft = _Draft(fold.through, fold.kept) if fold else None
         if draft is None:
             return False
-        fold = Folded(id=new_id("fold"), through=draft.through, kept=draft.kept, summary=text, how="edited")
+        fold = CompactionSaved(
+            id=new_id("fold"), through=draft.through, kept=draft.kept, summary=text, how="edited"
+        )
         before, after = self._sizes(fold)
         self._draft = None
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
@@ -180,7 +182,7 @@ class Compactor:
         if newest is None:
             return False
         before = estimate(self._session.visible())
-        self._session.append(Unfolded(id=new_id("unfold"), fold_id=newest.id))
+        self._session.append(CompactionReverted(id=new_id("unfold"), fold_id=newest.id))
         self._not_below = int(self._meter.tokens() * _GROWTH)
         self._tell("undone", before, estimate(self._session.visible()), submission_id)
         return True
@@ -282,7 +284,7 @@ class Compactor:
 
     def _fold(
         self, older: Sequence[Message], turn_id: str, summary: str, how: Literal["summary", "left_out"]
-    ) -> Folded:
+    ) -> CompactionSaved:
         """A part of the conversation folded into `summary`, the facts about it, and what only it told."""
         from . import compaction_facts
 
@@ -301,7 +303,7 @@ class Compactor:
         gone = [m for m in older if m.id not in kept and m.id != self._fold_id()]
         heading = _HEADING if how == "summary" else _LEFT_OUT.format(count=len(gone))
         parts = (heading, summary, facts, moment.text if moment.told else "")
-        return Folded(
+        return CompactionSaved(
             id=new_id("fold"),
             turn_id=turn_id,
             through=next(m.id for m in reversed(older) if m.id != self._fold_id()),
@@ -311,7 +313,7 @@ class Compactor:
             told=moment.told,
         )
 
-    def _add(self, fold: Folded, submission_id: str) -> bool:
+    def _add(self, fold: CompactionSaved, submission_id: str) -> bool:
         before, after = self._sizes(fold)
         if after >= before:
             self._warn("The summary was no smaller than what it would replace.", submission_id)
@@ -351,10 +353,10 @@ class Compactor:
             Shortened(id=new_id("short"), turn_id=turn_id, call_ids=long, keep_chars=keep_chars) if long else None
         )
 
-    def _with(self, record: Folded | Shortened) -> list[Message]:
+    def _with(self, record: CompactionSaved | Shortened) -> list[Message]:
         return self._session.view.reduced(record)
 
-    def _sizes(self, fold: Folded) -> tuple[int, int]:
+    def _sizes(self, fold: CompactionSaved) -> tuple[int, int]:
         return estimate(self._session.visible()), estimate(self._with(fold))
 
     def largest(self, count: int) -> list[Message]:

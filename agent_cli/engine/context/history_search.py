@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, Folded
+from agent_cli.protocol.records import AnyRecord, CompactionSaved
 from agent_cli.session import history
 from agent_cli.session.session import Session
 from agent_cli.tools.kit.output import spill_path, was_cut
@@ -60,7 +60,7 @@ def search_records(
     summaries = [
         UserMessage(id=each.id, text=each.summary, origin="summary", time=each.time)
         for each in records
-        if isinstance(each, Folded)
+        if isinstance(each, CompactionSaved)
     ]
     candidates = [m for m in (*summaries, *history.active_messages(records)) if m.id not in shown]
     texts = [(message, text) for message in candidates if (text := _text(message))]
@@ -153,7 +153,7 @@ def age(then: float, now: float | None = None) -> str:
     return "just now"
 
 
-def told(found: Sequence[Found], earlier: Sequence[Found]) -> str:
+def format_hits(found: Sequence[Found], earlier: Sequence[Found]) -> str:
     """What was found, for the model: this session first, then earlier ones."""
     parts = []
     for title, rows in (("In this session:", found), ("In earlier sessions of this project:", earlier)):
@@ -195,9 +195,9 @@ class SessionHistory:
         }
         here = search_records(records, query, self._spill_dir, shown)
         if self._earlier is None:
-            return told(here, []), ""
+            return format_hits(here, []), ""
         earlier, untrusted = await asyncio.to_thread(self._earlier.search, query)
-        return told(here, earlier), untrusted
+        return format_hits(here, earlier), untrusted
 
     def recall(self, identifier: str) -> str | None:
         """The whole text of a call's result or a message; None when there is none with this id."""

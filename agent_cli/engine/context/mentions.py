@@ -50,7 +50,7 @@ _MOST_AFTER = 6
 _LONGEST = 4096
 
 
-class Counted(msgspec.Struct, frozen=True):
+class AttachmentSummary(msgspec.Struct, frozen=True):
     """One thing that a prompt brings along, for the user."""
 
     name: str
@@ -61,7 +61,7 @@ class Counted(msgspec.Struct, frozen=True):
     """What was left out, or why it is not attached."""
 
 
-class Brought(msgspec.Struct, frozen=True):
+class Attachments(msgspec.Struct, frozen=True):
     """All that a prompt brings along."""
 
     attachments: tuple[Attachment, ...] = ()
@@ -70,7 +70,7 @@ class Brought(msgspec.Struct, frozen=True):
     """Absolute path → content hash of each file that is attached whole."""
     untrusted: str = ""
     """Where the first text of strangers in it came from; empty where there is none."""
-    counted: tuple[Counted, ...] = ()
+    counted: tuple[AttachmentSummary, ...] = ()
 
 
 class _Mention(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class _Mention(msgspec.Struct, frozen=True):
 class _Item(msgspec.Struct, frozen=True):
     """A mention that was followed."""
 
-    counted: Counted
+    counted: AttachmentSummary
     attachment: Attachment | None = None
     images: tuple[Image, ...] = ()
     seen: dict[str, str] = {}
@@ -100,7 +100,7 @@ Authorize = Callable[[Action], Verdict]
 
 async def attach(
     text: str, context: ToolContext, authorize: Authorize, private_hosts: tuple[str, ...] = ()
-) -> Brought:
+) -> Attachments:
     """Read what a prompt names. `private_hosts` may be fetched from although they are not of the open network.
     Nothing is raised for what cannot be read: it is counted with a note, which the model reads too."""
     left = context.max_tokens() * _SHARES
@@ -124,9 +124,9 @@ def _with_room(context: ToolContext, tokens: int) -> ToolContext:
     return view
 
 
-def _together(items: list[_Item]) -> Brought:
+def _together(items: list[_Item]) -> Attachments:
     attachments = tuple(item.attachment for item in items if item.attachment is not None)
-    return Brought(
+    return Attachments(
         attachments,
         tuple(image for item in items for image in item.images),
         {path: hash for item in items for path, hash in item.seen.items()},
@@ -256,7 +256,7 @@ async def _file(mention: _Mention, context: ToolContext, authorize: Authorize) -
     if outcome.images:
         note = outcome.text.strip("[]").removeprefix(f"{mention.name}: ").removesuffix("; it is attached")
         tokens = IMAGE_TOKENS * len(outcome.images) + result_tokens(outcome.text)
-        counted = Counted(mention.name, "image", tokens, note)
+        counted = AttachmentSummary(mention.name, "image", tokens, note)
         return _Item(counted, Attachment(mention.name, outcome.text), outcome.images, outcome.seen)
     name = mention.name + (f":{mention.first}-{mention.last}" if mention.first else "")
     note = "" if outcome.seen or mention.first else outcome.display
@@ -298,7 +298,7 @@ def _as_text(name: str, kind: Kind, outcome: ToolOutcome, context: ToolContext, 
     attribute = "url" if kind == "url" else "path"
     whole = f'<{kind} {attribute}="{_quoted(name)}">\n{text}\n</{kind}>'
     attachment = Attachment(name, whole, outcome.untrusted)
-    return _Item(Counted(name, kind, result_tokens(whole), note), attachment, seen=outcome.seen)
+    return _Item(AttachmentSummary(name, kind, result_tokens(whole), note), attachment, seen=outcome.seen)
 
 
 def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> str:
@@ -327,7 +327,7 @@ def _way(action: Action, rule: str, name: str) -> str:
 def _left_out(name: str, kind: Kind, why: str) -> _Item:
     """The model is told as well, so that it neither takes the thing for attached nor tries to get round a rule."""
     text = f"[{name} is not attached: {why}]"
-    return _Item(Counted(name, kind, 0, f"not attached: {why}"), Attachment(name, text))
+    return _Item(AttachmentSummary(name, kind, 0, f"not attached: {why}"), Attachment(name, text))
 
 
 def _quoted(value: str) -> str:

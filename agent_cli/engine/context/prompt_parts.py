@@ -32,7 +32,7 @@ class SystemPrompt(msgspec.Struct, frozen=True):
     """Source of each instruction and memory in it → hash of its text."""
 
 
-class Moment(msgspec.Struct, frozen=True):
+class PromptAdditions(msgspec.Struct, frozen=True):
     """What a message brings along that is new; empty text where nothing is."""
 
     text: str
@@ -47,7 +47,7 @@ class Moment(msgspec.Struct, frozen=True):
         return (Attachment("instructions", "", untrusted=self.untrusted),) if self.untrusted else ()
 
 
-NOTHING_NEW = Moment("", {})
+NOTHING_NEW = PromptAdditions("", {})
 
 
 def system_prompt(
@@ -117,14 +117,14 @@ def moment(
     instructions: Sequence[Instruction] = (),
     blocks: Sequence[Block] = (),
     started_in: str = "",
-) -> Moment:
+) -> PromptAdditions:
     """What is new since the session began and `earlier` messages, those that are still sent, said so: date, git
     branch, the workspace where it is not the one the session was `started_in`, instructions and memory blocks as
     they are now. A block that the model itself has changed is known to it."""
     facts = _new_facts(root, earlier, started_in)
     known = _known(header_told, earlier, blocks)
     if "*" in known:
-        return Moment(facts, {})
+        return PromptAdditions(facts, {})
     now = {each.source: (_version(each), _instructed(each)) for each in instructions}
     now |= {_source(block): (block.hash, _remembered(block)) for block in blocks}
     new = {source: each for source, each in now.items() if known.get(source, "") != each[0]}
@@ -139,7 +139,7 @@ def moment(
         *(_gone(source, root) for source in gone),
     ]
     source = f"changed instructions ({', '.join(sorted(data))})" if data else ""
-    return Moment("\n\n".join(part for part in parts if part), told, source)
+    return PromptAdditions("\n\n".join(part for part in parts if part), told, source)
 
 
 _CHANGED = "New, or changed since it was given last; it counts from here on:"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, Folded
+from agent_cli.protocol.records import AnyRecord, CompactionSaved
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens, spill_path, was_cut
 
@@ -29,9 +29,9 @@ def recalled(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> 
     there is none with this id."""
     result = next((each for each in records if isinstance(each, ToolResult) and each.call_id == identifier), None)
     if result is None:
-        messages = (each for each in records if isinstance(each, UserMessage | AssistantMessage | Folded))
+        messages = (each for each in records if isinstance(each, UserMessage | AssistantMessage | CompactionSaved))
         found = next((each for each in messages if each.id == identifier), None)
-        return found.summary if isinstance(found, Folded) else found.text if found else None
+        return found.summary if isinstance(found, CompactionSaved) else found.text if found else None
     call_id = result.call_id
     try:
         return spill_path(spill_dir, call_id).read_text(encoding="utf-8", errors="replace")

@@ -72,7 +72,7 @@ class OfferedTools:
         return gone
 
 
-class Meter:
+class TokenMeter:
     """Measures one session against the model in use."""
 
     def __init__(

@@ -21,7 +21,7 @@ _WHOLE: frozenset[Finish] = frozenset({"stop", "tool_calls"})
 """Only calls of an answer that ended as answers do may run."""
 
 
-class Attempt:
+class ModelCall:
     """One call, through all its retries: each failed attempt is booked on its own."""
 
     def __init__(

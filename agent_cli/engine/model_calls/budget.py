@@ -36,7 +36,7 @@ class _Left(msgspec.Struct, frozen=True):
     bound: str
 
 
-class Spending:
+class BudgetLimits:
     """The bounds on money of one session."""
 
     def __init__(self, session: Session, bounds: Bounds, day: DayLedger | None, tokens: Callable[[], int]) -> None:

@@ -39,8 +39,8 @@ from agent_cli.session import costs
 from agent_cli.session.event_bus import EventBus
 from agent_cli.session.session import Session
 
-from .attempt import Attempt
-from .budget import OverBudget, Spending
+from .attempt import ModelCall
+from .budget import BudgetLimits, OverBudget
 from .model_selection import Models
 
 SILENT_S = 10.0
@@ -60,7 +60,7 @@ class ModelCaller:
     """Calls the model for one session."""
 
     def __init__(
-        self, session: Session, bus: EventBus, models: Models, retry: RetryPolicy, spending: Spending
+        self, session: Session, bus: EventBus, models: Models, retry: RetryPolicy, spending: BudgetLimits
     ) -> None:
         self._session = session
         self._bus = bus
@@ -96,7 +96,7 @@ class ModelCaller:
         small = await self._small(request, submission_id) if kind == "summary" else None
         while True:
             book = partial(self._book, turn_id, submission_id)
-            attempt = Attempt(self._session, small or self._models.model, kind, turn_id, book)
+            attempt = ModelCall(self._session, small or self._models.model, kind, turn_id, book)
             info = attempt.model.info
             self._bus.emit(StepStarted(step=step, model=attempt.name, kind=kind, submission_id=submission_id))
             admit = partial(self._admit, attempt, request)
@@ -105,7 +105,7 @@ class ModelCaller:
                 self._say_unbounded(f"{attempt.name} has no known prices", turn_id, submission_id)
             attempt.begin()
 
-            def again(admit: Callable[[], ModelRequest] = admit, attempt: Attempt = attempt) -> ModelRequest:
+            def again(admit: Callable[[], ModelRequest] = admit, attempt: ModelCall = attempt) -> ModelRequest:
                 request = admit()
                 attempt.begin()
                 return request
@@ -127,7 +127,7 @@ class ModelCaller:
                     raise
 
     async def _stream(
-        self, attempt: Attempt, request: ModelRequest, again: Callable[[], ModelRequest], submission_id: str
+        self, attempt: ModelCall, request: ModelRequest, again: Callable[[], ModelRequest], submission_id: str
     ) -> None:
         model = self._models.model
         stream = stream_with_retries(
@@ -154,7 +154,7 @@ class ModelCaller:
             attempt.close("interrupted")
             raise
 
-    def _admit(self, attempt: Attempt, request: ModelRequest) -> ModelRequest:
+    def _admit(self, attempt: ModelCall, request: ModelRequest) -> ModelRequest:
         info = attempt.model.info
         admitted = self._spending.admit(info, request)
         attempt.input_tokens, attempt.longest = self._spending.size(info, admitted)
@@ -195,7 +195,7 @@ class ModelCaller:
             self._unbounded_in = turn_id
             self._notice("warning", f"{why}, so the limit on cost cannot be kept.", submission_id)
 
-    def _fall_back(self, error: ModelError, attempt: Attempt, submission_id: str) -> bool:
+    def _fall_back(self, error: ModelError, attempt: ModelCall, submission_id: str) -> bool:
         model = self._models.fall_back()
         if model is None:
             return False
@@ -210,7 +210,7 @@ class ModelCaller:
         return True
 
     @asynccontextmanager
-    async def _watched(self, attempt: Attempt, submission_id: str) -> AsyncGenerator[None, None]:
+    async def _watched(self, attempt: ModelCall, submission_id: str) -> AsyncGenerator[None, None]:
         """While inside, save the text that comes every second, and tell when no data has come for a while, each
         time it has lasted twice as long, and when data comes again."""
 
@@ -237,7 +237,7 @@ class ModelCaller:
         finally:
             watcher.cancel()
 
-    def _finish(self, attempt: Attempt, submission_id: str) -> tuple[Answer, AssistantMessage | None]:
+    def _finish(self, attempt: ModelCall, submission_id: str) -> tuple[Answer, AssistantMessage | None]:
         answer, message = attempt.save()
         if message is not None:
             self._bus.emit(
@@ -260,7 +260,7 @@ class ModelCaller:
     def _notice(self, level: Literal["info", "warning"], text: str, submission_id: str) -> None:
         self._bus.emit(Notice(level=level, text=text, submission_id=submission_id))
 
-    def _forward(self, event: ModelEvent, attempt: Attempt, submission_id: str) -> None:
+    def _forward(self, event: ModelEvent, attempt: ModelCall, submission_id: str) -> None:
         match event:
             case TextPiece(text=text):
                 attempt.shown += len(text)

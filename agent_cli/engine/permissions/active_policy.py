@@ -23,8 +23,8 @@ from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.files.bounded_read import small_bytes
 from agent_cli.workspace.paths import Workspace, real_path
 
-from .egress import Outlet, allow_hosts
-from .sandbox_profile import Confining
+from .egress import EgressProxy, allow_hosts
+from .sandbox_profile import SandboxProfiles
 
 if TYPE_CHECKING:
     from agent_cli.workspace.git.config_safety import GitSettings
@@ -61,7 +61,7 @@ class Permissions:
         mode: Mode,
         protected: tuple[Path, ...] = (),
         readable: tuple[Path, ...] = (),
-        confining: Confining | None = None,
+        confining: SandboxProfiles | None = None,
         untrusted: Callable[[], str] = lambda: "",
         instructions: tuple[str, ...] = (),
         session_grants: tuple[str, ...] = (),
@@ -79,7 +79,7 @@ class Permissions:
         self._has_looked = False
         self._closed = AgentIgnore(workspace.roots)
         self._git: GitSettings | None = None
-        self._outlet: Outlet | None = None
+        self._outlet: EgressProxy | None = None
         self._judging: Policy | None = None
         self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
         self._stores: dict[GrantScope, GrantStore | None] = {"project": project, "user": user}
@@ -212,9 +212,9 @@ class Permissions:
         await asyncio.to_thread(self._confining.look, self._unconfined())
         return changed
 
-    def way_out(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> Outlet:
+    def way_out(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> EgressProxy:
         """How the commands of these processes reach the hosts that rules allow, until `close`."""
-        self._outlet = Outlet(processes, self.rules, self.authorize, private_hosts)
+        self._outlet = EgressProxy(processes, self.rules, self.authorize, private_hosts)
         return self._outlet
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _OWN_PORT = re.compile(r"(localhost|127\.0\.0\.1):(\d{1,5})")
 
 
-class Outlet:
+class EgressProxy:
     """The way out of one session's commands; there is none until a rule `fetch(HOST)` allows something. `rules`
     and `authorize` are the policy's; `private_hosts` may be on this machine or a private network."""
 

@@ -15,7 +15,7 @@ from agent_cli.policy.rules.path_verdict import Policy, is_instruction, watched
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Rule, matches_path
 from agent_cli.policy.rules.secret_paths import is_secret, secret_patterns
 from agent_cli.protocol.actions import Mode, Reach, SandboxLevel
-from agent_cli.sandbox.profile.confinement import Confinement, Strength
+from agent_cli.sandbox.profile.confinement import Confinement, EnforcedLevel
 from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.git.paths import git_places
 from agent_cli.workspace.paths import Workspace
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 _ONLY_NAMED = "rules on files hold only for what names them"
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SandboxRequest(msgspec.Struct, frozen=True):
     """What was chosen; `asked_for` tells a flag or a setting from the default."""
 
     level: SandboxLevel
     asked_for: bool
 
 
-class Confining:
+class SandboxProfiles:
     """Confines the commands of one session."""
 
     def __init__(
         self,
         workspace: Workspace,
-        wanted: Wanted,
-        strength: Strength,
+        wanted: SandboxRequest,
+        strength: EnforcedLevel,
         *,
-        measure: Callable[[Path], Awaitable[Strength]],
+        measure: Callable[[Path], Awaitable[EnforcedLevel]],
         own: tuple[Path, ...] = (),
         cache: Path | None = None,
         scratch: Callable[[], Path | None] = lambda: None,
@@ -107,7 +107,7 @@ class Confining:
             try:
                 self.strength = await self._measure(self.tmp)
             except OSError as error:
-                self.strength = Strength("none", why=f"it cannot be tried out: {error}")
+                self.strength = EnforcedLevel("none", why=f"it cannot be tried out: {error}")
         return self.strength != before
 
     def look(self, policy: Policy) -> None:

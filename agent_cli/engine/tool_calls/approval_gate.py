@@ -20,12 +20,12 @@ from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.registry import Registry
 
 from ..permissions.active_policy import Permissions
-from .approval_requests import Approvals
+from .approval_requests import ApprovalRequests
 from .call_rules import TurnRules
-from .pending_call import Job, approval_item, cannot_work, describe, failure, refused_unattended
+from .pending_call import PendingCall, approval_item, cannot_work, describe, failure, refused_unattended
 
 
-class Consent:
+class ApprovalGate:
     """Settles the calls of one turn."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Consent:
         session: Session,
         registry: Registry,
         permissions: Permissions,
-        approvals: Approvals,
+        approvals: ApprovalRequests,
         context: ToolContext,
         rules: TurnRules,
         notice: Callable[[str], None],
@@ -49,7 +49,7 @@ class Consent:
         self._notice = notice
         self._submission_id = submission_id
 
-    def judge(self, job: Job) -> None:
+    def judge(self, job: PendingCall) -> None:
         """Derive from the parameters what the call would do, and what the policy says."""
         assert job.tool is not None
         try:
@@ -70,14 +70,14 @@ class Consent:
             if isinstance(action, ReadPath)
         )
 
-    def still_allowed(self, jobs: list[Job]) -> bool:
+    def still_allowed(self, jobs: list[PendingCall]) -> bool:
         """Judge readers again just before they run: an earlier call may have moved what a path means."""
         for job in jobs:
             if job.result is None:
                 self.judge(job)
         return all(job.result is not None or isinstance(job.verdict, Allow) for job in jobs)
 
-    async def decide(self, job: Job, rest: list[Job]) -> None:
+    async def decide(self, job: PendingCall, rest: list[PendingCall]) -> None:
         """Settle whether a call may run, asking the person if need be; a refusal becomes its result."""
         self.judge(job)  # a mode or a rule may have changed since, or an earlier call the files
         if job.result is None:
@@ -96,16 +96,16 @@ class Consent:
             case _:
                 pass
 
-    def out_of_order(self, job: Job) -> ToolResult | None:
+    def out_of_order(self, job: PendingCall) -> ToolResult | None:
         """The result of a call that a rule about the order or number of calls does not let happen now."""
         refusal = self._rules.refusal(job.call.name, job.actions)
         if refusal is None:
             return None
         return failure(job, "failed", f"Not now: {refusal.reason}. Decided by: {refusal.rule}.", refusal.rule)
 
-    async def _ask(self, rest: list[Job]) -> None:
+    async def _ask(self, rest: list[PendingCall]) -> None:
         """Ask for the first job, and in the same batch for all later ones that can be shown already."""
-        batch: list[Job] = []
+        batch: list[PendingCall] = []
         written: set[str] = set()
         for job in rest:
             if job.result is None and isinstance(job.verdict, Ask) and not job.approved:
@@ -121,7 +121,7 @@ class Consent:
         for job in batch:
             self._apply(job, decisions.get(job.call.id) or Decision(job.call.id, allow=False))
 
-    async def _show(self, job: Job, *, first: bool) -> bool:
+    async def _show(self, job: PendingCall, *, first: bool) -> bool:
         """Prepare what the person will see; a call that cannot work is answered without asking."""
         assert job.tool is not None
         try:
@@ -132,7 +132,7 @@ class Consent:
             job.result = cannot_work(job, error)
         return True
 
-    def _apply(self, job: Job, decision: Decision) -> None:
+    def _apply(self, job: PendingCall, decision: Decision) -> None:
         if not decision.allow:
             said = f" They said: {decision.feedback}" if decision.feedback.strip() else ""
             job.result = failure(job, "denied", f"The user refused this call.{said}", "the user")
@@ -150,12 +150,12 @@ class Consent:
                 self._notice(f"{decision.grant} does not cover this call: it is allowed this once.")
         job.approved, job.hunks = True, decision.hunks
 
-    def _risk(self, job: Job) -> str:
+    def _risk(self, job: PendingCall) -> str:
         from agent_cli.policy.risk import risk
 
         return "; ".join(dict.fromkeys(filter(None, map(risk, job.actions))))
 
-    async def is_as_approved(self, job: Job) -> bool:
+    async def is_as_approved(self, job: PendingCall) -> bool:
         """Whether a call still means what the person has seen: the same places, the same change."""
         assert job.tool is not None
         if tuple(job.tool.actions(job.params, self._context)) != job.actions:
@@ -164,12 +164,12 @@ class Consent:
             return True
         return (await job.tool.preview(job.params, self._shown_in(job))).text == job.preview.text
 
-    def _shown_in(self, job: Job) -> ToolContext:
+    def _shown_in(self, job: PendingCall) -> ToolContext:
         """The context for a preview: it keeps to the places the call was judged by."""
         leaves = job.reach == "outside" and self._permissions.is_confining
         return self._context.leaving(leaves).within(job.places)
 
-    def _replace(self, job: Job, arguments: str) -> None:
+    def _replace(self, job: PendingCall, arguments: str) -> None:
         """The user edited the call: judge what will really run; deny rules still hold."""
         try:
             job.tool, job.params = self._registry.parse(job.call.name, arguments)
@@ -189,7 +189,7 @@ class Consent:
         self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
         return True
 
-    async def lets_out(self, job: Job, outcome: ToolOutcome) -> Reach | None:
+    async def lets_out(self, job: PendingCall, outcome: ToolOutcome) -> Reach | None:
         """How much of the machine a command gets, that the sandbox has kept from something, when it runs again;
         None when it does not. The network alone, still in the sandbox, where that is all it was kept from."""
         if not self._approvals.interactive or not job.command:
@@ -213,7 +213,7 @@ class Consent:
             return None
         return outcome.needs
 
-    def kept_in(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
+    def kept_in(self, job: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """The outcome of a command that failed because of the sandbox, and stays in it."""
         if self._approvals.interactive:
             said = f" They said: {job.said}" if job.said else ""

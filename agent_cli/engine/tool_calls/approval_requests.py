@@ -11,7 +11,7 @@ from agent_cli.session.event_bus import EventBus
 _T = TypeVar("_T")
 
 
-class Approvals:
+class ApprovalRequests:
     """Open questions, by id."""
 
     def __init__(self, bus: EventBus, *, interactive: bool) -> None:

@@ -285,7 +285,7 @@ def _tool_of(call: CallPattern) -> str:
     return call.tool or ("shell" if call.rule is not None and call.rule.kind == "shell" else "")
 
 
-def told(rules: Iterable[ToolRule]) -> tuple[str, ...]:
+def describe_rules(rules: Iterable[ToolRule]) -> tuple[str, ...]:
     """The rules in sentences, for the model."""
     return tuple(_sentence(rule) + (f" Reason: {rule.because}" if rule.because else "") for rule in rules)
 

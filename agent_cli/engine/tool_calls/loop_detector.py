@@ -20,7 +20,7 @@ STOP_AT = (5, 4, 3, 3, 3)
 MALFORMED_STOP_AT = 5
 
 
-class Alarm(msgspec.Struct, frozen=True):
+class LoopDetected(msgspec.Struct, frozen=True):
     """What a guard found."""
 
     level: Literal["hint", "stop"]
@@ -28,7 +28,7 @@ class Alarm(msgspec.Struct, frozen=True):
     """For the model when it is a hint, for the user when it is a stop."""
 
 
-class RepetitionGuard:
+class LoopDetector:
     """Watches the calls of one turn."""
 
     def __init__(self, hint_at: Sequence[int] = HINT_AT, stop_at: Sequence[int] = STOP_AT) -> None:
@@ -63,22 +63,22 @@ class RepetitionGuard:
         self._malformed.clear()
         self._hinted = False
 
-    def check(self) -> Alarm | None:
+    def check(self) -> LoopDetected | None:
         """The alarm to act on now, if any; each streak gives one hint. To be asked behind each answer: calls
         that one answer makes twice count once, since the model has not seen the first one's result."""
         self._take_in()
         if len(self._malformed) >= 2 and self._malformed[-1] == self._malformed[-2]:
             tool = self._malformed[-1]
             if len(self._malformed) >= MALFORMED_STOP_AT:
-                return Alarm(
+                return LoopDetected(
                     "stop", f"the arguments for {tool} could not be read {MALFORMED_STOP_AT} times in a row"
                 )
             if len(self._malformed) == 2:
-                return Alarm("hint", _MALFORMED_HINT.format(tool=tool))
+                return LoopDetected("hint", _MALFORMED_HINT.format(tool=tool))
             return None
         if found := self._cycle(self._stop_at):
             rounds, length = found
-            return Alarm("stop", f"the same {_steps(length)} {rounds} times with the same result")
+            return LoopDetected("stop", f"the same {_steps(length)} {rounds} times with the same result")
         found = self._cycle(self._hint_at)
         if found is None or self._hinted:
             self._hinted = found is not None
@@ -87,7 +87,7 @@ class RepetitionGuard:
         rounds, length = found
         names = ", ".join(self._tools[-length:])
         what = f"call ({names})" if length == 1 else f"{length} calls ({names})"
-        return Alarm("hint", _REPEATED_HINT.format(what=what, times=rounds, s="s" * (length > 1)))
+        return LoopDetected("hint", _REPEATED_HINT.format(what=what, times=rounds, s="s" * (length > 1)))
 
     def _take_in(self) -> None:
         for signature, tool in dict.fromkeys(self._now):

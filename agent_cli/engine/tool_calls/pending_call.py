@@ -14,7 +14,7 @@ LONGEST_REMAINS = 4_000
 """Characters kept of what a stopped call had printed."""
 
 
-class Job:
+class PendingCall:
     """One call on its way: what it means, what the policy says, what the user said."""
 
     def __init__(self, call: ToolCall, turn_id: str) -> None:
@@ -70,7 +70,7 @@ class Job:
         return "inside" if isinstance(self.verdict, Deny) else self.verdict.reach
 
 
-def cannot_work(job: Job, error: Exception) -> ToolResult:
+def cannot_work(job: PendingCall, error: Exception) -> ToolResult:
     """The result of a call whose preview failed, before anybody was asked: it may say no more of a file than
     what may be read without a question."""
     if not job.may_tell:
@@ -78,7 +78,7 @@ def cannot_work(job: Job, error: Exception) -> ToolResult:
     return msgspec.structs.replace(failure(job, "failed", describe(error)), seen=shown_by(error))
 
 
-def stopped(job: Job) -> ToolOutcome:
+def stopped(job: PendingCall) -> ToolOutcome:
     """The outcome of a call that was stopped: what it had shown is kept."""
     text = "Stopped before it ended; it may have had effects."
     if job.printed.strip():
@@ -86,7 +86,7 @@ def stopped(job: Job) -> ToolOutcome:
     return ToolOutcome(text=text, ok=False, command=job.command)
 
 
-def failure(job: Job, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
+def failure(job: PendingCall, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
     """A result without a run: the reason is the text; `display` is the part of it that is for people."""
     return ToolResult(
         id=new_id("result"), call_id=job.call.id, tool=job.call.name, status=status, text=text, display=display,
@@ -94,7 +94,7 @@ def failure(job: Job, status: ToolStatus, text: str, rule: str = "", display: st
     )  # fmt: skip
 
 
-def refused_unattended(job: Job, verdict: Ask) -> ToolResult:
+def refused_unattended(job: PendingCall, verdict: Ask) -> ToolResult:
     """The result of a call that needed a person where none is: what would allow it."""
     ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
     ways += ["another --mode"] if verdict.rule.startswith("mode ") else []
@@ -104,7 +104,7 @@ def refused_unattended(job: Job, verdict: Ask) -> ToolResult:
     return failure(job, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
 
 
-def approval_item(job: Job, risk: str, is_confined: bool) -> ApprovalItem:
+def approval_item(job: PendingCall, risk: str, is_confined: bool) -> ApprovalItem:
     """What the person is shown."""
     assert job.tool is not None and job.preview is not None and isinstance(job.verdict, Ask)
     reason = "; ".join(filter(None, (job.verdict.reason, job.preview.note)))

@@ -35,14 +35,14 @@ from agent_cli.tools.session.finish import Finish
 
 from ..context.recall_results import within_bound
 from ..permissions.active_policy import Permissions
-from ..undo.turn_undo import Checkpointing
-from .approval_gate import Consent
-from .approval_requests import Approvals
+from ..undo.turn_undo import TurnUndo
+from .approval_gate import ApprovalGate
+from .approval_requests import ApprovalRequests
 from .call_rules import TurnRules
-from .loop_detector import RepetitionGuard
+from .loop_detector import LoopDetector
 from .pending_call import (
     LONGEST_REMAINS,
-    Job,
+    PendingCall,
     describe,
     failure,
     marked,
@@ -59,10 +59,10 @@ class ToolRunner:
         session: Session,
         registry: Registry,
         permissions: Permissions,
-        approvals: Approvals,
-        checkpointing: Checkpointing,
+        approvals: ApprovalRequests,
+        checkpointing: TurnUndo,
         context: ToolContext,
-        guard: RepetitionGuard,
+        guard: LoopDetector,
         rules: TurnRules,
         emit: Callable[[AnyEvent], None],
         *,
@@ -81,7 +81,7 @@ class ToolRunner:
         self._mark = ""
         """The checkpoint after the last call that may have changed files; kept where a rule depends on that."""
         self._submission_id = submission_id
-        self._consent = Consent(
+        self._consent = ApprovalGate(
             session, registry, permissions, approvals, context, rules, self._notice, submission_id=submission_id
         )
 
@@ -93,7 +93,7 @@ class ToolRunner:
         end = self._end(jobs)
         return end.final if end else ""
 
-    async def _run(self, jobs: list[Job]) -> None:
+    async def _run(self, jobs: list[PendingCall]) -> None:
         for job in jobs:
             self._emit(
                 ToolCallRequested(
@@ -121,7 +121,7 @@ class ToolRunner:
             raise
 
     @staticmethod
-    def _end(jobs: Sequence[Job]) -> Job | None:
+    def _end(jobs: Sequence[PendingCall]) -> PendingCall | None:
         """The call that ends the turn: it said that the task is done, and it and all before it succeeded."""
         for job in jobs:
             if not job.succeeded:
@@ -130,7 +130,7 @@ class ToolRunner:
                 return job
         return None
 
-    def _group(self, index: int, job: Job) -> int:
+    def _group(self, index: int, job: PendingCall) -> int:
         """Neighbours with the same key form a group: readers that need no question share one. What may end the
         turn runs alone, since nothing behind it is to run."""
         if job.call.name == Finish.name or self.rules.ended_by(job.call.name, job.actions):
@@ -160,8 +160,8 @@ class ToolRunner:
         if not same_input:
             self.rules.forget()
 
-    def _prepare(self, call: ToolCall, turn_id: str) -> Job:
-        job = Job(call, turn_id)
+    def _prepare(self, call: ToolCall, turn_id: str) -> PendingCall:
+        job = PendingCall(call, turn_id)
         try:
             job.tool, job.params = self._parsed(call)
             self._guard.saw_wellformed()
@@ -181,7 +181,7 @@ class ToolRunner:
         unknown = "" if call.name in self._registry.names else self._registry.unknown(call.name)
         raise ToolError(f"{call.problem} {unknown}".strip())
 
-    async def _run_together(self, jobs: list[Job]) -> None:
+    async def _run_together(self, jobs: list[PendingCall]) -> None:
         tasks = [asyncio.create_task(self._execute(job)) for job in jobs if job.result is None]
         try:
             if tasks:
@@ -194,7 +194,7 @@ class ToolRunner:
                 if job.result is not None:
                     self._record(job, job.result)
 
-    async def _run_alone(self, job: Job, jobs: list[Job]) -> None:
+    async def _run_alone(self, job: PendingCall, jobs: list[PendingCall]) -> None:
         if job.result is None:
             await self._consent.decide(job, jobs[jobs.index(job) :])
         try:
@@ -204,7 +204,7 @@ class ToolRunner:
             if job.result is not None:
                 self._record(job, job.result)
 
-    async def _execute(self, job: Job) -> None:
+    async def _execute(self, job: PendingCall) -> None:
         """Run an allowed call; its result is always set, cancellation included."""
         assert job.tool is not None
         if isinstance(job.verdict, Deny):
@@ -244,7 +244,7 @@ class ToolRunner:
                 job, outcome or stopped(job), status, time.monotonic() - started - job.waited_s
             )
 
-    async def _outcome(self, job: Job) -> ToolOutcome:
+    async def _outcome(self, job: PendingCall) -> ToolOutcome:
         """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
         assert job.tool is not None
         kept = await self._named(job)
@@ -265,13 +265,13 @@ class ToolRunner:
         again = await job.tool.run(job.params, self._view(job, reach).within(job.places))
         return msgspec.structs.replace(again, untrusted=again.untrusted or outcome.untrusted)
 
-    async def _cover(self, job: Job, reach: Reach) -> None:
+    async def _cover(self, job: PendingCall, reach: Reach) -> None:
         """Make sure that what a call is known to write can be undone; what cannot be is noted."""
         is_free = reach == "outside" or not self._permissions.is_confining
         beyond = self._permissions.beyond_undo(job.actions) if is_free else ()
         await self._checkpointing.before_effect(self._turn_id, (*job.writes, *beyond), self._submission_id)
 
-    def _view(self, job: Job, reach: Reach) -> ToolContext:
+    def _view(self, job: PendingCall, reach: Reach) -> ToolContext:
         """The context for one run of a call, with so much of the machine."""
         view = self._context.for_call(
             job.call.id,
@@ -282,7 +282,7 @@ class ToolRunner:
         )
         return view.leaving(reach == "outside" and self._permissions.is_confining)
 
-    async def _named(self, job: Job) -> str:
+    async def _named(self, job: PendingCall) -> str:
         """How to bring back what git keeps beside the files, where a command may throw it away."""
         if not job.command or "git" not in job.command:
             return ""
@@ -295,7 +295,7 @@ class ToolRunner:
             self._context.processes.run, self._context.shell.start, self._context.workspace.roots
         )
 
-    async def _after_edit(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
+    async def _after_edit(self, job: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """Run what the rules want run after an edit; it is judged as every command is, and its end is added to
         what the model reads of the edit."""
         written = [*(job.writes if outcome.ok else ()), *self._places(outcome)]
@@ -317,7 +317,7 @@ class ToolRunner:
             self._mark, _ = await self._checkpointing.changed_since(self._turn_id, self._mark)
         return outcome
 
-    async def _with_changes(self, job: Job, outcome: ToolOutcome) -> ToolOutcome:
+    async def _with_changes(self, job: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """The outcome with the files that the call has changed in truth, where a rule depends on that: a command
         does not say which it writes."""
         if job.reads_only or not self.rules.follows_edits:
@@ -331,19 +331,19 @@ class ToolRunner:
         root = self._context.workspace.root
         return [str(root / change.path) for change in outcome.changes if change.kind != "deleted"]
 
-    def _live(self, job: Job) -> Callable[[str], None]:
+    def _live(self, job: PendingCall) -> Callable[[str], None]:
         def emit(text: str) -> None:
             job.printed = (job.printed + text)[-LONGEST_REMAINS:]
             self._emit(ToolOutput(call_id=job.call.id, text=text, submission_id=self._submission_id))
 
         return emit
 
-    def _silent(self, job: Job) -> Callable[[float], None]:
+    def _silent(self, job: PendingCall) -> Callable[[float], None]:
         return lambda silent_s: self._emit(
             ToolSilent(call_id=job.call.id, silent_s=silent_s, submission_id=self._submission_id)
         )
 
-    def _result(self, job: Job, outcome: ToolOutcome, status: ToolStatus, duration_s: float) -> ToolResult:
+    def _result(self, job: PendingCall, outcome: ToolOutcome, status: ToolStatus, duration_s: float) -> ToolResult:
         untrusted = outcome.untrusted or job.stranger
         text = within_bound(outcome.text, self._context, job.call.id)
         text = marked(text, untrusted) if untrusted else text
@@ -369,12 +369,12 @@ class ToolRunner:
             untrusted=untrusted,
         )
 
-    def _close(self, jobs: Sequence[Job], text: str) -> None:
+    def _close(self, jobs: Sequence[PendingCall], text: str) -> None:
         """Give every call of the batch that has none a result."""
         for job in jobs:
             self._record(job, job.result or failure(job, "cancelled", text))
 
-    def _record(self, job: Job, result: ToolResult) -> None:
+    def _record(self, job: PendingCall, result: ToolResult) -> None:
         """Save a result once and announce it."""
         if job.call.id in self._session.answered:
             return

@@ -9,7 +9,7 @@ from agent_cli.protocol.messages import Message
 from agent_cli.session.placeholders import named
 
 from ..context.token_meter import message_tokens
-from .approval_requests import Approvals
+from .approval_requests import ApprovalRequests
 
 GO_ON = "Go on"
 STOP = "Stop"
@@ -17,7 +17,7 @@ _YES = frozenset({"", "go on", "y", "yes", "ok", "continue"})
 _NO = frozenset({"stop", "n", "no", "quit", "/quit", "/stop"})
 
 
-class Said(msgspec.Struct, frozen=True):
+class UserAnswer(msgspec.Struct, frozen=True):
     """An answer."""
 
     go_on: bool
@@ -25,10 +25,10 @@ class Said(msgspec.Struct, frozen=True):
     """What was said beyond yes and no: words for the model."""
 
 
-class Person:
+class UserQuestions:
     """Asks on behalf of one turn."""
 
-    def __init__(self, approvals: Approvals, emit: Callable[[AnyEvent], None], submission_id: str) -> None:
+    def __init__(self, approvals: ApprovalRequests, emit: Callable[[AnyEvent], None], submission_id: str) -> None:
         self._approvals = approvals
         self._emit = emit
         self._submission_id = submission_id
@@ -48,14 +48,14 @@ class Person:
             (await self._approvals.question(question, (*offered, STOP), self._submission_id)).strip()
         )
 
-    async def lets_go_on(self, doubt: str, *, otherwise: bool) -> Said:
+    async def lets_go_on(self, doubt: str, *, otherwise: bool) -> UserAnswer:
         """Ask whether to go on in spite of a doubt. Without a person it is only said, when the turn goes on
         all the same, and `otherwise` decides."""
         if not self.is_there:
             if otherwise:
                 self._emit(Notice(level="warning", text=doubt, submission_id=self._submission_id))
-            return Said(otherwise)
+            return UserAnswer(otherwise)
         question = f"{doubt} Go on?"
         said = (await self._approvals.question(question, (GO_ON, STOP), self._submission_id)).strip()
         meant = said.lower().rstrip(".!")
-        return Said(meant not in _NO, "" if meant in _NO | _YES else said)
+        return UserAnswer(meant not in _NO, "" if meant in _NO | _YES else said)

@@ -25,18 +25,18 @@ from agent_cli.tools.kit.base import ToolContext
 
 from ..context.compaction import Compactor
 from ..outcomes import NotDone
-from .turn_undo import Checkpointing
+from .turn_undo import TurnUndo
 
 _MAX_TITLE = 200
 
 
-class Reshaping:
+class HistoryOperations:
     """Carries out such operations for one session."""
 
     def __init__(
         self,
         session: Session,
-        checkpointing: Checkpointing,
+        checkpointing: TurnUndo,
         compactor: Compactor,
         context: ToolContext,
         emit: Callable[[AnyEvent], None],

@@ -44,7 +44,7 @@ from .turn_checkpoints import (
 _MOST_NAMED = 5
 
 
-class Checkpointing:
+class TurnUndo:
     """The checkpoints of one session."""
 
     def __init__(

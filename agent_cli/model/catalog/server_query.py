@@ -15,7 +15,7 @@ import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage
 
-from ..types.base import Adjusted, Learnt, ModelError, ModelRequest
+from ..types.base import Adjusted, LearnedLimits, ModelError, ModelRequest
 from ..types.info import Facts, ModelInfo
 from ..types.provider_table import PROVIDERS, Route
 from ..wire.dialect import takes_pictures
@@ -33,13 +33,13 @@ _TELLING = frozenset({"openrouter", "groq", "mistral", "moonshot", "together_ai"
 Asked = Awaitable[Facts | None]
 
 
-class Inquiry:
+class CapabilityProbe:
     """What is known of one model, and what its server is still to be asked."""
 
     def __init__(self, info: ModelInfo, route: Route | None = None) -> None:
         """`info` is what is known without asking; without a route nothing is asked."""
         self._info = info
-        self._known: tuple[ModelInfo, Learnt, ModelInfo] | None = None
+        self._known: tuple[ModelInfo, LearnedLimits, ModelInfo] | None = None
         self._route = route
         self._questions = questions(route, info) if route is not None else []
         self._tries = 0
@@ -52,7 +52,7 @@ class Inquiry:
         """What is known by now."""
         return self._info
 
-    def with_learnt(self, learnt: Learnt) -> ModelInfo:
+    def with_learnt(self, learnt: LearnedLimits) -> ModelInfo:
         """The same with what was learnt. A window counts no more once a server nearby told the one in force."""
         known = self._known
         if known is None or known[0] is not self._info or known[1] != learnt:
@@ -70,7 +70,7 @@ class Inquiry:
         """Have the user told."""
         self._notice = Adjusted(text)
 
-    def pictures_left_out(self, request: ModelRequest, learnt: Learnt) -> Adjusted | None:
+    def pictures_left_out(self, request: ModelRequest, learnt: LearnedLimits) -> Adjusted | None:
         """What the user should be told, once, of pictures that are not sent because of what is known of the
         model. To be asked before each request is sent; what a refusal teaches behind that is told with it."""
         if not any(message.images for message in request.messages if not isinstance(message, AssistantMessage)):
@@ -129,7 +129,7 @@ class Inquiry:
             self._tries = 0
 
 
-Question = Callable[[Inquiry, "_Asker"], Asked]
+Question = Callable[[CapabilityProbe, "_Asker"], Asked]
 
 
 class _Asker:
@@ -194,13 +194,13 @@ def _complete(info: ModelInfo) -> bool:
     return None not in (info.context_window, info.prices.input, info.prices.output)
 
 
-async def _ollama(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+async def _ollama(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
     model = asker.route.model
     show, running = await asyncio.gather(asker.at_root("/api/show", {"model": model}), asker.at_root("/api/ps"))
     return from_ollama(show, running, model)
 
 
-async def _ollama_loaded(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+async def _ollama_loaded(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
     """Whether Ollama gave the model the context that was asked for."""
     window = running_window(await asker.at_root("/api/ps"), asker.route.model)
     wanted = inquiry.info.context_window
@@ -214,25 +214,25 @@ async def _ollama_loaded(inquiry: Inquiry, asker: _Asker) -> Facts | None:
     return Facts("server", context_window=window)
 
 
-async def _ollama_running(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+async def _ollama_running(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
     """For its OpenAI endpoint, which takes no wish for a context."""
     window = running_window(await asker.at_root("/api/ps"), asker.route.model)
     return Facts("server", context_window=window)
 
 
-async def _llamacpp(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+async def _llamacpp(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
     return from_props(await asker.at_root("/props"))
 
 
-async def _lm_studio(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+async def _lm_studio(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
     return from_lm_studio(await asker.at_root("/api/v0/models"), asker.route.model)
 
 
-async def _listed(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+async def _listed(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
     return from_list(await asker.at_base("/models"), asker.route.model)
 
 
-async def _any_server(inquiry: Inquiry, asker: _Asker) -> Facts | None:
+async def _any_server(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
     """A server of unknown make: its list of models and, when it is nearby, what llama.cpp and LM Studio have
     beside it."""
     if not asker.local:

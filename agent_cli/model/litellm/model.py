@@ -17,8 +17,8 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Any
 
-from ..transport.error_redaction import Masks
-from ..types.base import Adjusted, ErrorKind, Learnt, ModelError, ModelEvent, ModelInfo, ModelRequest
+from ..transport.error_redaction import ErrorRedactor
+from ..types.base import Adjusted, ErrorKind, LearnedLimits, ModelError, ModelEvent, ModelInfo, ModelRequest
 from ..types.classify import classify, request_id
 from ..types.provider_table import Route
 from ..wire.chat.request import chat_body, mark_cached
@@ -65,7 +65,7 @@ class LiteLLMModel:
         self._key = route.api_key or (None if own else _NO_KEY)
         self._info = info
         self._told = False
-        self._masks = Masks(route)
+        self._masks = ErrorRedactor(route)
 
     @property
     def info(self) -> ModelInfo:
@@ -145,7 +145,7 @@ class LiteLLMModel:
 
     def _arguments(self, request: ModelRequest, timeout_s: float) -> Json:
         route = self._route
-        body = with_signatures(chat_body(route, request, Learnt()).body, request, route)
+        body = with_signatures(chat_body(route, request, LearnedLimits()).body, request, route)
         if "claude" in route.model:
             mark_cached(body["messages"])
             body.setdefault("max_tokens", self._info.max_output_tokens)

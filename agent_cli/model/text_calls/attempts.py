@@ -7,7 +7,7 @@ import re
 
 from ..types.base import CallPiece, ToolSpec
 from .forms import FORMS, WHOLE, all_calls
-from .reader import Never, NotYet, Reader, plain
+from .reader import Incomplete, NoMatch, Reader, plain
 
 _OPENERS = tuple(sorted((each for each in FORMS if each not in WHOLE), key=len, reverse=True))
 _SURE = re.compile(r"<\||</?minimax:|<(?:\|DSML\|)?invoke name=")
@@ -54,12 +54,12 @@ def read_attempt(text: str, tools: dict[str, ToolSpec]) -> list[tuple[str, CallP
     try:
         found = all_calls(Reader(text, tools, alone=False, final=True, any_call=True))
         return [(name, CallPiece(place, arguments)) for place, (name, arguments) in enumerate(found)]
-    except (Never, NotYet):
+    except (NoMatch, Incomplete):
         pass
     try:
         name, arguments = FORMS[opener_of(text)](Reader(text, tools, alone=False, final=True, any_call=True))[0]
         return [(name, CallPiece(0, arguments, problem=_BEHIND))]
-    except (Never, NotYet):
+    except (NoMatch, Incomplete):
         named = _NAME.search(plain(text))
         name = next(filter(None, named.groups())) if named else ""
         return [(name, CallPiece(0, "{}", problem=_BROKEN.format(why=_fault(text))))]

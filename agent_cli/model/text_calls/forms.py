@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..types.base import ToolSpec
-from .reader import Found, Never, NotYet, Reader
+from .reader import Found, Incomplete, NoMatch, Reader
 
 _NAME = re.compile(r"[\w.-]+")
 _PARAMETER = re.compile(r"<parameter=([^>\n]+)>")
@@ -49,9 +49,9 @@ def read_calls(text: str, tools: dict[str, ToolSpec], *, alone: bool, final: boo
     reader = Reader(text, tools, alone=alone, final=final)
     try:
         return Reading(True, tuple(all_calls(reader)))
-    except NotYet:
+    except Incomplete:
         return Reading(alive=not final)
-    except Never:
+    except NoMatch:
         return Reading(alive=False)
 
 
@@ -63,7 +63,7 @@ def all_calls(reader: Reader) -> list[Found]:
         opener = next((each for each in allowed if reader.plain.startswith(each, reader.at)), "")
         if not opener:
             reader.wait_for(*allowed)
-            raise Never
+            raise NoMatch
         form = FORMS[opener]
         found += form(reader)
         reader.space()
@@ -115,7 +115,7 @@ def _function_body(reader: Reader) -> Found:
         key = reader.tag(_PARAMETER)[1]
         end = _PARAMETER_END.search(reader.plain, reader.at)
         if end is None:
-            raise NotYet
+            raise Incomplete
         values.append((key, reader.text[reader.at : end.start()], None))
         reader.at = end.end()
 
@@ -152,7 +152,7 @@ def _invokes(reader: Reader) -> list[Found]:
             return found
         name = reader.tag(_INVOKE)[1]
         if reader.tool(name) is None:
-            raise Never
+            raise NoMatch
         found.append(_invoked(reader, name))
 
 
@@ -167,7 +167,7 @@ def _invoked(reader: Reader, name: str) -> Found:
         named = reader.tag(_NAMED)
         end = _NAMED_END.search(reader.plain, reader.at)
         if end is None:
-            raise NotYet
+            raise Incomplete
         verbatim = None if named[2] is None else named[2] == "true"
         values.append((named[1], reader.text[reader.at : end.start()], verbatim))
         reader.at = end.end()
@@ -202,7 +202,7 @@ def _token_call(reader: Reader) -> Found:
     name = name.removeprefix("functions.")
     name = name.rpartition(":")[0] or name
     if reader.tool(name) is None:
-        raise Never
+        raise NoMatch
     found = reader.call(name, reader.value())
     reader.space()
     if fenced:
@@ -240,11 +240,11 @@ def _mistral(reader: Reader) -> list[Found]:
 def _fenced(reader: Reader) -> list[Found]:
     """A code block that is the whole answer."""
     if not reader.alone:
-        raise Never
+        raise NoMatch
     reader.need("```")
     language = reader.until("\n").strip().lower()
     if language not in ("json", "tool_call", "tool_calls", ""):
-        raise Never
+        raise NoMatch
     found = reader.json_calls(strict=True)
     reader.space()
     reader.need("```")
@@ -259,7 +259,7 @@ def _bare(reader: Reader) -> list[Found]:
         reader.at += 1
         reader.space()
     elif not reader.take("</tool_call>") and not reader.alone:
-        raise Never
+        raise NoMatch
     return found
 
 

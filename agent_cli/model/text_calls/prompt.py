@@ -11,11 +11,11 @@ import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 
-from ..types.base import Learnt, ModelRequest, ToolSpec
+from ..types.base import LearnedLimits, ModelRequest, ToolSpec
 from ..types.info import ModelInfo
-from ..wire.dialect import Repair
+from ..wire.dialect import Fallback
 
-TOOLS_REPAIR = Repair(
+TOOLS_REPAIR = Fallback(
     "tools",
     re.compile(
         r"(not|n't) support (tools?|functions?)\b|support tool use"
@@ -43,7 +43,7 @@ The result comes in the next message. Arguments are JSON and follow the tool's s
 _NO_MORE = "Answer in words now, without using a tool."
 
 
-def needs_text(learnt: Learnt, info: ModelInfo) -> bool:
+def needs_text(learnt: LearnedLimits, info: ModelInfo) -> bool:
     """Whether this model must be told of tools in words: it refused them, or those who know say so."""
     sure = info.source("tools") in ("configuration", "server")
     return TOOLS_REPAIR.name in learnt.refused or (sure and info.tools is False)

@@ -1,7 +1,7 @@
 """A cursor over text that may hold tool calls, for the forms in `text_forms`.
 
-It can be used on the beginning of a text: a step then tells “this is none, whatever follows” (`Never`) from
-“this may become one” (`NotYet`), and never takes back the former.
+It can be used on the beginning of a text: a step then tells “this is none, whatever follows” (`NoMatch`) from
+“this may become one” (`Incomplete`), and never takes back the former.
 """
 
 import json
@@ -27,11 +27,11 @@ Found = tuple[str, str]
 """Name of a known tool and its arguments, JSON text of an object."""
 
 
-class NotYet(Exception):
+class Incomplete(Exception):
     """What there is may become a call."""
 
 
-class Never(Exception):
+class NoMatch(Exception):
     """It is none, whatever follows."""
 
 
@@ -90,12 +90,12 @@ class Reader:
         """
         rest = self.plain[self.at : self.at + 40]
         if not self.final and any(literal.startswith(rest) for literal in literals):
-            raise NotYet
+            raise Incomplete
 
     def need(self, *literals: str) -> None:
         """Past one of the literals."""
         if not self.take(*literals):
-            raise Never
+            raise NoMatch
 
     def tag(self, pattern: re.Pattern[str]) -> re.Match[str]:
         """Past a tag, which ends with `>` on its own line."""
@@ -103,9 +103,9 @@ class Reader:
         if found is None:
             begun = self.plain[self.at : self.at + 200]
             raise (
-                Never
+                NoMatch
                 if ">" in begun or "\n" in begun or len(begun) == 200 or begun[:1] not in ("", "<")
-                else NotYet
+                else Incomplete
             )
         self.at = found.end()
         return found
@@ -114,7 +114,7 @@ class Reader:
         """The text up to the first of the literals, which are left where they are."""
         places = [place for literal in literals if (place := self.plain.find(literal, self.at)) >= 0]
         if not places:
-            raise NotYet
+            raise Incomplete
         before, self.at = self.text[self.at : min(places)], min(places)
         return before
 
@@ -122,13 +122,13 @@ class Reader:
         """The name of a known tool, up to one of the ends."""
         try:
             name = self.until(*ends).strip()
-        except NotYet:
+        except Incomplete:
             begun = self.text[self.at :].strip()
             if any(name.startswith(begun) or begun.startswith(name) for name in self.tools):
                 raise
-            raise Never from None
+            raise NoMatch from None
         if self.tool(name) is None:
-            raise Never
+            raise NoMatch
         return name
 
     def value(self) -> Any:
@@ -137,28 +137,28 @@ class Reader:
         try:
             value, self.at = _JSON.raw_decode(self.text, self.at)
         except RecursionError:
-            raise Never from None
+            raise NoMatch from None
         except json.JSONDecodeError as error:
             rest = self.text[error.pos :]
             if error.msg.startswith("Unterminated string") or not rest.strip() or _CUT.fullmatch(rest):
-                raise NotYet from None
+                raise Incomplete from None
             if "escape" in error.msg and len(rest) < 8:
-                raise NotYet from None
+                raise Incomplete from None
             if not error.msg.startswith("Expecting ','"):
-                raise Never from None
+                raise NoMatch from None
             return self._unclosed(error.pos)
         return value
 
     def _unclosed(self, end: int) -> Any:
         """The object that lacks nothing but its last brace, as the closing tag behind it tells."""
         if not self.final and self.plain[end:] == "<":
-            raise NotYet
+            raise Incomplete
         try:
             value = _JSON.decode(self.text[self.at : end] + "}") if self.plain.startswith("</", end) else None
         except ValueError:
             value = None
         if value is None:
-            raise Never
+            raise NoMatch
         self.at = end
         return value
 
@@ -169,13 +169,13 @@ class Reader:
             try:
                 arguments = _JSON.decode(arguments)
             except ValueError:
-                raise Never from None
+                raise NoMatch from None
         if tool is not None and self.any_call:
             return tool.name, json.dumps(arguments, ensure_ascii=False)
         if tool is None or not isinstance(arguments, dict):
-            raise Never
+            raise NoMatch
         if not set(tool.parameters.get("required", ())) <= arguments.keys():
-            raise Never
+            raise NoMatch
         return tool.name, json.dumps(arguments, ensure_ascii=False)
 
     def json_calls(self, *, strict: bool = False) -> list[Found]:
@@ -186,22 +186,22 @@ class Reader:
         """
         self.space()
         if not self.rest:
-            raise NotYet
+            raise Incomplete
         if _BEGINS_LIKE_A_CALL.match(self.text, self.at) is None:
             begun = _MAY_BEGIN_SO.match(self.text, self.at)
-            raise NotYet if begun is not None and begun.end() == len(self.text) else Never
+            raise Incomplete if begun is not None and begun.end() == len(self.text) else NoMatch
         named = _NAMED_FIRST.match(self.text, self.at)
         if named is not None and self.tool(named[1].removeprefix("functions.")) is None:
-            raise Never
+            raise NoMatch
         value = self.value()
         entries = value if isinstance(value, list) else [value]
         if not entries:
-            raise Never
+            raise NoMatch
         return [self._json_call(entry, strict) for entry in entries]
 
     def _json_call(self, entry: Any, strict: bool) -> Found:
         if not isinstance(entry, dict) or (strict and not entry.keys() <= _CALL_KEYS):
-            raise Never
+            raise NoMatch
         inner = entry.get("function")
         if isinstance(inner, dict):
             entry = inner
@@ -209,7 +209,7 @@ class Reader:
         arguments = entry.get("arguments", entry.get("parameters"))
         found = self.call(name, {} if arguments is None and not strict else arguments)
         if strict and not json.loads(found[1]).keys() <= self._properties(found[0]).keys():
-            raise Never
+            raise NoMatch
         return found
 
     def _properties(self, name: str) -> Json:

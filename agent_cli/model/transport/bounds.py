@@ -13,7 +13,7 @@ def too_long() -> ModelError:
     return ModelError("malformed", f"more than {MOST_BYTES // 1_000_000} MB came without an end")
 
 
-class Patience:
+class IdleLimit:
     """Runs out when too many seconds pass, or too many bytes come, without any content."""
 
     def __init__(self, stalled_s: float) -> None:

@@ -44,7 +44,7 @@ _LISTS = {
 _HEAD_BYTES = 65536
 
 
-class Step(msgspec.Struct, frozen=True):
+class HopResult(msgspec.Struct, frozen=True):
     """One station."""
 
     hop: Hop
@@ -78,18 +78,18 @@ def list_path(path: str) -> str:
     return "/models"
 
 
-async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[Step, None]:
+async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[HopResult, None]:
     """The stations up to the first that fails, each as soon as it is passed, none longer than `limit_s`."""
     url = urlsplit(target.base_url)
     if url.scheme not in ("http", "https") or not url.hostname:
-        yield Step(
+        yield HopResult(
             "address", error=ModelError("not_found", f"{target.base_url!r} is no address such as https://HOST/v1")
         )
         return
     try:
         via = usable_proxy(target.base_url)
     except ModelError as error:
-        yield Step("proxy", error=error)
+        yield HopResult("proxy", error=error)
         return
     way = _Walk(url, via, limit_s)
     try:
@@ -97,7 +97,7 @@ async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[Step,
             async for step in steps:
                 yield step
     except Unreachable as error:
-        yield Step(error.hop, error=error)
+        yield HopResult(error.hop, error=error)
         return
     finally:
         way.close()
@@ -119,23 +119,23 @@ class _Walk:
     def _place(self) -> str:
         return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
 
-    async def steps(self) -> AsyncGenerator[Step, None]:
+    async def steps(self) -> AsyncGenerator[HopResult, None]:
         """Raises:
         Unreachable: at the station that fails.
         """
         host, port = (self._via.host, self._via.port) if self._via else (self._host, self._port)
         source = "" if self._via or is_loopback(self._host) else excluded_by(self._host, self._port, os.environ)
         if source:
-            yield Step("proxy", f"none: {source} names {self._host}")
+            yield HopResult("proxy", f"none: {source} names {self._host}")
         if (found := await self._resolved(host, port)) != [host]:
-            yield Step("dns", f"{host} is {', '.join(found[:3])}")
+            yield HopResult("dns", f"{host} is {', '.join(found[:3])}")
         started = time.monotonic()
         reader, writer = await self._opened()
-        yield Step("tcp", f"connected to {host}:{port} in {(time.monotonic() - started) * 1000:.0f} ms")
+        yield HopResult("tcp", f"connected to {host}:{port} in {(time.monotonic() - started) * 1000:.0f} ms")
         if self._via is not None:
-            yield Step("proxy", await self._tunnel(self._via, reader, writer))
+            yield HopResult("proxy", await self._tunnel(self._via, reader, writer))
         if self._tls and (self._via is None or not self._via.url.startswith("socks")):
-            yield Step("tls", await self._trusted(writer))
+            yield HopResult("tls", await self._trusted(writer))
 
     async def _resolved(self, host: str, port: int) -> list[str]:
         async with self._station("dns"):
@@ -217,7 +217,7 @@ class _Walk:
             self._writer.close()
 
 
-async def _ask(target: Target, limit_s: float) -> Step:
+async def _ask(target: Target, limit_s: float) -> HopResult:
     """The first HTTP answer, over the client itself."""
     from .http import Connection
 
@@ -226,12 +226,12 @@ async def _ask(target: Target, limit_s: float) -> Step:
         connection = Connection(target.base_url, target.headers, Timeouts(connect_s=limit_s))
         status, body = await connection.get(target.path, limit_s)
     except ModelError as error:
-        return Step("http", error=error)
+        return HopResult("http", error=error)
     finally:
         if connection is not None:
             await connection.aclose()
     failed = classify(status, _decoded(body)) if status >= 400 else None
-    return Step("http", f"HTTP {status}", failed, status, body)
+    return HopResult("http", f"HTTP {status}", failed, status, body)
 
 
 def _decoded(body: bytes) -> object:

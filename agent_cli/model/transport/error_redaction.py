@@ -7,14 +7,14 @@ from urllib.parse import quote, unquote
 
 from ..types.base import ModelError
 from ..types.provider_table import Route
-from ..types.surrogates import mended
+from ..types.surrogates import join_surrogates
 
 _SHOWN = "***"
 _SHORTEST = 6
 """Characters of a secret; shorter values are words that would be missed elsewhere."""
 
 
-class Masks:
+class ErrorRedactor:
     """What must not be told of one route."""
 
     def __init__(self, route: Route) -> None:
@@ -41,7 +41,7 @@ class Masks:
             raise
 
     def _masked(self, text: str) -> str:
-        text = mended(text)
+        text = join_surrogates(text)
         if self._login:
             text = text.replace(self._login, f"//{_SHOWN}@")
         for secret in self._secrets:

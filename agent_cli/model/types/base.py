@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from agent_cli.protocol.events import ErrorInfo
-from agent_cli.protocol.learned import Learnt as Learnt
+from agent_cli.protocol.learned import LearnedLimits as LearnedLimits
 from agent_cli.protocol.messages import AssistantMessage, Finish, Reasoning, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.usage import Usage
 
@@ -204,15 +204,15 @@ class NotSent(ModelError):
 class Memory(Protocol):
     """Keeps what was learnt, across sessions."""
 
-    def recall(self, key: str) -> Learnt:
+    def recall(self, key: str) -> LearnedLimits:
         """What is known of a model; an empty value when nothing is. Never raises."""
         ...
 
-    def learn(self, key: str, learnt: Learnt) -> None:
+    def learn(self, key: str, learnt: LearnedLimits) -> None:
         """Keep it. Never raises: what cannot be kept is learnt again."""
         ...
 
-    def replace(self, key: str, learnt: Learnt) -> None:
+    def replace(self, key: str, learnt: LearnedLimits) -> None:
         """Keep it in place of what is known. Never raises."""
         ...
 

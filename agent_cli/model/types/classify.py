@@ -16,7 +16,7 @@ from ..wire.dialect import tokens_in
 from .base import ErrorKind, ModelError
 from .error_table import BY_CODE, BY_STATUS, HTML_PAGE, LIMIT, PHRASES, REQUEST_ID_HEADERS, STATUS_OF_TYPE
 from .retry_after import retry_after_s
-from .surrogates import mended
+from .surrogates import join_surrogates
 
 _MESSAGE_CHARS = 2000
 _READ_CHARS = 20_000
@@ -64,7 +64,7 @@ def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = 
     silent = f"HTTP {stated} without a word" if stated else "it said nothing more"
     error = ModelError(
         kind,
-        mended(read.message) or silent,
+        join_surrogates(read.message) or silent,
         status=stated,
         retry_after_s=wait if kind in _WAITS | _MAY_WAIT else None,
         request_id=request_id(headers, body),
@@ -89,12 +89,12 @@ def request_id(headers: Mapping[str, str], body: Any = None) -> str | None:
     """The provider's name for a request, for its support."""
     for name in REQUEST_ID_HEADERS:
         if headers.get(name):
-            return mended(headers[name])
+            return join_surrogates(headers[name])
     fields = _fields(body)
     for place in (body, fields):
         inside = place.get("request_id") if isinstance(place, dict) else None
         if isinstance(inside, str) and inside:
-            return mended(inside)
+            return join_surrogates(inside)
     said = fields.get("message")
     named = _REQUEST_ID.search(said) if isinstance(said, str) else None
     return named[1] if named else None

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from ..types.base import CallPiece, CallStart
-from ..types.surrogates import mended
-from .event_stream import Pieces
+from ..types.surrogates import join_surrogates
+from .event_stream import TextBuffer
 
 _Key = tuple[str, Any]
 
@@ -19,7 +19,7 @@ class _Open:
         self.index = index
         self.id = identifier
         self.name = name
-        self.arguments = Pieces()
+        self.arguments = TextBuffer()
 
     def complete(self) -> bool:
         """Whether its arguments are a whole JSON object already."""
@@ -31,7 +31,7 @@ class _Open:
             return False
 
 
-class CallSorter:
+class CallAssembler:
     """Gives each fragment to its call.
 
     A fragment belongs to the call of its index, else of its id, else to the last one. It begins a new
@@ -110,7 +110,7 @@ def _signature(delta: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    return mended(value if isinstance(value, str) else "" if value is None else str(value))
+    return join_surrogates(value if isinstance(value, str) else "" if value is None else str(value))
 
 
 def _arguments(value: Any) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from agent_cli.protocol.learned import EFFORTS, MOST_TOKENS
 from agent_cli.protocol.usage import Usage
 
-from ..types.base import Learnt, ModelError, ModelEvent, ModelRequest
+from ..types.base import LearnedLimits, ModelError, ModelEvent, ModelRequest
 
 Json = dict[str, Any]
 
@@ -35,7 +35,7 @@ _NO_REFUSAL_OF_A_PART = frozenset({"auth", "quota", "rate_limit", "context_overf
 """Kinds of errors that are about something else than a part of the request."""
 
 
-class Written(msgspec.Struct, frozen=True):
+class EncodedRequest(msgspec.Struct, frozen=True):
     """A request in its wire format."""
 
     body: Json
@@ -85,11 +85,11 @@ class Reader(Protocol):
         ...
 
 
-class Repair(msgspec.Struct, frozen=True):
+class Fallback(msgspec.Struct, frozen=True):
     """A part of a request that a model may turn out not to take."""
 
     name: str
-    """Kept in `Learnt.refused`."""
+    """Kept in `LearnedLimits.refused`."""
     words: re.Pattern[str]
     """How a refusal names it."""
     text: str
@@ -111,17 +111,17 @@ class Dialect(Protocol):
     """Behind the base URL."""
     lists: str
     """The key of the conversation in the body, as a refusal names it: `messages` or `input`."""
-    repairs: tuple[Repair, ...]
+    repairs: tuple[Fallback, ...]
 
     def headers(self) -> Mapping[str, str]:
         """Key and version, lower case names."""
         ...
 
-    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
         """The body, without what `learnt` says the model refuses."""
         ...
 
-    def sends(self, repair: Repair, body: Json) -> bool:
+    def sends(self, repair: Fallback, body: Json) -> bool:
         """Whether a body holds the part that a repair is about."""
         ...
 
@@ -130,10 +130,10 @@ class Dialect(Protocol):
         ...
 
 
-class Lesson(msgspec.Struct, frozen=True):
+class LearnedLimit(msgspec.Struct, frozen=True):
     """What a refusal teaches."""
 
-    learnt: Learnt
+    learnt: LearnedLimits
     """All that is known now."""
     text: str
     """For the user."""
@@ -141,7 +141,9 @@ class Lesson(msgspec.Struct, frozen=True):
     """Worth remembering beyond this client."""
 
 
-def lesson(dialect: Dialect, written: Written, error: ModelError, learnt: Learnt) -> Lesson | None:
+def lesson(
+    dialect: Dialect, written: EncodedRequest, error: ModelError, learnt: LearnedLimits
+) -> LearnedLimit | None:
     """What a refusal teaches; None when it is about nothing that can be left out.
 
     A refused effort that names the efforts it knows is kept and mapped to the nearest of those. Pictures are
@@ -157,7 +159,7 @@ def lesson(dialect: Dialect, written: Written, error: ModelError, learnt: Learnt
         if repair.name == OUTPUT_LIMIT:
             limit = _output_limit(error.message)
             if limit and limit < (learnt.max_output_tokens or limit + 1):
-                return Lesson(msgspec.structs.replace(learnt, max_output_tokens=limit), repair.text)
+                return LearnedLimit(msgspec.structs.replace(learnt, max_output_tokens=limit), repair.text)
             continue
         if repair.name == "pictures" and culprit(written, error, dialect.lists):
             continue
@@ -165,15 +167,15 @@ def lesson(dialect: Dialect, written: Written, error: ModelError, learnt: Learnt
             listed = _known_efforts(error.message, body)
             if listed and listed != learnt.efforts:
                 text = f"This model knows the efforts {', '.join(listed)} only; the nearest is used."
-                return Lesson(msgspec.structs.replace(learnt, efforts=listed), text)
+                return LearnedLimit(msgspec.structs.replace(learnt, efforts=listed), text)
         if not repair.sure and not _REJECTED.search(error.message):
             continue
         refused = (*learnt.refused, repair.name)
-        return Lesson(msgspec.structs.replace(learnt, refused=refused), repair.text, repair.lasting)
+        return LearnedLimit(msgspec.structs.replace(learnt, refused=refused), repair.text, repair.lasting)
     return None
 
 
-def _is_about(repair: Repair, message: str) -> bool:
+def _is_about(repair: Fallback, message: str) -> bool:
     other = repair.elsewhere is not None and repair.elsewhere.search(message)
     return not other and repair.words.search(message) is not None
 
@@ -206,7 +208,7 @@ def tokens_in(digits: str | None) -> int | None:
     return count if 0 < count <= MOST_TOKENS else None
 
 
-def takes_pictures(learnt: Learnt) -> bool:
+def takes_pictures(learnt: LearnedLimits) -> bool:
     """Whether pictures are sent: none of them was refused so far."""
     return not {"images", "pictures"} & set(learnt.refused)
 
@@ -214,7 +216,7 @@ def takes_pictures(learnt: Learnt) -> bool:
 _PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?:\.|\[)(\d+))?")
 
 
-def culprit(written: Written, error: ModelError, lists: str) -> str:
+def culprit(written: EncodedRequest, error: ModelError, lists: str) -> str:
     """The id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
     if error.sorted_as not in (400, 413, 422) or error.kind not in ("bad_request", "too_large", "content_filter"):
         return ""

@@ -11,7 +11,7 @@ from agent_cli.protocol.usage import Usage
 
 from ..types.base import Finished, ModelError, ModelEvent
 from ..types.classify import classify
-from ..types.surrogates import mended
+from ..types.surrogates import join_surrogates
 from .dialect import Json
 from .sse import Frame, SseParser
 
@@ -130,7 +130,7 @@ class EventStream:
             yield Finished("content_filter", "refusal")
         else:  # servers have been seen to end an answer with calls as any other
             called = self._finish == "stop" and self._calls > 0
-            yield Finished("tool_calls" if called else self._finish, mended(self._raw_finish))
+            yield Finished("tool_calls" if called else self._finish, join_surrogates(self._raw_finish))
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
         """The events of one decoded object.
@@ -154,7 +154,7 @@ class EventStream:
         return error
 
 
-class Mender:
+class SurrogateJoiner:
     """Puts the halves of a character together that came in different pieces."""
 
     def __init__(self) -> None:
@@ -166,16 +166,16 @@ class Mender:
             return text
         text = self._half + text
         self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return mended(text.removesuffix(self._half))
+        return join_surrogates(text.removesuffix(self._half))
 
 
-class Pieces:
+class TextBuffer:
     """A text that comes in pieces. Adding one costs no more than its own length, however long the text is."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
-        self._mender = Mender()
+        self._mender = SurrogateJoiner()
         self.last = ""
         """Its last character that is no white space."""
 
@@ -184,7 +184,7 @@ class Pieces:
 
     def __str__(self) -> str:
         """The text, without lone halves of characters."""
-        return mended("".join(self._parts))
+        return join_surrogates("".join(self._parts))
 
     def add(self, text: str) -> str:
         """Take the next piece; what can be passed on by now is returned."""
@@ -236,7 +236,7 @@ def text_of(value: Any) -> str:
 
 def word_of(value: Any) -> str:
     """A name, an id or a signature, which come whole: as text that can be written."""
-    return mended(text_of(value))
+    return join_surrogates(text_of(value))
 
 
 def object_of(value: Any) -> Json:

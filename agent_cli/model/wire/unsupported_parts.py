@@ -6,7 +6,7 @@ it. So what is said must be about the field itself, or about what the model can 
 
 import re
 
-from .dialect import Repair
+from .dialect import Fallback
 
 _LEVEL = r"['\"`](?:none|minimal|low|medium|high|xhigh|max)['\"`]"
 _OF_OTHERS = r"(?![\w.]*[ _.](?:content|items?|blocks?|models?|tokens?|summar|encrypted))"
@@ -59,11 +59,11 @@ _NOT_THESE = (
 )
 
 
-def picture_repairs(*statuses: int) -> tuple[Repair, Repair]:
+def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
     """What is left out when a server refuses pictures: for good when its model takes none, else for now."""
     return (
-        Repair("images", _CAN_SEE, _NO_IMAGES, statuses, sure=True, elsewhere=IN_A_TOOL),
-        Repair(
+        Fallback("images", _CAN_SEE, _NO_IMAGES, statuses, sure=True, elsewhere=IN_A_TOOL),
+        Fallback(
             "pictures",
             re.compile(r"\b(?:image|picture|vision|multimodal)", re.IGNORECASE),
             _NOT_THESE,

@@ -19,7 +19,7 @@ _TARGET = re.compile(r"([^\s:#=][^:=#]*)::?(?!=)([^=]*)")
 _MOST_TEXTS = 2_000
 
 
-def carried(part: SimpleCommand, cwd: str, policy: Policy) -> tuple[str, ...]:
+def carried_commands(part: SimpleCommand, cwd: str, policy: Policy) -> tuple[str, ...]:
     """The texts inside a command that may be commands; none where no rule on commands forbids or asks."""
     if not part.words or not any(rule.kind == "shell" and rule.effect != "allow" for rule in policy.rules):
         return ()

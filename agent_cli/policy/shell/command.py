@@ -15,19 +15,19 @@ from ..rules.path_verdict import Policy, strictest, weightiest
 from ..rules.reach import narrowest, widest
 from ..rules.rule import Effect, Rule, matches_words
 from . import destructive
-from .carried_commands import carried
+from .carried_commands import carried_commands
 from .grants import grant_for
-from .named_files import Named, files_named, real_path
+from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, is_doubtful, on_leaving, rule_on
-from .sandbox_needs import Need, need_of
-from .wrappers import TRANSPARENT, Layers, program
+from .sandbox_needs import SandboxNeed, need_of
+from .wrappers import TRANSPARENT, UnwrappedCommand, program
 
 _HOST = re.compile(r"[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 
 
-class Judged(msgspec.Struct, frozen=True):
+class CommandVerdict(msgspec.Struct, frozen=True):
     """A verdict; `trusted` is how much reach what it allows may be given without a question."""
 
     verdict: Verdict
@@ -35,15 +35,15 @@ class Judged(msgspec.Struct, frozen=True):
     trusted: Reach = "outside"
 
 
-class Step(msgspec.Struct, frozen=True):
+class CommandInPlace(msgspec.Struct, frozen=True):
     """A simple command with all that it runs and the directory it runs in."""
 
     part: SimpleCommand
-    inside: Layers
+    inside: UnwrappedCommand
     cwd: str
 
 
-def judge_step(step: Step, policy: Policy, scripts: list[Judged]) -> Judged:
+def judge_step(step: CommandInPlace, policy: Policy, scripts: list[CommandVerdict]) -> CommandVerdict:
     """The verdict on a simple command: its own, that of its files, and those of all that it runs; `scripts` are
     those on the lines it hands to a shell."""
     outer, *inner = step.inside.commands
@@ -61,10 +61,10 @@ def judge_step(step: Step, policy: Policy, scripts: list[Judged]) -> Judged:
     worst = strictest(verdicts)
     if isinstance(worst, Ask):
         first = weightiest([verdict for verdict in verdicts if isinstance(verdict, Ask)])
-        return Judged(msgspec.structs.replace(first, reach=reach), own.shown)
+        return CommandVerdict(msgspec.structs.replace(first, reach=reach), own.shown)
     if isinstance(worst, Allow):
         worst = msgspec.structs.replace(worst, reach=reach)
-    return Judged(worst, own.shown, narrowest(each.trusted for each in judged))
+    return CommandVerdict(worst, own.shown, narrowest(each.trusted for each in judged))
 
 
 def _adds_nothing(wrapper: SimpleCommand) -> bool:
@@ -73,7 +73,7 @@ def _adds_nothing(wrapper: SimpleCommand) -> bool:
     return wrapper.argv[0] == name in TRANSPARENT and not (wrapper.assigns or wrapper.background or wrapper.fed)
 
 
-def _needed(judged: list[Judged]) -> Reach:
+def _needed(judged: list[CommandVerdict]) -> Reach:
     return widest(each.verdict.reach for each in judged if not isinstance(each.verdict, Deny))
 
 
@@ -81,23 +81,23 @@ def _is_of_the_mode(verdict: Verdict) -> bool:
     return isinstance(verdict, Ask) and verdict.rule.startswith("mode ")
 
 
-def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> Judged:
+def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> CommandVerdict:
     """The verdict on one command, whatever it runs in turn. A transparent wrapper is as good as what it runs."""
     shown = " ".join(part.argv)
     if denied := _forbidding(part, cwd, policy, "deny"):
-        return Judged(Deny(str(denied), f"`{shown}` is denied"), shown)
+        return CommandVerdict(Deny(str(denied), f"`{shown}` is denied"), shown)
     read = Reading() if is_transparent else None if is_doubtful(part, policy) else reading(part)
     led = read is not None and read.by_git and not policy.plain_git(cwd)
     if led and not policy.sandboxed:
         read = None
     named = files_named(part, read, cwd, policy)
     if isinstance(named.verdict, Deny):
-        return Judged(named.verdict, shown)
+        return CommandVerdict(named.verdict, shown)
     if refused := _refused(part, shown, read, policy):
-        return Judged(refused, shown)
+        return CommandVerdict(refused, shown)
     scratch = policy.scratch if policy.sandboxed else ()
-    place = destructive.Place(lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch)
-    need = Need() if read is not None else need_of(part, cwd, place)
+    place = destructive.Cwd(lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch)
+    need = SandboxNeed() if read is not None else need_of(part, cwd, place)
     if led and read is None and not need.why:
         need = msgspec.structs.replace(need, why="may run programs that the settings of this repository name")
     return _weighed(part, shown, read, named, need, cwd, place, policy)
@@ -107,7 +107,7 @@ def _forbidding(part: SimpleCommand, cwd: str, policy: Policy, effect: Effect) -
     """The rule of an effect that covers a command in any of its forms, or what it carries."""
     if not any(rule.kind == "shell" and rule.effect == effect for rule in policy.rules):
         return None
-    return rule_on((*all_texts_of(part), *carried(part, cwd, policy)), policy, effect)
+    return rule_on((*all_texts_of(part), *carried_commands(part, cwd, policy)), policy, effect)
 
 
 def _on_hosts(part: SimpleCommand, policy: Policy, effect: Effect) -> Rule | None:
@@ -134,12 +134,12 @@ def _weighed(
     part: SimpleCommand,
     shown: str,
     read: Reading | None,
-    named: Named,
-    need: Need,
+    named: FilesVerdict,
+    need: SandboxNeed,
     cwd: str,
-    place: destructive.Place,
+    place: destructive.Cwd,
     policy: Policy,
-) -> Judged:
+) -> CommandVerdict:
     filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
     if why := destructive.destroys(part, place) or destructive.redirected(part, place):
         reach = widest((destructive.reach_of(part, need.reach), filed))
@@ -161,42 +161,48 @@ def _weighed(
 
 def _leaving(
     verdict: Verdict, part: SimpleCommand, shown: str, policy: Policy, trusted: Reach = "outside"
-) -> Judged:
+) -> CommandVerdict:
     """A verdict after the rules on leaving the sandbox: what may never leave is denied when it would."""
     leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
     if leaves and (denied := on_leaving(part, policy).denied):
-        return Judged(Deny(str(denied), f"`{shown}` may not run outside the sandbox"), shown)
-    return Judged(verdict, shown, trusted)
+        return CommandVerdict(Deny(str(denied), f"`{shown}` may not run outside the sandbox"), shown)
+    return CommandVerdict(verdict, shown, trusted)
 
 
-def _own(part: SimpleCommand, shown: str, read: Reading | None, need: Need, cwd: str, policy: Policy) -> Judged:
+def _own(
+    part: SimpleCommand, shown: str, read: Reading | None, need: SandboxNeed, cwd: str, policy: Policy
+) -> CommandVerdict:
     """What rules, tables and the mode say to the command itself."""
     leaving = on_leaving(part, policy)
     if leaving.asked and (leaving.asked.pattern or need.reach == "outside"):
-        return Judged(Ask(str(leaving.asked), f"`{shown}` is to run outside the sandbox", "", "outside"), shown)
+        return CommandVerdict(
+            Ask(str(leaving.asked), f"`{shown}` is to run outside the sandbox", "", "outside"), shown
+        )
     if leaving.allowed:
-        return Judged(Allow(str(leaving.allowed), "outside"), shown)
+        return CommandVerdict(Allow(str(leaving.allowed), "outside"), shown)
     is_free = not policy.sandboxed
     if (allowed := allowing_rule(part, policy)) and (is_free or need.reach != "outside"):
-        return Judged(Allow(str(allowed), need.reach), shown, "outside" if is_free else "network")
+        return CommandVerdict(Allow(str(allowed), need.reach), shown, "outside" if is_free else "network")
     closed = policy.searched(cwd) if read is not None and read.opens else None
     if read is not None and (closed is None or policy.sandboxed):
         trusted: Reach = (
             "inside" if read.by_git and not policy.plain_git(cwd) else "network" if closed else "outside"
         )
-        return Judged(Allow("known to only read"), shown, trusted)
+        return CommandVerdict(Allow("known to only read"), shown, trusted)
     return _by_mode(part, shown, closed, need, policy)
 
 
-def _by_mode(part: SimpleCommand, shown: str, closed: str | None, need: Need, policy: Policy) -> Judged:
+def _by_mode(
+    part: SimpleCommand, shown: str, closed: str | None, need: SandboxNeed, policy: Policy
+) -> CommandVerdict:
     name = f"mode {policy.mode}"
     if policy.is_unbounded:
-        return Judged(Allow(name, need.reach), shown)
+        return CommandVerdict(Allow(name, need.reach), shown)
     is_enough = need.reach == "inside" or (need.by_http and policy.has_hosts)
     if policy.mode in ("auto-edit", "yolo") and policy.sandboxed and is_enough:
-        return Judged(Allow(f"{name}, in the sandbox"), shown, "inside")
+        return CommandVerdict(Allow(f"{name}, in the sandbox"), shown, "inside")
     if closed is not None and policy.mode == "plan":
-        return Judged(Deny(name, f"`{shown}` may open files that {closed} closes"), shown)
+        return CommandVerdict(Deny(name, f"`{shown}` may open files that {closed} closes"), shown)
     why = f"`{shown}` may change things"
     if need.why:
         why = f"`{shown}` {need.why}"
@@ -204,10 +210,10 @@ def _by_mode(part: SimpleCommand, shown: str, closed: str | None, need: Need, po
         why = f"`{shown}` may open files that {closed} closes"
     elif policy.mode in ("auto-edit", "yolo"):
         why = policy.lacking or "there is no sandbox here"
-    return Judged(Ask(name, why, _grant(part, need, policy), need.reach), shown)
+    return CommandVerdict(Ask(name, why, _grant(part, need, policy), need.reach), shown)
 
 
-def _grant(part: SimpleCommand, need: Need, policy: Policy) -> str:
+def _grant(part: SimpleCommand, need: SandboxNeed, policy: Policy) -> str:
     """The rule offered: one on leaving the sandbox where only that would be enough."""
     rule = grant_for(part)
     if rule and policy.sandboxed and need.reach == "outside":

@@ -11,7 +11,7 @@ from agent_cli.protocol.actions import Reach
 from ..rules.glob_overlap import globs_meet
 from .inline_code import INTERPRETERS, destroys_by_code, runs_what_was_fetched
 from .parser import SimpleCommand, Word
-from .wrappers import SHELLS, git_settings, normalised, program
+from .wrappers import SHELLS, git_settings, normalize, program
 
 HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 
@@ -181,7 +181,7 @@ _CATASTROPHE = (
 )
 
 
-class Place(msgspec.Struct, frozen=True):
+class Cwd(msgspec.Struct, frozen=True):
     """Where a command runs."""
 
     resolve: Callable[[str], str]
@@ -197,14 +197,14 @@ def catastrophic(line: str) -> bool:
     return bool(re.search(_CATASTROPHE, line + " "))
 
 
-def destroys(command: SimpleCommand, place: Place) -> str:
+def destroys(command: SimpleCommand, place: Cwd) -> str:
     """Why one normalised simple command needs a person in every mode; empty when nothing is known."""
     for name in command.assigns:
         if re.fullmatch(_RUNS_LATER, name):
             return f"setting {name} changes what programs run"
     if not command.words:
         return ""
-    name, *args = normalised(command)
+    name, *args = normalize(command)
     line = f" {' '.join(args)} "
     danger = DANGERS.get(name.split(".")[0] if name.startswith("mkfs") else name)
     if danger is not None and re.search(danger.words, line):
@@ -220,7 +220,7 @@ def destroys(command: SimpleCommand, place: Place) -> str:
     return _writes(command, place)
 
 
-def _hidden(name: str, command: SimpleCommand, place: Place) -> str:
+def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
     """Why the words behind an unknown program need a person, should it run them: `tool rm -rf ~`."""
     if name in _SPEAKERS or name in _REMOVES:
         return ""
@@ -249,7 +249,7 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
     return ""
 
 
-def redirected(command: SimpleCommand, place: Place) -> str:
+def redirected(command: SimpleCommand, place: Cwd) -> str:
     """Why a redirection of a command needs a person; empty when nothing is known."""
     targets = [target for target in command.writes if target not in HARMLESS]
     return next(filter(None, (protected_target(place.resolve(target), place) for target in targets)), "")
@@ -258,13 +258,13 @@ def redirected(command: SimpleCommand, place: Place) -> str:
 def reach_of(command: SimpleCommand, needed: Reach) -> Reach:
     """How much a destructive command must be given to do its work: git's own data can be changed in a sandbox, and
     what only loses something on the network needs no more than that."""
-    words = normalised(command)
+    words = normalize(command)
     if words[:1] == ("git",) and words[1:2] != ("config",) and not git_settings(command) and not command.assigns:
         return needed
     return needed if needed == "network" and words[:1] != ("rsync",) else "outside"
 
 
-def protected_target(path: str, place: Place) -> str:
+def protected_target(path: str, place: Cwd) -> str:
     """Why a file outside the workspace is not to be written to without a person."""
     if path in HARMLESS or path.startswith("/dev/fd/") or _inside(path, (*place.roots, *place.scratch)):
         return ""
@@ -300,7 +300,7 @@ def operands(command: SimpleCommand) -> list[Word]:
     return found
 
 
-def _removes(name: str, command: SimpleCommand, place: Place) -> str:
+def _removes(name: str, command: SimpleCommand, place: Cwd) -> str:
     if command.fed:
         return f"`{name}` gets its files from another program"
     targets = operands(command)
@@ -317,7 +317,7 @@ def _removes(name: str, command: SimpleCommand, place: Place) -> str:
     return ""
 
 
-def _covers_a_root(path: str, place: Place) -> bool:
+def _covers_a_root(path: str, place: Cwd) -> bool:
     """Whether a pattern stands for all there is in a workspace, such as `*`, `.*` or `*/*`."""
     return any(
         path.startswith(root.rstrip("/") + "/") and re.fullmatch(r"[*?.!/]+", path[len(root.rstrip("/")) + 1 :])
@@ -325,7 +325,7 @@ def _covers_a_root(path: str, place: Place) -> bool:
     )
 
 
-def _writes(command: SimpleCommand, place: Place) -> str:
+def _writes(command: SimpleCommand, place: Cwd) -> str:
     for target in written_targets(command):
         if why := protected_target(place.resolve(target), place):
             return why

@@ -5,7 +5,7 @@ import re
 
 from .destructive import DISCARDS
 from .parser import Unsure, parse
-from .wrappers import layers, normalised
+from .wrappers import normalize, unwrap
 
 _VERBS = ("reset", "checkout", "restore", "switch", "stash", "clean", "read-tree", "rm")
 _UNREAD = re.compile(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
@@ -14,8 +14,8 @@ _UNREAD = re.compile(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
 def discards_git_state(line: str) -> bool:
     """Whether staged or stashed work may be gone after it. A line beyond the reader counts by its words."""
     try:
-        commands = [normalised(inner) for part in parse(line) for inner in layers(part).commands]
-        if any(layers(part).scripts for part in parse(line)):
+        commands = [normalize(inner) for part in parse(line) for inner in unwrap(part).commands]
+        if any(unwrap(part).scripts for part in parse(line)):
             return _UNREAD.search(line) is not None
     except Unsure:
         return _UNREAD.search(line) is not None

@@ -5,7 +5,7 @@ import re
 
 from .parser import SimpleCommand
 from .readonly_commands import git_extras_are_known
-from .risky_options import is_bent
+from .risky_options import has_risky_option
 from .wrappers import SHELLS, WRAPPERS, program
 
 _PREFIXES = (
@@ -63,4 +63,4 @@ def _is_plain(command: SimpleCommand, pattern: str) -> bool:
     """Whether a prefix would cover this very command."""
     if command.argv[0] == "git":
         return git_extras_are_known(command.argv, "")
-    return not is_bent(command, pattern, ())
+    return not has_risky_option(command, pattern, ())

@@ -15,11 +15,11 @@ from ..rules.path_verdict import Policy, strictest, watched, weightiest
 from ..rules.reach import exceeds, narrowest, widest
 from ..rules.rule import BUILT_IN_PLACE
 from . import destructive
-from .command import Judged, Step, judge_step
+from .command import CommandInPlace, CommandVerdict, judge_step
 from .parser import SimpleCommand, Unsure, Word, parse
 from .rule_matching import lines_of, on_leaving, rule_on
 from .sandbox_needs import unread_need
-from .wrappers import layers, program
+from .wrappers import program, unwrap
 
 _MAX_DEPTH = 4
 _MOST_WORDS = 20_000
@@ -70,7 +70,7 @@ def outside_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
     return Allow(str(rulings[0].allowed) if rulings else "an empty command", "outside")
 
 
-def _judge(line: str, cwd: str, policy: Policy, depth: int) -> Judged:
+def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
     try:
         if depth > _MAX_DEPTH:
             raise Unsure("shells inside shells")
@@ -78,17 +78,17 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> Judged:
         judged = _each(found, policy, depth)
     except Unsure as doubt:
         unread = _kept_inside(_unread(line, str(doubt), policy), line, policy)
-        return Judged(unread, line, "inside" if policy.sandboxed else "outside")
+        return CommandVerdict(unread, line, "inside" if policy.sandboxed else "outside")
     if not found:
-        return Judged(Allow("an empty command"), line)
+        return CommandVerdict(Allow("an empty command"), line)
     whole = strictest(each.verdict for each in judged)
     last = [msgspec.structs.replace(step.inside.commands[-1], then=step.part.then) for step in found]
     if not isinstance(whole, Deny) and (why := destructive.runs_a_pipe(last)):
-        return Judged(Ask("destruction", why, "", whole.reach), line)
+        return CommandVerdict(Ask("destruction", why, "", whole.reach), line)
     return _folded(whole, judged, line, policy)
 
 
-def _each(line: list[Step], policy: Policy, depth: int) -> list[Judged]:
+def _each(line: list[CommandInPlace], policy: Policy, depth: int) -> list[CommandVerdict]:
     found = []
     for step in line:
         scripts = [_judge(script, step.cwd, policy, depth + 1) for script in step.inside.scripts]
@@ -96,19 +96,21 @@ def _each(line: list[Step], policy: Policy, depth: int) -> list[Judged]:
     return found
 
 
-def _folded(whole: Verdict, judged: list[Judged], line: str, policy: Policy) -> Judged:
+def _folded(whole: Verdict, judged: list[CommandVerdict], line: str, policy: Policy) -> CommandVerdict:
     """One verdict for commands that share a sandbox."""
     if isinstance(whole, Deny):
-        return Judged(whole, line)
+        return CommandVerdict(whole, line)
     over = next((each for each in judged if exceeds(whole.reach, each.trusted)), None)
     asks = [each.verdict for each in judged if isinstance(each.verdict, Ask)]
     if asks:
         first = weightiest(asks)
         grant = first.grant if len(asks) == 1 and not over else ""
-        return Judged(Ask(first.rule, first.reason, grant, whole.reach), line)
+        return CommandVerdict(Ask(first.rule, first.reason, grant, whole.reach), line)
     if over:
-        return Judged(Ask(f"mode {policy.mode}", f"`{over.shown}` {_with(whole.reach)}", "", whole.reach), line)
-    return Judged(whole, line, narrowest(each.trusted for each in judged))
+        return CommandVerdict(
+            Ask(f"mode {policy.mode}", f"`{over.shown}` {_with(whole.reach)}", "", whole.reach), line
+        )
+    return CommandVerdict(whole, line, narrowest(each.trusted for each in judged))
 
 
 def _with(reach: Reach) -> str:
@@ -136,13 +138,13 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
     return Ask(f"mode {policy.mode}", reason)
 
 
-def steps(line: str, cwd: str, policy: Policy) -> list[Step]:
+def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
     """Each simple command with its directory. `cd` is followed only where it cannot fail unnoticed."""
     parts = parse(line)
     found = []
     for at, part in enumerate(parts):
-        inside = layers(part)
-        found.append(Step(part, inside, cwd))
+        inside = unwrap(part)
+        found.append(CommandInPlace(part, inside, cwd))
         if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):
             if part.argv[0] != "cd" or part.then not in ("&&", "") or (at and parts[at - 1].then == "|"):
                 raise Unsure("a change of directory that may not happen")

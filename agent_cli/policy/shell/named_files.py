@@ -31,14 +31,14 @@ _TAIL = 16
 _OWN_PROCESS = re.compile(r"/+proc/+(?:self|thread-self)/+(?:task/+\d+/+)?(cwd|root)(?=/|$)")
 
 
-class Named(msgspec.Struct, frozen=True):
+class FilesVerdict(msgspec.Struct, frozen=True):
     """`verdict` on all files together; `relies` when it is as mild as it is because the sandbox hides files."""
 
     verdict: Verdict
     relies: bool = False
 
 
-def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Policy) -> Named:
+def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Policy) -> FilesVerdict:
     """The verdict on every file a simple command names. Words of unknown programs are held only against deny and
     ask rules and protected paths; files of known readers and redirections are judged in full."""
     found: list[Verdict] = []
@@ -59,7 +59,7 @@ def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Pol
     if read and read.opens and (rule := _opened_by(read, cwd, policy)):
         found.append(may_open(rule, f"`{part.argv[0]}`"))
     kept = [verdict for verdict in found if not _is_seen_to(verdict, policy)]
-    return Named(strictest(kept), len(kept) < len(found))
+    return FilesVerdict(strictest(kept), len(kept) < len(found))
 
 
 def real_path(word: str, cwd: str, policy: Policy) -> str:

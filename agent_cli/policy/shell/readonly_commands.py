@@ -15,7 +15,7 @@ Opens = Literal["", "visible", "all"]
 """Files it may open that nobody named: none, those a search shows by default, hidden and ignored ones too."""
 
 
-class Reader(msgspec.Struct, frozen=True):
+class Program(msgspec.Struct, frozen=True):
     """A program that only reads. All texts are regular expressions for whole words."""
 
     options: str = ""
@@ -52,9 +52,9 @@ class Reading(msgspec.Struct, frozen=True):
     """It obeys the settings of the repository it stands in."""
 
 
-_TEXT = Reader(_ANY, paths=False)
-_SUMS = Reader("-[btz]+|--tag|--binary|--text")
-_GREP = Reader(
+_TEXT = Program(_ANY, paths=False)
+_SUMS = Program("-[btz]+|--tag|--binary|--text")
+_GREP = Program(
     r"-[abcEFGhHiIlLnoPqrsvwxyzZT]*([ABCm]?\d+|e.+)?|--(include|exclude|exclude-dir|colou?r|regexp)=.*"
     r"|--(after-context|before-context|context|max-count)=\d+|--(binary-files|label)=\w+|--(colou?r|line-number"
     r"|ignore-case|recursive|files-with-matches|files-without-match|count|word-regexp|line-regexp|fixed-strings"
@@ -66,7 +66,7 @@ _GREP = Reader(
     opens_all=r"-[abcEFGhHiIlLnoPqrsvwxyzZT]*r.*|--recursive",
 )  # fmt: skip
 _RG_SHORT = r"-[acFHiIlnNoPsSUvwx0pqu.]*"
-_RG = Reader(
+_RG = Program(
     _RG_SHORT + r"([ABCmMjd]\d+|[gtTer].+)?|--(glob|iglob|type|type-not|regexp|replace|color|sort|sortr|engine)"
     r"=.+|--(context|after-context|before-context|max-count|max-depth|max-columns|threads)=\d+|--(files|hidden"
     r"|no-ignore"
@@ -82,7 +82,7 @@ _RG = Reader(
     globs="named", opens="visible",
     opens_all=_RG_SHORT + r"[u.g].*|--hidden|--no-ignore.*|--unrestricted|--i?glob(=.*)?",
 )  # fmt: skip
-_FIND = Reader(
+_FIND = Program(
     r"-(print|print0|ls|empty|not|o|or|a|and|prune|xdev|mount|depth|readable|writable|executable|daystart|true"
     r"|false"
     r"|quit|P|nouser|nogroup)",
@@ -92,86 +92,86 @@ _FIND = Reader(
     globs="suffix", ends=False,
 )  # fmt: skip
 
-READERS: dict[str, Reader] = {
+READERS: dict[str, Program] = {
     "echo": _TEXT,
-    "printf": Reader(operand=r"(?!(.*[^%])?%[^%a-zA-Z]*n)[^$`]*", paths=False),
-    "pwd": Reader("-[LP]", most=0, paths=False),
+    "printf": Program(operand=r"(?!(.*[^%])?%[^%a-zA-Z]*n)[^$`]*", paths=False),
+    "pwd": Program("-[LP]", most=0, paths=False),
     **dict.fromkeys(["true", "false"], _TEXT),
-    "sleep": Reader(paths=False),
-    "which": Reader("-a", paths=False),
-    "whoami": Reader(most=0, paths=False),
-    "id": Reader("-[ugGnrz]+", paths=False),
-    "uname": Reader("-[asnrvmpio]+|--all", most=0, paths=False),
-    "seq": Reader(r"-w|--equal-width|-?[\d.]+|-s.+", "-s", paths=False),
-    "basename": Reader("-[az]+|-s.+|--suffix=.*", "-s", paths=False),
-    "dirname": Reader("-z", paths=False),
-    "tr": Reader("-[cCdst]+|--(delete|complement|squeeze-repeats|truncate-set1)", paths=False),
-    "date": Reader("-u|--utc", operand=r"\+.*", most=1, paths=False, globs="named", ends=False),
-    "ls": Reader(
+    "sleep": Program(paths=False),
+    "which": Program("-a", paths=False),
+    "whoami": Program(most=0, paths=False),
+    "id": Program("-[ugGnrz]+", paths=False),
+    "uname": Program("-[asnrvmpio]+|--all", most=0, paths=False),
+    "seq": Program(r"-w|--equal-width|-?[\d.]+|-s.+", "-s", paths=False),
+    "basename": Program("-[az]+|-s.+|--suffix=.*", "-s", paths=False),
+    "dirname": Program("-z", paths=False),
+    "tr": Program("-[cCdst]+|--(delete|complement|squeeze-repeats|truncate-set1)", paths=False),
+    "date": Program("-u|--utc", operand=r"\+.*", most=1, paths=False, globs="named", ends=False),
+    "ls": Program(
         r"-[aAbBcCdfFgGhikmlnNopqQrRsStuUvxXZ1]+|--(colou?r|sort|time|time-style|format|ignore|hide)=.+|--(all"
         r"|almost-all|colou?r|human-readable|recursive|reverse|size|full-time|group-directories-first|classify"
         r"|directory|inode|no-group|numeric-uid-gid|si)"
     ),
-    "cat": Reader("-[AbeEnstTuv]+|--(number|number-nonblank|show-all|show-ends|show-tabs|squeeze-blank)"),
-    "head": Reader(r"-\d+|-[qvz]+|-[nc]-?\d+\w*|--(lines|bytes)=-?\d+\w*|--quiet|--verbose", "-[nc]"),
-    "tail": Reader(r"-\d+|-[qvz]+|-[nc][+-]?\d+\w*|--(lines|bytes)=[+-]?\d+\w*|--quiet|--verbose", "-[nc]"),
-    "wc": Reader("-[clLmw]+|--(lines|words|bytes|chars|max-line-length)"),
-    "stat": Reader("-[ft]+|--(format|printf)=.+|-c.+|--terse|--file-system", "-c|--format|--printf"),
-    "file": Reader("-[bhiN]+|--(brief|mime|mime-type|mime-encoding|no-dereference)", globs="named"),
-    "cut": Reader(
+    "cat": Program("-[AbeEnstTuv]+|--(number|number-nonblank|show-all|show-ends|show-tabs|squeeze-blank)"),
+    "head": Program(r"-\d+|-[qvz]+|-[nc]-?\d+\w*|--(lines|bytes)=-?\d+\w*|--quiet|--verbose", "-[nc]"),
+    "tail": Program(r"-\d+|-[qvz]+|-[nc][+-]?\d+\w*|--(lines|bytes)=[+-]?\d+\w*|--quiet|--verbose", "-[nc]"),
+    "wc": Program("-[clLmw]+|--(lines|words|bytes|chars|max-line-length)"),
+    "stat": Program("-[ft]+|--(format|printf)=.+|-c.+|--terse|--file-system", "-c|--format|--printf"),
+    "file": Program("-[bhiN]+|--(brief|mime|mime-type|mime-encoding|no-dereference)", globs="named"),
+    "cut": Program(
         "-[dfcb].+|-[snz]+|--(delimiter|fields|characters|bytes|output-delimiter)=.*|--complement", "-[dfcb]"
     ),
-    "nl": Reader(r"-[bhf](a|t|n)|-w\d+|-n(ln|rn|rz)|-s.+|-[iv]\d+", "-[bnwsiv]"),
-    "rev": Reader(),
-    "tac": Reader("-[br]+"),
-    "paste": Reader("-[sz]+|-d.+", "-d"),
-    "comm": Reader("-[123z]+|--total|--nocheck-order"),
-    "fold": Reader(r"-[bs]+|-w\d+|-\d+", "-w"),
-    "column": Reader("-[txn]+|-[so].+", "-[so]"),
-    "strings": Reader(r"-a|-n\d+|-\d+|-t[odx]|--all", "-[nt]"),
+    "nl": Program(r"-[bhf](a|t|n)|-w\d+|-n(ln|rn|rz)|-s.+|-[iv]\d+", "-[bnwsiv]"),
+    "rev": Program(),
+    "tac": Program("-[br]+"),
+    "paste": Program("-[sz]+|-d.+", "-d"),
+    "comm": Program("-[123z]+|--total|--nocheck-order"),
+    "fold": Program(r"-[bs]+|-w\d+|-\d+", "-w"),
+    "column": Program("-[txn]+|-[so].+", "-[so]"),
+    "strings": Program(r"-a|-n\d+|-\d+|-t[odx]|--all", "-[nt]"),
     **dict.fromkeys(["md5sum", "sha1sum", "sha256sum"], _SUMS),
-    "cmp": Reader(r"-[bsl]+|--(silent|quiet|verbose|print-bytes)|-[ni]\d+", "-n"),
-    "od": Reader(r"-A\w|-t\w+|-[abcdfilosxv]+|-[Njw]\d+", "-[AtNj]"),
-    "hexdump": Reader(r"-[bcCdovx]+|-[ns]\d+", "-[ns]"),
-    "realpath": Reader("-[emsqz]+"),
-    "readlink": Reader("-[efmnqsvz]+"),
-    "du": Reader(
+    "cmp": Program(r"-[bsl]+|--(silent|quiet|verbose|print-bytes)|-[ni]\d+", "-n"),
+    "od": Program(r"-A\w|-t\w+|-[abcdfilosxv]+|-[Njw]\d+", "-[AtNj]"),
+    "hexdump": Program(r"-[bcCdovx]+|-[ns]\d+", "-[ns]"),
+    "realpath": Program("-[emsqz]+"),
+    "readlink": Program("-[efmnqsvz]+"),
+    "du": Program(
         r"-[abchkmsSx0]+|-d\d+|--max-depth=\d+|--(apparent-size|si|human-readable|summarize|total|all)"
         r"|--exclude=.*",
         "-d|--max-depth",
     ),
-    "df": Reader("-[ahHiklPT]+|--(total|si|human-readable|print-type|local|inodes)|--output(=[a-z,]+)?"),
-    "sort": Reader(
+    "df": Program("-[ahHiklPT]+|--(total|si|human-readable|print-type|local|inodes)|--output(=[a-z,]+)?"),
+    "sort": Program(
         r"-[bcCdfghimMnRrsuVz]*(k[0-9][0-9.,bdfgiMhnRrV]*|t.)?|--(key|field-separator|sort)=.+|--(unique|reverse"
         r"|numeric-sort|human-numeric-sort|version-sort|general-numeric-sort|ignore-case|check|stable"
         r"|zero-terminated)",
         "-[bcCdfghimMnRrsuVz]*[kt]",
         globs="none",
     ),
-    "uniq": Reader(
+    "uniq": Program(
         r"-[cdDiuz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)", "-[fsw]", most=1, globs="none"
     ),
-    "diff": Reader(
+    "diff": Program(
         r"-[abBdeEinpqstTuwy]+|-[UCW]\d+|--(unified|context|width)=\d+|--(unified|context|brief|side-by-side"
         r"|minimal"
         r"|colou?r|ignore-case|ignore-all-space|ignore-space-change|ignore-blank-lines|strip-trailing-cr|text"
         r"|report-identical-files|suppress-common-lines|no-dereference)|--colou?r=\w+",
         "-[UCW]", globs="named", opens="visible",
     ),
-    "sed": Reader("-n|-[Es]", operand=_ANY, pattern=r"(\d+|\$)(,(\d+|\$))?p", globs="named"),
-    "tree": Reader(r"-[adfpshDCiNntrvF]+|-[LIP].+|--(dirsfirst|noreport|du|gitignore)", "-[LIP]", globs="named"),
-    **dict.fromkeys(["nproc", "uptime", "arch", "groups", "tty"], Reader(most=0, paths=False)),
-    "type": Reader("-[aptP]+", operand=r"[\w.+-]+", paths=False),
-    "test": Reader("-[defhLrswxzn]|-nt|-ot|-ef", globs="named"),
+    "sed": Program("-n|-[Es]", operand=_ANY, pattern=r"(\d+|\$)(,(\d+|\$))?p", globs="named"),
+    "tree": Program(r"-[adfpshDCiNntrvF]+|-[LIP].+|--(dirsfirst|noreport|du|gitignore)", "-[LIP]", globs="named"),
+    **dict.fromkeys(["nproc", "uptime", "arch", "groups", "tty"], Program(most=0, paths=False)),
+    "type": Program("-[aptP]+", operand=r"[\w.+-]+", paths=False),
+    "test": Program("-[defhLrswxzn]|-nt|-ot|-ef", globs="named"),
     **dict.fromkeys(["sha512sum", "sha224sum", "sha384sum", "b2sum", "cksum"], _SUMS),
-    "expand": Reader(r"-t\d+|-i", "-t"),
-    "xxd": Reader(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none"),
-    "jq": Reader(
+    "expand": Program(r"-t\d+|-i", "-t"),
+    "xxd": Program(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none"),
+    "jq": Program(
         "-[rcSeMCjas]+|--(raw-output|compact-output|sort-keys|exit-status|slurp|null-input|tab|monochrome-output)",
         pattern=r"(?!.*(env|input|include|import|debug|stderr|modulemeta|halt|\$))[\w.\[\]\"|,:{}() ?=<>!+*'-]*",
         globs="named",
     ),
-    "awk": Reader("-F.+", "-F", pattern=r"(NR *[<>=]=? *\d+ *|/[\w .-]*/ *)?\{ *print [$\w, \":-]*\}",
+    "awk": Program("-F.+", "-F", pattern=r"(NR *[<>=]=? *\d+ *|/[\w .-]*/ *)?\{ *print [$\w, \":-]*\}",
     globs="named"),
     **dict.fromkeys(["grep", "egrep", "fgrep"], _GREP),
     "rg": _RG,
@@ -210,11 +210,11 @@ _LIST = (
 )
 
 
-def _git(options: str, valued: str = "", most: int = _MANY, opens: Opens = "visible") -> Reader:
-    return Reader(options, valued, most=most, globs="named", opens=opens)
+def _git(options: str, valued: str = "", most: int = _MANY, opens: Opens = "visible") -> Program:
+    return Program(options, valued, most=most, globs="named", opens=opens)
 
 
-GIT_READERS: dict[str, Reader] = {
+GIT_READERS: dict[str, Program] = {
     **dict.fromkeys("log diff show rev-list".split(), _git(_LOG, "-[nSGL]|--(skip|max-count|since|until|author)")),
     "status": _git(
         r"-[sbvz]+|-u(no|normal|all)?|--(short|branch|long|show-stash|ahead-behind|no-renames|porcelain|ignored"
@@ -296,7 +296,7 @@ def reading(command: SimpleCommand) -> Reading | None:
     return _judge(spec, words) if spec else None
 
 
-def _judge(reader: Reader, words: list[Word]) -> Reading | None:
+def _judge(reader: Program, words: list[Word]) -> Reading | None:
     sorted_words = _sort(reader, words)
     if sorted_words is None:
         return None
@@ -315,7 +315,7 @@ def _judge(reader: Reader, words: list[Word]) -> Reading | None:
     return Reading(tuple(files), tuple(judged), opens) if reader.paths else Reading(opens=opens)
 
 
-def _sort(reader: Reader, words: list[Word]) -> tuple[list[str], list[Word]] | None:
+def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | None:
     """The options and the operands; None when a word is not permitted."""
     options: list[str] = []
     operands: list[Word] = []
@@ -344,7 +344,7 @@ def _sort(reader: Reader, words: list[Word]) -> tuple[list[str], list[Word]] | N
     return options, operands
 
 
-def _glob_is_safe(reader: Reader, word: Word, ended: bool) -> bool:
+def _glob_is_safe(reader: Program, word: Word, ended: bool) -> bool:
     """Whether the names a glob may stand for cannot be taken for options that do harm."""
     if reader.globs == "none":
         return False
@@ -360,7 +360,7 @@ def git_extras_are_known(argv: tuple[str, ...], named: str) -> bool:
     if any(word not in written and not re.fullmatch(_GIT_BEFORE, word) for word in argv[1:place]):
         return False
     verb = argv[place] if place < len(argv) else ""
-    reader = GIT_READERS.get(verb, Reader())
+    reader = GIT_READERS.get(verb, Program())
     known = "|".join(filter(None, (GIT_CHANGES.get(verb), reader.options, reader.valued)))
     late = [
         word

@@ -102,7 +102,7 @@ BENDS: dict[str, str] = {
 """Program → whole words of it that bend what a rule was meant to allow."""
 
 
-def is_bent(command: SimpleCommand, pattern: str, roots: tuple[str, ...]) -> bool:
+def has_risky_option(command: SimpleCommand, pattern: str, roots: tuple[str, ...]) -> bool:
     """Whether a command that fits the wildcard of a rule has words which make it another one: an option of the
     table that the pattern does not name, or a file outside the workspace that it then runs or obeys."""
     name = program(command)

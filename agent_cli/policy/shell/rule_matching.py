@@ -10,14 +10,14 @@ from ..rules.rule import Effect, Kind, Rule, matches_words
 from . import destructive
 from .parser import SimpleCommand
 from .readonly_commands import git_extras_are_known
-from .risky_options import is_bent
-from .wrappers import normalised, program
+from .risky_options import has_risky_option
+from .wrappers import normalize, program
 
 _MOST_OPTIONS = 4
 _MOST_WORDS = 100
 
 
-class Rulings(msgspec.Struct, frozen=True):
+class MatchedRules(msgspec.Struct, frozen=True):
     """The rules on leaving the sandbox that cover one command."""
 
     denied: Rule | None = None
@@ -29,13 +29,13 @@ def texts_of(part: SimpleCommand) -> tuple[str, ...]:
     """The forms of a command that deny and ask rules are held against."""
     written = part.argv
     bare = (program(part), *written[1:])
-    return tuple(dict.fromkeys(" ".join(words) for words in (written, bare, normalised(part))))
+    return tuple(dict.fromkeys(" ".join(words) for words in (written, bare, normalize(part))))
 
 
 def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
     """The forms of a command for rules that forbid: those without options too, wherever these stand and whether
     or not they take a value, so that `make -s release` is `make release`."""
-    words = normalised(part)
+    words = normalize(part)
     if len(words) > _MOST_WORDS:
         return texts_of(part)
     options = [at for at, word in enumerate(words) if at and word.startswith("-")][:_MOST_OPTIONS]
@@ -74,15 +74,15 @@ def _still_means(part: SimpleCommand, rule: Rule, policy: Policy) -> bool:
     """Whether what a wildcard stands for leaves the command what the rule says it is."""
     if program(part) == "git":
         return git_extras_are_known(part.argv, rule.pattern)
-    return not is_bent(part, rule.pattern, policy.roots)
+    return not has_risky_option(part, rule.pattern, policy.roots)
 
 
-def on_leaving(part: SimpleCommand, policy: Policy) -> Rulings:
+def on_leaving(part: SimpleCommand, policy: Policy) -> MatchedRules:
     """What the rules say to running a command outside the sandbox; deny beats ask beats allow."""
     texts = texts_of(part)
     denied = rule_on(texts, policy, "deny", "outside")
     asked = None if denied else rule_on(texts, policy, "ask", "outside")
-    return Rulings(denied, asked, None if denied or asked else allowing_rule(part, policy, "outside"))
+    return MatchedRules(denied, asked, None if denied or asked else allowing_rule(part, policy, "outside"))
 
 
 def is_doubtful(part: SimpleCommand, policy: Policy) -> bool:

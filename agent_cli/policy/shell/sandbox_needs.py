@@ -7,12 +7,12 @@ import msgspec
 
 from agent_cli.protocol.actions import Reach
 
-from .destructive import Place, operands, written_targets
+from .destructive import Cwd, operands, written_targets
 from .parser import SimpleCommand
-from .wrappers import normalised
+from .wrappers import normalize
 
 
-class Need(msgspec.Struct, frozen=True):
+class SandboxNeed(msgspec.Struct, frozen=True):
     """How much a command needs, and why in words that follow its name."""
 
     reach: Reach = "inside"
@@ -201,28 +201,28 @@ _AT_HOME = re.compile(r"(?:https?://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\
 _ELSEWHERE = re.compile(r"://|^[^@-].*\.[A-Za-z]|@.*:")
 
 
-def need_of(command: SimpleCommand, cwd: str, place: Place) -> Need:
+def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
     """What one simple command needs, whatever it runs in turn, when it runs in `cwd`."""
-    words = _through_module(normalised(command))
+    words = _through_module(normalize(command))
     if not words:
-        return Need()
+        return SandboxNeed()
     name, line = words[0], f" {' '.join(words[1:])} "
     if re.search(_ABOUT, line):
-        return Need()
+        return SandboxNeed()
     pattern, why = OUTSIDE.get(name, (None, ""))
     if pattern is not None and re.search(pattern, line):
-        return Need("outside", why)
+        return SandboxNeed("outside", why)
     open_folders = (*place.roots, *place.scratch)
     if not _within(cwd, open_folders):
-        return Need("outside", f"runs in {cwd}, outside the workspace")
+        return SandboxNeed("outside", f"runs in {cwd}, outside the workspace")
     for target in written_targets(command):
         path = place.resolve(target)
         if not path.startswith("/dev/") and not _within(path, open_folders):
-            return Need("outside", f"changes {target}, which lies outside the workspace")
+            return SandboxNeed("outside", f"changes {target}, which lies outside the workspace")
     if name in _LOADS_BY_HTTP and _is_at_home(command):
-        return Need()
+        return SandboxNeed()
     if name in NETWORK and re.search(NETWORK[name], line):
-        return Need("network", _NET, _is_by_http(name, line))
+        return SandboxNeed("network", _NET, _is_by_http(name, line))
     return _elsewhere(name, command, place, open_folders)
 
 
@@ -240,22 +240,22 @@ def _is_by_http(name: str, line: str) -> bool:
     return name in _LOADS_BY_HTTP or (name == "git" and _GIT_BY_HTTP.search(line) is not None)
 
 
-def unread_need(line: str) -> Need:
+def unread_need(line: str) -> SandboxNeed:
     """What a line beyond the reader plainly needs."""
-    return Need("network", _NET) if _UNREAD.search(line) else Need()
+    return SandboxNeed("network", _NET) if _UNREAD.search(line) else SandboxNeed()
 
 
-def _elsewhere(name: str, command: SimpleCommand, place: Place, folders: tuple[str, ...]) -> Need:
+def _elsewhere(name: str, command: SimpleCommand, place: Cwd, folders: tuple[str, ...]) -> SandboxNeed:
     """Git that is told to work in a folder of another repository."""
     argv = command.argv
     for before, word in zip(argv, argv[1:], strict=False):
         if name == "git" and before == "-C" and not _within(place.resolve(word), folders):
-            return Need("outside", f"works in {word}, outside the workspace")
+            return SandboxNeed("outside", f"works in {word}, outside the workspace")
     if name == "git" and len(argv) > 2 and argv[1] in ("init", "worktree"):
         for target in operands(command)[1:]:
             if target.text != "add" and "/" in target.text and not _within(place.resolve(target.text), folders):
-                return Need("outside", f"works in {target.text}, outside the workspace")
-    return Need()
+                return SandboxNeed("outside", f"works in {target.text}, outside the workspace")
+    return SandboxNeed()
 
 
 def _through_module(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -91,14 +91,14 @@ _GIT_RUNS = (
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
-class Layers(msgspec.Struct, frozen=True):
+class UnwrappedCommand(msgspec.Struct, frozen=True):
     """`commands`: the command as written, then all that it runs. `scripts`: lines it hands to a shell."""
 
     commands: tuple[SimpleCommand, ...]
     scripts: tuple[str, ...]
 
 
-def layers(command: SimpleCommand) -> Layers:
+def unwrap(command: SimpleCommand) -> UnwrappedCommand:
     """All that a simple command runs, as far as its words say.
 
     Raises:
@@ -115,7 +115,7 @@ def layers(command: SimpleCommand) -> Layers:
         inner, script = _inside(current)
         todo += inner
         scripts += script
-    return Layers(tuple(found), tuple(scripts))
+    return UnwrappedCommand(tuple(found), tuple(scripts))
 
 
 def program(command: SimpleCommand) -> str:
@@ -123,7 +123,7 @@ def program(command: SimpleCommand) -> str:
     return command.argv[0].rsplit("/", 1)[-1] if command.words else ""
 
 
-def normalised(command: SimpleCommand) -> tuple[str, ...]:
+def normalize(command: SimpleCommand) -> tuple[str, ...]:
     """Program and arguments, without the program's directory and without git's global options.
 
     Raises:
@@ -142,7 +142,7 @@ def normalised(command: SimpleCommand) -> tuple[str, ...]:
 
 def git_settings(command: SimpleCommand) -> tuple[str, ...]:
     """The words of `-c NAME=VALUE` in front of git's verb."""
-    before = len(command.words) - len(normalised(command)) + 1
+    before = len(command.words) - len(normalize(command)) + 1
     argv = command.argv[:before]
     return tuple(value for flag, value in zip(argv, argv[1:], strict=False) if flag in ("-c", "--config-env"))
 
@@ -160,7 +160,7 @@ def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
         return _parallel(words), []
     if name == "script":
         return [], _recorded(words)
-    normalised(command)
+    normalize(command)
     wrapper = WRAPPERS.get(name)
     if wrapper is None or (words and re.fullmatch(wrapper.queries, words[0].text)):
         return [], []

@@ -22,7 +22,7 @@ _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 _CHILD = b'"child-pid":'
 
 
-class MountsAstrayError(OSError):
+class MountCheckError(OSError):
     """What was asked for is not mounted where it was asked for: nothing has run."""
 
 
@@ -111,9 +111,9 @@ def _look(child: int, asked: "Asked") -> bool:
                 return False
             raise
         if inside is not None and (not has_devices or mount_check.are_made(inside)):
-            place = mount_check.astray(asked, inside, mount_check.read("self"))
+            place = mount_check.misplaced_mounts(asked, inside, mount_check.read("self"))
             if place and has_devices:
-                raise MountsAstrayError(errno.EAGAIN, os.fsdecode(place))
+                raise MountCheckError(errno.EAGAIN, os.fsdecode(place))
             if not place:
                 return True
         time.sleep(_PAUSE_S)

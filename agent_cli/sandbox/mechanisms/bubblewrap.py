@@ -40,7 +40,7 @@ _SOCKETS = (
 )
 
 
-class Ground(msgspec.Struct, frozen=True):
+class HostFacts(msgspec.Struct, frozen=True):
     """What of this machine the arguments depend on. All paths are absolute and real."""
 
     uid: int
@@ -63,7 +63,7 @@ def program() -> str:
     return next((path for path in PLACES if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 
 
-def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> Ground:
+def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> HostFacts:
     """See what is where, right before a command starts. `env` is our own: it says where programs are and where
     others listen."""
     named = {*confinement.writable, *confinement.read_only, *confinement.hidden}
@@ -72,7 +72,7 @@ def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> Ground:
     needed = {*_tools(env), *roots, *((start,) if _is_in(start, (*roots, *confinement.writable)) else ())}
     folders = frozenset(path for path in named if os.path.isdir(path))
     resolver = os.path.realpath("/etc/resolv.conf")
-    return Ground(
+    return HostFacts(
         uid=os.getuid(),
         folders=folders,
         files=frozenset(path for path in named - folders if os.path.lexists(path)),
@@ -85,7 +85,7 @@ def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> Ground:
 
 def arguments(
     confinement: Confinement,
-    ground: Ground,
+    ground: HostFacts,
     cwd: str,
     *,
     new_users: bool,
@@ -133,7 +133,7 @@ def asked(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
     return tuple((os.fsencode(place), os.fsencode(source), fixed) for place, source, fixed in found)
 
 
-def _masks(confinement: Confinement, ground: Ground, *, new_users: bool) -> Iterator[str]:
+def _masks(confinement: Confinement, ground: HostFacts, *, new_users: bool) -> Iterator[str]:
     """The machine as it is, but for files that are hidden or stay as they are. Root gives up its rights to take
     mounts off or to go round them; anybody else has none in a user namespace, whose mounts are locked."""
     if new_users:
@@ -165,7 +165,7 @@ def _without_capabilities() -> Iterator[str]:
         yield from ("--cap-add", name)
 
 
-def _base(confinement: Confinement, ground: Ground, own_proc: bool) -> Iterator[str]:
+def _base(confinement: Confinement, ground: HostFacts, own_proc: bool) -> Iterator[str]:
     yield from ("--bind" if "/" in confinement.writable else "--ro-bind", "/", "/")
     yield from ("--dev", "/dev")
     yield from ("--proc", "/proc") if own_proc else ("--ro-bind", "/proc", "/proc")
@@ -177,7 +177,7 @@ def _base(confinement: Confinement, ground: Ground, own_proc: bool) -> Iterator[
         yield from ("--ro-bind", "/sys", "/sys")
 
 
-def _private_folders(confinement: Confinement, ground: Ground) -> Iterator[str]:
+def _private_folders(confinement: Confinement, ground: HostFacts) -> Iterator[str]:
     """Other programs' sockets and files are in `/run` and `/tmp`; what is needed of it is put back."""
     if _RUN in ground.there:
         yield from ("--tmpfs", _RUN)
@@ -196,7 +196,7 @@ def _private_folders(confinement: Confinement, ground: Ground) -> Iterator[str]:
         yield from ("--ro-bind", path, path)
 
 
-def tops(confinement: Confinement, ground: Ground) -> tuple[str, ...]:
+def tops(confinement: Confinement, ground: HostFacts) -> tuple[str, ...]:
     """The uppermost folders in a `/tmp` that lasts in which, or as which, something is mounted. Commands find it
     as the last one left it; as a mount of its own such a folder cannot be moved away, or a link in its place would
     lead the next mounts astray, and make folders elsewhere."""
@@ -211,7 +211,7 @@ def _is_in_tmp(path: str) -> bool:
     return any(_is_below(path, folder) for folder in _PRIVATE)
 
 
-def _laid_over(confinement: Confinement, ground: Ground) -> Iterator[str]:
+def _laid_over(confinement: Confinement, ground: HostFacts) -> Iterator[str]:
     """What is writable, and what is hidden or fixed around and inside of it."""
     writable = [path for path in sorted(confinement.writable) if path in ground.folders and not _is_fixed(path)]
     shown = (*writable, *ground.needed)
@@ -236,7 +236,7 @@ def _laid_over(confinement: Confinement, ground: Ground) -> Iterator[str]:
             yield from ("--remount-ro", path)
 
 
-def _hide(paths: Iterable[str], ground: Ground) -> Iterator[str]:
+def _hide(paths: Iterable[str], ground: HostFacts) -> Iterator[str]:
     for path in paths:
         if path in ground.folders:
             yield from ("--tmpfs", path)

@@ -36,7 +36,7 @@ class Mount:
         return self.place, self.device, self.root
 
 
-class Tree:
+class MountTree:
     """The mounts that a process sees, from the content of its `mountinfo`."""
 
     def __init__(self, data: bytes) -> None:
@@ -73,13 +73,13 @@ class Tree:
         return mount
 
 
-def are_made(inside: Tree) -> bool:
+def are_made(inside: MountTree) -> bool:
     """Whether the mounts are all there; before, they are below another root, in which no such device folder is."""
     device = inside.at(b"/dev")
     return device.place == b"/dev" and device.kind == b"tmpfs" and inside.at(b"/newroot").place != b"/newroot"
 
 
-def astray(asked: "Asked", inside: Tree, outside: Tree) -> bytes:
+def misplaced_mounts(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
     """The first place where something else is mounted than what was asked for; empty when there is none. `inside`
     are the mounts of the sandbox, `outside` are ours, read later than those."""
     for place, source, is_fixed in _uncovered(asked):
@@ -104,7 +104,7 @@ def _uncovered(asked: "Asked") -> "Asked":
     return found[::-1]
 
 
-def _unasked(asked: "Asked", inside: Tree, outside: Tree) -> bytes:
+def _unasked(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
     """Where there is a mount that is no copy of one of ours. One of ours is there once, and once more for each
     folder above it that was mounted anew."""
     left: dict[tuple[bytes, bytes, bytes], int] = {}
@@ -125,7 +125,7 @@ def _unasked(asked: "Asked", inside: Tree, outside: Tree) -> bytes:
     return b""
 
 
-def _is_new(mount: Mount, outside: Tree) -> bool:
+def _is_new(mount: Mount, outside: MountTree) -> bool:
     return mount.kind == b"tmpfs" and mount.root == b"/" and mount.device not in outside.devices
 
 
@@ -141,7 +141,7 @@ def _plain(text: bytes) -> bytes:
     return first + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in others)
 
 
-def read(pid: "int | str") -> Tree:
+def read(pid: "int | str") -> MountTree:
     """The mounts of a process.
 
     Raises:
@@ -149,7 +149,7 @@ def read(pid: "int | str") -> Tree:
         ValueError, IndexError: what the kernel says cannot be read.
     """
     with open(f"/proc/{pid}/mountinfo", "rb", buffering=0) as file:  # noqa: PTH123
-        return Tree(b"".join(_chunks(file)))
+        return MountTree(b"".join(_chunks(file)))
 
 
 def _chunks(file: "object") -> "Iterable[bytes]":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..profile.confinement import Confinement, Mechanism
+from ..profile.confinement import Confinement, MechanismName
 from ..profile.environment import CALL_TAG
 
 _MOST_BUBBLEWRAP_ARGUMENTS = 8900
@@ -23,10 +23,10 @@ _FEW, _MOST_HIDDEN = 20, 1000
 would take seconds to start, as each mount takes longer than the one before it."""
 
 
-class Means(msgspec.Struct, frozen=True):
+class Mechanism(msgspec.Struct, frozen=True):
     """One way of confining."""
 
-    mechanism: Mechanism
+    mechanism: MechanismName
     program: str = ""
     """Of bubblewrap or the seatbelt."""
     new_users: bool = False
@@ -34,7 +34,7 @@ class Means(msgspec.Struct, frozen=True):
     own_proc: bool = True
 
 
-class Order(msgspec.Struct, frozen=True):
+class SpawnRequest(msgspec.Struct, frozen=True):
     """What a supervisor is asked to start."""
 
     argv: tuple[str, ...]
@@ -46,13 +46,13 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def confined(
-    means: Means,
+    means: Mechanism,
     confinement: Confinement,
     argv: Sequence[str],
     env: Mapping[str, str],
     cwd: Path,
     network: tuple[int, ...] = (),
-) -> Order:
+) -> SpawnRequest:
     """The order for a confined command. `network`: descriptors of the namespaces with a network that leads
     nowhere, which commands share, so that one reaches the server that another has left running.
 
@@ -70,7 +70,9 @@ def confined(
         case "seatbelt":
             from .seatbelt import profile
 
-            return Order((means.program, "-p", profile(confinement), *argv), _with_tmp(env, confinement.tmp), None)
+            return SpawnRequest(
+                (means.program, "-p", profile(confinement), *argv), _with_tmp(env, confinement.tmp), None
+            )
         case _:
             raise OSError(errno.ENOSYS, "commands cannot be confined on this machine")
 
@@ -93,13 +95,13 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _by_bubblewrap(
-    means: Means,
+    means: Mechanism,
     confinement: Confinement,
     argv: Sequence[str],
     env: Mapping[str, str],
     cwd: str,
     entered: tuple[int, ...],
-) -> Order:
+) -> SpawnRequest:
     from . import bubblewrap, seccomp
 
     confinement = msgspec.structs.replace(confinement, hidden=_gathered(confinement))
@@ -129,7 +131,7 @@ def _by_bubblewrap(
     own = {os.fsencode(name): os.fsencode(env[name]) for name in (CALL_TAG,) if name in env}
     scoped = bounded and confinement.network == "open" and not os.stat(means.program).st_mode & stat.S_ISUID
     wrap = ("bubblewrap", os.fsencode(means.program), packed, filter_program, own, scoped, bubblewrap.asked(words))
-    return Order(tuple(argv), inner, wrap, entered)
+    return SpawnRequest(tuple(argv), inner, wrap, entered)
 
 
 def _gathered(confinement: Confinement) -> tuple[str, ...]:
@@ -161,7 +163,7 @@ def _make_way(tmp: str, places: Sequence[str]) -> None:
                 os.unlink(mine)
 
 
-def _by_landlock(confinement: Confinement, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Order:
+def _by_landlock(confinement: Confinement, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> SpawnRequest:
     from . import landlock, seccomp
 
     inner = _with_tmp(env, confinement.tmp)
@@ -169,7 +171,7 @@ def _by_landlock(confinement: Confinement, argv: Sequence[str], env: Mapping[str
     if any(b"\0" in path for _, path in rules):
         raise ValueError("embedded null byte")
     filter_program = seccomp.filter_program(os.uname().machine, landlock.families(confinement))
-    return Order(tuple(argv), inner, ("landlock", rules, filter_program))
+    return SpawnRequest(tuple(argv), inner, ("landlock", rules, filter_program))
 
 
 def _with_tmp(env: Mapping[str, str], tmp: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..helper.ipc import Inbox, pack
-from ..profile.confinement import Confinement, Strength
+from ..profile.confinement import Confinement, EnforcedLevel
 from ..profile.environment import CALL_TAG, child_env
 from .pipes import Collected, EnoughError, Pipe
 from .reaper_link import ReaperLink
@@ -30,7 +30,7 @@ from .running import ProcessError as ProcessError
 from .running import Running as Running
 
 if TYPE_CHECKING:
-    from ..mechanisms.select import Means, Order
+    from ..mechanisms.select import Mechanism, SpawnRequest
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 _START_S = 10.0
@@ -80,9 +80,9 @@ class ProcessRunner:
         self._count = 0
         self._live: set[Running] = set()
         self._reaper = ReaperLink()
-        self.means: Means | None = None
+        self.means: Mechanism | None = None
         """How commands are confined here; None until it was measured, and where they cannot be."""
-        self.strength = Strength("none", why="what can be had here was not measured yet")
+        self.strength = EnforcedLevel("none", why="what can be had here was not measured yet")
         """How well; `probe.measure` sets both."""
         self.network: tuple[int, ...] = ()
         """Of the network that confined commands share, where they can; belongs to this runner."""
@@ -109,7 +109,7 @@ class ProcessRunner:
         on_output: Callable[[bytes], None],
         takes_input: bool = False,
         confinement: Confinement | None = None,
-        means: "Means | None" = None,
+        means: "Mechanism | None" = None,
     ) -> Running:
         """Start a program; both its streams go to `on_output`, in order.
 
@@ -213,7 +213,7 @@ class ProcessRunner:
         """
         if not self.network:
             raise ProcessError("commands share no network in which we could listen")
-        from ..mechanisms.select import Order
+        from ..mechanisms.select import SpawnRequest
 
         argv, network, inbox = (sys.executable,), self.network, Inbox()
         ours, theirs = socket.socketpair()
@@ -221,7 +221,7 @@ class ProcessRunner:
             ours.setblocking(False)
             running = await self._launch(
                 *(argv, Path("/"), {}, theirs.fileno(), (lambda _: None,)),
-                order=lambda env: Order(argv, env, ("listening", port), network),
+                order=lambda env: SpawnRequest(argv, env, ("listening", port), network),
             )
             try:
                 await running.ended_within(_START_S)
@@ -260,7 +260,7 @@ class ProcessRunner:
         stdin: int | None,
         sinks: tuple[Callable[[bytes], None], ...],
         input_fd: int | None = None,
-        order: "Callable[[Mapping[str, str]], Order] | None" = None,
+        order: "Callable[[Mapping[str, str]], SpawnRequest] | None" = None,
     ) -> Running:
         """Start a program with one pipe for each sink: stdout, stderr; a single one takes both. `input_fd`,
         the writing end of its stdin, belongs to the `Running` afterwards. `order` says what is really asked for,
@@ -306,9 +306,9 @@ class ProcessRunner:
         argv: Sequence[str],
         cwd: Path,
         confinement: Confinement,
-        means: "Means | None",
+        means: "Mechanism | None",
         env: Mapping[str, str],
-    ) -> "Order":
+    ) -> "SpawnRequest":
         means = means or self.means
         if means is None:
             raise ProcessError(f"cannot run {argv[0]} confined: {self.strength.why or 'there is no sandbox'}")

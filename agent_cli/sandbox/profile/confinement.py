@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-Mechanism = Literal["bubblewrap", "landlock", "seatbelt", "none"]
+MechanismName = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
 
 class Confinement(msgspec.Struct, frozen=True):
@@ -27,10 +27,10 @@ class Confinement(msgspec.Struct, frozen=True):
     """False: it reaches all that a command outside reaches, but for `hidden` and `read_only`."""
 
 
-class Strength(msgspec.Struct, frozen=True):
+class EnforcedLevel(msgspec.Struct, frozen=True):
     """What was measured by trying to break out."""
 
-    mechanism: Mechanism
+    mechanism: MechanismName
     why: str = ""
     """Why no stronger mechanism can be had; empty for the strongest."""
     hides_inside: bool = False

@@ -17,14 +17,14 @@ from agent_cli.protocol.sanitize import clean
 
 from .charts import context_plot, duration, money, spend_plot, timeline, tokens
 from .markdown import bounded, moment, pretty
-from .transcript import Deed, Item, Note, Spoken, Story, Turn, is_diff
+from .transcript import CallEntry, Item, MessageEntry, Note, Transcript, Turn, is_diff
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _MARKS = {"done": "✓", "in_progress": "▸", "pending": "○"}
 _LINE_KINDS = (("+++", "file"), ("---", "file"), ("@@", "hunk"), ("+", "add"), ("-", "del"))
 
 
-def page_of(story: Story) -> str:
+def page_of(story: Transcript) -> str:
     """The whole page."""
     style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -42,7 +42,7 @@ def page_of(story: Story) -> str:
     )
 
 
-def _head(story: Story) -> str:
+def _head(story: Transcript) -> str:
     sums = story.totals
     prompts = sum(1 for turn in story.turns if turn.number)
     read = sum(count or 0 for count in (sums.input, sums.cache_read, sums.cache_write))
@@ -76,7 +76,7 @@ def _plan(plan: tuple[PlanItem, ...]) -> str:
     return f'<section class="plan">\n{head}\n<ol>{items}</ol>\n</section>'
 
 
-def _figures(story: Story) -> str:
+def _figures(story: Transcript) -> str:
     pictures = {
         "Turns": (timeline(story.turns), ""),
         "Context size": (context_plot(story.readings), "No call reported its tokens."),
@@ -90,7 +90,7 @@ def _figures(story: Story) -> str:
     return f'<section class="figures">\n{figures}\n</section>'
 
 
-def _talk(story: Story) -> str:
+def _talk(story: Transcript) -> str:
     return '<section class="talk">\n' + "\n".join(_turn(turn) for turn in story.turns) + "\n</section>"
 
 
@@ -110,21 +110,21 @@ def _turn(turn: Turn) -> str:
 
 def _item(item: Item) -> str:
     match item:
-        case Spoken(who="you"):
+        case MessageEntry(who="you"):
             pictures = "".join(map(_picture, item.images))
             return f'<div class="you"><pre>{_text(item.text.strip())}</pre>{pictures}</div>'
-        case Spoken():
+        case MessageEntry():
             return f'<div class="agent">{_rendered(item.text)}</div>'
         case Note(text=text) if text.strip():
             summary = f"<summary>{_text(item.title)}</summary>"
             return f'<details class="note">{summary}<pre>{_bounded(text)}</pre></details>'
         case Note():
             return f'<p class="note">{_text(item.title)}</p>'
-        case Deed():
+        case CallEntry():
             return _deed(item)
 
 
-def _deed(deed: Deed) -> str:
+def _deed(deed: CallEntry) -> str:
     result = deed.result
     duration_s = result.duration_s if result is not None else 0.0
     took = f"<small>{duration(duration_s)}</small>" if duration_s >= 0.05 else ""

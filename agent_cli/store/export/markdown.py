@@ -7,13 +7,13 @@ import msgspec
 
 from agent_cli.protocol.sanitize import clean
 
-from .transcript import Deed, Note, Spoken, Story, Turn, arguments, is_diff
+from .transcript import CallEntry, MessageEntry, Note, Transcript, Turn, arguments, is_diff
 
 _MOST_CHARS = 20_000
 _STATES = {"done": "x", "in_progress": "/", "pending": " "}
 
 
-def markdown_of(story: Story) -> str:
+def markdown_of(story: Transcript) -> str:
     """The whole text. What was said is kept; long results are cut, which is said."""
     parts = [f"# {_line(story.title)}", _facts(story)]
     if story.plan:
@@ -23,7 +23,7 @@ def markdown_of(story: Story) -> str:
     return "\n\n".join(part for part in parts if part).rstrip() + "\n"
 
 
-def _facts(story: Story) -> str:
+def _facts(story: Transcript) -> str:
     sums = story.totals
     cost = "unknown" if sums.cost_usd is None else f"{sums.cost_usd:.4f} USD"
     facts = {
@@ -44,22 +44,22 @@ def _turn(turn: Turn) -> str:
     return "\n\n".join(part for part in (head, *map(_item, turn.items)) if part)
 
 
-def _item(item: Spoken | Note | Deed) -> str:
+def _item(item: MessageEntry | Note | CallEntry) -> str:
     match item:
-        case Spoken(who="you"):
+        case MessageEntry(who="you"):
             quoted = "\n".join(f"> {line}".rstrip() for line in clean(item.text).strip().splitlines())
             pictures = f"\n>\n> [{len(item.images)} pictures]" if item.images else ""
             return f"{quoted}{pictures}"
-        case Spoken():
+        case MessageEntry():
             return clean(item.text).strip()
         case Note():
             body = f"\n\n{fenced(item.text)}" if item.text.strip() else ""
             return f"*{_line(item.title)}*{body}"
-        case Deed():
+        case CallEntry():
             return _deed(item)
 
 
-def _deed(deed: Deed) -> str:
+def _deed(deed: CallEntry) -> str:
     result = deed.result
     took = f", {result.duration_s:.1f} s" if result is not None and result.duration_s else ""
     about = f" {_code(deed.about)}" if deed.about else ""
@@ -75,7 +75,7 @@ def _deed(deed: Deed) -> str:
     return "\n\n".join([head, *(body for body in bodies if body)])
 
 
-def pretty(deed: Deed) -> str:
+def pretty(deed: CallEntry) -> str:
     """The arguments of a call, one a line where they are an object."""
     values = arguments(deed.call)
     return msgspec.json.format(msgspec.json.encode(values), indent=2).decode() if values else deed.call.arguments

@@ -8,7 +8,7 @@ import msgspec
 from agent_cli.protocol.messages import AssistantMessage, Image, PlanItem, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     AnyRecord,
-    Folded,
+    CompactionSaved,
     Header,
     ModelCalled,
     Named,
@@ -23,7 +23,7 @@ from agent_cli.protocol.titles import title_of
 from agent_cli.protocol.usage import Totals
 
 
-class Spoken(msgspec.Struct, frozen=True):
+class MessageEntry(msgspec.Struct, frozen=True):
     """A text of the person or the model."""
 
     who: str
@@ -39,7 +39,7 @@ class Note(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Deed(msgspec.Struct, frozen=True):
+class CallEntry(msgspec.Struct, frozen=True):
     """A call and what came of it."""
 
     call: ToolCall
@@ -61,7 +61,7 @@ class Deed(msgspec.Struct, frozen=True):
         return " ".join(texts[0].split()) if texts else ""
 
 
-Item = Spoken | Note | Deed
+Item = MessageEntry | Note | CallEntry
 
 
 class Turn(msgspec.Struct):
@@ -88,7 +88,7 @@ class Reading(msgspec.Struct, frozen=True):
     """All calls until then; None as long as none reported a cost."""
 
 
-class Story(msgspec.Struct, frozen=True):
+class Transcript(msgspec.Struct, frozen=True):
     """The whole session."""
 
     header: Header
@@ -101,7 +101,7 @@ class Story(msgspec.Struct, frozen=True):
     ended: float
 
 
-def story_of(records: Sequence[AnyRecord]) -> Story:
+def story_of(records: Sequence[AnyRecord]) -> Transcript:
     """The story that the records of a session tell; the first one is its header."""
     header = records[0]
     assert isinstance(header, Header)
@@ -120,7 +120,7 @@ def story_of(records: Sequence[AnyRecord]) -> Story:
     sums = Totals()
     for call in called:
         sums = sums.plus(call.usage, call.cost_usd)
-    return Story(
+    return Transcript(
         header,
         _title(records),
         tuple(turn for turn in turns if turn.number or turn.items),
@@ -156,7 +156,7 @@ def _begins(record: AnyRecord, turn: Turn) -> bool:
 def _items(record: AnyRecord, results: dict[str, ToolResult]) -> Iterator[Item]:
     match record:
         case UserMessage(origin="human"):
-            yield Spoken("you", record.text, record.images)
+            yield MessageEntry("you", record.text, record.images)
             for each in record.attachments:
                 yield Note(f"Attached: {each.name}", each.text)
         case UserMessage():
@@ -166,10 +166,10 @@ def _items(record: AnyRecord, results: dict[str, ToolResult]) -> Iterator[Item]:
             if thought:
                 yield Note("Reasoning", thought)
             if record.text.strip():
-                yield Spoken("agent", record.text)
+                yield MessageEntry("agent", record.text)
             for call in record.calls:
-                yield Deed(call, results.get(call.id))
-        case Folded():
+                yield CallEntry(call, results.get(call.id))
+        case CompactionSaved():
             yield Note("The conversation so far was folded into a summary", record.summary)
         case Shortened():
             yield Note(f"{len(record.call_ids)} old results are sent shortened from here on")

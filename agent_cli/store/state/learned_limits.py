@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.protocol.learned import Learnt
+from agent_cli.protocol.learned import LearnedLimits
 
 from ..secure_io import alone, replace_private
 
@@ -25,7 +25,7 @@ _LARGEST_BYTES = 4_000_000
 class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float
     """Seconds since the epoch."""
-    learnt: Learnt = Learnt()
+    learnt: LearnedLimits = LearnedLimits()
 
 
 class LearntFile:
@@ -35,28 +35,28 @@ class LearntFile:
         self.path = path
         self._now = now
 
-    def recall(self, key: str) -> Learnt:
+    def recall(self, key: str) -> LearnedLimits:
         """What is known of a model; an empty value when nothing is."""
         entry = self._read().get(key)
-        return entry.learnt if entry is not None else Learnt()
+        return entry.learnt if entry is not None else LearnedLimits()
 
-    def all(self) -> dict[str, Learnt]:
+    def all(self) -> dict[str, LearnedLimits]:
         """Everything that is known, by key."""
         return {key: entry.learnt for key, entry in self._read().items()}
 
-    def learn(self, key: str, learnt: Learnt) -> None:
+    def learn(self, key: str, learnt: LearnedLimits) -> None:
         """Keep it, beside what is known already."""
         self._keep(key, lambda before: before.merged(learnt))
 
-    def replace(self, key: str, learnt: Learnt) -> None:
+    def replace(self, key: str, learnt: LearnedLimits) -> None:
         """Keep it in place of what is known."""
         self._keep(key, lambda _: learnt)
 
-    def _keep(self, key: str, changed: Callable[[Learnt], Learnt]) -> None:
+    def _keep(self, key: str, changed: Callable[[LearnedLimits], LearnedLimits]) -> None:
         with contextlib.suppress(OSError, UnicodeError), alone(self.path):
             entries = self._read()
             before = entries.pop(key, None)
-            entries[key] = _Entry(self._now(), changed(before.learnt if before else Learnt()))
+            entries[key] = _Entry(self._now(), changed(before.learnt if before else LearnedLimits()))
             newest = sorted(entries.items(), key=lambda item: item[1].at)[-_MOST:]
             lines = ",\n".join(f"{_text(key)}:{_text(entry)}" for key, entry in newest)
             replace_private(self.path, f"{{\n{lines}\n}}\n".encode())

@@ -24,7 +24,7 @@ UNKNOWN = ""
 """In `seen`: the model knows of the file, but not what stands in it now."""
 
 
-class Stale(ToolError):
+class StaleFileError(ToolError):
     """A refusal that shows the model what stands in the file now."""
 
     def __init__(self, text: str, seen: dict[str, str]) -> None:

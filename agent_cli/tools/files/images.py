@@ -37,7 +37,7 @@ class PictureError(Exception):
     """A picture that cannot be shown; the text says why."""
 
 
-class Fitted(msgspec.Struct, frozen=True):
+class EncodedImage(msgspec.Struct, frozen=True):
     """A picture ready to be sent."""
 
     media_type: str
@@ -59,7 +59,7 @@ def picture_kind(head: bytes) -> str:
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), "")
 
 
-def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTES) -> Fitted:
+def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTES) -> EncodedImage:
     """The picture within the limits. An animation gives its first frame.
 
     Raises:
@@ -90,7 +90,7 @@ def _silence_pillow() -> None:
     warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
-def _fitted(picture: "Picture", data: bytes, longest_side: int, max_bytes: int) -> Fitted:
+def _fitted(picture: "Picture", data: bytes, longest_side: int, max_bytes: int) -> EncodedImage:
     kind = str(picture.format)
     width, height = picture.size
     frames = getattr(picture, "n_frames", 1) if kind != "TIFF" else 1
@@ -115,7 +115,7 @@ def _fitted(picture: "Picture", data: bytes, longest_side: int, max_bytes: int) 
         and _is_whole(data, kind)
         and picture.mode in ("1", "L", "LA", "P", "RGB", "RGBA")
     ):
-        return Fitted(_PASSED_ON[kind], data, f"{told}; sent as it is, {_size(len(data))}")
+        return EncodedImage(_PASSED_ON[kind], data, f"{told}; sent as it is, {_size(len(data))}")
     return _made(_upright(picture), kind, told, longest_side, max_bytes)
 
 
@@ -148,7 +148,7 @@ def _extremes(grey: "Picture") -> tuple[float, float]:
     return (low, high) if isinstance(low, int | float) and isinstance(high, int | float) else (0.0, 255.0)
 
 
-def _made(picture: "Picture", kind: str, told: str, longest_side: int, max_bytes: int) -> Fitted:
+def _made(picture: "Picture", kind: str, told: str, longest_side: int, max_bytes: int) -> EncodedImage:
     """Encode anew, smaller and coarser until it fits."""
     side = min(longest_side, max(picture.size))
     photo = kind == "JPEG"
@@ -158,7 +158,7 @@ def _made(picture: "Picture", kind: str, told: str, longest_side: int, max_bytes
         for media_type, encoded in _encodings(smaller, photo):
             if len(encoded) <= max_bytes:
                 sent = f"{smaller.width} x {smaller.height} {media_type.removeprefix('image/')}"
-                return Fitted(media_type, encoded, f"{told}; sent as {sent}, {_size(len(encoded))}")
+                return EncodedImage(media_type, encoded, f"{told}; sent as {sent}, {_size(len(encoded))}")
         side = side * 3 // 4
     raise PictureError("it cannot be made small enough")
 

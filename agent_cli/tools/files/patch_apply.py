@@ -9,12 +9,12 @@ from agent_cli.workspace.editing.search import Found, Match, Missing, find
 from ..kit.base import ToolError
 from .file_change import Edit
 from .patch_format import Hunk
-from .replace_text import Edited, Seek, Wording, with_edit
+from .replace_text import EditMessages, EditResult, Seek, with_edit
 
 _CLEARLY_NEARER = 3
 
 
-def with_hunks(text: str, hunks: tuple[Hunk, ...], shown: str) -> Edited:
+def with_hunks(text: str, hunks: tuple[Hunk, ...], shown: str) -> EditResult:
     """`text` with all hunks in it, in their order.
 
     Raises:
@@ -27,18 +27,20 @@ def with_hunks(text: str, hunks: tuple[Hunk, ...], shown: str) -> Edited:
         done = max(done, at)
         notes.append(made.note)
         text, near = made.text, near or made.near
-    return Edited(text, "".join(notes), near)
+    return EditResult(text, "".join(notes), near)
 
 
-def _with_hunk(text: str, hunk: Hunk, shown: str, drift: int, done: int) -> tuple[Edited, int]:
+def _with_hunk(text: str, hunk: Hunk, shown: str, drift: int, done: int) -> tuple[EditResult, int]:
     """The text with it, and the line behind it."""
     label = f"the hunk at line {hunk.line} of the patch"
     if not hunk.old:
         return _inserted(text, hunk, label, shown, drift)
     if all(kind == " " for kind, _ in hunk.body):
-        return Edited(text), done
-    aim = _Aim(text, hunk, drift, done)
-    words = Wording(label, shown, "its old text", "Give more lines of context, or an `@@` line from above it.")
+        return EditResult(text), done
+    aim = _HunkTarget(text, hunk, drift, done)
+    words = EditMessages(
+        label, shown, "its old text", "Give more lines of context, or an `@@` line from above it."
+    )
     if aim.lost:
         raise ToolError(
             f"{label}: no line {aim.lost!r}, as its `@@` says, stands in {shown}. Nothing was changed."
@@ -51,7 +53,7 @@ def _length(text: str) -> int:
     return text.count("\n") + (bool(text) and not text.endswith("\n"))
 
 
-class _Aim:
+class _HunkTarget:
     """Which of several places a hunk means."""
 
     def __init__(self, text: str, hunk: Hunk, drift: int, done: int) -> None:
@@ -135,12 +137,12 @@ def _nearest(lines: list[int], stated: int) -> int | None:
     return order[0] if first * _CLEARLY_NEARER < second else None
 
 
-def _inserted(text: str, hunk: Hunk, label: str, shown: str, drift: int) -> tuple[Edited, int]:
+def _inserted(text: str, hunk: Hunk, label: str, shown: str, drift: int) -> tuple[EditResult, int]:
     """New lines without any context: behind the stated line, or below the anchor, or at the end."""
     view = LineView(text)
     lines = view.text.split("\n")
     count = len(lines) - (lines[-1] == "")
-    aim = _Aim(text, hunk, 0, 0)
+    aim = _HunkTarget(text, hunk, 0, 0)
     line = count
     if hunk.anchors:
         if aim.lost or aim.anchor is None:
@@ -154,4 +156,4 @@ def _inserted(text: str, hunk: Hunk, label: str, shown: str, drift: int) -> tupl
     new = hunk.new
     if at > len(view.text):
         at, new = len(view.text), f"\n{new.removesuffix(chr(10))}"
-    return Edited(view.replaced([(at, at, new)])), line + _length(hunk.new)
+    return EditResult(view.replaced([(at, at, new)])), line + _length(hunk.new)

@@ -7,7 +7,7 @@ from agent_cli.workspace.documents.pdf_text import PdfAnswer, PdfPage, PdfReques
 from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import ToolContext, ToolError, ToolOutcome
-from ..kit.worker_call import isolated
+from ..kit.worker_call import run_in_worker
 
 _SOFT_S = 15
 _HARD_S = 25.0
@@ -21,7 +21,7 @@ async def read_pdf(context: ToolContext, place: Resolved, first: int, limit: int
     """
     wanted = PdfRequest(place.real, first, limit, page_bytes, _SOFT_S)
     try:
-        answer = await isolated(context, "documents.pdf_text", msgspec.json.encode(wanted), timeout_s=_HARD_S)
+        answer = await run_in_worker(context, "documents.pdf_text", msgspec.json.encode(wanted), timeout_s=_HARD_S)
     except ToolError as error:
         raise ToolError(f"{place.shown} cannot be read as PDF. {error}") from error
     found = msgspec.json.decode(answer, type=PdfAnswer)

@@ -31,7 +31,7 @@ _MIN_APPLIED_CHARS = 4
 """Characters, blanks aside, that a text must have to be taken for an edit made before."""
 
 
-class Edited(msgspec.Struct, frozen=True):
+class EditResult(msgspec.Struct, frozen=True):
     """A text with one edit in it."""
 
     text: str
@@ -40,7 +40,7 @@ class Edited(msgspec.Struct, frozen=True):
     """Whether the place was found only nearly, so that the model should see what came of it."""
 
 
-class Wording(msgspec.Struct, frozen=True):
+class EditMessages(msgspec.Struct, frozen=True):
     """How a replacement is spoken of."""
 
     label: str
@@ -56,7 +56,7 @@ Seek = Callable[[str, str, str], Found]
 """Finds a passage in a text whose lines end with `\\n`; given are the text, the old and the new passage."""
 
 
-def with_edit(text: str, edit: Edit, words: Wording, seek: Seek | None = None) -> Edited:
+def with_edit(text: str, edit: Edit, words: EditMessages, seek: Seek | None = None) -> EditResult:
     """`text` with one edit in it.
 
     Raises:
@@ -72,17 +72,17 @@ def with_edit(text: str, edit: Edit, words: Wording, seek: Seek | None = None) -
     match found_there:
         case Match() as found:
             if (line := _made_before(view, old, new, found)) and not edit.replace_all:
-                return Edited(text, _already(words.label, line))
+                return EditResult(text, _already(words.label, line))
             return _edited(view, found, words)
         case Several(layer=layer, starts=starts):
             raise ToolError(_ambiguous(view, starts, layer, words))
         case Missing() as missing:
             if missing.at is None and (line := _stands_alone(view, old, new)):
-                return Edited(text, _already(words.label, line))
+                return EditResult(text, _already(words.label, line))
             raise ToolError(_not_found(view, old, new, missing, words))
 
 
-def _edited(view: LineView, found: Match, words: Wording) -> Edited:
+def _edited(view: LineView, found: Match, words: EditMessages) -> EditResult:
     label, shown = words.label, words.shown
     removed = "".join(view.text[start:end] for start, end, _ in found.pieces)
     added = "".join(new for _, _, new in found.pieces)
@@ -98,7 +98,7 @@ def _edited(view: LineView, found: Match, words: Wording) -> Edited:
             f"{label}: what stands in {shown} at line {view.line_of(found.spans[0][0])} is like `new` already,"
             f" {found.layer}; read it again if that difference matters. Nothing was changed."
         )
-    return Edited(after, note, found.near)
+    return EditResult(after, note, found.near)
 
 
 def _made_before(view: LineView, old: str, new: str, found: Match) -> int:
@@ -134,7 +134,7 @@ def _already(label: str, line: int) -> str:
     return f" {label[0].upper()}{label[1:]} was already applied: its new text stands at line {line}."
 
 
-def _ambiguous(view: LineView, starts: tuple[int, ...], layer: str, words: Wording) -> str:
+def _ambiguous(view: LineView, starts: tuple[int, ...], layer: str, words: EditMessages) -> str:
     forgiven = f" ({layer})" if layer else ""
     return (
         f"{words.label}: {words.what} occurs several times in {words.shown}{forgiven}, at {_lines(view, starts)}."
@@ -159,7 +159,7 @@ def _line_at(text: str, offset: int) -> str:
     return text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]
 
 
-def _not_found(view: LineView, old: str, new: str, missing: Missing, words: Wording) -> str:
+def _not_found(view: LineView, old: str, new: str, missing: Missing, words: EditMessages) -> str:
     what, shown = f"{words.label}: {words.what}", words.shown
     if missing.at is not None:
         line = view.line_of(missing.at)
@@ -204,7 +204,7 @@ def _plain(char: str) -> str:
     return plain if plain and plain.isascii() else char
 
 
-def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> Edited:
+def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> EditResult:
     """`text` with all edits in it, one after the other; one that is in it already counts as made.
 
     Raises:
@@ -213,7 +213,7 @@ def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> Edited:
     now, notes, near = text, [], False
     for number, edit in enumerate(edits, 1):
         label = edit_label(number, len(edits))
-        words = Wording(label, shown, everywhere=edit.replace_all)
+        words = EditMessages(label, shown, everywhere=edit.replace_all)
         try:
             made = with_edit(now, edit, words)
         except ToolError as error:
@@ -221,10 +221,10 @@ def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> Edited:
             both = _beside_the_others(text, now, edit, words)
             if both is None:
                 raise _after_others(error, number, now != text) from error
-            made = Edited(both)
+            made = EditResult(both)
         now, near = made.text, near or made.near
         notes.append(made.note)
-    return Edited(now, "".join(notes), near)
+    return EditResult(now, "".join(notes), near)
 
 
 def _after_others(error: ToolError, number: int, changed: bool) -> ToolError:
@@ -235,7 +235,7 @@ def _after_others(error: ToolError, number: int, changed: bool) -> ToolError:
     return ToolError(f"{error}\n(Lines are as they would be after {before}, of which nothing was written.)")
 
 
-def _beside_the_others(text: str, now: str, edit: Edit, words: Wording) -> str | None:
+def _beside_the_others(text: str, now: str, edit: Edit, words: EditMessages) -> str | None:
     """One edit made in the text that was there first, merged with what the edits before it made of that."""
     if now == text:
         return None

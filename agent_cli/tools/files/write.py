@@ -13,7 +13,7 @@ from agent_cli.workspace.files.reader import TextFile, stamp_of
 from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
-from .file_change import PlannedChange, Stale, aside, known_text, read_for_change, refuse_unknown_encoding
+from .file_change import PlannedChange, StaleFileError, aside, known_text, read_for_change, refuse_unknown_encoding
 
 _MAX_SHOWN_LINES = 120
 
@@ -124,7 +124,7 @@ def _merged(
     if not whole:
         raise ToolError(f"{said}\n… and more. Read the file again, then write it with their changes in it.")
     seen = PlannedChange(place, before, before.text, before.text).seen(context)
-    raise Stale(
+    raise StaleFileError(
         f"{said}\nSend your content again with their changes worked in (you need not read the file).", seen
     )
 

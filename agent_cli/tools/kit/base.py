@@ -21,7 +21,7 @@ from agent_cli.protocol.messages import FileChange, Image, MemoryChange, PlanIte
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.sandbox.profile.environment import child_env
-from agent_cli.workspace.files.content_cache import KnownTexts
+from agent_cli.workspace.files.content_cache import ContentCache
 from agent_cli.workspace.memory import Memory
 from agent_cli.workspace.paths import PathError, Resolved, Workspace
 
@@ -85,7 +85,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """What was changed in the agent's memory."""
 
 
-class WayOut(Protocol):
+class Egress(Protocol):
     """How confined commands reach the hosts that are allowed; `core.outlet` has it."""
 
     @property
@@ -141,7 +141,7 @@ class ToolContext:
         self.jobs = Jobs()
         self.seen: dict[str, str] = {} if seen is None else seen
         """Absolute path → hash of the content the model knows."""
-        self.known = KnownTexts()
+        self.known = ContentCache()
         self.may_show = may_show
         """Whether content of a file (absolute path) that nobody named may come up in a search."""
         self.ask: Question | None = None
@@ -163,7 +163,7 @@ class ToolContext:
         self.confine: Confine = lambda report: None
         """What a command of this call may reach; None where it is not confined. `report` is a folder that it may
         write to besides."""
-        self.way_out: WayOut | None = None
+        self.way_out: Egress | None = None
         """For confined commands; None: they have none."""
         self.leaves = False
         """A command of this call leaves the sandbox in which those before it ran."""

@@ -12,7 +12,7 @@ _PACKAGES = str(Path(__file__).parents[3])
 _MAX_ANSWER_BYTES = 200_000_000
 
 
-async def isolated(
+async def run_in_worker(
     context: ToolContext, module: str, request: bytes, *, timeout_s: float, memory_bytes: int = 1_500_000_000
 ) -> bytes:
     """Have `module` answer a request.

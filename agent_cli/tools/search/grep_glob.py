@@ -16,7 +16,7 @@ from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from ..kit.output import counted
 from . import glob_patterns
 from .matches import Matches, by_path, collect
-from .ripgrep import Found, Place, printable, ripgrep, search_place, skipped_note
+from .ripgrep import Found, SearchPath, printable, ripgrep, search_place, skipped_note
 from .verify_hits import standing, there
 
 _MAX_LIMIT = 1000
@@ -80,7 +80,7 @@ class _Shown:
     """Which files' matches are shown: those the glob wants and no permission rule keeps back. A file that
     was named itself has been through the rules already."""
 
-    def __init__(self, context: ToolContext, place: Place, wanted: Callable[[str], bool] | None) -> None:
+    def __init__(self, context: ToolContext, place: SearchPath, wanted: Callable[[str], bool] | None) -> None:
         self._context = context
         self._place = place
         self._wanted = wanted
@@ -118,7 +118,7 @@ def _arguments(params: GrepParams, limit: int) -> list[str]:
     return [*arguments, f"--regexp={params.pattern}", "--"]
 
 
-def _matches_outcome(matches: Matches, found: Found, place: Place, limit: int) -> ToolOutcome:
+def _matches_outcome(matches: Matches, found: Found, place: SearchPath, limit: int) -> ToolOutcome:
     lines = matches.render(place.prefix)
     count, files = matches.count, len(matches.files)
     if matches.more or found.cut:
@@ -182,7 +182,7 @@ class Glob:
         return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
 
 
-def _inside(pattern: str, place: Place) -> str:
+def _inside(pattern: str, place: SearchPath) -> str:
     """A pattern relative to the folder searched.
 
     Raises:
@@ -193,7 +193,7 @@ def _inside(pattern: str, place: Place) -> str:
     return pattern.removeprefix(f"{place.folder}/")
 
 
-def _files_outcome(names: list[str], limit: int, found: Found, place: Place, what: str) -> ToolOutcome:
+def _files_outcome(names: list[str], limit: int, found: Found, place: SearchPath, what: str) -> ToolOutcome:
     """A list of files; `what` is said of them. `names`, relative to the folder, may be more than `limit`."""
     lines = [printable(place.prefix + name) for name in there(place.folder, names[:limit])]
     if len(names) > limit or found.cut:
@@ -212,7 +212,7 @@ def _names(found: Found, wanted: Callable[[str], bool] | None) -> list[str]:
     return [name for name in names if wanted is None or wanted(name)]
 
 
-def _newest_open(names: list[str], place: Place, context: ToolContext, limit: int) -> list[str]:
+def _newest_open(names: list[str], place: SearchPath, context: ToolContext, limit: int) -> list[str]:
     """Paths to show, the newest first and those closed to the agent left out; beyond `limit` nothing is
     looked at, only counted."""
 
@@ -245,7 +245,7 @@ def _read_action(path: str, context: ToolContext) -> tuple[Action, ...]:
     return (ReadPath(where.real, where.shown),)
 
 
-def _errors_note(found: Found, place: Place) -> list[str]:
+def _errors_note(found: Found, place: SearchPath) -> list[str]:
     if not found.errors:
         return []
     what = counted(len(found.errors), "file or folder", "files or folders")

@@ -12,7 +12,7 @@ from agent_cli.workspace.agentignore import AgentIgnore
 from agent_cli.workspace.files.nofollow import listed
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
-from .ripgrep import Place, ignored, printable, search_place
+from .ripgrep import SearchPath, ignored, printable, search_place
 
 _MAX_LINES = 500
 _MAX_PER_FOLDER = 200
@@ -65,7 +65,7 @@ class ListDir:
 class _Tree:
     """The lines of a listing while they are gathered."""
 
-    def __init__(self, place: Place, ignored: frozenset[str], hidden: AgentIgnore) -> None:
+    def __init__(self, place: SearchPath, ignored: frozenset[str], hidden: AgentIgnore) -> None:
         self.lines: list[str] = []
         self.count = 0
         self._root = place.folder

@@ -14,7 +14,7 @@ from agent_cli.workspace.files.nofollow import is_there
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from ..kit.output import counted
-from .ripgrep import Place, printable, ripgrep, search_place
+from .ripgrep import SearchPath, printable, ripgrep, search_place
 
 if TYPE_CHECKING:
     from agent_cli.workspace.symbols.cache import Stored
@@ -98,7 +98,7 @@ class _Sources(msgspec.Struct, frozen=True):
     """There are more than are looked at."""
 
 
-def _sources(stdout: bytes, place: Place, context: ToolContext) -> _Sources:
+def _sources(stdout: bytes, place: SearchPath, context: ToolContext) -> _Sources:
     from agent_cli.workspace.symbols.languages import PLAIN, extension, language_of
 
     # Names that are not UTF-8 are left out, since nobody could ask for such a file.
@@ -120,7 +120,7 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-def _known(cache: Path, place: Place, paths: Iterable[str]) -> "tuple[Stored, list[str]]":
+def _known(cache: Path, place: SearchPath, paths: Iterable[str]) -> "tuple[Stored, list[str]]":
     """What the cache has, and the files that are new or changed since."""
     from agent_cli.workspace.symbols.cache import load
     from agent_cli.workspace.symbols.languages import language_of
@@ -141,21 +141,23 @@ def _known(cache: Path, place: Place, paths: Iterable[str]) -> "tuple[Stored, li
 
 
 async def _parse_all(
-    context: ToolContext, place: Place, changed: list[str], known: frozenset[str]
+    context: ToolContext, place: SearchPath, changed: list[str], known: frozenset[str]
 ) -> "list[Parsed]":
     """Parse in several children at once; what one of them could not do is missing."""
     if not changed:
         return []
     from agent_cli.workspace.symbols.parse import Parsed, ParseRequest
 
-    from ..kit.worker_call import isolated
+    from ..kit.worker_call import run_in_worker
 
     number = min(_CHILDREN, os.cpu_count() or 1, -(-len(changed) // _PER_CHILD))
 
     async def one(paths: list[str]) -> list[Parsed]:
         request = ParseRequest(str(place.folder), tuple(paths), known, _SOFT_S)
         try:
-            answer = await isolated(context, "symbols.parse", msgspec.msgpack.encode(request), timeout_s=_HARD_S)
+            answer = await run_in_worker(
+                context, "symbols.parse", msgspec.msgpack.encode(request), timeout_s=_HARD_S
+            )
             return msgspec.msgpack.decode(answer, type=list[Parsed])
         except (ToolError, msgspec.DecodeError):
             return []
@@ -191,7 +193,7 @@ def _symbols_of(path: str, stored: "Stored") -> "Symbols | None":
 
 
 def _outline(
-    ranked: "list[RankedFile]", budget_bytes: int, place: Place, context: ToolContext
+    ranked: "list[RankedFile]", budget_bytes: int, place: SearchPath, context: ToolContext
 ) -> tuple[list[str], int]:
     """The lines, and how many files are in them: the best definitions of all files that fit the budget."""
     items: list[tuple[float, int, Definition | None]] = [

@@ -42,7 +42,7 @@ TIMED_OUT = 124
 _KNOWN_CODES = (0, 1, 2, TIMED_OUT)
 
 
-class Place(msgspec.Struct, frozen=True):
+class SearchPath(msgspec.Struct, frozen=True):
     """Where a search happens."""
 
     folder: Path
@@ -69,7 +69,7 @@ class Found(msgspec.Struct, frozen=True):
     """What could not be read."""
 
 
-def search_place(context: ToolContext, path: str) -> Place:
+def search_place(context: ToolContext, path: str) -> SearchPath:
     """The place to search for a path the model wrote.
 
     Raises:
@@ -82,12 +82,12 @@ def search_place(context: ToolContext, path: str) -> Place:
         raise ToolError(f"{where.shown} is neither a file nor a folder")
     if os.path.isdir(where.real):
         prefix = "" if where.relative == "." else f"{where.relative}/"
-        return Place(Path(where.real), ".", prefix, where)
+        return SearchPath(Path(where.real), ".", prefix, where)
     folder, name = os.path.split(where.real)
-    return Place(Path(folder), f"./{name}", where.relative[: -len(name)], where)
+    return SearchPath(Path(folder), f"./{name}", where.relative[: -len(name)], where)
 
 
-async def ripgrep(context: ToolContext, place: Place, *arguments: str, only: str = "") -> Found:
+async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only: str = "") -> Found:
     """Run a search. `only` is the text of a last-rank ignore file, which narrows what is searched.
 
     Raises:
@@ -111,7 +111,7 @@ async def ripgrep(context: ToolContext, place: Place, *arguments: str, only: str
     return _found(done, skipped)
 
 
-async def _search(context: ToolContext, place: Place, arguments: tuple[str, ...], only: str) -> Completed:
+async def _search(context: ToolContext, place: SearchPath, arguments: tuple[str, ...], only: str) -> Completed:
     from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, unless_held_up
 
     closed = AgentIgnore(context.workspace.roots).list_of(str(place.folder)) if place.argument == "." else None
@@ -145,20 +145,20 @@ async def _search(context: ToolContext, place: Place, arguments: tuple[str, ...]
         ) from error
 
 
-def _shared(place: Place) -> tuple[str, ...]:
+def _shared(place: SearchPath) -> tuple[str, ...]:
     """Outside of any repository ignore files count as well; inside, they end at the border of the next one."""
     upwards = (place.folder, *place.folder.parents)
     inside = any(os.path.lexists(folder / ".git") for folder in upwards)
     return _SHARED if inside else (*_SHARED, "--no-require-git")
 
 
-def _is_root(place: Place, context: ToolContext) -> bool:
+def _is_root(place: SearchPath, context: ToolContext) -> bool:
     """Whether ripgrep would read the folder's access list as it is meant: relative to this folder, and with
     nothing above it that has a word on the same files."""
     return place.folder in context.workspace.roots
 
 
-async def ignored(context: ToolContext, place: Place, *arguments: str) -> tuple[str, ...] | None:
+async def ignored(context: ToolContext, place: SearchPath, *arguments: str) -> tuple[str, ...] | None:
     """What ignore files hide below a folder, relative to it; None where that took too long."""
     if place.argument != ".":
         return ()
@@ -198,7 +198,7 @@ def _bad_pattern(said: str) -> str:
     return f"Invalid pattern: {reason}\nTo search for these characters as they are, escape them: \\( \\[ \\{{ \\."
 
 
-def skipped_note(found: Found, place: Place) -> list[str]:
+def skipped_note(found: Found, place: SearchPath) -> list[str]:
     """Lines that say what is missing: by lack of time, and because ignore files hide it."""
     notes = []
     if found.late:

@@ -16,7 +16,7 @@ from ..kit.output import OutputLog
 
 if TYPE_CHECKING:
     from .instruction_watch import InstructionWatch
-    from .tamper_watch import Tampering
+    from .tamper_watch import TamperWatch
 
 MAX_RUNNING = 16
 _LOOK_EVERY_S = 1.0
@@ -102,7 +102,7 @@ class Jobs:
         self._last = 0
         self._gone = False
         self._earlier: tuple[JobState, ...] = ()
-        self._tampering: Tampering | None = None
+        self._tampering: TamperWatch | None = None
         self._watch: InstructionWatch | None = None
         self.watched: Callable[[], InstructionWatch] | None = None
         """Makes what notes the files of instructions that commands change; None where nothing does."""
@@ -115,12 +115,12 @@ class Jobs:
         """Whether no further command may go on in the background."""
         return sum(job.is_running for job in self) >= MAX_RUNNING
 
-    def tampering(self, workspace: Workspace) -> "Tampering":
+    def tampering(self, workspace: Workspace) -> "TamperWatch":
         """What confined commands change there."""
         if self._tampering is None:
-            from .tamper_watch import Tampering
+            from .tamper_watch import TamperWatch
 
-            self._tampering = Tampering(workspace)
+            self._tampering = TamperWatch(workspace)
         return self._tampering
 
     @property

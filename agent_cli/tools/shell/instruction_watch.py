@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_cli.sandbox.process.running import Running
 from agent_cli.workspace.denied_files import HiddenFiles
-from agent_cli.workspace.instructions import Chain, instruction_bytes
+from agent_cli.workspace.instructions import InstructionFiles, instruction_bytes
 from agent_cli.workspace.paths import Workspace
 
 
@@ -33,7 +33,7 @@ class InstructionWatch:
         self._untrusted = untrusted
         self._doubt = doubt
         self._walked: HiddenFiles | None = None
-        self._chains: dict[Path, Chain] = {}
+        self._chains: dict[Path, InstructionFiles] = {}
         self._before: Mapping[str, str] | None = None
         self._alive: list[Running] = []
 
@@ -81,7 +81,7 @@ class InstructionWatch:
             found.add(str(Path(path).resolve()))
             folders.update(Path(path[: -len(end)]) for end in self._ends if path.endswith(end))
         for folder in sorted(folders):
-            chain = self._chains.setdefault(folder, Chain(folder, self._names, None, self._may_read))
+            chain = self._chains.setdefault(folder, InstructionFiles(folder, self._names, None, self._may_read))
             chain.read()
             found.update(chain.files)
         given = {}

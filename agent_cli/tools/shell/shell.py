@@ -17,7 +17,7 @@ from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import OutputLog, file_stem
 from .background_jobs import MAX_RUNNING, Job
 from .full_screen import GRACE_S, full_screen_program
-from .shell_session import Given
+from .shell_session import ShellStart
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -129,7 +129,7 @@ class _Start(msgspec.Struct, frozen=True):
     """A command that was started, and how."""
 
     running: Running
-    given: Given | None
+    given: ShellStart | None
     """What its shell was given; None for a shell other than bash, which does not report."""
     confinement: Confinement | None
     told: list[str]
@@ -207,9 +207,9 @@ def _blocked(start: _Start, output: str, cwd: Path, context: ToolContext) -> dic
     refused = context.way_out.take_refused() if context.way_out and start.proxied is not None else ()
     if refused:
         return {"blocked": f"the network ({', '.join(refused)})", "blocked_hosts": refused, "needs": "network"}
-    from agent_cli.sandbox.denial_detection import blocked
+    from agent_cli.sandbox.denial_detection import detect_denial
 
-    found = blocked(start.running.exit_code, output, start.confinement, str(cwd))
+    found = detect_denial(start.running.exit_code, output, start.confinement, str(cwd))
     if found is None:
         return {}
     words = f"{_KEPT_FROM[found.kind]} {found.subject}".rstrip()
@@ -245,7 +245,7 @@ def _strangers(command: str, start: _Start, context: ToolContext) -> str:
     return f"the output of {found.group()}" if found and not is_ours else ""
 
 
-def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext, proxy: str) -> Given:
+def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext, proxy: str) -> ShellStart:
     if confinement is None:
         return context.shell.environment(folder, leaves=context.leaves)
     from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, confined_env

@@ -44,7 +44,7 @@ _STEERING = frozenset({"CDPATH", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT"})
 _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-class Report(msgspec.Struct, frozen=True):
+class ShellState(msgspec.Struct, frozen=True):
     """What a shell said at its end."""
 
     pipe: tuple[int, ...]
@@ -58,7 +58,7 @@ class Report(msgspec.Struct, frozen=True):
     functions: bytes
 
 
-class Given(msgspec.Struct, frozen=True):
+class ShellStart(msgspec.Struct, frozen=True):
     """What a shell was started with."""
 
     env: dict[str, str]
@@ -143,7 +143,7 @@ class ShellSession:
         own: frozenset[str] = frozenset(),
         *,
         leaves: bool = False,
-    ) -> Given:
+    ) -> ShellStart:
         """The environment for the next shell: ours as `confined` makes it, and the order to report in `folder`.
 
         A shell that `leaves` the sandbox in which the others ran starts as the first one did: whatever those have
@@ -151,15 +151,15 @@ class ShellSession:
         """
         env = dict(self._launch) if leaves else confined(self.env)
         if folder is None:
-            return Given(env, None, leaves=leaves)
+            return ShellStart(env, None, leaves=leaves)
         begin = folder / "begin"
         try:
             descriptor = os.open(begin, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(self._beginning(env, folder / _REPORT_NAME, leaves))
         except OSError:
-            return Given(env, None, leaves=leaves)
-        return Given({**env, "BASH_ENV": str(begin)}, folder, own, leaves)
+            return ShellStart(env, None, leaves=leaves)
+        return ShellStart({**env, "BASH_ENV": str(begin)}, folder, own, leaves)
 
     def _beginning(self, env: Mapping[str, str], report: Path, leaves: bool) -> bytes:
         """What bash reads before the command: the user's own BASH_ENV, what earlier commands have left, and the
@@ -172,7 +172,7 @@ class ShellSession:
         left = b"" if leaves else b"".join(self._local.values()) + self._functions
         return os.fsencode(f"{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
 
-    def adopt(self, given: Given) -> str:
+    def adopt(self, given: ShellStart) -> str:
         """Take over what the shell reported; what of it does not last, in words, empty when all does. The exit
         codes of the last pipeline are in `pipe` then."""
         self.pipe = ()
@@ -205,7 +205,7 @@ class ShellSession:
         if (first := data.partition(b"\0")[0].partition(b"\n")[2]).startswith(b"/"):
             self.cwd = Path(os.fsdecode(first.removesuffix(b"\n")))
 
-    def _take_env(self, env: dict[str, str], given: Given) -> str:
+    def _take_env(self, env: dict[str, str], given: ShellStart) -> str:
         """The variables as the shell left them. What only the sandbox added does not last, unless it was changed;
         what the sandbox left out is still there for a command outside it."""
         lasting = {name: value for name, value in self.env.items() if name not in given.env}
@@ -233,7 +233,7 @@ def _is_the_users(name: str) -> bool:
     return name not in _OWN and not name.startswith("BASH") and name.isidentifier() and name.isascii()
 
 
-def read_report(data: bytes) -> Report | None:
+def read_report(data: bytes) -> ShellState | None:
     """The report in `data`; None when it is torn or was not written by us."""
     parts = data.split(b"\0")
     if len(parts) != 4 or parts[3]:
@@ -245,7 +245,7 @@ def read_report(data: bytes) -> Report | None:
     if (variables := _variables(parts[1])) is None:
         return None
     pipe = tuple(int(number) for number in numbers[1:])
-    return Report(pipe, os.fsdecode(cwd.removesuffix(b"\n")), *variables, parts[2])
+    return ShellState(pipe, os.fsdecode(cwd.removesuffix(b"\n")), *variables, parts[2])
 
 
 def _variables(text: bytes) -> tuple[dict[str, str], dict[str, bytes]] | None:

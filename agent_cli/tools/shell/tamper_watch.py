@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.protocol.autorun_paths import OBEYED
-from agent_cli.sandbox.git_tamper_guard import Guarded, Places, furnish, moved_on, taken
+from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, Places, furnish, moved_on, taken
 from agent_cli.sandbox.process.running import ProcessError, Running
 from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.git.paths import git_places
@@ -35,13 +35,13 @@ class Found(msgspec.Struct, frozen=True):
         return said
 
 
-class Tampering:
+class TamperWatch:
     """One for a session. What it compares with is taken anew only when nothing confined is alive and nothing was
     found; until then it is what was there before the first of them."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._before: dict[tuple[str, str], Guarded] = {}
+        self._before: dict[tuple[str, str], GitStateSnapshot] = {}
         self._places: dict[str, Places] = {}
         self._alive: list[Running] = []
         self._starting = 0
@@ -141,9 +141,11 @@ class Tampering:
         self._alive = alive
         return Found(tuple(restored), tuple(left))
 
-    def _taken(self, known: dict[tuple[str, str], Guarded], may_write: bool) -> dict[tuple[str, str], Guarded]:
+    def _taken(
+        self, known: dict[tuple[str, str], GitStateSnapshot], may_write: bool
+    ) -> dict[tuple[str, str], GitStateSnapshot]:
         """Of each root, and of each repository that commands may write and that lies elsewhere."""
-        found: dict[tuple[str, str], Guarded] = {}
+        found: dict[tuple[str, str], GitStateSnapshot] = {}
         roots = [str(root) for root in self._workspace.roots]
         for root in roots:
             if may_write:

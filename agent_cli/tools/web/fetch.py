@@ -46,13 +46,13 @@ class WebFetch:
         return params.url
 
     def actions(self, params: WebFetchParams, context: ToolContext) -> tuple[Action, ...]:
-        from agent_cli.net.addresses import Refused, refuse_private, target_of
+        from agent_cli.net.addresses import AddressRefused, refuse_private, target_of
 
         try:
             target = target_of(params.url)
             # What cannot happen is not asked for.
             refuse_private(target, self._private_hosts)
-        except Refused as error:
+        except AddressRefused as error:
             raise ToolError(f"{error}. Nothing was fetched.") from error
         return (Fetch(params.url, target.host),)
 
@@ -60,12 +60,12 @@ class WebFetch:
         return Preview(f"GET {params.url}")
 
     async def run(self, params: WebFetchParams, context: ToolContext) -> ToolOutcome:
-        from agent_cli.net.addresses import Refused, target_of
+        from agent_cli.net.addresses import AddressRefused, target_of
         from agent_cli.net.fetch import FetchError, fetch
 
         try:
             found = await fetch(params.url, allowed=self._private_hosts)
-        except (Refused, FetchError) as error:
+        except (AddressRefused, FetchError) as error:
             raise ToolError(clean(str(error))) from error
         if found.elsewhere:
             return ToolOutcome(text=_redirect(found))
@@ -84,11 +84,11 @@ class WebFetch:
 
 def _redirect(found: "Document") -> str:
     """Says where a redirect leads that was not followed."""
-    from agent_cli.net.addresses import Refused, target_of
+    from agent_cli.net.addresses import AddressRefused, target_of
 
     try:
         there = target_of(found.elsewhere)
-    except Refused:
+    except AddressRefused:
         place = clean(found.elsewhere[:200])
         return f"{found.url} redirects to {place!r}, which is no page of the web; it was not followed."
     call = msgspec.json.encode({"url": there.url}).decode()
@@ -123,13 +123,13 @@ async def _readable(html: bytes, context: ToolContext) -> str:
         ToolError: not even they.
     """
     try:
-        from ..kit.worker_call import isolated
+        from ..kit.worker_call import run_in_worker
 
-        text, note = await isolated(context, "documents.html_text", html, timeout_s=_CONVERT_S), ""
+        text, note = await run_in_worker(context, "documents.html_text", html, timeout_s=_CONVERT_S), ""
     except ToolError as error:
-        from ..kit.worker_call import isolated
+        from ..kit.worker_call import run_in_worker
 
-        text = await isolated(context, "documents.html_bare", html, timeout_s=_CONVERT_S)
+        text = await run_in_worker(context, "documents.html_bare", html, timeout_s=_CONVERT_S)
         note = f"[It could not be made Markdown ({error}); these are its bare words]\n"
     return note + (text.decode("utf-8", "replace") or "(no text: the page is made of scripts or pictures)")
 

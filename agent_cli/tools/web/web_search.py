@@ -103,7 +103,7 @@ class WebSearch:
         return Preview(f"Ask {self._base_url} for: {params.query}")
 
     async def run(self, params: WebSearchParams, context: ToolContext) -> ToolOutcome:
-        from agent_cli.net.addresses import Refused
+        from agent_cli.net.addresses import AddressRefused
         from agent_cli.net.fetch import FetchError, fetch
 
         if not params.query.strip():
@@ -112,7 +112,7 @@ class WebSearch:
         content = None if wanted.body is None else msgspec.json.encode(wanted.body)
         try:
             found = await fetch(wanted.url, headers=wanted.headers, content=content, allowed=self._private_hosts)
-        except (Refused, FetchError) as error:
+        except (AddressRefused, FetchError) as error:
             raise ToolError(clean(str(error))) from error
         if found.elsewhere:
             raise ToolError(

@@ -11,7 +11,7 @@ from ..services import Host
 from ..text.theme import Theme
 
 
-class Leaving(msgspec.Struct, frozen=True):
+class ExitReason(msgspec.Struct, frozen=True):
     """Why the REPL ended, for the composition root."""
 
     kind: Literal["quit", "new", "resume", "fork", "terminated"]
@@ -44,7 +44,7 @@ class Choice(msgspec.Struct, frozen=True):
     """Shown behind it, muted."""
 
 
-class Desk(Protocol):
+class CommandContext(Protocol):
     """What a command works with."""
 
     client: Client
@@ -75,7 +75,7 @@ class Desk(Protocol):
         """Ask the terminal to keep a text for pasting (OSC 52); False where there is no terminal to ask."""
         ...
 
-    def leave(self, leaving: Leaving) -> None:
+    def leave(self, leaving: ExitReason) -> None:
         """End the REPL."""
         ...
 
@@ -86,8 +86,8 @@ class Command(msgspec.Struct, frozen=True):
     name: str
     arguments: str
     help: str
-    run: Callable[[Desk, str], Awaitable[None]]
-    values: Callable[[Desk], Iterable[str]] | None = None
+    run: Callable[[CommandContext, str], Awaitable[None]]
+    values: Callable[[CommandContext], Iterable[str]] | None = None
     """What completion offers as the argument."""
     idle: bool = False
     """Only when no turn runs."""

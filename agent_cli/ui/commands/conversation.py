@@ -21,7 +21,7 @@ from agent_cli.protocol.operations import (
 from agent_cli.protocol.sanitize import clean
 
 from ..text import lines
-from .api import Choice, Desk
+from .api import Choice, CommandContext
 from .rewind_list import choices, point
 
 _BAR = 40
@@ -32,7 +32,7 @@ _OTHER_WORDS = {"keep": "mine", "take": "old"}
 """Other words for them, as other programs say."""
 
 
-async def compact(desk: Desk, argument: str) -> None:
+async def compact(desk: CommandContext, argument: str) -> None:
     """`/compact [FOCUS|preview[: FOCUS]|edit|keep[: TEXT]|undo]`: shorten the conversation; see, change or take
     back the summary. A word of these counts alone or before a colon: all else is what to pay attention to."""
     word, colon, rest = argument.partition(":")
@@ -55,7 +55,7 @@ async def compact(desk: Desk, argument: str) -> None:
             await desk.client.submit(Compact(argument))
 
 
-async def context(desk: Desk, argument: str) -> None:
+async def context(desk: CommandContext, argument: str) -> None:
     """`/context [drop|pin|keep N]`: what fills the window, and what may go."""
     picture = desk.client.context()
     word, _, number = argument.partition(" ")
@@ -76,7 +76,7 @@ def _numbered(items: tuple[ContextItem, ...], number: str) -> ContextItem | None
     return items[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(items) else None
 
 
-def drawn(picture: ContextPicture, desk: Desk) -> list[str]:
+def drawn(picture: ContextPicture, desk: CommandContext) -> list[str]:
     """The window as a picture made of characters: how full it is, what fills it, what could go."""
     whole = picture.window or picture.budget
     full = min(_BAR, round(_BAR * picture.tokens / whole)) if whole else 0
@@ -112,7 +112,7 @@ def _row(number: int, item: ContextItem) -> str:
     return f"  {number:>4} {lines.count(item.tokens):>6}  {item.kind}{ago}{mark}: {lines.one_line(item.label, 60)}"
 
 
-async def undo(desk: Desk, argument: str) -> None:
+async def undo(desk: CommandContext, argument: str) -> None:
     """`/undo [N]`: take back the last turns and their file changes."""
     if argument and not (argument.isdecimal() and int(argument) > 0):
         desk.say("/undo takes a number of turns.")
@@ -123,12 +123,12 @@ async def undo(desk: Desk, argument: str) -> None:
     await desk.client.submit(Undo(turns))
 
 
-async def redo(desk: Desk, argument: str) -> None:
+async def redo(desk: CommandContext, argument: str) -> None:
     """`/redo`: bring back what the last undo took away."""
     await desk.client.submit(Redo())
 
 
-async def retry(desk: Desk, argument: str) -> None:
+async def retry(desk: CommandContext, argument: str) -> None:
     """`/retry`: carry on, or send the last request again."""
     await desk.client.submit(UserInput(""))
 
@@ -142,7 +142,7 @@ _WHATS: dict[Rewound, str] = {
 """What a rewind may take back, in words."""
 
 
-async def rewind(desk: Desk, argument: str) -> None:
+async def rewind(desk: CommandContext, argument: str) -> None:
     """`/rewind [N] [code|conversation]`: go back to before an earlier prompt."""
     points = desk.client.rewind_points()
     number, _, what = argument.partition(" ")
@@ -166,7 +166,7 @@ async def rewind(desk: Desk, argument: str) -> None:
         await desk.client.submit(Rewind(found.turn_id, chosen))
 
 
-async def resolve(desk: Desk, argument: str) -> None:
+async def resolve(desk: CommandContext, argument: str) -> None:
     """`/resolve mine|old|merge [FILE…]`: decide on files that an undo left alone."""
     word, _, paths = argument.partition(" ")
     choice = next((each for each in _DECIDED if each == _OTHER_WORDS.get(word, word)), None)
@@ -178,12 +178,12 @@ async def resolve(desk: Desk, argument: str) -> None:
     await desk.client.submit(Resolve(choice, tuple(paths.split())))
 
 
-async def init(desk: Desk, argument: str) -> None:
+async def init(desk: CommandContext, argument: str) -> None:
     """`/init [FOCUS]`: have the model write AGENTS.md."""
     await desk.client.submit(UserInput(desk.host.init_prompt(argument)))
 
 
-async def memory(desk: Desk, argument: str) -> None:
+async def memory(desk: CommandContext, argument: str) -> None:
     """`/memory [BLOCK]`: what is kept for later conversations."""
     blocks = desk.host.memory()
     chosen = [block for block in blocks if block.label == argument]

@@ -10,14 +10,14 @@ from agent_cli.protocol.sanitize import visible
 
 from ..services import OwnCommand, OwnPrompt
 from ..text import lines
-from .api import Choice, Desk
+from .api import Choice, CommandContext
 from .registry import is_built_in
 
 _PLACE = re.compile(r"\$(?:(\$)|ARGUMENTS\b|([1-9]))")
 _YES = "yes"
 
 
-async def run(desk: Desk, name: str, argument: str) -> bool:
+async def run(desk: CommandContext, name: str, argument: str) -> bool:
     """Send what a command stands for; False when there is none of that name."""
     found = await asyncio.to_thread(desk.host.own_prompt, name)
     if found is None:
@@ -29,7 +29,7 @@ async def run(desk: Desk, name: str, argument: str) -> bool:
     return True
 
 
-async def _agreed(desk: Desk, name: str, found: OwnPrompt) -> bool:
+async def _agreed(desk: CommandContext, name: str, found: OwnPrompt) -> bool:
     """Show what a project's command would send, and ask once for all of its present content."""
     shown = "\n".join(f"  {row}" for row in visible(found.text).split("\n"))
     place = lines.one_line(found.place, 200)
@@ -75,7 +75,7 @@ def _words(argument: str) -> list[str]:
         return argument.split()
 
 
-async def listed(desk: Desk) -> list[str]:
+async def listed(desk: CommandContext) -> list[str]:
     """Rows of `/help`: what there is, where each comes from, and what is wrong with the rest."""
     found = await asyncio.to_thread(desk.host.own_commands)
     if not found:

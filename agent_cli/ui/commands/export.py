@@ -5,14 +5,14 @@ import re
 
 from agent_cli.protocol.sanitize import clean
 
-from .api import Desk
+from .api import CommandContext
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TERMINALS_KEEP_BYTES = 70_000
 """What most terminals take for pasting; a few take less, some more."""
 
 
-async def copy(desk: Desk, argument: str) -> None:
+async def copy(desk: CommandContext, argument: str) -> None:
     """`/copy [last|code|N]`: the last answer as it was written, its last block of code, or its N-th."""
     answer = desk.client.snapshot().last_answer
     if not answer.strip():
@@ -42,7 +42,7 @@ def code_blocks(answer: str) -> list[str]:
     return [token.content for token in tokens if token.type in ("fence", "code_block")]
 
 
-async def _copied(desk: Desk, text: str, what: str) -> None:
+async def _copied(desk: CommandContext, text: str, what: str) -> None:
     """Without a line break at the end, with which a shell would run at once what is pasted."""
     text = text.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n")
     plain = _CONTROLS.sub("", text).strip("\n")
@@ -61,7 +61,7 @@ async def _copied(desk: Desk, text: str, what: str) -> None:
     desk.say(" ".join([said, *notes]))
 
 
-async def export(desk: Desk, argument: str) -> None:
+async def export(desk: CommandContext, argument: str) -> None:
     """`/export [FILE]`: the session as Markdown, HTML or JSON."""
     if not desk.client.snapshot().session_path:
         desk.say("This session is not saved, so there is nothing to export.")
@@ -69,7 +69,7 @@ async def export(desk: Desk, argument: str) -> None:
     desk.say(clean(await desk.host.export(argument)))
 
 
-async def bug(desk: Desk, argument: str) -> None:
+async def bug(desk: CommandContext, argument: str) -> None:
     """`/bug`: a file with what somebody needs to find a fault; nothing is sent."""
     desk.say("Writing a report; nothing is sent…")
     desk.say(clean(await desk.host.bug({"colours": "yes" if desk.theme.colour else "no"})), wrap=False)

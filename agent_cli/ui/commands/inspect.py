@@ -7,13 +7,13 @@ from agent_cli.protocol.operations import ControlJob, TakeBack, UserInput
 from agent_cli.protocol.sanitize import clean
 
 from ..text import lines
-from .api import Choice, Desk
+from .api import Choice, CommandContext
 
 _JOB_ACTIONS: tuple[Literal["stop", "keep"], ...] = ("stop", "keep")
 _JOBS_USAGE = "/jobs stop N ends one, /jobs keep N lets it outlive the session."
 
 
-async def status(desk: Desk, argument: str) -> None:
+async def status(desk: CommandContext, argument: str) -> None:
     """`/status`: session, model, mode, sandbox."""
     now = desk.client.snapshot()
     facts = {
@@ -30,7 +30,7 @@ async def status(desk: Desk, argument: str) -> None:
     desk.say("\n".join(f"  {name:<10} {lines.one_line(fact, 300)}" for name, fact in facts.items()))
 
 
-async def cost(desk: Desk, argument: str) -> None:
+async def cost(desk: CommandContext, argument: str) -> None:
     """`/cost`: tokens and money so far, as a table and as a picture."""
     from .cost_chart import drawn
 
@@ -39,7 +39,7 @@ async def cost(desk: Desk, argument: str) -> None:
     desk.say("\n".join([*lines.costs(now.totals, now.costs, now.spent_today_usd), *picture]), wrap=False)
 
 
-async def diff(desk: Desk, argument: str) -> None:
+async def diff(desk: CommandContext, argument: str) -> None:
     """`/diff`: all changes since the session began."""
     from ..render.diff_view import drawn
 
@@ -50,12 +50,12 @@ async def diff(desk: Desk, argument: str) -> None:
         desk.say("Nothing has changed.")
 
 
-async def plan(desk: Desk, argument: str) -> None:
+async def plan(desk: CommandContext, argument: str) -> None:
     """`/plan`: the model's plan."""
     desk.say("\n".join(lines.plan(desk.client.snapshot().plan, desk.theme)) or "There is no plan.")
 
 
-async def jobs(desk: Desk, argument: str) -> None:
+async def jobs(desk: CommandContext, argument: str) -> None:
     """`/jobs [stop|keep N]`: commands that run in the background."""
     word, _, number = argument.partition(" ")
     for action in _JOB_ACTIONS:
@@ -77,7 +77,7 @@ async def jobs(desk: Desk, argument: str) -> None:
     desk.say("\n".join([*rows, _JOBS_USAGE]) if rows else "No command runs in the background.")
 
 
-async def queue(desk: Desk, argument: str) -> None:
+async def queue(desk: CommandContext, argument: str) -> None:
     """`/queue [TEXT]`: a prompt for afterwards; without one, what waits, to take something back."""
     if argument:
         await desk.client.submit(UserInput(argument))

@@ -14,7 +14,7 @@ from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode
 
 from ..text import lines
-from .api import Command, Desk
+from .api import Command, CommandContext
 
 _COMMAND = re.compile(r"/([A-Za-z?][\w-]*(?::[\w-]+)*)(?:\s+(.*))?$", re.DOTALL)
 
@@ -54,7 +54,7 @@ def is_built_in(name: str) -> bool:
     return ALIASES.get(name, name) in TABLE
 
 
-async def run(desk: Desk, name: str, argument: str) -> None:
+async def run(desk: CommandContext, name: str, argument: str) -> None:
     """Carry out one command, or say what is wrong with it."""
     command = TABLE.get(ALIASES.get(name, name))
     if command is None:
@@ -68,7 +68,7 @@ async def run(desk: Desk, name: str, argument: str) -> None:
         await command.run(desk, argument)
 
 
-def _unknown(desk: Desk, name: str) -> None:
+def _unknown(desk: CommandContext, name: str) -> None:
     import difflib
 
     near = difflib.get_close_matches(name, TABLE, n=3, cutoff=0.5)
@@ -76,11 +76,11 @@ def _unknown(desk: Desk, name: str) -> None:
     desk.say(f"There is no command /{lines.one_line(name, 80)}. {hint}")
 
 
-async def _help(desk: Desk, argument: str) -> None:
+async def _help(desk: CommandContext, argument: str) -> None:
     await show_help(desk, KEYS)
 
 
-async def show_help(desk: Desk, keys: Collection[str]) -> None:
+async def show_help(desk: CommandContext, keys: Collection[str]) -> None:
     """The table, the commands of the user's own, and lines on what else can be typed."""
     from .custom import listed
 
@@ -90,30 +90,30 @@ async def show_help(desk: Desk, keys: Collection[str]) -> None:
     desk.say("\n".join([*out, *await listed(desk), *keys]))
 
 
-def _in(module: str, name: str) -> Callable[[Desk, str], Awaitable[None]]:
+def _in(module: str, name: str) -> Callable[[CommandContext, str], Awaitable[None]]:
     """A command that lies in a module which is imported when it is first used."""
 
-    async def run(desk: Desk, argument: str) -> None:
+    async def run(desk: CommandContext, argument: str) -> None:
         await getattr(importlib.import_module(f".{module}", __package__), name)(desk, argument)
 
     return run
 
 
-def _numbers(desk: Desk) -> list[str]:
+def _numbers(desk: CommandContext) -> list[str]:
     """Of the prompts one can go back to, the newest first."""
     return [str(point.number) for point in reversed(desk.client.rewind_points())]
 
 
-def _ways_back(desk: Desk) -> list[str]:
+def _ways_back(desk: CommandContext) -> list[str]:
     return [f"{number}{what}" for number in _numbers(desk) for what in ("", " code", " conversation")]
 
 
-def _marked(desk: Desk) -> list[str]:
+def _marked(desk: CommandContext) -> list[str]:
     items = range(1, len(desk.client.context().items) + 1)
     return [f"{word} {number}" for word in ("drop", "pin", "keep") for number in items]
 
 
-def _themes(desk: Desk) -> tuple[str, ...]:
+def _themes(desk: CommandContext) -> tuple[str, ...]:
     from .settings import themes
 
     return themes()

@@ -7,7 +7,7 @@ from agent_cli.protocol.sanitize import clean
 
 from ..services import SessionLine
 from ..text import lines
-from .api import Choice, Desk, Leaving
+from .api import Choice, CommandContext, ExitReason
 from .rewind_list import listed, point
 
 _MAX_ROWS = 40
@@ -15,7 +15,7 @@ _NONE = "There are no saved sessions here."
 _RUNS = "A turn is running: stop it with Ctrl-C before you leave this session."
 
 
-async def sessions(desk: Desk, argument: str) -> None:
+async def sessions(desk: CommandContext, argument: str) -> None:
     """`/sessions`: those of this directory, one of which can be opened when nothing runs."""
     found = desk.host.sessions()[:_MAX_ROWS]
     if not found:
@@ -30,7 +30,7 @@ async def sessions(desk: Desk, argument: str) -> None:
         await _open_picked(desk, found)
 
 
-async def resume(desk: Desk, argument: str) -> None:
+async def resume(desk: CommandContext, argument: str) -> None:
     """`/resume [ID]`: open a saved session."""
     known = desk.host.sessions()
     if not argument:
@@ -38,12 +38,12 @@ async def resume(desk: Desk, argument: str) -> None:
         return
     found = [line.id for line in known if line.id.startswith(argument)]
     if len(found) == 1:
-        desk.leave(Leaving("resume", found[0]))
+        desk.leave(ExitReason("resume", found[0]))
     else:
         desk.say("No session begins with that." if not found else f"{len(found)} sessions begin with that.")
 
 
-async def _open_picked(desk: Desk, found: tuple[SessionLine, ...]) -> None:
+async def _open_picked(desk: CommandContext, found: tuple[SessionLine, ...]) -> None:
     own = desk.client.snapshot().session_id
     choices = [
         Choice(line.id, lines.one_line(line.title, 80) or line.id, _facts(line, line.id == own)) for line in found
@@ -59,7 +59,7 @@ async def _open_picked(desk: Desk, found: tuple[SessionLine, ...]) -> None:
     elif desk.client.snapshot().busy:
         desk.say(_RUNS)
     else:
-        desk.leave(Leaving("resume", picked))
+        desk.leave(ExitReason("resume", picked))
 
 
 def _facts(line: SessionLine, is_open: bool = False) -> str:
@@ -68,17 +68,17 @@ def _facts(line: SessionLine, is_open: bool = False) -> str:
     return clean(" · ".join([*["open"] * is_open, line.when, turns, *cost]))
 
 
-async def new(desk: Desk, argument: str) -> None:
+async def new(desk: CommandContext, argument: str) -> None:
     """`/new`: a new session."""
-    desk.leave(Leaving("new"))
+    desk.leave(ExitReason("new"))
 
 
-async def leave(desk: Desk, argument: str) -> None:
+async def leave(desk: CommandContext, argument: str) -> None:
     """`/quit`: the end."""
-    desk.leave(Leaving("quit"))
+    desk.leave(ExitReason("quit"))
 
 
-async def rename(desk: Desk, argument: str) -> None:
+async def rename(desk: CommandContext, argument: str) -> None:
     """`/rename [NAME]`: a name of the user's own."""
     if argument:
         await desk.client.submit(Rename(argument))
@@ -87,15 +87,15 @@ async def rename(desk: Desk, argument: str) -> None:
         desk.say(f"This session is called “{title}”; /rename NAME changes it.")
 
 
-async def fork(desk: Desk, argument: str) -> None:
+async def fork(desk: CommandContext, argument: str) -> None:
     """`/fork [N]`: go on in a copy, from here or from before a prompt."""
     now, points = desk.client.snapshot(), desk.client.rewind_points()
     if not now.session_path or not points:
         desk.say("There is nothing to go another way from yet.")
     elif not argument:
-        desk.leave(Leaving("fork", now.session_id))
+        desk.leave(ExitReason("fork", now.session_id))
     elif found := point(points, argument):
-        desk.leave(Leaving("fork", now.session_id, found.turn_id))
+        desk.leave(ExitReason("fork", now.session_id, found.turn_id))
     else:
         desk.say("\n".join(_how_to_fork(points, argument)), wrap=False)
 
@@ -105,7 +105,7 @@ def _how_to_fork(points: tuple[RewindPoint, ...], argument: str) -> list[str]:
     return [*listed(points), *wrong, "/fork N begins a new session with what came before prompt N."]
 
 
-async def search(desk: Desk, argument: str) -> None:
+async def search(desk: CommandContext, argument: str) -> None:
     """`/search WORDS`: what was said, in all sessions."""
     if not argument:
         desk.say("/search WORDS finds what was said, in all sessions.")

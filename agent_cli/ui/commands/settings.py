@@ -12,7 +12,7 @@ from agent_cli.protocol.operations import ChangeSettings
 from ..services import ConfigLine, ModelLine
 from ..text import lines
 from ..text.theme import choose
-from .api import Choice, Desk
+from .api import Choice, CommandContext
 
 MODES: dict[Mode, str] = {
     "plan": "reads only",
@@ -33,7 +33,7 @@ def themes() -> tuple[str, ...]:
     return get_args(found)
 
 
-async def model(desk: Desk, argument: str) -> None:
+async def model(desk: CommandContext, argument: str) -> None:
     """`/model [NAME]`: a name, or enough of one."""
     if not argument:
         argument = await _picked_model(desk)
@@ -49,7 +49,7 @@ async def model(desk: Desk, argument: str) -> None:
     await desk.client.submit(ChangeSettings(model=name))
 
 
-async def _picked_model(desk: Desk) -> str:
+async def _picked_model(desk: CommandContext) -> str:
     now = desk.client.snapshot().model
     known = sorted(desk.host.models(""), key=lambda line: line.name != now)
     choices = [Choice(line.name, lines.one_line(line.name), _facts(line, now)) for line in known]
@@ -67,7 +67,7 @@ def _facts(line: ModelLine, now: str) -> str:
     return " · ".join(facts)
 
 
-async def mode(desk: Desk, argument: str) -> None:
+async def mode(desk: CommandContext, argument: str) -> None:
     """`/mode [MODE]`: what is allowed without asking."""
     now = desk.client.snapshot().mode
     if not argument:
@@ -81,7 +81,7 @@ async def mode(desk: Desk, argument: str) -> None:
     desk.say(f"Mode: {now}. Choose one of: {', '.join(MODES)}.")
 
 
-async def effort(desk: Desk, argument: str) -> None:
+async def effort(desk: CommandContext, argument: str) -> None:
     """`/effort [LEVEL]`: how hard the model thinks."""
     now = desk.client.snapshot().effort
     if not argument:
@@ -95,7 +95,7 @@ async def effort(desk: Desk, argument: str) -> None:
         desk.say(f"Effort: {now or 'as the provider has it'}. Choose one of: {', '.join(EFFORTS)}.")
 
 
-async def theme(desk: Desk, argument: str) -> None:
+async def theme(desk: CommandContext, argument: str) -> None:
     """`/theme [NAME]`: other colours, for this session."""
     names = themes()
     argument = argument or await _picked(desk, "Colours?", dict.fromkeys(names, ""), "")
@@ -112,7 +112,7 @@ async def theme(desk: Desk, argument: str) -> None:
         desk.say(f"Colours: {chosen}. To keep them: `ui: {{theme: {chosen}}}` in your config.yaml.")
 
 
-async def _picked(desk: Desk, title: str, known: dict[str, str] | dict[Mode, str], now: str) -> str:
+async def _picked(desk: CommandContext, title: str, known: dict[str, str] | dict[Mode, str], now: str) -> str:
     choices = [
         Choice(name, name, " · ".join(filter(None, ["now" * (name == now), meaning])))
         for name, meaning in known.items()
@@ -120,7 +120,7 @@ async def _picked(desk: Desk, title: str, known: dict[str, str] | dict[Mode, str
     return await desk.pick(title, choices)
 
 
-async def permissions(desk: Desk, argument: str) -> None:
+async def permissions(desk: CommandContext, argument: str) -> None:
     """`/permissions`: the rules in force."""
     rules = desk.host.permissions()
     own = [rule for rule in rules if rule.place != _BUILT_IN]
@@ -133,7 +133,7 @@ async def permissions(desk: Desk, argument: str) -> None:
     desk.say("\n".join([f"Mode {desk.client.snapshot().mode}; deny beats ask beats allow.", *rows]))
 
 
-async def tools(desk: Desk, argument: str) -> None:
+async def tools(desk: CommandContext, argument: str) -> None:
     """`/tools`: what the model is offered."""
     found = desk.host.tools()
     width = max((len(tool.name) for tool in found), default=0)
@@ -146,7 +146,7 @@ async def tools(desk: Desk, argument: str) -> None:
     desk.say("\n".join([f"The model is offered {len(found)} tools:", *rows, last]))
 
 
-async def mcp(desk: Desk, argument: str) -> None:
+async def mcp(desk: CommandContext, argument: str) -> None:
     """`/mcp`: an honest word."""
     named = _of(desk.host.config(), "mcp_servers")
     said = ["MCP servers are not supported yet: none is started and the model is offered none of their tools."]
@@ -159,7 +159,7 @@ async def mcp(desk: Desk, argument: str) -> None:
     desk.say("\n".join(said))
 
 
-async def config(desk: Desk, argument: str) -> None:
+async def config(desk: CommandContext, argument: str) -> None:
     """`/config [KEY]`: what differs from the defaults, or one key, with its place."""
     everything = desk.host.config()
     shown = _of(everything, argument) if argument else [line for line in everything if not line.is_default]
@@ -182,7 +182,7 @@ def _of(known: Sequence[ConfigLine], key: str) -> list[ConfigLine]:
     return [line for line in known if line.key == key or line.key.startswith(f"{key}.")]
 
 
-def _chosen_here(desk: Desk, shown: Sequence[ConfigLine]) -> list[str]:
+def _chosen_here(desk: CommandContext, shown: Sequence[ConfigLine]) -> list[str]:
     """What this session has otherwise than the configuration says."""
     now = desk.client.snapshot()
     here = {"model": now.model, "mode": now.mode, "effort": now.effort}

@@ -36,7 +36,7 @@ class Say(Protocol):
     def __call__(self, text: str, wrap: bool = True) -> None: ...
 
 
-class Asking:
+class DialogQueue:
     """Keys and texts in, answers out."""
 
     def __init__(

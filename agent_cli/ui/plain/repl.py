@@ -29,7 +29,7 @@ from agent_cli.protocol.operations import (
 from agent_cli.protocol.sanitize import clean
 
 from ..commands import registry, resume_note
-from ..commands.api import NOTHING, Choice, FirstInput, Leaving
+from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
 from ..dialogs.answers import is_for_later
 from ..dialogs.base import ANSWER_FIRST, GUARD_S
 from ..render.renderer import Renderer
@@ -53,7 +53,7 @@ KEYS = (
 
 async def run_plain(
     client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO, *, first_input: FirstInput = NOTHING
-) -> Leaving:
+) -> ExitReason:
     """Talk to the user line by line until they leave."""
     repl = PlainRepl(client, host, settings, stdin, stdout)
     return await repl.run(first_input)
@@ -82,7 +82,7 @@ class PlainRepl:
         self._prompted = False
         """Whether the cursor stands behind a prompt of ours."""
         self._reader = LineReader(stdin)
-        self._leaving: Leaving | None = None
+        self._leaving: ExitReason | None = None
         self._left = asyncio.Event()
         self._open: set[str] = set()
         """Submissions without a terminal event yet."""
@@ -95,7 +95,7 @@ class PlainRepl:
         self._command: asyncio.Future[None] | None = None
         """The user's own, while it runs."""
 
-    async def run(self, first_input: FirstInput) -> Leaving:
+    async def run(self, first_input: FirstInput) -> ExitReason:
         """Run until the user leaves or the input ends."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
@@ -120,7 +120,7 @@ class PlainRepl:
         if now.session_path and now.turns and not (self._leaving and self._leaving.kind != "quit"):
             self._renderer.notice(f"Resume with: agent resume {now.session_id}")
         self._flush()
-        return self._leaving or Leaving("quit")
+        return self._leaving or ExitReason("quit")
 
     def _interrupt(self) -> None:
         """Ctrl-C: pick nothing, stop a command or the turn; leave when nothing runs."""
@@ -131,7 +131,7 @@ class PlainRepl:
         elif self._open:
             self._stopping = asyncio.ensure_future(self.client.submit(Interrupt()))
         else:
-            self.leave(Leaving("quit"))
+            self.leave(ExitReason("quit"))
 
     async def _next_line(self) -> str | None:
         line = await self._reader.next()
@@ -342,7 +342,7 @@ class PlainRepl:
         """Nothing but text is written here, so the terminal is asked for nothing."""
         return False
 
-    def leave(self, leaving: Leaving) -> None:
+    def leave(self, leaving: ExitReason) -> None:
         """End the REPL."""
         self._leaving = leaving
         self._left.set()
@@ -380,4 +380,4 @@ class PlainRepl:
         except UnicodeEncodeError:
             self._put_out(text.encode("ascii", "replace").decode("ascii"))
         except (OSError, ValueError):
-            self.leave(Leaving("quit"))
+            self.leave(ExitReason("quit"))

@@ -89,7 +89,7 @@ def _outside(line: str) -> Row:
 
 def _marked(rows: Iterable[Row]) -> Iterator[Row]:
     """The rows, with marks where lines that were removed and added belong together."""
-    budget = word_diff.Budget()
+    budget = word_diff.WorkLimit()
     block: list[Row] = []
     for row in rows:
         if row.kind not in ("removed", "added", "note") or (row.kind == "removed" and _has_added(block)):
@@ -106,7 +106,7 @@ def _has_added(block: list[Row]) -> bool:
     return bool(block) and any(row.kind == "added" for row in block[-2:])
 
 
-def _compared(block: list[Row], budget: word_diff.Budget) -> list[Row]:
+def _compared(block: list[Row], budget: word_diff.WorkLimit) -> list[Row]:
     """One run of removed and then added lines, with marks."""
     removed = [at for at, row in enumerate(block) if row.kind == "removed"]
     added = [at for at, row in enumerate(block) if row.kind == "added"]

@@ -20,7 +20,7 @@ Plain = (
 )  # fmt: skip
 
 
-def told(event: Plain, theme: Theme, width: int) -> list[str]:
+def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
     """The lines of an event; none where there is nothing to say."""
     match event:
         case ev.SessionStarted():

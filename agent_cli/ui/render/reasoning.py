@@ -14,7 +14,7 @@ _KEEP_CHARS = 1_000_000
 """How much of what is not shown can be unfolded later."""
 
 
-class Thoughts:
+class ReasoningView:
     """One stretch of reasoning after another."""
 
     def __init__(self, keeps: bool) -> None:

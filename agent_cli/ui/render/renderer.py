@@ -24,7 +24,7 @@ from ..text import lines
 from ..text.theme import Theme
 from . import notices
 from .live import Live, RunningCall
-from .reasoning import Thoughts, thought_rows
+from .reasoning import ReasoningView, thought_rows
 
 if TYPE_CHECKING:
     from ..markdown.blocks import DrawnBlocks
@@ -58,7 +58,7 @@ class Renderer:
         self._drawn: DrawnBlocks | None = None
         self._answer: MarkdownStream | None = None
         self._answered = False
-        self._thoughts = Thoughts(keeps=not settings.show_reasoning)
+        self._thoughts = ReasoningView(keeps=not settings.show_reasoning)
         self._folded: deque[tuple[str, Whole]] = deque(maxlen=_FOLDED)
         self._goes_back = False
         """Whether what was folded last has been shown in full already."""
@@ -180,7 +180,7 @@ class Renderer:
             case _:
                 if isinstance(event, ev.FellBack):
                     self._void()
-                if rows := notices.told(event, self._theme, self._width()):
+                if rows := notices.render_notice(event, self._theme, self._width()):
                     self._print("other", rows)
 
     def _tool_silent(self, event: ev.ToolSilent) -> None:

@@ -11,7 +11,7 @@ from prompt_toolkit.document import Document
 
 from agent_cli.protocol.sanitize import clean
 
-from ..commands.api import Desk
+from ..commands.api import CommandContext
 from ..commands.registry import TABLE
 from ..services import OwnCommand
 from ..text.fuzzy_paths import Fragment
@@ -34,7 +34,9 @@ class InputCompleter(Completer):
     """Offers what fits the text before the cursor. Runs in a thread, since it may wait for what is found in the
     workspace."""
 
-    def __init__(self, desk: Desk, root: Callable[[], str], paths: Paths, *, fresh_s: float = _FRESH_S) -> None:
+    def __init__(
+        self, desk: CommandContext, root: Callable[[], str], paths: Paths, *, fresh_s: float = _FRESH_S
+    ) -> None:
         self._desk, self._root, self._paths, self._fresh_s = desk, root, paths, fresh_s
         self._walk: _Walk | None = None
         self._fresher: _Walk | None = None

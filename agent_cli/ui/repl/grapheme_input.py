@@ -16,7 +16,7 @@ _CLUSTER = re.compile(
 )
 
 
-class WholeClusters(Processor):
+class GraphemeProcessor(Processor):
     """Shows an emoji sequence by its first sign, a flag by its two letters."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:

@@ -3,7 +3,7 @@
 from agent_cli.protocol.messages import Image
 
 
-class Clips:
+class PastedImages:
     """The pictures of one draft."""
 
     def __init__(self) -> None:

@@ -27,12 +27,12 @@ from agent_cli.protocol.operations import (
 )
 
 from ..commands import registry
-from ..commands.api import NOTHING, Choice, FirstInput, Leaving
+from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
 from ..dialogs.approval import ApprovalDialog
-from ..dialogs.dialog_queue import Asking
+from ..dialogs.dialog_queue import DialogQueue
 from ..dialogs.picker import Picker
 from ..dialogs.question import QuestionDialog
-from ..notifications import Attention
+from ..notifications import Notifications
 from ..render.renderer import Renderer, warm_up
 from ..services import SHUTDOWN_S, Host
 from ..text import lines
@@ -40,7 +40,7 @@ from ..text.theme import Theme, choose, is_plain
 from . import pending_input
 from .completion import InputCompleter
 from .drafts import DraftFile
-from .pasted_images import Clips
+from .pasted_images import PastedImages
 from .screen import Screen
 
 _FRAME_S = 0.05
@@ -54,7 +54,7 @@ _BREATHE_EVERY = 20
 
 async def run_repl(
     client: Client, host: Host, settings: Ui, *, history_file: Path, first_input: FirstInput = NOTHING
-) -> Leaving:
+) -> ExitReason:
     """Talk to the user until they leave, and say why they left. The engine is shut down by then."""
     if is_plain(settings, sys.stdin, sys.stdout):
         from ..plain.repl import run_plain
@@ -70,8 +70,8 @@ class Repl:
         self.client, self.host = client, host
         self.theme: Theme = choose(settings)
         self._settings = settings
-        self._clips = Clips()
-        self._leaving = Leaving("quit")
+        self._clips = PastedImages()
+        self._leaving = ExitReason("quit")
         self._left = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._command: asyncio.Task[None] | None = None
@@ -81,17 +81,17 @@ class Repl:
         self._paint_due = False
         completer = InputCompleter(self, lambda: self._now.cwd, self.host.paths)
         self._screen = Screen(self, self.theme, completer, history_file, settings.vi_mode)
-        self.asking = Asking(self._screen, self.say, self._submit, self._changed)
-        self.attention = Attention(settings, self._screen.send, self._notify)
+        self.asking = DialogQueue(self._screen, self.say, self._submit, self._changed)
+        self.attention = Notifications(settings, self._screen.send, self._notify)
         self._draft = DraftFile(history_file.with_name("drafts"), self._now.cwd)
         self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
 
-    async def run(self, first_input: FirstInput) -> Leaving:
+    async def run(self, first_input: FirstInput) -> ExitReason:
         """Run until the user leaves."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
             for number in _SIGNALS:
-                loop.add_signal_handler(number, self.leave, Leaving("terminated"))
+                loop.add_signal_handler(number, self.leave, ExitReason("terminated"))
         background = [
             consumer := self._spawn(self._consume()),
             self._spawn(self._tick()),
@@ -101,7 +101,7 @@ class Repl:
             try:
                 await self._screen.run()
             except (EOFError, OSError):  # the terminal is gone
-                self._leaving = Leaving("terminated")
+                self._leaving = ExitReason("terminated")
             await self._close(consumer)
         finally:
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
@@ -341,9 +341,9 @@ class Repl:
         self._submit(Interrupt())
         return True
 
-    def leave(self, leaving: Leaving | None = None) -> None:
+    def leave(self, leaving: ExitReason | None = None) -> None:
         """End the REPL."""
-        self._leaving = leaving or Leaving("quit")
+        self._leaving = leaving or ExitReason("quit")
         self._screen.exit()
 
     def cycle_mode(self) -> None:

@@ -2,7 +2,7 @@
 
 One prompt_toolkit application runs from start to end. Text for good is written above the live region in
 the same terminal update that repaints it; prompt_toolkit's own diff renderer paints the rest. Nothing here
-knows the engine: `Controller` is what the screen asks, and what it tells of keys.
+knows the engine: `ScreenCallbacks` is what the screen asks, and what it tells of keys.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from agent_cli.protocol.sanitize import clean
 
 from ..commands.registry import is_command
 from ..dialogs.base import Entry
-from ..dialogs.dialog_queue import Asking
-from ..notifications import Attention
+from ..dialogs.dialog_queue import DialogQueue
+from ..notifications import Notifications
 from ..text.theme import Theme
 from .editor import Edited, Editor
-from .grapheme_input import WholeClusters
+from .grapheme_input import GraphemeProcessor
 from .input_history import InputHistory
 from .job_control import JobControl
 from .keys import bindings
@@ -51,11 +51,11 @@ _TYPING_S = 1.5
 """Who pressed a key this short a time ago is typing."""
 
 
-class Controller(Protocol):
+class ScreenCallbacks(Protocol):
     """What the screen needs of the REPL."""
 
-    asking: Asking
-    attention: Attention
+    asking: DialogQueue
+    attention: Notifications
 
     def frame(self, rows: int) -> list[str]: ...
     def status(self) -> str: ...
@@ -74,7 +74,7 @@ class Screen:
     """Owns the terminal while the REPL runs."""
 
     def __init__(
-        self, controller: Controller, theme: Theme, completer: Completer, history_file: Path, vi_mode: bool
+        self, controller: ScreenCallbacks, theme: Theme, completer: Completer, history_file: Path, vi_mode: bool
     ) -> None:
         self.controller = controller
         self.hint = ""
@@ -120,7 +120,7 @@ class Screen:
         self.app.after_render += lambda _: self._output.release()
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> DialogQueue:
         """The open questions."""
         return self.controller.asking
 
@@ -196,7 +196,7 @@ class Screen:
         )
         self._input = Window(
             BufferControl(
-                self.draft, [WholeClusters()], search_buffer_control=search.control, preview_search=True
+                self.draft, [GraphemeProcessor()], search_buffer_control=search.control, preview_search=True
             ),
             height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
             wrap_lines=True,
@@ -204,7 +204,7 @@ class Screen:
             get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "> ",
         )
         self._answer = Window(
-            BufferControl(self.line, [WholeClusters(), AfterInput(self._hint)]),
+            BufferControl(self.line, [GraphemeProcessor(), AfterInput(self._hint)]),
             height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
             wrap_lines=True,
             dont_extend_height=True,

@@ -9,7 +9,7 @@ import msgspec
 from . import lines
 
 
-class Folded(msgspec.Struct, frozen=True):
+class TruncatedText(msgspec.Struct, frozen=True):
     """What remains of a text."""
 
     kept: tuple[str, ...]
@@ -20,13 +20,13 @@ class Folded(msgspec.Struct, frozen=True):
     """Whether nothing at all was left out."""
 
 
-def fold(text: list[str], limit: int, width: int, *, last: bool = False, hint: str = "") -> Folded:
+def fold(text: list[str], limit: int, width: int, *, last: bool = False, hint: str = "") -> TruncatedText:
     """At most `limit` rows of `text` (one more when that is all of it), from its beginning or its `last` part.
 
     `hint` says, where a line is cut, how to see the rest.
     """
     if sum(_rows(line, width) for line in text) <= limit + 1:
-        return Folded(tuple(text), 0, True)
+        return TruncatedText(tuple(text), 0, True)
     kept: list[str] = []
     room = limit
     for line in reversed(text) if last else text:
@@ -36,7 +36,7 @@ def fold(text: list[str], limit: int, width: int, *, last: bool = False, hint: s
             break
         kept.append(line)
         room -= _rows(line, width)
-    return Folded(tuple(reversed(kept) if last else kept), len(text) - len(kept), False)
+    return TruncatedText(tuple(reversed(kept) if last else kept), len(text) - len(kept), False)
 
 
 def _rows(line: str, width: int) -> int:

@@ -1,7 +1,7 @@
 """Which words a changed line changes: pairs of lines that belong together, and the spans in which they differ.
 
-Pure and bounded: a `Budget` is what one diff may cost, lines that are too long or too different have no spans, and
-many lines against many others are paired only where their number is the same.
+Pure and bounded: a `WorkLimit` is what one diff may cost, lines that are too long or too different have no spans,
+and many lines against many others are paired only where their number is the same.
 """
 
 import re
@@ -23,7 +23,7 @@ _ALIKE = 0.45
 """The share of characters, blanks not counted, that two lines must have in common to be a pair."""
 
 
-class Budget:
+class WorkLimit:
     """What is left of the work that one diff is worth."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Budget:
 
 
 def changes(
-    before: Sequence[str], after: Sequence[str], budget: Budget
+    before: Sequence[str], after: Sequence[str], budget: WorkLimit
 ) -> Iterator[tuple[int, int, tuple[Span, ...], tuple[Span, ...]]]:
     """Pairs of an old and a new line, by their places, with the spans in which each differs from the other."""
     old, new = (
@@ -77,7 +77,7 @@ def _spans(tokens: Sequence[str], ranges: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def _pairs(old: list[list[str]], new: list[list[str]], budget: Budget) -> list[tuple[int, int]]:
+def _pairs(old: list[list[str]], new: list[list[str]], budget: WorkLimit) -> list[tuple[int, int]]:
     """Which old line became which new one, both in their order."""
     if len(old) == len(new):
         return [(at, at) for at in range(len(old))]

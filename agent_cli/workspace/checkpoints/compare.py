@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_cli.protocol.events import Conflict
 
 from .git import PrivateGit
-from .metadata import FolderPairs, Kept, Pairs, folder_differences
+from .metadata import FolderPairs, Pairs, SnapshotMetadata, folder_differences
 from .restore import NESTED, Entry
 from .scan import parents_of
 
@@ -21,7 +21,9 @@ _MOST_NAMED = 500
 class Comparison:
     """From checkpoint `left` to `right`; `was` and `becomes` are what is kept beside their trees."""
 
-    def __init__(self, git: PrivateGit, left: str, right: str, was: Kept, becomes: Kept) -> None:
+    def __init__(
+        self, git: PrivateGit, left: str, right: str, was: SnapshotMetadata, becomes: SnapshotMetadata
+    ) -> None:
         self._git = git
         self._ends = (left, right)
         self._was = was
@@ -173,7 +175,9 @@ class Touched:
         return {path: pair for path, pair in found.items() if path in touched}
 
 
-async def entries(git: PrivateGit, checkpoint: str, kept: Kept, paths: Collection[str]) -> dict[str, Entry]:
+async def entries(
+    git: PrivateGit, checkpoint: str, kept: SnapshotMetadata, paths: Collection[str]
+) -> dict[str, Entry]:
     """The states of some paths in a checkpoint; what it does not hold is left out."""
     found: dict[str, Entry] = {}
     trees = {"": checkpoint} | {f"{path}/": each.tree for path, each in kept.nested.items() if each.tree}
@@ -194,7 +198,7 @@ async def entries(git: PrivateGit, checkpoint: str, kept: Kept, paths: Collectio
     return found
 
 
-def entry(kind: str, blob: str, path: str, kept: Kept) -> Entry:
+def entry(kind: str, blob: str, path: str, kept: SnapshotMetadata) -> Entry:
     """From what git says of a path, and what is kept beside it."""
     if kind == "000000":
         return Entry()

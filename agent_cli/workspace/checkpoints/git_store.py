@@ -26,12 +26,12 @@ from . import maintenance
 from .git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
 from .restore import UNKNOWN, Change, Entry, chains, joined, kind_of_change, printable, restore, settled
 from .types import CheckpointError, Move
-from .user_git_state import UsersGit, note_on, repository_around
+from .user_git_state import UserGitState, note_on, repository_around
 
 if TYPE_CHECKING:  # what takes and compares is loaded with the first checkpoint, which a program may never take
     from .compare import Comparison
     from .index_sync import Saved, WorkTree
-    from .metadata import FolderPairs, Kept, Usual
+    from .metadata import DefaultModes, FolderPairs, SnapshotMetadata
     from .nested_repos import NestedTrees
     from .restore_folders import Folders
     from .scan import Inode
@@ -73,15 +73,15 @@ class Checkpoints:
         self._roots = (root, *roots)
         self._top = repository_around(root)
         """Where ignore files begin to count: the repository around the workspace, else the workspace."""
-        self._users_git = UsersGit(self._top)
+        self._users_git = UserGitState(self._top)
         self._scope = os.path.relpath(root, self._top)
         self._store = store
         self._without = tuple(without)
         self._session_id = session_id
         self._timeout_s = timeout_s
         self._lock = asyncio.Lock()
-        self._usual: Usual | None = None
-        self._last: tuple[str, str, Kept | None] = ("", "", None)
+        self._usual: DefaultModes | None = None
+        self._last: tuple[str, str, SnapshotMetadata | None] = ("", "", None)
         """The newest checkpoint: its id, its tree (empty when not known) and its message."""
         self.left_out: tuple[str, ...] = ()
         """Files that the last checkpoint lacks because they are larger than `LARGEST_BYTES`, as shown."""
@@ -156,9 +156,9 @@ class Checkpoints:
                 self._files.covered.update(kept.covered)
                 self._last = (commit, raw.partition(b"\n")[0].decode().removeprefix("tree "), kept)
 
-    def _kept(self, usual: "Usual", states: Mapping[str, "Saved"]) -> "Kept":
+    def _kept(self, usual: "DefaultModes", states: Mapping[str, "Saved"]) -> "SnapshotMetadata":
         """What git does not keep, of all work trees."""
-        from .metadata import Kept, grouped, stamps_of
+        from .metadata import SnapshotMetadata, grouped, stamps_of
 
         modes: dict[str, int] = {}
         folders: dict[str, int] = {}
@@ -178,12 +178,12 @@ class Checkpoints:
         covered = tuple(sorted(self._files.covered))
         stamps, git = stamps_of(self._top, out), self._users_git.state()
         nested = self._nested.kept(states)
-        return Kept(
+        return SnapshotMetadata(
             usual, modes, folders, tuple(sorted(empty)), out, covered, nested, stamps, git,
             links=grouped(linked), special=special,
         )  # fmt: skip
 
-    def _tell(self, kept: "Kept") -> None:
+    def _tell(self, kept: "SnapshotMetadata") -> None:
         large = [path for path, why in kept.out.items() if why.startswith("larger")]
         self.left_out = tuple(self._shown(path) for path in sorted(large))
         others = {path: why for path, why in sorted(kept.out.items()) if why and path not in large}
@@ -191,7 +191,7 @@ class Checkpoints:
         told = [f"{self._shown(path)} ({why})" for path, why in others.items() if path.endswith("/")]
         self.beyond = (*told, *([f"{len(single):,} single files ({others[single[0]]})"] if single else []))
 
-    async def _commit(self, tree: str, kept: "Kept") -> str:
+    async def _commit(self, tree: str, kept: "SnapshotMetadata") -> str:
         from .metadata import encoded
 
         parents = [self._last[0]] if self._last[0] else []
@@ -409,7 +409,7 @@ class Checkpoints:
 
         return Comparison(self._git, left, right, await self._read(left), await self._read(right))
 
-    async def _read(self, checkpoint: str) -> "Kept":
+    async def _read(self, checkpoint: str) -> "SnapshotMetadata":
         from .metadata import decoded
 
         if checkpoint == self._last[0] and self._last[2] is not None:

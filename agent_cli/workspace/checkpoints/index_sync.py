@@ -18,10 +18,10 @@ import msgspec
 from ..git.ignore_guard import BadIgnoreFile, unless_held_up
 from .git import GitFailed, PrivateGit
 from .scan import (
-    Allowance,
+    IgnoredQuota,
     Inode,
-    Look,
-    Loose,
+    ScanResult,
+    UntrackedFile,
     absent,
     inode_if_linked,
     look,
@@ -99,7 +99,7 @@ class WorkTree:
         """Those of the files in `_modes` that had several names the last time."""
         self._out: dict[str, str] = {}
         """Ignored folders and files that were found too large; they stay out."""
-        self._allowance = Allowance()
+        self._allowance = IgnoredQuota()
 
     def holds(self, path: str) -> bool:
         """Whether a file is in the index, or will be when it is there."""
@@ -112,7 +112,7 @@ class WorkTree:
     def forget(self) -> None:
         """Throw the index away; the next state is read from the files alone."""
         self._names, self._tree, self._modes = None, "", {}
-        self._allowance = Allowance()
+        self._allowance = IgnoredQuota()
         for file in (self._index, self._index.with_name(f"{self._index.name}.lock")):
             file.unlink(missing_ok=True)
 
@@ -147,7 +147,7 @@ class WorkTree:
             self._tree, found.files, found.folders, tuple(empty), out, listed.nested, linked, special
         )  # fmt: skip
 
-    def _linked_now(self, listed: _Listed, found: Look, extra: list[Loose]) -> dict[str, Inode]:
+    def _linked_now(self, listed: _Listed, found: ScanResult, extra: list[UntrackedFile]) -> dict[str, Inode]:
         """The files with several names. Whoever adds or removes a name changes the file's time, so git lists it
         and its status is read again; of the others the last time counts."""
         now = {path: inode for path, inode in self._linked.items() if path in self._modes}
@@ -238,7 +238,7 @@ class WorkTree:
         gone = [name for name in gone if self._names and name in self._names]
         return _Listed(present, gone, large, nested, linked, special)
 
-    async def _list_and_look(self) -> tuple[_Listed, Look]:
+    async def _list_and_look(self) -> tuple[_Listed, ScanResult]:
         """git's walk and ours, at the same time: ours knows only the files of the last time."""
         start = "" if self._scope == "." else self._scope
         looking = asyncio.ensure_future(self._look([start], self._names or set(), self._known, self._skipped()))
@@ -251,7 +251,7 @@ class WorkTree:
             raise failure
         return listed, looking.result()
 
-    async def _look(self, starts: list[str], names: set[str], known: set[str], skip: set[str]) -> Look:
+    async def _look(self, starts: list[str], names: set[str], known: set[str], skip: set[str]) -> ScanResult:
         ends_at = time.monotonic() + self._timeout_s
         return await asyncio.to_thread(look, str(self.top), starts, names, known, skip, self._modes, ends_at)
 
@@ -259,11 +259,11 @@ class WorkTree:
         return {*self._own, *(folder.rstrip("/") for folder in self._out)}
 
     async def _look_further(
-        self, found: Look, names: set[str], listed: _Listed
-    ) -> tuple[dict[str, str], list[Loose]]:
+        self, found: ScanResult, names: set[str], listed: _Listed
+    ) -> tuple[dict[str, str], list[UntrackedFile]]:
         """Walk on into folders with new files, and into those that are not ignored although git knows nothing in
         them. Gives what is left out, and the files of small ignored folders."""
-        top, small = str(self.top), list[Loose]()
+        top, small = str(self.top), list[UntrackedFile]()
         known = self._known if names is self._names else self._known_with(listed.present, listed.gone, names)
         skip = {*self._skipped(), *listed.nested, *listed.large}
         found.files.update((path, mode) for path, mode in listed.present.items() if path in found.files)
@@ -303,7 +303,7 @@ class WorkTree:
                     self._out.pop(name, None)
                     name = f"{folder}/" if (folder := name.rstrip("/").rpartition("/")[0]) else ""
 
-    async def _weighed(self, folder: str, found: Look) -> list[Loose]:
+    async def _weighed(self, folder: str, found: ScanResult) -> list[UntrackedFile]:
         """The files of an ignored folder, unless it is left out."""
         inside = await asyncio.to_thread(measured, str(self.top), folder)
         if not inside.why_not and not self._allowance.grants(len(inside.files), inside.size_bytes):
@@ -315,7 +315,7 @@ class WorkTree:
         found.special.update(inside.special)
         return inside.files
 
-    def _admitted(self, loose: list[Loose], out: dict[str, str]) -> list[Loose]:
+    def _admitted(self, loose: list[UntrackedFile], out: dict[str, str]) -> list[UntrackedFile]:
         """The ignored files that may be held; the others are noted in `out`."""
         chosen = []
         for each in sorted(loose, key=lambda each: each.size_bytes):

@@ -17,7 +17,7 @@ _MOST_STAMPS = 1_000
 _MOST_LINKED = 1_000
 
 
-class Usual(msgspec.Struct, frozen=True):
+class DefaultModes(msgspec.Struct, frozen=True):
     """Permissions that most files, programs and folders of a workspace have: only others are written down. Chosen
     once a session, so that checkpoints can be compared by what is written down."""
 
@@ -42,10 +42,10 @@ class Nested(msgspec.Struct, frozen=True):
     head: str
 
 
-class Kept(msgspec.Struct, frozen=True):
+class SnapshotMetadata(msgspec.Struct, frozen=True):
     """Paths are relative to the top of the work tree, those in nested repositories too."""
 
-    usual: Usual = Usual()
+    usual: DefaultModes = DefaultModes()
     modes: dict[str, int] = {}
     """Files whose permissions are not the usual ones."""
     folders: dict[str, int] = {}
@@ -82,7 +82,7 @@ class Kept(msgspec.Struct, frozen=True):
         return None
 
 
-def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> Usual:
+def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> DefaultModes:
     """The most common permissions; a link has -1."""
     programs: Counter[int] = Counter()
     others: Counter[int] = Counter()
@@ -93,7 +93,7 @@ def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> Usual:
     def first(counter: Counter[int], default: int) -> int:
         return counter.most_common(1)[0][0] if counter else default
 
-    return Usual(first(others, 0o644), first(programs, 0o755), first(Counter(folders.values()), 0o755))
+    return DefaultModes(first(others, 0o644), first(programs, 0o755), first(Counter(folders.values()), 0o755))
 
 
 def grouped(linked: Mapping[str, Inode]) -> tuple[tuple[str, ...], ...]:
@@ -113,7 +113,7 @@ def stamps_of(top: str | os.PathLike[str], out: Mapping[str, str]) -> dict[str, 
     return found
 
 
-def encoded(kept: Kept) -> bytes:
+def encoded(kept: SnapshotMetadata) -> bytes:
     """As a commit message."""
     plain: dict[str, Any] = {
         "usual": [kept.usual.file, kept.usual.program, kept.usual.folder],
@@ -132,7 +132,7 @@ def encoded(kept: Kept) -> bytes:
     return json.dumps(plain).encode()
 
 
-def decoded(message: bytes) -> Kept:
+def decoded(message: bytes) -> SnapshotMetadata:
     """From a commit message, of this version or of an older one, which had only modes.
 
     Raises:
@@ -140,9 +140,9 @@ def decoded(message: bytes) -> Kept:
     """
     plain = json.loads(message)
     if "usual" not in plain:
-        return Kept(modes=plain["modes"], has_folders=False)
-    return Kept(
-        Usual(*plain["usual"]),
+        return SnapshotMetadata(modes=plain["modes"], has_folders=False)
+    return SnapshotMetadata(
+        DefaultModes(*plain["usual"]),
         plain["modes"],
         plain["folders"],
         tuple(plain["empty"]),
@@ -162,7 +162,7 @@ FolderPairs = dict[str, tuple[int | None, int | None]]
 """Folder → permissions before and after; None where it does not exist."""
 
 
-def folder_differences(left: Kept, right: Kept, files: Pairs) -> FolderPairs:
+def folder_differences(left: SnapshotMetadata, right: SnapshotMetadata, files: Pairs) -> FolderPairs:
     """Folders that are not the same in two checkpoints, beyond those that come and go with their files. `files`
     are the files that differ."""
     if not (left.has_folders and right.has_folders):
@@ -196,7 +196,7 @@ def add_folders(more: FolderPairs, to: FolderPairs) -> None:
         to[path] = (first, new if last == old else last)
 
 
-def _mode(kept: Kept, folder: str) -> int:
+def _mode(kept: SnapshotMetadata, folder: str) -> int:
     return kept.folders.get(folder, kept.usual.folder)
 
 

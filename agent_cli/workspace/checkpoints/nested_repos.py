@@ -13,7 +13,7 @@ from ..files.bounded_read import first_line
 from ..git.repository import git_folder
 from .git import PrivateGit
 from .index_sync import Saved, TooMuch, WorkTree
-from .metadata import Kept, Nested
+from .metadata import Nested, SnapshotMetadata
 
 _MOST = 20
 _MOST_FILES = 20_000
@@ -68,7 +68,7 @@ class NestedTrees:
         left_out = {folder.rstrip("/"): "" for folder in self.out if os.path.lexists(self._top / folder)}
         return {path: Nested(tree, _head(self._top / path)) for path, tree in sorted((trees | left_out).items())}
 
-    async def commits(self, kept: Kept) -> list[str]:
+    async def commits(self, kept: SnapshotMetadata) -> list[str]:
         """A commit for each tree: parents of a checkpoint, so that it lasts as long.
 
         Raises:

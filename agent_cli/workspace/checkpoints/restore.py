@@ -16,7 +16,7 @@ from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 
 from ..files.bounded_read import regular_bytes
-from ..files.nofollow import Spot, draft_name, spot, sweep_drafts
+from ..files.nofollow import DirEntryFd, draft_name, spot, sweep_drafts
 
 LINK = "120000"
 NESTED = "160000"
@@ -199,7 +199,7 @@ class _Place:
             self._prune(os.path.dirname(real))
         return done
 
-    def _put(self, at: Spot, real: str, old: Entry, new: Entry) -> str | None:
+    def _put(self, at: DirEntryFd, real: str, old: Entry, new: Entry) -> str | None:
         if is_as(at, new):
             return ""
         if not is_as(at, old) and not (self._dry_run and not old.blob and real in self._emptied):
@@ -226,7 +226,7 @@ class _Place:
             folder = os.path.dirname(folder)
 
 
-def write_entry(at: Spot, entry: Entry, data: bytes) -> None:
+def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:
     """Put a file or link in the place of what is there, in one step.
 
     Raises:
@@ -246,7 +246,7 @@ def write_entry(at: Spot, entry: Entry, data: bytes) -> None:
             draft.unlink()
 
 
-def is_as(at: Spot, entry: Entry) -> bool:
+def is_as(at: DirEntryFd, entry: Entry) -> bool:
     """Whether what is there is exactly in a recorded state."""
     try:
         status = at.status()

@@ -23,7 +23,7 @@ _MOST_COUNTED = 200_000
 _LONGEST_COUNT_S = 0.2
 
 
-class Loose(msgspec.Struct, frozen=True):
+class UntrackedFile(msgspec.Struct, frozen=True):
     """A file or link that no index knows."""
 
     path: str
@@ -38,7 +38,7 @@ Inode = tuple[int, int]
 """Device and number of a file."""
 
 
-class Look(msgspec.Struct):
+class ScanResult(msgspec.Struct):
     """What a walk has found; paths are relative to the top."""
 
     files: dict[str, int] = {}
@@ -48,7 +48,7 @@ class Look(msgspec.Struct):
     folders: dict[str, int] = {}
     unknown: list[str] = []
     """Folders that were not entered: the index knows nothing in them."""
-    loose: list["Loose"] = []
+    loose: list["UntrackedFile"] = []
     """Files and links that the index does not know."""
     closed: list[str] = []
     """Folders that cannot be listed."""
@@ -67,7 +67,7 @@ class Look(msgspec.Struct):
                 self.files[each.path] = each.mode
                 self.linked.update({each.path: each.inode} if each.inode else {})
 
-    def add(self, other: "Look") -> None:
+    def add(self, other: "ScanResult") -> None:
         """Take over what a further walk has found; `unknown` becomes that of the further walk."""
         self.files |= other.files
         self.fresh += other.fresh
@@ -82,7 +82,7 @@ class Look(msgspec.Struct):
 class Ignored(msgspec.Struct):
     """An ignored folder."""
 
-    files: list[Loose]
+    files: list[UntrackedFile]
     folders: dict[str, int]
     size_bytes: int
     why_not: str = ""
@@ -102,14 +102,14 @@ def parents_of(names: Iterable[str]) -> set[str]:
 def look(
     top: str, starts: Iterable[str], names: Collection[str], known: Collection[str], skip: Collection[str],
     modes: Mapping[str, int], ends_at: float,
-) -> Look:  # fmt: skip
+) -> ScanResult:  # fmt: skip
     """Walk some folders and those of `known` below them; `names` are the files of the index, `skip` is not
     entered. `modes` are permissions that are known already: these files are not asked again.
 
     Raises:
         TimeoutError: it is not done by `ends_at`, of the monotonic clock.
     """
-    found = Look()
+    found = ScanResult()
     waiting = list(starts)
     while waiting:
         folder = waiting.pop()
@@ -128,7 +128,7 @@ def look(
 
 
 def _take_in(
-    found: Look, prefix: str, entries: Iterable["os.DirEntry[str]"], names: Collection[str],
+    found: ScanResult, prefix: str, entries: Iterable["os.DirEntry[str]"], names: Collection[str],
     known: Collection[str], skip: Collection[str], modes: Mapping[str, int], waiting: list[str],
 ) -> None:  # fmt: skip
     files, loose, fresh_since = found.files, found.loose, time.time() - _FRESH_S
@@ -165,7 +165,7 @@ def _take_in(
                 found.fresh.append(path)
 
 
-def absent(names: Collection[str], seen: Look) -> set[str]:
+def absent(names: Collection[str], seen: ScanResult) -> set[str]:
     """Files of an index that no folder lists under exactly this name. Where names that differ only in case are one
     file, the old name of a file that was renamed that way still seems to be there when it is asked for."""
     return set() if len(names) == len(seen.files) else set(names).difference(seen.files)
@@ -223,9 +223,9 @@ def _count_in(found: Ignored, folder: str, entries: Iterable["os.DirEntry[str]"]
     return count
 
 
-def _loose(path: str, status: os.stat_result) -> Loose:
+def _loose(path: str, status: os.stat_result) -> UntrackedFile:
     mode = stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else -1
-    return Loose(path, status.st_size, mode, inode_if_linked(status))
+    return UntrackedFile(path, status.st_size, mode, inode_if_linked(status))
 
 
 def inode_if_linked(status: os.stat_result) -> Inode | None:
@@ -241,7 +241,7 @@ def special_kind(status: os.stat_result) -> str:
     return "a socket" if stat.S_ISSOCK(status.st_mode) else "a device"
 
 
-class Allowance:
+class IgnoredQuota:
     """How much of what is ignored may still be saved in a session."""
 
     def __init__(self) -> None:

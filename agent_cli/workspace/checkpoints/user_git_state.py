@@ -19,7 +19,7 @@ _STAT_BYTES, _ENTRY_BYTES = 40, 62
 _NAMES = {"index": "index", "head": "HEAD", "stash": "stash"}
 
 
-class UsersGit:
+class UserGitState:
     """That of the repository at one folder."""
 
     def __init__(self, top: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from .indentation import IndentMap, indent_of, unit_of
 from .line_endings import Piece
-from .normalize import Folded, typography
+from .normalize import NormalizedText, typography
 from .transplant import transferred
 from .unified_diff import opcodes
 
@@ -60,7 +60,7 @@ class Lines:
         return bisect_right(self.offsets, offset)
 
     @cached_property
-    def typographic(self) -> Folded:
+    def typographic(self) -> NormalizedText:
         """The text with plain typography."""
         return typography(self.text)
 
@@ -107,7 +107,7 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(lines if lines[-1] or len(lines) == 1 else lines[:-1])
 
 
-class Place(msgspec.Struct, frozen=True):
+class LineRange(msgspec.Struct, frozen=True):
     """A place that answers to a passage."""
 
     start: int
@@ -138,7 +138,7 @@ def same_lines(there: Lines, keys: list[str], wanted: list[str], limit: int) -> 
     return starts
 
 
-def placed(there: Lines, what: Passage, at: list[int | None], keys_equal: list[bool]) -> Place:
+def placed(there: Lines, what: Passage, at: list[int | None], keys_equal: list[bool]) -> LineRange:
     """The change of `what` made where its old lines stand: `at` has the line in the file for each of them,
     `keys_equal` whether it is the same but for blanks and typography."""
     real = [index for index in at if index is not None]
@@ -151,19 +151,19 @@ def placed(there: Lines, what: Passage, at: list[int | None], keys_equal: list[b
     others = [indent_of(line) for line in what.new if line.strip()]
     indents = _indents(pairs, others, there.unit, bool(what.old[0]) and not indent_of(what.old[0]))
     if indents is None:
-        return Place(start, end, None, "its indentation does not fit that of `old` line by line")
+        return LineRange(start, end, None, "its indentation does not fit that of `old` line by line")
     pieces: list[Piece] = []
     for tag, a, b, c, d in opcodes(list(what.old), list(what.new)):
         if tag == "equal":
             continue
         span = _span(at, keys_equal, a, b)
         if span is None:
-            return Place(start, end, None, "lines that would change differ there from `old`")
+            return LineRange(start, end, None, "lines that would change differ there from `old`")
         new = _in_place(there, what, (a, b), (c, d), span[0], indents)
         if new is None:
-            return Place(start, end, None, "it is not clear how the new lines are to be indented there")
+            return LineRange(start, end, None, "it is not clear how the new lines are to be indented there")
         pieces.append(there.piece(*span, new))
-    return Place(start, end, tuple(pieces))
+    return LineRange(start, end, tuple(pieces))
 
 
 def _indents(pairs: list[tuple[str, str]], others: list[str], unit: str, loose_first: bool) -> IndentMap | None:
@@ -218,16 +218,16 @@ def _bodies(lines: tuple[str, ...] | list[str]) -> str:
     return "\n".join(line.lstrip(" \t") for line in lines)
 
 
-def near_places(there: Lines, what: Passage) -> list[Place]:
+def near_places(there: Lines, what: Passage) -> list[LineRange]:
     """Places where nearly everything of the old lines stands: only words of comments or prose differ, blanks
     within lines, or a line or two more are there. More than one place means that it cannot be told."""
     keys = there.squeezed()
     wanted = Lines("\n".join(what.old)).squeezed()
     if sum(bool(key) for key in wanted) < 2:
         return []
-    found: dict[int, tuple[float, Place | None]] = {}
+    found: dict[int, tuple[float, LineRange | None]] = {}
     threshold = _NO_RIVAL
-    work = Work(_MAX_WORK)
+    work = WorkLimit(_MAX_WORK)
     for start in _likely_starts(keys, wanted):
         ratio, aligned, extra = _aligned(there, what, keys, wanted, start, work)
         if work.done:  # what was not compared might be as like
@@ -244,7 +244,9 @@ def near_places(there: Lines, what: Passage) -> list[Place]:
     return _unrivalled(there, found, threshold)
 
 
-def _unrivalled(there: Lines, found: dict[int, tuple[float, Place | None]], threshold: float) -> list[Place]:
+def _unrivalled(
+    there: Lines, found: dict[int, tuple[float, LineRange | None]], threshold: float
+) -> list[LineRange]:
     """The good places, and with them what is so like them that it cannot be told which was meant."""
     good = {first: place for first, (_, place) in found.items() if place is not None}
     rivals = [
@@ -254,7 +256,7 @@ def _unrivalled(there: Lines, found: dict[int, tuple[float, Place | None]], thre
     ]
     if not good:
         return []
-    return [*good.values(), *(Place(there.offsets[at], there.offsets[at], None) for at in rivals)]
+    return [*good.values(), *(LineRange(there.offsets[at], there.offsets[at], None) for at in rivals)]
 
 
 def _likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
@@ -271,7 +273,7 @@ def _likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
     return sorted(votes, key=lambda start: (-votes[start], start))[:_MAX_CANDIDATES]
 
 
-class Work:
+class WorkLimit:
     """Comparing that may still be done, in pairs of characters."""
 
     def __init__(self, most: int) -> None:
@@ -289,7 +291,7 @@ class Work:
 
 
 def _aligned(
-    there: Lines, what: Passage, keys: list[str], wanted: list[str], start: int, work: Work
+    there: Lines, what: Passage, keys: list[str], wanted: list[str], start: int, work: WorkLimit
 ) -> tuple[float, list[int | None] | None, int]:
     """How much of the wanted text stands around `start`; where each line does, if that is beyond doubt; and
     how many more lines stand between."""
@@ -330,7 +332,7 @@ def _line_by_line(
     return at, soft, complete
 
 
-def _ratio(wanted: list[str], keys: list[str], at: list[int | None], work: Work) -> float:
+def _ratio(wanted: list[str], keys: list[str], at: list[int | None], work: WorkLimit) -> float:
     """How much of both is the same; where it cannot be enough for a rival, an upper bound of it."""
     import difflib
 
@@ -364,17 +366,17 @@ def _is_prose(line: str) -> bool:
     return bool(_PROSE.match(line) and _PROSE_WORD.search(line) and not _KEYED.match(line))
 
 
-def by_stripped(there: Lines, what: Passage, limit: int) -> list[Place]:
+def by_stripped(there: Lines, what: Passage, limit: int) -> list[LineRange]:
     """Places that differ in blanks around lines only."""
     return _by_keys(there, what, there.stripped(), [line.strip(" \t") for line in what.old], limit)
 
 
-def by_folded(there: Lines, what: Passage, limit: int) -> list[Place]:
+def by_folded(there: Lines, what: Passage, limit: int) -> list[LineRange]:
     """Places that differ in blanks around lines and in typography."""
     return _by_keys(there, what, there.folded(), Lines("\n".join(what.old)).folded(), limit)
 
 
-def _by_keys(there: Lines, what: Passage, keys: list[str], wanted: list[str], limit: int) -> list[Place]:
+def _by_keys(there: Lines, what: Passage, keys: list[str], wanted: list[str], limit: int) -> list[LineRange]:
     sure = [True] * len(wanted)
     return [
         placed(there, what, list(range(start, start + len(wanted))), sure)

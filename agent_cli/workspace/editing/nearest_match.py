@@ -3,7 +3,7 @@ numbers and with its white space made visible, since that is where most such edi
 
 import re
 
-from .line_match import Work
+from .line_match import WorkLimit
 
 _MAX_LINES = 20_000
 _MAX_SHOWN = 14
@@ -58,7 +58,7 @@ def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
         if (both := words.intersection(re.findall(r"\w{3,}", line[:300])))
     }
     likeliest = sorted(shared, key=lambda number: -shared[number])[:_MAX_COMPARED]
-    work = Work(_MAX_WORK)
+    work = WorkLimit(_MAX_WORK)
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(key)
     best, best_ratio = None, 0.55

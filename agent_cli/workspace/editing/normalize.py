@@ -12,7 +12,7 @@ Segment = tuple[int, int, int, int]
 """A folded piece: its start and end in the folded text, then in the original."""
 
 
-class Folded(msgspec.Struct, frozen=True):
+class NormalizedText(msgspec.Struct, frozen=True):
     """A folded text and what was folded. Everything between the segments is as in the original."""
 
     text: str
@@ -53,7 +53,7 @@ class Folded(msgspec.Struct, frozen=True):
         return original_end + offset - folded_end
 
 
-Fold = Callable[[str], Folded]
+Fold = Callable[[str], NormalizedText]
 
 _LINE_END_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)")
 
@@ -81,24 +81,24 @@ _ESCAPES = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\'": "'", "\\\\": "\\", "\\`
 _ESCAPED = re.compile(r"""\\[nt"'`\\]|(?<![ \t])[ \t]++(?=\n|\Z)""")
 
 
-def line_end_blanks(text: str) -> Folded:
+def line_end_blanks(text: str) -> NormalizedText:
     """Without blanks before line ends and at the end."""
     return _folded(text, _LINE_END_BLANKS, lambda found: "")
 
 
-def wide_blanks(text: str) -> Folded:
+def wide_blanks(text: str) -> NormalizedText:
     """Fold the blanks within a line that align it with others to one each."""
     return _folded(text, _WIDE_BLANKS, lambda found: " ")
 
 
-def typography(text: str) -> Folded:
+def typography(text: str) -> NormalizedText:
     """Also with plain quotes, dashes and spaces, and composed characters (NFC)."""
     if text.isascii():
         return line_end_blanks(text)
     return _folded(text.translate(_PAIRED), _LOOSE, _plain)
 
 
-def escapes(text: str) -> Folded:
+def escapes(text: str) -> NormalizedText:
     """Without blanks before line ends, and with backslash sequences read once."""
     return _folded(text, _ESCAPED, lambda found: _ESCAPES.get(found, ""))
 
@@ -110,7 +110,7 @@ def _plain(found: str) -> str:
     return "".join(_TWINS.get(char, char) for char in composed)
 
 
-def _folded(text: str, pattern: re.Pattern[str], fold: Callable[[str], str]) -> Folded:
+def _folded(text: str, pattern: re.Pattern[str], fold: Callable[[str], str]) -> NormalizedText:
     pieces: list[str] = []
     segments: list[Segment] = []
     done = length = 0
@@ -123,5 +123,5 @@ def _folded(text: str, pattern: re.Pattern[str], fold: Callable[[str], str]) -> 
         length += len(plain)
         done = end
     if not segments:
-        return Folded(text)
-    return Folded("".join([*pieces, text[done:]]), tuple(segments))
+        return NormalizedText(text)
+    return NormalizedText("".join([*pieces, text[done:]]), tuple(segments))

@@ -11,8 +11,8 @@ import msgspec
 from . import line_match
 from .indentation import indent_of
 from .line_endings import Piece
-from .line_match import Lines, Passage, Place, passage
-from .normalize import Fold, Folded, escapes, line_end_blanks, typography, wide_blanks
+from .line_match import LineRange, Lines, Passage, passage
+from .normalize import Fold, NormalizedText, escapes, line_end_blanks, typography, wide_blanks
 from .transplant import carried, changes
 
 MAX_LAX_CHARS = 5_000_000
@@ -110,7 +110,7 @@ class Search:
         return Search(self.text, old, new, self.whole_lines, self.most)
 
 
-Layer = Callable[[Search], list[Place]]
+Layer = Callable[[Search], list[LineRange]]
 
 
 def find(
@@ -147,7 +147,7 @@ def find(
     return Missing(inside_words=tuple(search.inside_words[: MAX_PLACES + 1]), skipped=skipped)
 
 
-def _match(name: str, places: list[Place], inside_words: tuple[int, ...]) -> Match | Missing:
+def _match(name: str, places: list[LineRange], inside_words: tuple[int, ...]) -> Match | Missing:
     pieces: list[Piece] = []
     for place in places:
         if place.pieces is None:
@@ -159,15 +159,15 @@ def _match(name: str, places: list[Place], inside_words: tuple[int, ...]) -> Mat
     return Match(name, spans, tuple(pieces), inside_words)
 
 
-def _apart(places: list[Place]) -> list[Place]:
-    kept: list[Place] = []
+def _apart(places: list[LineRange]) -> list[LineRange]:
+    kept: list[LineRange] = []
     for place in places:
         if not kept or place.start >= kept[-1].end:
             kept.append(place)
     return kept
 
 
-def _exact(search: Search) -> list[Place]:
+def _exact(search: Search) -> list[LineRange]:
     """Where it stands to the letter. Inside a longer word another thing is meant: `retries = 3` is no part of
     `max_retries = 3`."""
     pieces: list[Piece] | None = None
@@ -183,12 +183,12 @@ def _exact(search: Search) -> list[Place]:
     return places
 
 
-def _exact_place(search: Search, start: int, pieces: list[Piece]) -> Place:
+def _exact_place(search: Search, start: int, pieces: list[Piece]) -> LineRange:
     moved = tuple([(start + first, start + last, new) for first, last, new in pieces])
-    return _indented(search, Place(start, start + len(search.old), moved))
+    return _indented(search, LineRange(start, start + len(search.old), moved))
 
 
-def _indented(search: Search, place: Place) -> Place:
+def _indented(search: Search, place: LineRange) -> LineRange:
     """The place; where it begins amid the indentation of a line, the change is made in whole lines instead, for
     what is new would stand at another depth than what is there."""
     lead = search.text[search.text.rfind("\n", 0, place.start) + 1 : place.start]
@@ -199,7 +199,7 @@ def _indented(search: Search, place: Place) -> Place:
         return place
     if old and new and not indent_of(old):
         sure = "\n" in old or _written_as_there(new.split("\n"), lead)
-        return place if sure else Place(place.start, place.end, None, _UNINDENTED)
+        return place if sure else LineRange(place.start, place.end, None, _UNINDENTED)
     first = search.there.number_at(place.start) - 1
     at: list[int | None] = list(range(first, first + len(search.passage.old)))
     found = line_match.placed(search.there, search.passage, at, [True] * len(at))
@@ -225,7 +225,7 @@ def _all_starts(text: str, wanted: str, most: int) -> list[int]:
     return starts
 
 
-def _file_ends(search: Search) -> list[Place]:
+def _file_ends(search: Search) -> list[LineRange]:
     """A mark at the start, or a line end behind the last line, that is not in the text: there and nowhere else."""
     text = search.text
     old, new = search.old.removeprefix("\ufeff"), search.new.removeprefix("\ufeff")
@@ -243,7 +243,7 @@ def _file_ends(search: Search) -> list[Place]:
     return [_exact_place(Search(text, old, new), start, changes(old, new, fine=False))]
 
 
-def _numbered(search: Search) -> list[Place]:
+def _numbered(search: Search) -> list[LineRange]:
     """Whole lines written with the numbers before them that reading shows, and standing about there."""
     lines = passage(search.old, "").old
     numbers = [int(found.group(1)) for line in lines if (found := _NUMBERED.match(line))]
@@ -259,13 +259,13 @@ def _numbered(search: Search) -> list[Place]:
 
 
 def _folding(fold: Fold) -> Layer:
-    def layer(search: Search) -> list[Place]:
+    def layer(search: Search) -> list[LineRange]:
         return _folded_places(search, fold(search.text), fold)
 
     return layer
 
 
-def _folded_places(search: Search, there: Folded, fold: Fold) -> list[Place]:
+def _folded_places(search: Search, there: NormalizedText, fold: Fold) -> list[LineRange]:
     search = search.tidy
     wanted = fold(search.old).text
     if not wanted.strip():
@@ -280,18 +280,18 @@ def _folded_places(search: Search, there: Folded, fold: Fold) -> list[Place]:
         pieces = carried(search.old, search.new, there, at, fold)
         if pieces is None:
             pieces = [(start, end, search.new)]
-        place = Place(start, end, tuple(pieces))
+        place = LineRange(start, end, tuple(pieces))
         places.append(place if fold is escapes else _indented(search, place))
     return places
 
 
-def _typographic(search: Search) -> list[Place]:
+def _typographic(search: Search) -> list[LineRange]:
     if search.text.isascii() and search.old.isascii():
         return []
     return _folded_places(search, search.there.typographic, typography)
 
 
-def _escaped_twice(search: Search) -> list[Place]:
+def _escaped_twice(search: Search) -> list[LineRange]:
     """A passage in which every line end, tab or quote was written as an escape."""
     if not all(_escaped_throughout(text) for text in (search.old, search.new) if "\\" in text):
         return []
@@ -309,18 +309,18 @@ def _escaped_throughout(text: str) -> bool:
     return all(not re.search(rf"(?<!\\){quote}", text) for quote in "\"'" if f"\\{quote}" in text)
 
 
-def _escaped_less(search: Search) -> list[Place]:
+def _escaped_less(search: Search) -> list[LineRange]:
     """A passage with real line ends or tabs, or bare quotes, where the file has escapes."""
     if "\\" not in search.text:
         return []
     places = _folded_places(search, escapes(search.text), escapes)
     plain = all(not _AMID_ESCAPES.search(text) for _, _, text in changes(search.old, search.new))
     why = "" if plain else "escapes such as \\n are written differently there, so the new text would be a guess"
-    return [place if plain else Place(place.start, place.end, None, why) for place in places]
+    return [place if plain else LineRange(place.start, place.end, None, why) for place in places]
 
 
-def _by_lines(places: Callable[[Lines, Passage, int], list[Place]]) -> Layer:
-    def layer(search: Search) -> list[Place]:
+def _by_lines(places: Callable[[Lines, Passage, int], list[LineRange]]) -> Layer:
+    def layer(search: Search) -> list[LineRange]:
         old = search.passage.old
         if len(old) > _MAX_PASSAGE_LINES or not any(line.strip() for line in old):
             return []
@@ -329,7 +329,7 @@ def _by_lines(places: Callable[[Lines, Passage, int], list[Place]]) -> Layer:
     return layer
 
 
-def _near(there: Lines, what: Passage, limit: int) -> list[Place]:
+def _near(there: Lines, what: Passage, limit: int) -> list[LineRange]:
     return line_match.near_places(there, what) if len(what.old) <= _MAX_NEAR_LINES else []
 
 

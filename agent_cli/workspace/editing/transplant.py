@@ -4,7 +4,7 @@ differs from the first in what a fold makes equal. Characters that were not chan
 import re
 
 from .line_endings import Piece
-from .normalize import Fold, Folded
+from .normalize import Fold, NormalizedText
 from .unified_diff import lines_of, opcodes
 
 _TOKEN = re.compile(r"\w+|[ \t]+|[^\w \t]")
@@ -44,7 +44,7 @@ def _within(start: int, old: str, new: str) -> list[Piece]:
     ]
 
 
-def carried(old: str, new: str, there: Folded, at: int, fold: Fold) -> list[Piece] | None:
+def carried(old: str, new: str, there: NormalizedText, at: int, fold: Fold) -> list[Piece] | None:
     """`old` → `new` done where `there.text[at:]` begins with the folded `old`; offsets are the original's.
 
     None where a change begins or ends inside something that was folded as one.

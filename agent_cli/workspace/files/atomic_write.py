@@ -12,7 +12,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 
-from .nofollow import Spot, draft_name, spot
+from .nofollow import DirEntryFd, draft_name, spot
 from .reader import FileError, Stamp, chunks, open_at, stamp, why
 
 LOCK_TIMEOUT_S = 2.0
@@ -50,7 +50,7 @@ def write_atomic(
         raise FileError(why(shown, error, real)) from error
 
 
-def _replaced(at: Spot, shown: str, data: bytes, expected: Stamp, mode: int | None) -> Stamp:
+def _replaced(at: DirEntryFd, shown: str, data: bytes, expected: Stamp, mode: int | None) -> Stamp:
     status = at.status()
     with _draft(at, data, status) as (draft, fd):
         if mode is not None:
@@ -70,7 +70,7 @@ def _replaced(at: Spot, shown: str, data: bytes, expected: Stamp, mode: int | No
     return stamp(at.status())
 
 
-def _created(at: Spot, shown: str, data: bytes, mode: int | None, like: str) -> Stamp:
+def _created(at: DirEntryFd, shown: str, data: bytes, mode: int | None, like: str) -> Stamp:
     with spot(like) if like else contextlib.nullcontext() as source:
         with _draft(at, data, source.status() if source else None) as (draft, fd):
             if mode is not None:
@@ -145,7 +145,7 @@ def missing_folders(real: str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _reached(real: str, shown: str, *, makes_folders: bool) -> Iterator[Spot]:
+def _reached(real: str, shown: str, *, makes_folders: bool) -> Iterator[DirEntryFd]:
     """The place; folders made for it go again when the work fails."""
     if makes_folders and len(missing_folders(real)) > _MOST_NEW_FOLDERS:
         raise FileError(f"{shown} lies in more than {_MOST_NEW_FOLDERS} folders that do not exist yet")
@@ -164,7 +164,7 @@ def _remove_empty(folders: Sequence[str]) -> None:
             os.rmdir(at.name, dir_fd=at.folder)
 
 
-def _check_writable(at: Spot, shown: str, expected: Stamp) -> None:
+def _check_writable(at: DirEntryFd, shown: str, expected: Stamp) -> None:
     """A file that is gone is left to `_check_unchanged`."""
     try:
         at.status()
@@ -177,7 +177,7 @@ def _check_writable(at: Spot, shown: str, expected: Stamp) -> None:
 
 
 @contextlib.contextmanager
-def _turn(at: Spot, shown: str) -> Iterator[None]:
+def _turn(at: DirEntryFd, shown: str) -> Iterator[None]:
     """Keeps other agents from writing in the folder; file systems without locks do without."""
     try:
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=at.folder)
@@ -206,7 +206,9 @@ def _locked(fd: int) -> bool:
 
 
 @contextlib.contextmanager
-def _draft(at: Spot, data: bytes, like: os.stat_result | None, mode: int = 0o666) -> Iterator[tuple[Spot, int]]:
+def _draft(
+    at: DirEntryFd, data: bytes, like: os.stat_result | None, mode: int = 0o666
+) -> Iterator[tuple[DirEntryFd, int]]:
     """A new file beside the place with this content, safe on the disk, and its descriptor; gone again when the
     work fails. It has mode and owner of `like` as far as that is permitted, else `mode`."""
     draft = at.beside(draft_name())
@@ -257,7 +259,7 @@ def cut_short(real: str) -> str:
         return ""
 
 
-def _cut_short(at: Spot) -> str:
+def _cut_short(at: DirEntryFd) -> str:
     backup = at.beside(_backup_name(at.name))
     try:
         backup.status()
@@ -275,7 +277,7 @@ def _cut_short(at: Spot) -> str:
     )
 
 
-def _content(at: Spot) -> bytes:
+def _content(at: DirEntryFd) -> bytes:
     fd, _ = open_at(at, at.name)
     try:
         return b"".join(chunks(fd))
@@ -291,7 +293,7 @@ def _backup_name(name: str) -> str:
     return f".{name}.agent-backup"
 
 
-def _write_in_place(at: Spot, shown: str, data: bytes, expected: Stamp) -> None:
+def _write_in_place(at: DirEntryFd, shown: str, data: bytes, expected: Stamp) -> None:
     """Overwrite the file itself. The old content lies beside it, as `.NAME.agent-backup`, until it is done, so
     that it can be restored after a crash in between (`cut_short`); a failure brings it back at once."""
     fd = at.open(os.O_RDWR)
@@ -329,7 +331,7 @@ def _overwrite(fd: int, data: bytes) -> None:
     os.fsync(fd)
 
 
-def _keep_attributes(source: Spot, target: int) -> None:
+def _keep_attributes(source: DirEntryFd, target: int) -> None:
     """Copy extended attributes, access lists among them, as far as the system allows."""
     if not hasattr(os, "listxattr"):
         return
@@ -343,7 +345,7 @@ def _keep_attributes(source: Spot, target: int) -> None:
             os.close(fd)
 
 
-def _check_unchanged(at: Spot, shown: str, expected: Stamp | None) -> None:
+def _check_unchanged(at: DirEntryFd, shown: str, expected: Stamp | None) -> None:
     try:
         now = stamp(at.status())
     except FileNotFoundError:

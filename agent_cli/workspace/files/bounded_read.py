@@ -5,7 +5,7 @@ import errno
 import os
 import stat
 
-from .nofollow import Spot
+from .nofollow import DirEntryFd
 
 _LINE_BYTES = 256
 
@@ -21,7 +21,7 @@ def small_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     )
 
 
-def regular_bytes(at: Spot, most_bytes: int, *, from_end: bool = False) -> bytes:
+def regular_bytes(at: DirEntryFd, most_bytes: int, *, from_end: bool = False) -> bytes:
     """The same of a file in a folder that is held; with `from_end` its last bytes.
 
     Raises:

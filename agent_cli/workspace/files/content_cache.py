@@ -6,7 +6,7 @@ import threading
 _COMPRESSED_FROM = 4096
 
 
-class KnownTexts:
+class ContentCache:
     """File contents by content hash; the least recently used go when they take too much room.
 
     Contents are kept compressed. One per session; safe to use from several threads.

@@ -20,16 +20,16 @@ _SURELY_SHORT = 1000
 _DRAFT = re.compile(r"\.agent-(\d{1,9})-[0-9a-f]{12}\.tmp")
 
 
-class Spot(msgspec.Struct, frozen=True):
+class DirEntryFd(msgspec.Struct, frozen=True):
     """A name in a folder that is held open. Nothing here follows a link of that name."""
 
     folder: int
     """Descriptor; good for what is done in the folder, not for listing it."""
     name: str
 
-    def beside(self, name: str) -> "Spot":
+    def beside(self, name: str) -> "DirEntryFd":
         """Another name in the same folder."""
-        return Spot(self.folder, name)
+        return DirEntryFd(self.folder, name)
 
     def status(self) -> os.stat_result:
         """Of what is there, a link included.
@@ -89,7 +89,7 @@ def _is_running(pid: int) -> bool:
 
 
 @contextlib.contextmanager
-def spot(real: str, made: list[str] | None = None) -> Iterator[Spot]:
+def spot(real: str, made: list[str] | None = None) -> Iterator[DirEntryFd]:
     """Where a file is or will be. With `made`, missing folders are made on the way and their paths added to it,
     outermost first, also when one of them cannot be made.
 
@@ -99,7 +99,7 @@ def spot(real: str, made: list[str] | None = None) -> Iterator[Spot]:
     folder, name = os.path.split(real)
     fd = _descended(folder, _SEARCHED, made)
     try:
-        yield Spot(fd, name or ".")
+        yield DirEntryFd(fd, name or ".")
     finally:
         os.close(fd)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from .encoding import Codec, decode, first_fault, is_binary, kind_of
-from .nofollow import Spot, listed, spot
+from .nofollow import DirEntryFd, listed, spot
 
 MAX_TEXT_BYTES = 50_000_000
 """Larger files are neither edited nor hashed."""
@@ -61,7 +61,7 @@ def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
         raise FileError(why(shown, error, real)) from error
 
 
-def open_at(at: Spot, shown: str) -> tuple[int, os.stat_result]:
+def open_at(at: DirEntryFd, shown: str) -> tuple[int, os.stat_result]:
     """As `open_regular`, for a file whose folder is held open.
 
     Raises:

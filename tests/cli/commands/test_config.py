@@ -11,7 +11,7 @@ import pytest
 from agent_cli.cli.services.listings import flatten
 from agent_cli.config.example_file import example
 from agent_cli.config.schema import Config
-from agent_cli.protocol.learned import Learnt
+from agent_cli.protocol.learned import LearnedLimits
 from agent_cli.store.state.learned_limits import LearntFile
 from tests.cli.running import said
 from tests.e2e.world import Done, World
@@ -224,7 +224,7 @@ async def test_models_of_servers_that_answer_are_listed_with_what_was_learnt(wor
     show = {"model_info": {"q.context_length": 40_960}, "capabilities": ["completion", "tools"]}
     answers = {"/v1/models": {"data": [{"id": "qwen3:8b"}, {"id": "nomic-embed-text"}]}, "/api/show": show}
     LearntFile(world.state / "learnt.json").learn(
-        "mine/big http://127.0.0.1:9/v1", Learnt(context_window=12_345, refused=("images",))
+        "mine/big http://127.0.0.1:9/v1", LearnedLimits(context_window=12_345, refused=("images",))
     )
     (world.config / "config.yaml").write_text(
         "providers:\n  mine:\n    base_url: http://127.0.0.1:9/v1\n", encoding="utf-8"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agent_cli.cli.services.bug_report import write_report
-from agent_cli.cli.setup.options import Chosen
+from agent_cli.cli.setup.options import ParsedOptions
 from agent_cli.cli.setup.setup import Setup
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, ModelCalled, TurnEnded
@@ -42,7 +42,7 @@ def setup(tmp_path: Path) -> Setup:
     for folder in ("work", "own/config", "own/state/logs"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "own" / "config" / "config.yaml").write_text(CONFIG, encoding="utf-8")
-    return Setup(Chosen("agent", {}), root=tmp_path / "work", own=tmp_path / "own")
+    return Setup(ParsedOptions("agent", {}), root=tmp_path / "work", own=tmp_path / "own")
 
 
 def session(folder: Path) -> Path:

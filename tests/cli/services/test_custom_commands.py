@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.cli.services.custom_commands import agree, own_commands, own_prompt
-from agent_cli.cli.setup.options import Chosen
+from agent_cli.cli.setup.options import ParsedOptions
 from agent_cli.cli.setup.setup import Setup
 
 
@@ -13,7 +13,7 @@ from agent_cli.cli.setup.setup import Setup
 def setup(tmp_path: Path) -> Setup:
     for folder in ("work/.agent/commands", "own/config/commands"):
         (tmp_path / folder).mkdir(parents=True)
-    return Setup(Chosen("agent", {}), root=tmp_path / "work", own=tmp_path / "own")
+    return Setup(ParsedOptions("agent", {}), root=tmp_path / "work", own=tmp_path / "own")
 
 
 def mine(setup: Setup, name: str, text: str) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from agent_cli.cli.services.listings import config, models, tools
-from agent_cli.cli.setup.options import Chosen
+from agent_cli.cli.setup.options import ParsedOptions
 from agent_cli.cli.setup.setup import Setup
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.tools.plugins import Extension
@@ -32,7 +32,7 @@ def setup(tmp_path: Path) -> Setup:
     keys = tmp_path / "own" / "config" / "keys.yaml"
     keys.write_text("DEEPSEEK_API_KEY: 0123456789abcdef\nGROQ_API_KEY: {keyring: a/b}\n", encoding="utf-8")
     keys.chmod(0o600)
-    return Setup(Chosen("agent", {}), root=tmp_path / "work", own=tmp_path / "own")
+    return Setup(ParsedOptions("agent", {}), root=tmp_path / "work", own=tmp_path / "own")
 
 
 class Ticket:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.setup.options import Chosen, UsageError, parse
+from agent_cli.cli.setup.options import ParsedOptions, UsageError, parse
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from agent_cli.cli.setup.options import Chosen, UsageError, parse
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip
 def test_a_command_line_is_read(line: list[str], values: dict[str, Any], positional: str | None) -> None:
-    assert parse("run", line) == Chosen("run", values, positional)
+    assert parse("run", line) == ParsedOptions("run", values, positional)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,6 @@ def test_options_of_run_are_unknown_elsewhere(option: str) -> None:
 
 
 def test_last_is_an_option_of_resume_only() -> None:
-    assert parse("resume", ["--last"]) == Chosen("resume", {"last": True})
+    assert parse("resume", ["--last"]) == ParsedOptions("resume", {"last": True})
     with pytest.raises(UsageError, match="unknown option --last"):
         parse("run", ["--last"])

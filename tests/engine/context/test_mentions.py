@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.cli.services.clipboard_read import NoPicture, clipboard_image
-from agent_cli.engine.context.mentions import IMAGE_TOKENS, Brought, attach
+from agent_cli.engine.context.mentions import IMAGE_TOKENS, Attachments, attach
 from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.policy.rules.rule import parse_rule
 from agent_cli.protocol.actions import Mode
@@ -38,7 +38,7 @@ class Desk:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    async def send(self, text: str, *rules: str, mode: Mode = "ask") -> Brought:
+    async def send(self, text: str, *rules: str, mode: Mode = "ask") -> Attachments:
         parsed = tuple(parse_rule(r.partition(" ")[2], r.partition(" ")[0], "test") for r in rules)  # type: ignore[arg-type]
         permissions = Permissions(
             self.context.workspace, parsed, mode=mode, protected=(self.base / "state",), readable=()
@@ -91,7 +91,7 @@ async def test_what_is_no_mention_is_left_alone_without_a_word(desk: Desk) -> No
         "mail me@x.com or git@github.com:a/b, use @types/node and @pytest.fixture, HEAD@{1}, see"
         " https://x.org/@code.py, `@code.py` and\n```python\n@property\ndef f(): ...\n@code.py\n```\n@ @@code.py"
     )
-    assert await desk.send(text) == Brought()
+    assert await desk.send(text) == Attachments()
 
 
 async def test_names_are_found_in_any_dress(desk: Desk) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.engine.context.prompt_parts import REPLACED, Moment, init_prompt, moment, system_prompt
+from agent_cli.engine.context.prompt_parts import REPLACED, PromptAdditions, init_prompt, moment, system_prompt
 from agent_cli.protocol.messages import MemoryChange, Message, ToolResult, UserMessage
-from agent_cli.workspace.instructions import Chain
+from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory, file_text
 
 
@@ -80,7 +80,7 @@ class Briefed:
         for folder in (self.root, self.config / "memory"):
             folder.mkdir(parents=True, exist_ok=True)
         self.memory = Memory(self.config, base / "state", base / "notes")
-        self.chain = Chain(self.root, config_dir=self.config)
+        self.chain = InstructionFiles(self.root, config_dir=self.config)
         self.sent: list[Message] = []
 
     def begin(self, *tools: str) -> str:
@@ -88,7 +88,7 @@ class Briefed:
         self.told = opening.told
         return opening.text
 
-    def moment(self, earlier: Sequence[Message] | None = None, **facts: Any) -> Moment:
+    def moment(self, earlier: Sequence[Message] | None = None, **facts: Any) -> PromptAdditions:
         sent = self.sent if earlier is None else earlier
         blocks = self.memory.given()
         return moment(self.root, self.told, sent, instructions=self.chain.read(), blocks=blocks, **facts)

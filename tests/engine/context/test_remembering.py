@@ -9,7 +9,7 @@ from agent_cli.engine.context.history_search import SessionHistory, age, search_
 from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.events import Compacted, TurnCompleted
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, Folded
+from agent_cli.protocol.records import AnyRecord, CompactionSaved
 from agent_cli.tools.kit.output import keep_whole
 from tests.engine.harness import engine
 from tests.model.scripted import Entry, ScriptedModel, call, say
@@ -71,7 +71,7 @@ async def test_thirty_facts_outlive_three_reductions(tmp_path: Path) -> None:
             await it.prompt(f"Step {turn}. {sentence(number) if planted else ''} {FILLER}")
         talk.turn = TURNS - 1
         assert isinstance(await it.prompt(LAST), TurnCompleted)
-        assert len([record for record in it.session.records if isinstance(record, Folded)]) >= 3
+        assert len([record for record in it.session.records if isinstance(record, CompactionSaved)]) >= 3
         final = texts(model.requests[-1])
         assert LAST in final
         looking_back = SessionHistory(it.session, tmp_path / "spill", None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.engine.model_calls.budget import OverBudget, Spending
+from agent_cli.engine.model_calls.budget import BudgetLimits, OverBudget
 from agent_cli.engine.model_calls.limits import Bounds
 from agent_cli.model.types.base import ModelInfo, ModelRequest, Prices
 from agent_cli.protocol.events import Notice, OperationFailed, QuestionAsked, TurnCompleted
@@ -201,9 +201,9 @@ def test_an_answer_is_bounded_by_powers_of_two_and_refused_when_it_is_too_short(
 
     request = ModelRequest("", ())
     for bound, longest in ((1.0, None), (0.0178, None), (0.0170, 4096), (0.0040, 1024)):
-        spending = Spending(Spent(), Bounds(cost_usd=bound), None, lambda: 1_000)  # type: ignore[arg-type]
+        spending = BudgetLimits(Spent(), Bounds(cost_usd=bound), None, lambda: 1_000)  # type: ignore[arg-type]
         assert spending.admit(PRICED, request).max_output_tokens == longest, bound
-    spending = Spending(Spent(), Bounds(cost_usd=0.003), None, lambda: 1_000)  # type: ignore[arg-type]
+    spending = BudgetLimits(Spent(), Bounds(cost_usd=0.003), None, lambda: 1_000)  # type: ignore[arg-type]
     with pytest.raises(OverBudget, match="the next request might cost"):
         spending.admit(PRICED, request)
     unknown = ModelInfo("a/b")

@@ -20,7 +20,7 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.messages import Image, PlanItem, ToolResult, UserMessage
 from agent_cli.protocol.operations import ChangeSettings, Interrupt, QuestionAnswer, Undo, UserInput
-from agent_cli.protocol.records import Folded, ModelCalled
+from agent_cli.protocol.records import CompactionSaved, ModelCalled
 from agent_cli.protocol.usage import Usage
 from agent_cli.session.costs import cache_collapse
 from tests.engine.harness import engine
@@ -167,7 +167,7 @@ def called(read: int | None, sent: int = 50_000, *, model: str = "a/m", at: floa
 def test_a_collapse_of_the_cache_is_noticed_and_only_that() -> None:
     assert "2% of 50000 tokens" in cache_collapse([called(48_000), called(1_000)])
     assert "10 minutes had passed" in cache_collapse([called(48_000), called(0, at=600)])
-    fold = Folded(id="f", through="x", summary="s")
+    fold = CompactionSaved(id="f", through="x", summary="s")
     quiet = [
         [called(1_000)],
         [called(48_000), called(47_000)],

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.engine.permissions.active_policy import Permissions
-from agent_cli.engine.permissions.egress import Outlet
-from agent_cli.engine.permissions.sandbox_profile import Confining, Wanted
+from agent_cli.engine.permissions.egress import EgressProxy
+from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles, SandboxRequest
 from agent_cli.policy.rules.rule import parse_rule
 from agent_cli.sandbox.probe import measure
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -25,8 +25,8 @@ class Ground:
     def __init__(self, folder: Path, runner: ProcessRunner, port: int, rules: tuple[str, ...]) -> None:
         self.folder, self.runner, self.port, self.source = folder, runner, port, ""
         workspace = Workspace(folder)
-        self.confining = Confining(
-            workspace, Wanted("workspace-write", False), runner.strength, measure=self._measured
+        self.confining = SandboxProfiles(
+            workspace, SandboxRequest("workspace-write", False), runner.strength, measure=self._measured
         )
         self.permissions = Permissions(
             workspace,
@@ -35,7 +35,7 @@ class Ground:
             confining=self.confining,
             untrusted=lambda: self.source,
         )
-        self.outlet: Outlet = self.permissions.way_out(runner, [f"127.0.0.1:{port}"])
+        self.outlet: EgressProxy = self.permissions.way_out(runner, [f"127.0.0.1:{port}"])
 
     async def _measured(self, scratch: Path) -> None:  # type: ignore[override]
         raise AssertionError("it was measured before")

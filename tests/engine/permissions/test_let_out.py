@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent_cli.engine.permissions.sandbox_profile import Confining, Wanted
+from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles, SandboxRequest
 from agent_cli.protocol.events import ApprovalRequested, ToolCallFinished
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
 from agent_cli.sandbox.probe import measure
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.sandbox.profile.confinement import Strength
+from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.workspace.paths import Workspace
 from tests.engine.harness import Engine, approve_all, engine, refuse_all
 from tests.model.scripted import call, say
@@ -31,11 +31,14 @@ async def confined(tmp_path: Path, *commands: str, **options: Any) -> AsyncItera
     (tmp_path / "work").mkdir()
     processes = ProcessRunner()
 
-    async def measured(scratch: Path) -> Strength:
+    async def measured(scratch: Path) -> EnforcedLevel:
         return await measure(processes, scratch)
 
-    confining = Confining(
-        Workspace(tmp_path / "work"), Wanted("workspace-write", True), Strength("none"), measure=measured
+    confining = SandboxProfiles(
+        Workspace(tmp_path / "work"),
+        SandboxRequest("workspace-write", True),
+        EnforcedLevel("none"),
+        measure=measured,
     )
     await confining.measured()
     script = [say(call("shell", command=command)) for command in commands]
@@ -104,8 +107,8 @@ async def test_a_failure_of_its_own_is_no_question(tmp_path: Path) -> None:
 
 async def test_only_the_tools_own_measurement_lets_commands_run_unasked(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    confining = Confining(
-        Workspace(tmp_path / "work"), Wanted("workspace-write", True), Strength("bubblewrap", hides_inside=True),
+    confining = SandboxProfiles(
+        Workspace(tmp_path / "work"), SandboxRequest("workspace-write", True), EnforcedLevel("bubblewrap", hides_inside=True),
         measure=_nothing,
     )  # fmt: skip
     async with engine(
@@ -120,8 +123,8 @@ async def test_only_the_tools_own_measurement_lets_commands_run_unasked(tmp_path
         assert it.of(ToolCallFinished)[0].status == "denied" and not (it.root / "made").exists()
 
 
-async def _nothing(scratch: Path) -> Strength:
-    return Strength("none", why="a test")
+async def _nothing(scratch: Path) -> EnforcedLevel:
+    return EnforcedLevel("none", why="a test")
 
 
 PLANT = "mkdir -p b; printf '#!/bin/sh\\necho planted ran\\n' > b/tool; chmod +x b/tool; export PATH=$PWD/b:$PATH MARK=kept"

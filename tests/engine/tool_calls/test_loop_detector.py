@@ -5,16 +5,16 @@ import random
 
 import pytest
 
-from agent_cli.engine.tool_calls.loop_detector import HINT_AT, RepetitionGuard
+from agent_cli.engine.tool_calls.loop_detector import HINT_AT, LoopDetector
 from agent_cli.protocol.messages import ToolCall, ToolResult
 
 Step = tuple[str, str, str]
 """Tool, its one argument, result."""
 
 
-def first_alarms(steps: list[Step], guard: RepetitionGuard | None = None) -> tuple[int | None, int | None]:
+def first_alarms(steps: list[Step], guard: LoopDetector | None = None) -> tuple[int | None, int | None]:
     """After how many calls the first hint and the stop came."""
-    guard, hint = guard or RepetitionGuard(), None
+    guard, hint = guard or LoopDetector(), None
     for count, (tool, argument, text) in enumerate(steps, start=1):
         call = ToolCall(f"c{count}", tool, json.dumps({"a": argument}))
         command = argument if tool == "shell" else ""
@@ -48,7 +48,7 @@ def test_a_cycle_whose_results_change_is_none(length: int) -> None:
 
 def test_the_hint_names_the_calls_of_the_cycle() -> None:
     def hint(steps: list[Step]) -> str:
-        guard = RepetitionGuard()
+        guard = LoopDetector()
         for count, (tool, argument, text) in enumerate(steps):
             call = ToolCall(f"c{count}", tool, json.dumps({"a": argument}))
             guard.saw(call, ToolResult(id="r", call_id=call.id, tool=tool, status="ok", text=text))
@@ -115,7 +115,7 @@ def test_no_normal_trace_is_stopped_or_even_hinted_at() -> None:
 
 
 def test_the_normal_traces_would_show_a_guard_that_hints_at_the_second_call() -> None:
-    assert any(first_alarms(steps, RepetitionGuard(hint_at=(2, *HINT_AT[1:])))[0] for steps in TRACES)
+    assert any(first_alarms(steps, LoopDetector(hint_at=(2, *HINT_AT[1:])))[0] for steps in TRACES)
 
 
 @pytest.mark.parametrize("length", range(2, 6))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.engine.undo.turn_undo import Checkpointing, NothingToRestore
+from agent_cli.engine.undo.turn_undo import NothingToRestore, TurnUndo
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import Rewound
 from agent_cli.protocol.records import AnyRecord, TurnsRedone, TurnsUndone
@@ -40,7 +40,7 @@ class Talk:
         store = Copies(self.root, self.base / "copies") if self.copies else Checkpoints(
             self.root, self.base / "store", "s1", self.runner.run, timeout_s=20.0
         )  # fmt: skip
-        self.undoing = Checkpointing(self.session, lambda: store, self.told.append)
+        self.undoing = TurnUndo(self.session, lambda: store, self.told.append)
 
     async def turn(self, number: int, **files: str | None) -> None:
         """A prompt that writes files, by way of their dotless names; None deletes."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from agent_cli.engine.undo.turn_undo import Checkpointing
+from agent_cli.engine.undo.turn_undo import TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.messages import FileChange, UserMessage
 from agent_cli.protocol.operations import Choice
@@ -67,7 +67,7 @@ async def test_a_turn_that_a_crash_tore_is_closed_although_the_first_try_was_int
     kept = session()
     kept.append(UserMessage(id="m", turn_id="t1", text="go", origin="human"))
     kept.append(CheckpointTaken(id="c", turn_id="t1", when="before", checkpoint="cp0"))
-    checkpointing = Checkpointing(kept, lambda: Store(interrupted=True), lambda event: None)
+    checkpointing = TurnUndo(kept, lambda: Store(interrupted=True), lambda event: None)
     with pytest.raises(asyncio.CancelledError):
         await checkpointing.close_crashed_turns()
     await checkpointing.close_crashed_turns()
@@ -77,7 +77,7 @@ async def test_a_turn_that_a_crash_tore_is_closed_although_the_first_try_was_int
 async def test_files_that_are_too_large_are_named_once() -> None:
     told: list[AnyEvent] = []
     store = Store()
-    checkpointing = Checkpointing(session(), lambda: store, told.append)
+    checkpointing = TurnUndo(session(), lambda: store, told.append)
     for turn, names in (("t1", "abcdefg"), ("t2", "abcdefg"), ("t3", "ah")):
         store.left_out = tuple(names)
         await checkpointing.before_effect(turn, (), "")

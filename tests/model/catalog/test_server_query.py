@@ -5,13 +5,13 @@ from contextlib import aclosing
 import pytest
 
 from agent_cli.config.schema import Config, ModelOverride, Provider
-from agent_cli.model.catalog.server_query import Inquiry, questions
+from agent_cli.model.catalog.server_query import CapabilityProbe, questions
 from agent_cli.model.http_model import NativeModel
 from agent_cli.model.routing import open_model, resolve
 from agent_cli.model.types.base import Adjusted, ModelEvent, ModelInfo, ModelRequest
 from agent_cli.model.types.info import Facts
 from agent_cli.model.types.provider_table import PROVIDERS, Route
-from agent_cli.protocol.learned import Learnt
+from agent_cli.protocol.learned import LearnedLimits
 from agent_cli.protocol.messages import UserMessage
 from tests.model.side_server import SideServer
 
@@ -155,21 +155,21 @@ def test_hosted_providers_whose_figures_are_known_are_not_asked() -> None:
 
 
 def test_a_learnt_window_counts_until_a_server_nearby_tells_the_one_in_force() -> None:
-    inquiry = Inquiry(ModelInfo("p/m").plus(Facts("catalogue", 100_000)))
-    info = inquiry.with_learnt(Learnt(context_window=8_000, efforts=("low",)))
+    inquiry = CapabilityProbe(ModelInfo("p/m").plus(Facts("catalogue", 100_000)))
+    info = inquiry.with_learnt(LearnedLimits(context_window=8_000, efforts=("low",)))
     assert (info.context_window, info.source("context_window"), info.efforts) == (8_000, "learnt", ("low",))
-    assert inquiry.with_learnt(Learnt()).context_window == 100_000
+    assert inquiry.with_learnt(LearnedLimits()).context_window == 100_000
 
 
 @pytest.mark.parametrize("learnt", [4_096, 1_000_000])
 async def test_a_server_that_was_started_anew_is_believed(learnt: int) -> None:
     class Remembers:
-        def recall(self, key: str) -> Learnt:
-            return Learnt(context_window=learnt)
+        def recall(self, key: str) -> LearnedLimits:
+            return LearnedLimits(context_window=learnt)
 
-        def learn(self, key: str, learnt: Learnt) -> None: ...
+        def learn(self, key: str, learnt: LearnedLimits) -> None: ...
 
-        def replace(self, key: str, learnt: Learnt) -> None: ...
+        def replace(self, key: str, learnt: LearnedLimits) -> None: ...
 
     async with SideServer({"/props": {"n_ctx": 32_768}}, [[CHUNK]]) as server:
         config = Config(providers={"llamacpp": Provider(base_url=server.url)})
@@ -183,7 +183,7 @@ async def test_a_server_that_was_started_anew_is_believed(learnt: int) -> None:
 
 
 def test_an_inquiry_without_a_route_asks_nothing() -> None:
-    assert Inquiry(ModelInfo("p/m")).info == ModelInfo("p/m")
+    assert CapabilityProbe(ModelInfo("p/m")).info == ModelInfo("p/m")
     assert questions(Route("a/b", "a", "b", "anthropic_messages", "http://127.0.0.1:1"), ModelInfo("a/b")) == []
 
 

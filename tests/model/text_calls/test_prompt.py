@@ -10,7 +10,7 @@ from agent_cli.model.types.base import (
     Adjusted,
     CallStart,
     Finished,
-    Learnt,
+    LearnedLimits,
     Model,
     ModelError,
     ModelRequest,
@@ -61,7 +61,7 @@ def test_each_request_is_a_prefix_of_the_next() -> None:
     before = b""
     for count in (1, 4, 5, 6):
         request = msgspec.structs.replace(ASK, messages=MESSAGES[:count])
-        data = msgspec.json.encode(dialect.write(as_text(request), Learnt()).body)
+        data = msgspec.json.encode(dialect.write(as_text(request), LearnedLimits()).body)
         assert data.startswith(before.removesuffix(b"]}"))
         before = data
 
@@ -87,9 +87,9 @@ def test_a_request_without_tools_stays_as_it_is() -> None:
     ],
 )
 def test_who_is_told_in_words(source: Source, tools: bool, needed: bool) -> None:
-    assert needs_text(Learnt(), ModelInfo("p/m").plus(Facts(source, tools=tools))) is needed
-    assert needs_text(Learnt(refused=("tools",)), ModelInfo("p/m"))
-    assert not needs_text(Learnt(), ModelInfo("p/m"))
+    assert needs_text(LearnedLimits(), ModelInfo("p/m").plus(Facts(source, tools=tools))) is needed
+    assert needs_text(LearnedLimits(refused=("tools",)), ModelInfo("p/m"))
+    assert not needs_text(LearnedLimits(), ModelInfo("p/m"))
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_who_is_told_in_words(source: Source, tools: bool, needed: bool) -> None
 )
 def test_how_servers_refuse_tools(status: int, message: str) -> None:
     dialect = ChatDialect(Route("p/m", "p", "m", "chat_completions", "http://x"))
-    written = dialect.write(ASK, Learnt())
-    repair = lesson(dialect, written, ModelError("bad_request", message, status=status), Learnt())
+    written = dialect.write(ASK, LearnedLimits())
+    repair = lesson(dialect, written, ModelError("bad_request", message, status=status), LearnedLimits())
     assert repair is not None and repair.learnt.refused == ("tools",)
 
 
@@ -115,8 +115,8 @@ def test_how_servers_refuse_tools(status: int, message: str) -> None:
 )
 def test_other_refusals_are_something_else(message: str) -> None:
     dialect = ChatDialect(Route("p/m", "p", "m", "chat_completions", "http://x"))
-    written = dialect.write(ASK, Learnt())
-    repair = lesson(dialect, written, ModelError("bad_request", message, status=400), Learnt())
+    written = dialect.write(ASK, LearnedLimits())
+    repair = lesson(dialect, written, ModelError("bad_request", message, status=400), LearnedLimits())
     assert repair is None or "tools" not in repair.learnt.refused
 
 

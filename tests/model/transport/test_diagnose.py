@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.model.transport.connection_errors import Unreachable
-from agent_cli.model.transport.diagnose import Step, Target, list_path, walk
+from agent_cli.model.transport.diagnose import HopResult, Target, list_path, walk
 from tests.model.network import Listener, Proxy, Tls, authority
 from tests.model.reaching import clear
 from tests.model.server import Server
@@ -17,11 +17,11 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     clear(monkeypatch)
 
 
-async def walked(base_url: str, path: str = "/models", **headers: str) -> list[Step]:
+async def walked(base_url: str, path: str = "/models", **headers: str) -> list[HopResult]:
     return [step async for step in walk(Target(base_url, path, headers), LIMIT_S)]
 
 
-def passed(steps: list[Step]) -> list[str]:
+def passed(steps: list[HopResult]) -> list[str]:
     """The stations, with `!` behind the one that failed."""
     return [step.hop + "!" * (step.error is not None) for step in steps]
 

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from agent_cli.model.transport.error_redaction import Masks
+from agent_cli.model.transport.error_redaction import ErrorRedactor
 from agent_cli.model.types.base import Adjusted, ModelError
 from agent_cli.model.types.provider_table import Route
 from tests.model.reaching import ASK, clear, client, failure
@@ -64,7 +64,7 @@ async def test_an_address_that_cannot_be_used(url: str) -> None:
     ],
 )
 def test_a_password_in_every_spelling(said: str) -> None:
-    masks = Masks(Route("p/m", "p", "m", "chat_completions", "http://bob:p%40ssword@host/v1"))
+    masks = ErrorRedactor(Route("p/m", "p", "m", "chat_completions", "http://bob:p%40ssword@host/v1"))
     with pytest.raises(ModelError) as caught, masks.applied():
         raise ModelError("server", said)
     assert "***" in caught.value.message
@@ -73,7 +73,7 @@ def test_a_password_in_every_spelling(said: str) -> None:
 
 
 def test_a_short_login_is_masked_in_addresses_only() -> None:
-    masks = Masks(Route("p/m", "p", "m", "chat_completions", "http://a:b@host/v1", api_key="none"))
+    masks = ErrorRedactor(Route("p/m", "p", "m", "chat_completions", "http://a:b@host/v1", api_key="none"))
     with pytest.raises(ModelError) as caught, masks.applied():
         raise ModelError("server", "http://a:b@host/v1 has none of a:b \ud83d")
     assert caught.value.message == "http://***@host/v1 has none of a:b \ufffd"

@@ -24,7 +24,7 @@ from agent_cli.model.types.base import (
 from agent_cli.model.wire.anthropic.stream import MessagesStream
 from agent_cli.model.wire.chat.stream import ChatStream
 from agent_cli.model.wire.dialect import Reader
-from agent_cli.model.wire.event_stream import Pieces, count_of
+from agent_cli.model.wire.event_stream import TextBuffer, count_of
 from agent_cli.model.wire.response_reader import AnswerReader
 from agent_cli.model.wire.responses.stream import ResponsesStream
 from agent_cli.protocol.usage import Usage
@@ -210,7 +210,7 @@ def test_many_pieces_cost_no_more_than_their_length() -> None:
 
 
 def test_what_a_whole_text_has_beyond_its_pieces() -> None:
-    pieces = Pieces()
+    pieces = TextBuffer()
     assert (pieces.beyond("ab"), pieces.add("a\ud83c"), pieces.add("\udf89")) == ("ab", "a", "🎉")
     assert pieces and pieces.last == "\udf89" and str(pieces) == "a🎉"
     assert (pieces.beyond("a"), pieces.beyond("other text")) == ("", "")

@@ -9,7 +9,7 @@ import pytest
 from agent_cli.config.schema import Config, Provider
 from agent_cli.model.http_model import NativeModel
 from agent_cli.model.routing import open_model
-from agent_cli.model.types.base import Adjusted, Learnt, Model, ModelError, ModelInfo, ModelRequest
+from agent_cli.model.types.base import Adjusted, LearnedLimits, Model, ModelError, ModelInfo, ModelRequest
 from agent_cli.model.types.provider_table import PROVIDERS, Route
 from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
 from agent_cli.model.wire.dialect import culprit
@@ -165,7 +165,7 @@ def test_the_refused_message_is_found(model: tuple[str, str], message: str, blam
     make = AnthropicDialect if model is CLAUDE else ResponsesDialect
     dialect = make(route, ModelInfo(model[0]))
     request = msgspec.structs.replace(REQUEST, messages=(ASK, ANSWER, RESULT, UserMessage(id="u2", text="go")))
-    written = dialect.write(request, Learnt())
+    written = dialect.write(request, LearnedLimits())
     assert culprit(written, ModelError("bad_request", message, status=400), dialect.lists) == blamed
 
 

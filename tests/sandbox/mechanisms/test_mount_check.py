@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.helper.mount_gate import Gate, MountsAstrayError
+from agent_cli.sandbox.helper.mount_gate import Gate, MountCheckError
 from agent_cli.sandbox.helper.spawn import spawn_in_bubblewrap
 from agent_cli.sandbox.mechanisms import mount_check
-from agent_cli.sandbox.mechanisms.mount_check import Tree, are_made, astray
-from agent_cli.sandbox.mechanisms.select import Means
+from agent_cli.sandbox.mechanisms.mount_check import MountTree, are_made, misplaced_mounts
+from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from tests.sandbox import trials
@@ -53,8 +53,8 @@ ASKED = (
 
 
 def test_what_was_asked_for_and_copies_of_our_own_mounts_are_in_order() -> None:
-    assert are_made(Tree(INSIDE)) and not are_made(Tree(OUTSIDE))
-    assert astray(ASKED, Tree(INSIDE), Tree(OUTSIDE)) == b""
+    assert are_made(MountTree(INSIDE)) and not are_made(MountTree(OUTSIDE))
+    assert misplaced_mounts(ASKED, MountTree(INSIDE), MountTree(OUTSIDE)) == b""
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_was_asked_for_and_copies_of_our_own_mounts_are_in_order() -> None:
 )
 def test_what_is_elsewhere_or_shows_something_else_is_found(line: bytes, now: bytes, place: bytes) -> None:
     assert INSIDE.count(line) == 1
-    assert astray(ASKED, Tree(INSIDE.replace(line, now)), Tree(OUTSIDE)) == place
+    assert misplaced_mounts(ASKED, MountTree(INSIDE.replace(line, now)), MountTree(OUTSIDE)) == place
 
 
 @pytest.mark.parametrize(
@@ -87,24 +87,24 @@ def test_what_is_elsewhere_or_shows_something_else_is_found(line: bytes, now: by
     ],
 )
 def test_a_mount_that_nobody_asked_for_is_found(more: bytes, place: bytes) -> None:
-    assert astray(ASKED, Tree(INSIDE + more + b"\n"), Tree(OUTSIDE)) == place
+    assert misplaced_mounts(ASKED, MountTree(INSIDE + more + b"\n"), MountTree(OUTSIDE)) == place
 
 
 def test_mounts_that_cover_those_asked_for_are_found() -> None:
     asked = ((b"/", b"/", True), (b"/a/b", b"", False))
-    outside = Tree(b"1 0 8:1 / / rw - ext4 d rw\n2 1 8:2 / /a rw - ext4 d rw\n")
+    outside = MountTree(b"1 0 8:1 / / rw - ext4 d rw\n2 1 8:2 / /a rw - ext4 d rw\n")
     inside = b"10 5 8:1 / / ro - ext4 d rw\n11 10 8:2 / /a ro - ext4 d rw\n12 11 0:9 / /a/b rw - tmpfs t rw\n"
-    assert astray(asked, Tree(inside), outside) == b""
-    assert astray(asked, Tree(inside + b"13 11 8:2 / /a rw - ext4 d rw\n"), outside) == b"/a/b"
+    assert misplaced_mounts(asked, MountTree(inside), outside) == b""
+    assert misplaced_mounts(asked, MountTree(inside + b"13 11 8:2 / /a rw - ext4 d rw\n"), outside) == b"/a/b"
 
 
 def test_what_a_later_mount_was_to_cover_need_not_be_seen() -> None:
     asked = ((b"/", b"/", True), (b"/a/b", b"/a/b", True), (b"/a", b"/a", False))
-    outside = Tree(b"1 0 8:1 / / rw - ext4 d rw\n")
+    outside = MountTree(b"1 0 8:1 / / rw - ext4 d rw\n")
     inside = b"10 5 8:1 / / ro - ext4 d rw\n11 10 8:1 /a/b /a/b ro - ext4 d rw\n12 10 8:1 /a /a rw - ext4 d rw\n"
-    assert astray(asked, Tree(inside), outside) == b""
-    assert astray(asked, Tree(inside.replace(b"/a/b /a/b", b"/a/b /c")), outside) == b"/c"
-    assert astray((*asked[:2], (b"/d", b"/d", False)), Tree(inside), outside) == b"/a/b"
+    assert misplaced_mounts(asked, MountTree(inside), outside) == b""
+    assert misplaced_mounts(asked, MountTree(inside.replace(b"/a/b /a/b", b"/a/b /c")), outside) == b"/c"
+    assert misplaced_mounts((*asked[:2], (b"/d", b"/d", False)), MountTree(inside), outside) == b"/a/b"
 
 
 def test_our_own_mounts_can_be_read_and_show_what_is_there() -> None:
@@ -149,7 +149,7 @@ async def started(runner: ProcessRunner, place: Path, means: trials.Means, *, sw
         encoding="utf-8",
     )
     program.chmod(0o755)
-    runner.means = Means("bubblewrap", str(program), *means[2:])
+    runner.means = Mechanism("bubblewrap", str(program), *means[2:])
     out = bytearray()
     running = await runner.start(
         ["/bin/sh", "-c", f"echo ran >ran; cat {place}/home/.ssh/id; echo ran"],
@@ -197,7 +197,7 @@ def test_nothing_has_run_and_nothing_is_left_where_mounts_are_not_as_asked(
     asked = ((b"/", b"/", False), (b"/dev", b"", False), (b"/usr", b"/etc", True))
     program = os.fsencode(means[1])
     before = os.listdir("/proc/self/fd")
-    with pytest.raises(MountsAstrayError, match="/usr"):
+    with pytest.raises(MountCheckError, match="/usr"):
         spawn_in_bubblewrap(program, options, allow, {}, argv, {}, (null,) * 3, (), False, asked)
     assert os.listdir("/proc/self/fd") == before
     time.sleep(0.1)
@@ -212,7 +212,7 @@ async def test_why_bubblewrap_itself_fails_is_told(
     runner: ProcessRunner, place: Path, means: trials.Means
 ) -> None:
     out = bytearray()
-    runner.means = Means(*means)
+    runner.means = Mechanism(*means)
     running = await runner.start(
         ["/bin/true"],
         cwd=place / "work",

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from agent_cli.model.types.base import Memory
-from agent_cli.protocol.learned import REFUSABLE, Learnt
+from agent_cli.protocol.learned import REFUSABLE, LearnedLimits
 from agent_cli.store.state.learned_limits import KEPT_S, LearntFile
 
-WINDOW = Learnt(context_window=32_768)
-PICTURES = Learnt(refused=("images",), efforts=("low", "high"))
+WINDOW = LearnedLimits(context_window=32_768)
+PICTURES = LearnedLimits(refused=("images",), efforts=("low", "high"))
 
 
 @pytest.fixture
@@ -23,18 +23,18 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_is_learnt_is_known_to_the_next_session(path: Path) -> None:
     memory: Memory = LearntFile(path)
-    assert memory.recall("ollama/q http://x") == Learnt()
+    assert memory.recall("ollama/q http://x") == LearnedLimits()
     memory.learn("ollama/q http://x", WINDOW)
     assert LearntFile(path).recall("ollama/q http://x") == WINDOW
-    assert LearntFile(path).recall("ollama/q http://other") == Learnt()
+    assert LearntFile(path).recall("ollama/q http://other") == LearnedLimits()
 
 
 def test_refusals_add_up_and_figures_are_the_newer_ones(path: Path) -> None:
     memory = LearntFile(path)
-    memory.learn("k", Learnt(context_window=8_000, refused=("effort", "images")))
+    memory.learn("k", LearnedLimits(context_window=8_000, refused=("effort", "images")))
     memory.learn("k", PICTURES)
     memory.learn("k", WINDOW)
-    expected = Learnt(32_768, ("effort", "images"), ("low", "high"))
+    expected = LearnedLimits(32_768, ("effort", "images"), ("low", "high"))
     assert memory.recall("k") == expected and memory.all() == {"k": expected}
 
 
@@ -52,7 +52,7 @@ def test_what_is_old_is_forgotten(path: Path) -> None:
     then = time.time() - KEPT_S - 1
     LearntFile(path, lambda: then).learn("old", WINDOW)
     memory = LearntFile(path)
-    assert memory.recall("old") == Learnt()
+    assert memory.recall("old") == LearnedLimits()
     memory.learn("new", WINDOW)
     assert "old" not in path.read_text(encoding="utf-8")
 
@@ -84,7 +84,7 @@ def test_a_damaged_file_is_as_good_as_none(path: Path, text: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(text)
     memory = LearntFile(path)
-    assert memory.recall("k") == Learnt()
+    assert memory.recall("k") == LearnedLimits()
     memory.learn("k", WINDOW)
     assert memory.recall("k") == WINDOW
 
@@ -93,7 +93,7 @@ def test_a_damaged_entry_costs_only_itself(path: Path) -> None:
     path.parent.mkdir()
     good = f'{{"at":{time.time()},"learnt":{{"context_window":5}}}}'
     path.write_text(f'{{"bad":{{"at":[]}},"good":{good}}}', encoding="utf-8")
-    assert LearntFile(path).all() == {"good": Learnt(context_window=5)}
+    assert LearntFile(path).all() == {"good": LearnedLimits(context_window=5)}
 
 
 def test_what_can_mean_nothing_is_left_out(path: Path) -> None:
@@ -108,8 +108,8 @@ def test_what_can_mean_nothing_is_left_out(path: Path) -> None:
         f'{{"k":{{"at":{now},"learnt":{learnt}}},"h":{{"at":{now},"learnt":{huge}}}}}', encoding="utf-8"
     )
     memory = LearntFile(path)
-    assert memory.recall("k") == Learnt(refused=("tools",), efforts=("low", "high"))
-    assert memory.recall("h") == Learnt(max_output_tokens=64_000)
+    assert memory.recall("k") == LearnedLimits(refused=("tools",), efforts=("low", "high"))
+    assert memory.recall("h") == LearnedLimits(max_output_tokens=64_000)
     memory.learn("k", WINDOW)
     assert "zzz" not in path.read_text(encoding="utf-8")
 
@@ -119,10 +119,10 @@ def test_nothing_raises_where_nothing_can_be_written(tmp_path: Path) -> None:
     blocked.write_bytes(b"")
     memory = LearntFile(blocked / "learnt.json")
     memory.learn("k", WINDOW)
-    assert memory.recall("k") == Learnt()
+    assert memory.recall("k") == LearnedLimits()
     (tmp_path / "folder").mkdir()
     LearntFile(tmp_path / "folder").learn("k", WINDOW)
-    assert LearntFile(tmp_path / "folder").recall("k") == Learnt()
+    assert LearntFile(tmp_path / "folder").recall("k") == LearnedLimits()
     LearntFile(tmp_path / "x" / "l.json").learn("\ud800", WINDOW)
 
 
@@ -134,7 +134,7 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for(path: Path) -> None:
     LearntFile(path).learn("k", WINDOW)
     assert time.monotonic() - started < 1.0
     os.close(lock)
-    assert LearntFile(path).recall("k") == Learnt()
+    assert LearntFile(path).recall("k") == LearnedLimits()
 
 
 def test_two_programs_at_once_lose_nothing(path: Path) -> None:

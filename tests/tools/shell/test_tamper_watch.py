@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox.process.runner import ProcessRunner, Running
-from agent_cli.tools.shell.tamper_watch import Tampering
+from agent_cli.tools.shell.tamper_watch import TamperWatch
 from agent_cli.workspace.paths import Workspace
 
 
@@ -35,7 +35,7 @@ async def runner() -> AsyncIterator[ProcessRunner]:
     await runner.aclose()
 
 
-async def start(runner: ProcessRunner, tampering: Tampering, folder: Path, command: str) -> Running:
+async def start(runner: ProcessRunner, tampering: TamperWatch, folder: Path, command: str) -> Running:
     tampering.begin(may_write=True)
     running = await runner.start(
         ["/bin/sh", "-c", command], cwd=folder, env={"PATH": os.environ["PATH"]}, on_output=lambda _: None
@@ -66,7 +66,7 @@ LATER = "while [ ! -e go ]; do sleep 0.01; done; echo ../evil >.git/commondir; m
 
 
 async def test_what_a_job_does_after_its_call_is_put_back_or_told_once(runner: ProcessRunner, work: Path) -> None:
-    tampering = Tampering(Workspace(work))
+    tampering = TamperWatch(Workspace(work))
     job = await start(runner, tampering, work, LATER + "sleep 60")
     assert tampering.ended(job) == []
     for number in range(2):  # other commands come and go meanwhile
@@ -81,7 +81,7 @@ async def test_what_a_job_does_after_its_call_is_put_back_or_told_once(runner: P
 
 
 async def test_it_is_looked_for_when_a_job_ends_though_nobody_asks(runner: ProcessRunner, work: Path) -> None:
-    tampering = Tampering(Workspace(work))
+    tampering = TamperWatch(Workspace(work))
     job = await start(runner, tampering, work, LATER)
     assert tampering.ended(job) == []
     (work / "go").touch()
@@ -92,7 +92,7 @@ async def test_it_is_looked_for_when_a_job_ends_though_nobody_asks(runner: Proce
 
 
 async def test_what_the_user_changes_while_nothing_runs_stays(runner: ProcessRunner, work: Path) -> None:
-    tampering = Tampering(Workspace(work))
+    tampering = TamperWatch(Workspace(work))
     for number in range(2):
         running = await start(runner, tampering, work, "true")
         assert await running.ended_within(5) and tampering.ended(running) == []
@@ -102,7 +102,7 @@ async def test_what_the_user_changes_while_nothing_runs_stays(runner: ProcessRun
 
 
 async def test_what_a_command_outside_changes_beside_a_job_stays(runner: ProcessRunner, work: Path) -> None:
-    tampering = Tampering(Workspace(work))
+    tampering = TamperWatch(Workspace(work))
     job = await start(runner, tampering, work, "sleep 60")
     tampering.ended(job)
     assert await tampering.leave() == []
@@ -115,7 +115,7 @@ async def test_what_a_command_outside_changes_beside_a_job_stays(runner: Process
 
 async def test_a_job_that_starts_programs_all_the_time_can_be_paused(runner: ProcessRunner, work: Path) -> None:
     """A shell waits, and no stop reaches it, until the child has started its program."""
-    tampering = Tampering(Workspace(work))
+    tampering = TamperWatch(Workspace(work))
     job = await start(runner, tampering, work, "while :; do /bin/true; done")
     for _ in range(50):
         assert await tampering.leave() == []
@@ -126,7 +126,7 @@ async def test_a_job_that_starts_programs_all_the_time_can_be_paused(runner: Pro
 async def test_what_a_job_has_planted_is_not_kept_where_leaving_is_given_up(
     runner: ProcessRunner, work: Path
 ) -> None:
-    tampering = Tampering(Workspace(work))
+    tampering = TamperWatch(Workspace(work))
     job = await start(runner, tampering, work, "echo evil >.git/hooks/pre-push; touch done; while :; do :; done")
     await until(work / "done")
     leaving = asyncio.create_task(tampering.leave())
@@ -153,7 +153,7 @@ async def test_jobs_stand_still_while_a_command_outside_runs(
 ) -> None:
     """A job that flees from process to process, each with a session of its own."""
     (work / "flee.py").write_text(f"import os\nnumber = 0\nos.environ.clear(){FLEEING}", encoding="utf-8")
-    tampering = Tampering(Workspace(work))
+    tampering = TamperWatch(Workspace(work))
     job = await start(runner, tampering, work, "python3 flee.py")
     await until(work / "at")
     tampering.ended(job)
@@ -187,7 +187,7 @@ async def test_repositories_around_and_elsewhere_are_looked_at_too(
         git(work.parent, "clone", "-q", str(work), "other")
         git(work, "submodule", "--quiet", "add", str(work.parent / "other"), "deep/name")
         root, repository = work / "deep/name", work / ".git/modules/deep/name"
-    tampering = Tampering(Workspace(root))
+    tampering = TamperWatch(Workspace(root))
     config = (repository / "config").read_bytes()
     evil = f"cd {repository}; echo x >hooks/pre-commit; echo '[core] fsmonitor = x' >>config; echo x >commondir"
     running = await start(runner, tampering, root, evil)
@@ -205,7 +205,7 @@ async def test_folders_that_can_be_closed_only_when_they_are_there_are_made(
     for name in ("hooks/x", "info/x"):
         (work / ".git" / name).parent.mkdir(exist_ok=True)
     subprocess.run(["rm", "-r", ".git/hooks", ".git/info"], cwd=work, check=True)
-    tampering = Tampering(Workspace(work / "sub"))
+    tampering = TamperWatch(Workspace(work / "sub"))
     tampering.begin(may_write=False)
     tampering.started(None)
     assert not (work / ".git/hooks").exists()
@@ -217,7 +217,7 @@ async def test_folders_that_can_be_closed_only_when_they_are_there_are_made(
 async def test_a_command_that_begins_while_another_one_is_started_hides_nothing(
     runner: ProcessRunner, work: Path
 ) -> None:
-    tampering = Tampering(Workspace(work))
+    tampering = TamperWatch(Workspace(work))
     tampering.begin(may_write=True)
     (work / ".git/commondir").write_text("../evil", encoding="utf-8")
     other = await start(runner, tampering, work, "true")

@@ -26,7 +26,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.usage import CostLine, Totals
 from agent_cli.ui.commands import conversation, registry
-from agent_cli.ui.commands.api import Choice, Leaving
+from agent_cli.ui.commands.api import Choice, ExitReason
 from agent_cli.ui.commands.custom import expanded
 from agent_cli.ui.commands.registry import TABLE
 from agent_cli.ui.services import ConfigLine, OwnPrompt
@@ -40,7 +40,7 @@ class Desk:
     def __init__(self, *picks: str, host: FakeHost | None = None, terminal: bool = True, **state: object) -> None:
         self.client, self.host, self.theme = FakeClient(**state), host or FakeHost(), NONE  # type: ignore[arg-type]
         self.said: list[str] = []
-        self.left: Leaving | None = None
+        self.left: ExitReason | None = None
         self.proposed = ("", "")
         self.offered: list[tuple[str, tuple[Choice, ...]]] = []
         self.clipboard: list[str] = []
@@ -66,7 +66,7 @@ class Desk:
         self.clipboard += [text] * self._terminal
         return self._terminal
 
-    def leave(self, leaving: Leaving) -> None:
+    def leave(self, leaving: ExitReason) -> None:
         self.left = leaving
 
     @property
@@ -203,9 +203,9 @@ def test_what_counts_as_a_command(text: str, known: bool) -> None:
 
 
 async def test_leaving() -> None:
-    assert (await run("/quit")).left == Leaving("quit")
-    assert (await run("/new")).left == Leaving("new")
-    assert (await run("/resume abc")).left == Leaving("resume", "abc123")
+    assert (await run("/quit")).left == ExitReason("quit")
+    assert (await run("/new")).left == ExitReason("new")
+    assert (await run("/resume abc")).left == ExitReason("resume", "abc123")
 
 
 async def test_what_cannot_wait_is_refused_while_a_turn_runs() -> None:
@@ -223,8 +223,8 @@ def test_every_command_is_documented() -> None:
 
 
 async def test_a_fork_leaves_for_a_copy_of_this_session() -> None:
-    assert (await run("/fork")).left == Leaving("fork", "abc123")
-    assert (await run("/fork 1")).left == Leaving("fork", "abc123", "t1")
+    assert (await run("/fork")).left == ExitReason("fork", "abc123")
+    assert (await run("/fork 1")).left == ExitReason("fork", "abc123", "t1")
     assert (await run("/fork", session_path="")).left is None
 
 
@@ -313,8 +313,8 @@ async def test_prompts_are_offered_newest_first() -> None:
 
 
 async def test_a_picked_session_is_opened_unless_a_turn_runs() -> None:
-    assert (await run("/sessions", "abc123", session_id="other")).left == Leaving("resume", "abc123")
-    assert (await run("/resume", "abc123", session_id="other")).left == Leaving("resume", "abc123")
+    assert (await run("/sessions", "abc123", session_id="other")).left == ExitReason("resume", "abc123")
+    assert (await run("/resume", "abc123", session_id="other")).left == ExitReason("resume", "abc123")
     listed = await run("/sessions", "abc123", session_id="other", busy=True)
     assert listed.left is None and not listed.offered and "fix the parser" in listed.text
     own = await run("/sessions", "abc123")
@@ -466,7 +466,7 @@ async def test_own_commands_are_listed_and_never_take_a_name_that_is_taken() -> 
     said = (await run("/help", host=FakeHost(**own))).text
     assert "/fix [WORDS]" in said and "about fix" in said and "a built-in one of the same name comes first" in said
     assert "quit.md is not used: there is a built-in /quit" in said and "big.md is not used: it is larger" in said
-    assert (await run("/quit", host=FakeHost(**own))).left == Leaving("quit")
+    assert (await run("/quit", host=FakeHost(**own))).left == ExitReason("quit")
     broken = await run("/big", host=FakeHost(**own))
     assert "it is larger" in broken.text and not broken.client.submitted
     assert "Your own" not in (await run("/help")).text

@@ -10,7 +10,7 @@ from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, Operation
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.dialogs.base import Entry
-from agent_cli.ui.dialogs.dialog_queue import Asking
+from agent_cli.ui.dialogs.dialog_queue import DialogQueue
 
 TYPING_S = 1.5
 SENTENCES = (
@@ -50,7 +50,7 @@ class Keyboard:
         self.submitted: list[Operation] = []
         self.is_answering = is_answering
         self._entry: Entry | None = None
-        self.asking = Asking(
+        self.asking = DialogQueue(
             self, lambda text, wrap=True: None, self.submitted.append, lambda: None, lambda: self.now
         )
 

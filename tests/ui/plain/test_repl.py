@@ -18,7 +18,7 @@ from agent_cli.protocol.operations import (
     Undo,
     UserInput,
 )
-from agent_cli.ui.commands.api import Choice, Leaving
+from agent_cli.ui.commands.api import Choice, ExitReason
 from agent_cli.ui.plain.approval import ApprovalLines
 from agent_cli.ui.plain.picker import Listed
 from agent_cli.ui.plain.repl import run_plain
@@ -45,7 +45,7 @@ async def question(client: FakeClient, submission: str, text: str) -> None:
     await client.answers.get()
 
 
-async def run(typed: str, script: Any = answer, **state: Any) -> tuple[FakeClient, str, Leaving]:
+async def run(typed: str, script: Any = answer, **state: Any) -> tuple[FakeClient, str, ExitReason]:
     client, out = FakeClient(script, **state), io.StringIO()
     leaving = await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(typed), out), 5)
     return client, out.getvalue(), leaving
@@ -55,7 +55,7 @@ async def test_lines_become_prompts_one_after_the_other() -> None:
     client, out, leaving = await run("first\nsecond \\\nline\n")
     assert client.operations(UserInput) == [UserInput("first"), UserInput("second \nline")]
     assert out.count("# Head") == 2
-    assert leaving == Leaving("quit")
+    assert leaving == ExitReason("quit")
     assert "agent resume abc123" in out
 
 
@@ -69,7 +69,7 @@ async def test_commands_and_leaving() -> None:
     client, out, leaving = await run("/undo 2\n/nope\n/new\nnever\n")
     assert client.operations(Undo) == [Undo(2)]
     assert "There is no command /nope" in out
-    assert leaving == Leaving("new")
+    assert leaving == ExitReason("new")
     assert not client.operations(UserInput)
 
 
@@ -259,7 +259,7 @@ async def test_a_list_is_numbered_and_takes_a_number_or_a_part_of_a_row() -> Non
 
 async def test_the_end_of_the_input_picks_nothing() -> None:
     client, _, leaving = await run("/model\n")
-    assert not client.operations(ChangeSettings) and leaving == Leaving("quit")
+    assert not client.operations(ChangeSettings) and leaving == ExitReason("quit")
 
 
 @pytest.mark.parametrize(

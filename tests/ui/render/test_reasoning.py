@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
-from agent_cli.ui.render.reasoning import Thoughts
+from agent_cli.ui.render.reasoning import ReasoningView
 from agent_cli.ui.render.renderer import Renderer
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
@@ -103,7 +103,7 @@ def test_a_retry_ends_it() -> None:
 @settings(max_examples=100, deadline=None)
 def test_lines_do_not_depend_on_the_pieces(text: str, size: int, keeps: bool) -> None:
     def all_lines(pieces: list[str]) -> tuple[list[str], tuple[str, ...]]:
-        thoughts = Thoughts(keeps)
+        thoughts = ReasoningView(keeps)
         found = [line for piece in pieces for line in thoughts.feed(piece, 0.0)]
         rest, kept, _ = thoughts.end(1.0)
         return found + rest, kept

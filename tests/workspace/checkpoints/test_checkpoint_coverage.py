@@ -247,7 +247,7 @@ async def test_a_full_disk_is_said_in_plain_words(root: Path, tmp_path: Path) ->
 
 def test_a_name_that_no_folder_lists_is_absent_even_where_it_can_still_be_reached() -> None:
     """As `readme` is after a rename to `README` where case does not count."""
-    seen = scan.Look(files={"README": 0o644, "b": 0o644, "l": -1})
+    seen = scan.ScanResult(files={"README": 0o644, "b": 0o644, "l": -1})
     assert scan.absent({"readme", "README", "b", "l"}, seen) == {"readme"}
     assert scan.absent({"README", "b", "l"}, seen) == set()
 

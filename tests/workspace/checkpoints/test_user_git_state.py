@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
-from agent_cli.workspace.checkpoints.user_git_state import UsersGit, note_on
+from agent_cli.workspace.checkpoints.user_git_state import UserGitState, note_on
 
 IDENTITY = "-c user.name=n -c user.email=e@e -c core.hooksPath=/dev/null"
 
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def state(root: Path) -> dict[str, str]:
-    return UsersGit(root).state()
+    return UserGitState(root).state()
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_a_broken_index_says_nothing(root: Path, data: bytes) -> None:
 
 
 def test_without_a_repository_nothing_is_known(tmp_path: Path) -> None:
-    assert UsersGit(tmp_path).state() == {}
+    assert UserGitState(tmp_path).state() == {}

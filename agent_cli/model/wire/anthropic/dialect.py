@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from ...types.base import Learnt, ModelInfo, ModelRequest
+from ...types.base import LearnedLimits, ModelInfo, ModelRequest
 from ...types.provider_table import Route
-from ..dialect import OUTPUT_LIMIT, Json, Repair, Written
+from ..dialect import OUTPUT_LIMIT, EncodedRequest, Fallback, Json
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .request import messages_body
 from .stream import MessagesStream
@@ -28,10 +28,10 @@ class AnthropicDialect:
     """`POST …/v1/messages`."""
 
     lists = "messages"
-    repairs: tuple[Repair, ...] = (
-        Repair(OUTPUT_LIMIT, re.compile(r"max_tokens"), _SHORTER),
-        Repair("prefix", re.compile(r"prefix_mismatch_behavior"), _PREFIX, lasting=False),
-        Repair(
+    repairs: tuple[Fallback, ...] = (
+        Fallback(OUTPUT_LIMIT, re.compile(r"max_tokens"), _SHORTER),
+        Fallback("prefix", re.compile(r"prefix_mismatch_behavior"), _PREFIX, lasting=False),
+        Fallback(
             "effort",
             re.compile(
                 r"\bthinking\.(?:type|enabled|adaptive|disabled|budget|display)|\boutput_config\b|\bbudget_tokens\b"
@@ -41,8 +41,8 @@ class AnthropicDialect:
             _EFFORT,
             elsewhere=ELSEWHERE,
         ),
-        Repair("begun", re.compile(r"expected `thinking`", re.IGNORECASE), _UNBEGUN, lasting=False, sure=True),
-        Repair(
+        Fallback("begun", re.compile(r"expected `thinking`", re.IGNORECASE), _UNBEGUN, lasting=False, sure=True),
+        Fallback(
             "reasoning",
             re.compile(r"\bsignature\b|thinking\W{0,3} blocks?\b|redacted_thinking|\.thinking\b|block_binding"),
             _REASONING,
@@ -51,8 +51,8 @@ class AnthropicDialect:
             elsewhere=IN_A_TOOL,
         ),
         *picture_repairs(400, 404, 415, 422),
-        Repair("cache_marks", re.compile(r"cache_control"), _NO_MARKS),
-        Repair("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
+        Fallback("cache_marks", re.compile(r"cache_control"), _NO_MARKS),
+        Fallback("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
     )
 
     def __init__(self, route: Route, info: ModelInfo) -> None:
@@ -70,11 +70,11 @@ class AnthropicDialect:
             headers["x-api-key"] = self._route.api_key
         return headers
 
-    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
         """The body, without what `learnt` says the model refuses."""
         return messages_body(self._route, self._info, request, learnt)
 
-    def sends(self, repair: Repair, body: Json) -> bool:
+    def sends(self, repair: Fallback, body: Json) -> bool:
         """Whether a body holds the part that a repair is about."""
         match repair.name:
             case "output_limit" | "cache_marks":

@@ -18,10 +18,10 @@ from agent_cli.protocol.messages import (
     UserMessage,
 )
 
-from ...types.base import Learnt, ModelInfo, ModelRequest
+from ...types.base import LearnedLimits, ModelInfo, ModelRequest
 from ...types.provider_table import ImageLimits, Route
 from ..chat.request import object_text
-from ..dialect import Json, Written, known_effort, takes_pictures
+from ..dialect import EncodedRequest, Json, known_effort, takes_pictures
 from ..images import sendable_images
 from ..parts import in_order, joined, plain_id, plain_name
 from .thinking import BUDGETS, LEAST_BUDGET, Thinking, longest_answer, must_fit, thinking_of
@@ -48,7 +48,7 @@ class _Entry:
         self.sources += [source] * len(blocks)
 
 
-def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> Written:
+def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
     """The body, and which message each entry and each block of its `messages` stands for."""
     entries = _entries(request, route, learnt)
     max_tokens = _fitting(_max_tokens(route, info, request, learnt), route, info, request, entries)
@@ -70,14 +70,14 @@ def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: 
             body["tool_choice"] = {"type": "tool", "name": request.must_call}  # refused beside thinking
     if "cache_marks" not in learnt.refused:
         _mark(body)
-    return Written(
+    return EncodedRequest(
         body,
         tuple(entry.sources[0] for entry in entries),
         tuple(tuple(entry.sources) for entry in entries),
     )
 
 
-def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> int:
+def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> int:
     known = info.max_output_tokens or longest_answer(route.model)
     wanted = request.max_output_tokens or known
     return min(wanted, learnt.max_output_tokens or wanted)
@@ -111,7 +111,9 @@ def _chars(value: Any) -> int:
     return 1
 
 
-def _thinking(thinking: Thinking, wanted: str, max_tokens: int, entries: list[_Entry], learnt: Learnt) -> Json:
+def _thinking(
+    thinking: Thinking, wanted: str, max_tokens: int, entries: list[_Entry], learnt: LearnedLimits
+) -> Json:
     """The fields that say how much to think; empty leaves it to the provider."""
     if thinking.kind == "adaptive":
         return _adaptive(thinking, wanted, learnt)
@@ -121,7 +123,7 @@ def _thinking(thinking: Thinking, wanted: str, max_tokens: int, entries: list[_E
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _adaptive(thinking: Thinking, wanted: str, learnt: Learnt) -> Json:
+def _adaptive(thinking: Thinking, wanted: str, learnt: LearnedLimits) -> Json:
     binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     shown = {"type": "adaptive", "display": "summarized"} | (binding if "prefix" in learnt.refused else {})
     if wanted == "none" and thinking.can_stop:
@@ -141,7 +143,7 @@ def _may_start_thinking(entries: list[_Entry]) -> bool:
     return at == len(entries) - 1 or entries[at + 1].blocks[0]["type"] in _THOUGHTS
 
 
-def _entries(request: ModelRequest, route: Route, learnt: Learnt) -> list[_Entry]:
+def _entries(request: ModelRequest, route: Route, learnt: LearnedLimits) -> list[_Entry]:
     """The conversation in alternating roles: what follows in the same role becomes one entry."""
     limits = route.quirks.images if takes_pictures(learnt) else None
     reasoning = "reasoning" not in learnt.refused

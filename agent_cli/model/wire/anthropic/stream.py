@@ -21,7 +21,7 @@ from ...types.base import (
 )
 from ...types.classify import no_answer
 from ..dialect import Json
-from ..event_stream import EventStream, Mender, Pieces, count_of, object_of, text_of, word_of
+from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, object_of, text_of, word_of
 
 _FINISHES: dict[str, Finish] = {
     "end_turn": "stop",
@@ -39,8 +39,8 @@ class _Block:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.text = Pieces()
-        self.signature = Pieces()
+        self.text = TextBuffer()
+        self.signature = TextBuffer()
         self.call = -1
         """Number of the call, for a block that is one."""
         self.input: Any = None
@@ -55,7 +55,7 @@ class MessagesStream(EventStream):
     def __init__(self, provider: str) -> None:
         """`provider` is the prefix that reasoning is labelled with."""
         super().__init__(provider)
-        self._mender = Mender()
+        self._mender = SurrogateJoiner()
         self._blocks: dict[Any, _Block] = {}
         self._last: _Block | None = None
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 
 from ...text_calls.prompt import TOOLS_REPAIR
-from ...types.base import Learnt, ModelRequest
+from ...types.base import LearnedLimits, ModelRequest
 from ...types.provider_table import Route
-from ..dialect import OUTPUT_LIMIT, Json, Repair, Written
+from ..dialect import OUTPUT_LIMIT, EncodedRequest, Fallback, Json
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .request import chat_body, roles_repeat
 from .stream import ChatStream
@@ -34,27 +34,27 @@ class ChatDialect:
 
     path = "/chat/completions"
     lists = "messages"
-    repairs: tuple[Repair, ...] = (
+    repairs: tuple[Fallback, ...] = (
         TOOLS_REPAIR,
-        Repair("stream_options", re.compile("stream_options"), "This server does not report token counts."),
-        Repair(
+        Fallback("stream_options", re.compile("stream_options"), "This server does not report token counts."),
+        Fallback(
             "no_reasoning",
             re.compile(_MUST, re.IGNORECASE | re.DOTALL),
             _REASONING_BACK,
             sure=True,
             elsewhere=IN_A_TOOL,
         ),
-        Repair(
+        Fallback(
             "reasoning",
             re.compile(r"\breasoning_content\b|\bmessages?\b.{0,60}['\"`.]reasoning\b", re.IGNORECASE),
             _NO_REASONING,
             sure=True,
             elsewhere=re.compile(rf"{IN_A_TOOL.pattern}|{_MUST}", re.IGNORECASE | re.DOTALL),
         ),
-        Repair("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
-        Repair("tool_choice", re.compile("tool_choice"), "This server does not know `tool_choice`; left out."),
+        Fallback("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
+        Fallback("tool_choice", re.compile("tool_choice"), "This server does not know `tool_choice`; left out."),
         *picture_repairs(400, 404, 415, 422),
-        Repair(
+        Fallback(
             "system_role",
             re.compile(
                 r"system role (?:is )?not supported|only user(?:,| and) (?:\w+,? )*assistant roles are", re.I
@@ -63,7 +63,7 @@ class ChatDialect:
             (400, 422, 500),
             sure=True,
         ),
-        Repair(
+        Fallback(
             "repeated_roles",
             re.compile(
                 r"roles? (?:must|should) (?:strictly )?alternate|unexpected role 'user' after role", re.IGNORECASE
@@ -72,8 +72,8 @@ class ChatDialect:
             _BY_TEMPLATE,
             sure=True,
         ),
-        Repair(OUTPUT_LIMIT, re.compile(r"max_(completion_)?tokens"), _SHORTER),
-        Repair(
+        Fallback(OUTPUT_LIMIT, re.compile(r"max_(completion_)?tokens"), _SHORTER),
+        Fallback(
             "max_tokens",
             re.compile(r"max_(completion_)?tokens(?!.{0,40}(?:too large|at most|<=|> ?\d))"),
             "The output limit is named as asked for.",
@@ -87,11 +87,11 @@ class ChatDialect:
         """Key and version, lower case names."""
         return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
-    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
         """The body, without what `learnt` says the model refuses."""
         return chat_body(self._route, request, learnt)
 
-    def sends(self, repair: Repair, body: Json) -> bool:
+    def sends(self, repair: Fallback, body: Json) -> bool:
         """Whether a body holds the part that a repair is about."""
         match repair.name:
             case "images" | "pictures":

@@ -15,13 +15,13 @@ from agent_cli.protocol.messages import Reasoning
 from agent_cli.protocol.usage import Usage
 
 from ...catalog.server_facts import OLLAMA_WINDOW
-from ...catalog.server_query import Inquiry
+from ...catalog.server_query import CapabilityProbe
 from ...text_calls.prompt import TOOLS_REPAIR
 from ...types.base import (
     CallPiece,
     CallStart,
     Finished,
-    Learnt,
+    LearnedLimits,
     ModelError,
     ModelEvent,
     ModelRequest,
@@ -33,9 +33,9 @@ from ...types.base import (
 from ...types.classify import classify, no_answer
 from ...types.info import ModelInfo
 from ...types.provider_table import Route
-from ...types.surrogates import mended
-from ..dialect import Json, Repair, Written, known_effort, takes_pictures
-from ..event_stream import Mender, count_of, decoded, text_of
+from ...types.surrogates import join_surrogates
+from ..dialect import EncodedRequest, Fallback, Json, known_effort, takes_pictures
+from ..event_stream import SurrogateJoiner, count_of, decoded, text_of
 from ..unsupported_parts import ELSEWHERE, THINKING, picture_repairs
 from .request import chat_messages, fitting, tool_json
 
@@ -50,9 +50,9 @@ class OllamaDialect:
 
     path = "/api/chat"
     lists = "messages"
-    repairs: tuple[Repair, ...] = (
+    repairs: tuple[Fallback, ...] = (
         TOOLS_REPAIR,
-        Repair(
+        Fallback(
             "effort",
             re.compile(rf"['\"`.]think\b|{THINKING}", re.IGNORECASE),
             _NO_THINKING,
@@ -61,7 +61,7 @@ class OllamaDialect:
         *picture_repairs(400, 422, 500),
     )
 
-    def __init__(self, route: Route, inquiry: Inquiry) -> None:
+    def __init__(self, route: Route, inquiry: CapabilityProbe) -> None:
         """`inquiry` knows what the server said of the model by now."""
         self._route = route
         self._inquiry = inquiry
@@ -71,7 +71,7 @@ class OllamaDialect:
         """The key, which only a hosted Ollama wants."""
         return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
-    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
         """The body, without what `learnt` says the model refuses.
 
         Raises:
@@ -95,9 +95,9 @@ class OllamaDialect:
         body["messages"] = [_own(message, names) for _, message in pairs]
         self._sent_chars = _size(body)
         _check_size(self._sent_chars, window, self._route)
-        return Written(body, tuple(source for source, _ in pairs))
+        return EncodedRequest(body, tuple(source for source, _ in pairs))
 
-    def sends(self, repair: Repair, body: Json) -> bool:
+    def sends(self, repair: Fallback, body: Json) -> bool:
         """Whether a body holds the part that a repair is about."""
         if repair.name in ("images", "pictures"):
             return any("images" in message for message in body["messages"])
@@ -130,7 +130,7 @@ class OllamaReader:
         self._told = told
         self._rest = b""
         self._thought = ""
-        self._mender = Mender()
+        self._mender = SurrogateJoiner()
         self._calls = 0
         self._why = ""
         self.usage: Usage | None = None
@@ -211,7 +211,7 @@ class OllamaReader:
     def _message(self, message: Json) -> Iterator[ModelEvent]:
         if thought := text_of(message.get("thinking")):
             self._thought += thought
-            yield ReasoningPiece(mended(thought))
+            yield ReasoningPiece(join_surrogates(thought))
         if text := self._mender.mend(text_of(message.get("content"))):
             yield from self._reasoning_done()
             yield TextPiece(text)
@@ -236,7 +236,7 @@ class OllamaReader:
 
     def _reasoning_done(self) -> Iterator[ModelEvent]:
         if self._thought:
-            yield ReasoningDone(Reasoning(text=mended(self._thought), provider=self._provider))
+            yield ReasoningDone(Reasoning(text=join_surrogates(self._thought), provider=self._provider))
             self._thought = ""
 
     def _failed(self, chunk: Any) -> ModelError:

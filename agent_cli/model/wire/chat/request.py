@@ -13,9 +13,9 @@ import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 
-from ...types.base import Learnt, ModelRequest, ToolSpec
+from ...types.base import LearnedLimits, ModelRequest, ToolSpec
 from ...types.provider_table import Quirks, Route
-from ..dialect import Json, Written, known_effort, takes_pictures
+from ..dialect import EncodedRequest, Json, known_effort, takes_pictures
 from ..images import sendable_images
 from ..parts import plain_name
 
@@ -30,7 +30,7 @@ _NO_SIGNATURE = "skip_thought_signature_validator"
 """What Gemini takes in place of a signature it never gave, as for a call another model made."""
 
 
-def chat_body(route: Route, request: ModelRequest, learnt: Learnt) -> Written:
+def chat_body(route: Route, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
     """The body, and which message each entry of its `messages` stands for."""
     quirks = fitting(route.quirks, learnt)
     body: Json = {"model": route.model, "stream": True}
@@ -56,10 +56,10 @@ def chat_body(route: Route, request: ModelRequest, learnt: Learnt) -> Written:
             body["tool_choice"] = "none"
         elif request.must_call:
             body["tool_choice"] = {"type": "function", "function": {"name": request.must_call}}
-    return Written(body, tuple(source for source, _ in pairs))
+    return EncodedRequest(body, tuple(source for source, _ in pairs))
 
 
-def fitting(quirks: Quirks, learnt: Learnt) -> Quirks:
+def fitting(quirks: Quirks, learnt: LearnedLimits) -> Quirks:
     """The quirks, with what the server taught since."""
     if "max_tokens" in learnt.refused:
         quirks = msgspec.structs.replace(quirks, max_tokens_field=_SWAPS[quirks.max_tokens_field])
@@ -72,7 +72,7 @@ def fitting(quirks: Quirks, learnt: Learnt) -> Quirks:
     return quirks
 
 
-def _effort(wanted: str, quirks: Quirks, learnt: Learnt) -> Json:
+def _effort(wanted: str, quirks: Quirks, learnt: LearnedLimits) -> Json:
     effort = known_effort(wanted, learnt.efforts or quirks.efforts)
     if not effort or not quirks.effort_field or "effort" in learnt.refused:
         return {}

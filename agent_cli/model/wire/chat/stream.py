@@ -20,9 +20,9 @@ from ...types.base import (
     UsageReport,
 )
 from ...types.classify import no_answer
-from ..call_assembler import CallSorter
+from ..call_assembler import CallAssembler
 from ..dialect import Json
-from ..event_stream import EventStream, Mender, Pieces, count_of, object_of, text_of
+from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, object_of, text_of
 
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -67,9 +67,9 @@ class ChatStream(EventStream):
     def __init__(self, provider: str) -> None:
         """`provider` is the prefix that reasoning is labelled with."""
         super().__init__(provider)
-        self._sorter = CallSorter()
-        self._reasoning = Pieces()
-        self._mender = Mender()
+        self._sorter = CallAssembler()
+        self._reasoning = TextBuffer()
+        self._mender = SurrogateJoiner()
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
@@ -125,7 +125,7 @@ class ChatStream(EventStream):
     def _reasoning_done(self) -> Iterator[ModelEvent]:
         if self._reasoning:
             yield ReasoningDone(Reasoning(text=str(self._reasoning), provider=self._provider))
-            self._reasoning = Pieces()
+            self._reasoning = TextBuffer()
 
     def _unsaid(self) -> Iterator[ModelEvent]:
         yield from self._reasoning_done()

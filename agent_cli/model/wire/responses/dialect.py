@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from ...types.base import Learnt, ModelInfo, ModelRequest
+from ...types.base import LearnedLimits, ModelInfo, ModelRequest
 from ...types.provider_table import Route
-from ..dialect import OUTPUT_LIMIT, Json, Repair, Written
+from ..dialect import OUTPUT_LIMIT, EncodedRequest, Fallback, Json
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .request import responses_body
 from .stream import ResponsesStream
@@ -29,8 +29,8 @@ class ResponsesDialect:
 
     path = "/responses"
     lists = "input"
-    repairs: tuple[Repair, ...] = (
-        Repair(
+    repairs: tuple[Fallback, ...] = (
+        Fallback(
             "include",
             re.compile(
                 r"encrypted content is not supported|['\"`.]include\b|\binclude(?:\[|:|$)|supplied: include\b"
@@ -40,14 +40,14 @@ class ResponsesDialect:
             _NO_INCLUDE,
             elsewhere=ELSEWHERE,
         ),
-        Repair(
+        Fallback(
             "summary",
             re.compile(r"reasoning\.summary|reasoning summar(?:y|ies)|['\"`]summary['\"`]"),
             _NO_SUMMARY,
             sure=True,
             elsewhere=ELSEWHERE,
         ),
-        Repair(
+        Fallback(
             "reasoning",
             re.compile(
                 r"encrypted.content|of type .reasoning.|reasoning item|\brs_\w+|type: reasoning", re.IGNORECASE
@@ -58,13 +58,13 @@ class ResponsesDialect:
             sure=True,
             elsewhere=IN_A_TOOL,
         ),
-        Repair("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
+        Fallback("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
         *picture_repairs(400, 404, 415, 422),
-        Repair("prompt_cache_key", re.compile(r"prompt_cache_key"), _NO_KEY),
-        Repair("phase", re.compile(r"\bphase\b"), _NO_PHASE),
-        Repair("strict", _STRICT, _NO_STRICT),
-        Repair("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
-        Repair(OUTPUT_LIMIT, re.compile(r"max_output_tokens"), _SHORTER),
+        Fallback("prompt_cache_key", re.compile(r"prompt_cache_key"), _NO_KEY),
+        Fallback("phase", re.compile(r"\bphase\b"), _NO_PHASE),
+        Fallback("strict", _STRICT, _NO_STRICT),
+        Fallback("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
+        Fallback(OUTPUT_LIMIT, re.compile(r"max_output_tokens"), _SHORTER),
     )
 
     def __init__(self, route: Route, info: ModelInfo) -> None:
@@ -76,11 +76,11 @@ class ResponsesDialect:
         """Key and version, lower case names."""
         return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
-    def write(self, request: ModelRequest, learnt: Learnt) -> Written:
+    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
         """The body, without what `learnt` says the model refuses."""
         return responses_body(self._route, self._info, request, learnt)
 
-    def sends(self, repair: Repair, body: Json) -> bool:
+    def sends(self, repair: Fallback, body: Json) -> bool:
         """Whether a body holds the part that a repair is about."""
         items: list[Json] = body["input"]
         match repair.name:

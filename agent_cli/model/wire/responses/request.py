@@ -18,10 +18,10 @@ from agent_cli.protocol.messages import (
     UserMessage,
 )
 
-from ...types.base import Learnt, ModelInfo, ModelRequest, ToolSpec
+from ...types.base import LearnedLimits, ModelInfo, ModelRequest, ToolSpec
 from ...types.provider_table import ImageLimits, Route
 from ..chat.request import object_text
-from ..dialect import Json, Written, known_effort, takes_pictures
+from ..dialect import EncodedRequest, Json, known_effort, takes_pictures
 from ..images import sendable_images
 from ..parts import in_order, joined, plain_id, plain_name, short_key
 from ..strict_schema import strict_schema
@@ -31,7 +31,7 @@ _LEAST_OUTPUT = 16
 _KEY_CHARS = 64
 
 
-def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> Written:
+def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
     """The body, and which message each item of its `input` stands for."""
     body: Json = {"model": route.model, "stream": True, "store": False}
     if "include" not in learnt.refused:
@@ -54,7 +54,7 @@ def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt:
             body["tool_choice"] = "none"
         elif request.must_call:
             body["tool_choice"] = {"type": "function", "name": request.must_call}
-    return Written(body, tuple(source for source, _ in pairs))
+    return EncodedRequest(body, tuple(source for source, _ in pairs))
 
 
 def _tool(tool: ToolSpec, may_be_strict: bool) -> Json:
@@ -68,7 +68,7 @@ def _tool(tool: ToolSpec, may_be_strict: bool) -> Json:
     }
 
 
-def _reasoning(route: Route, info: ModelInfo, request: ModelRequest, learnt: Learnt) -> Json:
+def _reasoning(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> Json:
     reasoning: Json = {}
     known = learnt.efforts or info.efforts or route.quirks.efforts
     effort = known_effort(request.effort, known)
@@ -79,7 +79,7 @@ def _reasoning(route: Route, info: ModelInfo, request: ModelRequest, learnt: Lea
     return reasoning
 
 
-def _items(message: Message, route: Route, learnt: Learnt) -> Iterator[Json]:
+def _items(message: Message, route: Route, learnt: LearnedLimits) -> Iterator[Json]:
     limits = route.quirks.images if takes_pictures(learnt) else None
     match message:
         case UserMessage():

@@ -22,7 +22,7 @@ from ...types.base import (
 )
 from ...types.classify import no_answer
 from ..dialect import Json
-from ..event_stream import EventStream, Pieces, count_of, object_of, text_of, word_of
+from ..event_stream import EventStream, TextBuffer, count_of, object_of, text_of, word_of
 
 _INCOMPLETE: dict[str, Finish] = {
     "max_output_tokens": "length",
@@ -37,7 +37,7 @@ class _Item:
     """An item of the answer that is being received."""
 
     def __init__(self) -> None:
-        self.received: dict[str, Pieces] = {}
+        self.received: dict[str, TextBuffer] = {}
         """Text by part, as it came in pieces."""
         self.call = -1
         """Number of the call, for an item that is one."""
@@ -45,7 +45,7 @@ class _Item:
 
     def add(self, key: str, text: str) -> str:
         """Take a piece of a part; what can be passed on by now is returned."""
-        return self.received.setdefault(key, Pieces()).add(text)
+        return self.received.setdefault(key, TextBuffer()).add(text)
 
     def beyond(self, key: str, whole: str) -> str:
         """What the whole text of a part has beyond its pieces."""

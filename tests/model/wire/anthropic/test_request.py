@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from agent_cli.model.http_model import encode
-from agent_cli.model.types.base import Learnt, ModelInfo, ModelRequest, ToolSpec
+from agent_cli.model.types.base import LearnedLimits, ModelInfo, ModelRequest, ToolSpec
 from agent_cli.model.types.provider_table import PROVIDERS, Route
 from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
 from agent_cli.model.wire.anthropic.thinking import longest_answer, thinking_of
-from agent_cli.model.wire.dialect import Json, Written
+from agent_cli.model.wire.dialect import EncodedRequest, Json
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Image,
@@ -68,9 +68,9 @@ def request(*messages: Message, **fields: Any) -> ModelRequest:
 
 def written(
     asked: ModelRequest, model: str = "claude-sonnet-5-5", *, most: int | None = 64_000, **learnt: Any
-) -> Written:
+) -> EncodedRequest:
     dialect = AnthropicDialect(route(model), ModelInfo(f"anthropic/{model}", max_output_tokens=most))
-    return dialect.write(asked, Learnt(**learnt))
+    return dialect.write(asked, LearnedLimits(**learnt))
 
 
 def body_of(asked: ModelRequest, model: str = "claude-sonnet-5-5", **fields: Any) -> Json:
@@ -279,7 +279,7 @@ def test_prompt_and_longest_answer_fit_the_window_where_they_must(model: str, ch
     dialect = AnthropicDialect(route(model), info)
     picture = msgspec.structs.replace(PICTURE, data="A" * 4_000_000)
     asked = request(UserMessage(id="u", text="x" * chars, images=(picture,)), effort="high")
-    body = dialect.write(asked, Learnt()).body
+    body = dialect.write(asked, LearnedLimits()).body
     assert body["max_tokens"] == most
     assert body.get("thinking", {}).get("budget_tokens", 0) < most
 

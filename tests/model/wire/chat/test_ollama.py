@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.config.schema import Config, ModelOverride, Provider
 from agent_cli.model.assemble import Assembler
-from agent_cli.model.catalog.server_query import Inquiry
+from agent_cli.model.catalog.server_query import CapabilityProbe
 from agent_cli.model.http_model import NativeModel, encode
 from agent_cli.model.routing import open_model
 from agent_cli.model.types.base import (
@@ -16,7 +16,7 @@ from agent_cli.model.types.base import (
     CallPiece,
     CallStart,
     Finished,
-    Learnt,
+    LearnedLimits,
     ModelError,
     ModelEvent,
     ModelRequest,
@@ -73,10 +73,10 @@ def read(data: bytes, size: int = 0) -> list[ModelEvent]:
 
 
 def body(
-    request: ModelRequest = ASK, learnt: Learnt | None = None, info: ModelInfo = INFO, **route: Any
+    request: ModelRequest = ASK, learnt: LearnedLimits | None = None, info: ModelInfo = INFO, **route: Any
 ) -> dict[str, Any]:
-    dialect = OllamaDialect(msgspec.structs.replace(ROUTE, **route), Inquiry(info))
-    return dialect.write(request, learnt or Learnt()).body
+    dialect = OllamaDialect(msgspec.structs.replace(ROUTE, **route), CapabilityProbe(info))
+    return dialect.write(request, learnt or LearnedLimits()).body
 
 
 async def opened(server: SideServer, **override: int) -> NativeModel:
@@ -244,13 +244,15 @@ def test_the_context_asked_for() -> None:
 def test_effort_becomes_thinking(effort: str, facts: Facts, model: str, think: bool | str | None) -> None:
     info = ModelInfo("ollama/q").plus(facts)
     assert body(msgspec.structs.replace(ASK, effort=effort), info=info, model=model).get("think") == think
-    assert "think" not in body(msgspec.structs.replace(ASK, effort=effort), Learnt(refused=("effort",)), info)
+    assert "think" not in body(
+        msgspec.structs.replace(ASK, effort=effort), LearnedLimits(refused=("effort",)), info
+    )
 
 
 def test_pictures_are_left_out_for_a_model_without_eyes() -> None:
     blind = ModelInfo("ollama/q").plus(Facts("server", images=False))
     assert "images" not in body(CONVERSATION, info=blind)["messages"][1]
-    assert "images" not in body(CONVERSATION, Learnt(refused=("images",)))["messages"][1]
+    assert "images" not in body(CONVERSATION, LearnedLimits(refused=("images",)))["messages"][1]
     assert "takes no pictures" in body(CONVERSATION, info=blind)["messages"][1]["content"]
 
 

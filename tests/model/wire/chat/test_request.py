@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.model.http_model import encode
-from agent_cli.model.types.base import Learnt, ModelRequest, ToolSpec
+from agent_cli.model.types.base import LearnedLimits, ModelRequest, ToolSpec
 from agent_cli.model.types.provider_table import PROVIDERS, Quirks, Route
 from agent_cli.model.wire.chat.request import chat_body
 from agent_cli.model.wire.dialect import Json, known_effort
@@ -44,9 +44,9 @@ def request(*messages: Message, **fields: object) -> ModelRequest:
     return ModelRequest(system="be good", messages=messages or CONVERSATION, tools=(TOOL,), **fields)
 
 
-def body_of(asked: ModelRequest, quirks: Quirks, provider: str, learnt: Learnt | None = None) -> Json:
+def body_of(asked: ModelRequest, quirks: Quirks, provider: str, learnt: LearnedLimits | None = None) -> Json:
     route = Route(f"{provider}/m", provider, "m", "chat_completions", quirks=quirks)
-    return chat_body(route, asked, learnt or Learnt()).body
+    return chat_body(route, asked, learnt or LearnedLimits()).body
 
 
 def messages_of(asked: ModelRequest, quirks: Quirks, provider: str) -> list[Json]:
@@ -102,7 +102,7 @@ def test_a_demanded_tool_stands_behind_the_messages() -> None:
     free, bound = (body_of(request(must_call=name), Quirks(), "openai") for name in ("", "read"))
     assert bound.pop("tool_choice") == {"type": "function", "function": {"name": "read"}}
     assert list(bound.items()) == list(free.items())
-    refused = body_of(request(must_call="read"), Quirks(), "openai", Learnt(refused=("tool_choice",)))
+    refused = body_of(request(must_call="read"), Quirks(), "openai", LearnedLimits(refused=("tool_choice",)))
     assert list(refused.items()) == list(free.items())
 
 
@@ -161,7 +161,7 @@ STEPS = st.lists(st.sampled_from(["user", "answer", "one call", "two calls"]), m
 
 @given(STEPS)
 def test_roles_alternate_where_they_must_and_each_body_is_a_prefix_of_the_next(steps: list[str]) -> None:
-    learnt = Learnt(refused=("repeated_roles",))
+    learnt = LearnedLimits(refused=("repeated_roles",))
     messages: list[Message] = [UserMessage(id="first", text="go")]
     bodies = []
     for number, step in enumerate(["user", *steps]):
@@ -179,7 +179,7 @@ def test_roles_alternate_where_they_must_and_each_body_is_a_prefix_of_the_next(s
     "first", [UserMessage(id="u", text="hi"), UserMessage(id="u", text="hi", images=(PICTURE,))]
 )
 def test_a_system_prompt_that_is_refused_leads_the_first_message(first: UserMessage) -> None:
-    (sent,) = body_of(request(first), Quirks(), "mine", Learnt(refused=("system_role",)))["messages"]
+    (sent,) = body_of(request(first), Quirks(), "mine", LearnedLimits(refused=("system_role",)))["messages"]
     assert sent["role"] == "user" and "be good" in str(sent["content"]) and "hi" in str(sent["content"])
 
 

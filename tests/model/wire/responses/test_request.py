@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from agent_cli.model.http_model import encode
-from agent_cli.model.types.base import Learnt, ModelInfo, ModelRequest
+from agent_cli.model.types.base import LearnedLimits, ModelInfo, ModelRequest
 from agent_cli.model.types.provider_table import Quirks, Route
-from agent_cli.model.wire.dialect import Json, Written
+from agent_cli.model.wire.dialect import EncodedRequest, Json
 from agent_cli.model.wire.responses.dialect import ResponsesDialect
 from agent_cli.protocol.messages import AssistantMessage, Message, Reasoning, UserMessage
 from tests.model.strict_responses import complaint
@@ -20,9 +20,9 @@ def request(*messages: Message, **fields: Any) -> ModelRequest:
     return ModelRequest(system="be good", messages=messages or CONVERSATION, tools=(TOOL,), **fields)
 
 
-def written(asked: ModelRequest, provider: str = "openai", **learnt: Any) -> Written:
+def written(asked: ModelRequest, provider: str = "openai", **learnt: Any) -> EncodedRequest:
     route = Route(f"{provider}/gpt-5.6", provider, "gpt-5.6", "openai_responses", quirks=Quirks())
-    return ResponsesDialect(route, ModelInfo(route.name)).write(asked, Learnt(**learnt))
+    return ResponsesDialect(route, ModelInfo(route.name)).write(asked, LearnedLimits(**learnt))
 
 
 def body_of(asked: ModelRequest, provider: str = "openai", **learnt: Any) -> Json:
