@@ -6,18 +6,17 @@ half-open connection, an end believed only when the server gave one, refused par
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_cli import __version__
-
 from .catalog.server_query import CapabilityProbe
 from .text_calls.finder import CallFinder
 from .text_calls.prompt import as_text, needs_text
 from .transport.bounds import IdleLimit
+from .transport.connect import open_connection
 from .transport.error_redaction import ErrorRedactor
 from .transport.errors import explain
 from .types.base import (
@@ -32,9 +31,10 @@ from .types.base import (
     Trace,
 )
 from .types.classify import classify, request_id
+from .types.json import Json
 from .types.provider_table import Route
 from .types.surrogates import join_surrogates
-from .wire.dialect import Dialect, EncodedRequest, Json, culprit, lesson
+from .wire.dialect import Dialect, EncodedRequest, culprit, lesson
 from .wire.event_stream import body_of
 from .wire.response_reader import AnswerReader
 
@@ -253,19 +253,6 @@ class NativeModel:
             fleeting = {repair.name for repair in self._dialect.repairs if not repair.lasting}
             kept = tuple(name for name in learnt.refused if name not in fleeting)
             self._memory.learn(self._route.key, msgspec.structs.replace(learnt, refused=kept))
-
-
-def open_connection(route: Route, headers: Mapping[str, str]) -> "Connection":
-    """A connection with the route's headers. Loads the HTTP library: 70 ms the first time.
-
-    Raises:
-        ModelError: address, key or proxy settings are unusable.
-    """
-    from .transport.http import Connection
-
-    given = {name.lower(): value for name, value in route.headers.items()}
-    common = {"user-agent": f"agent-cli/{__version__}", "accept": "text/event-stream"}
-    return Connection(route.base_url, {**common, **headers, **given}, route.timeouts)
 
 
 def encode(body: Json) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..types.info import Facts, Prices
-from ..wire.dialect import Json
+from ..types.json import Json
 
 OLLAMA_WINDOW = 32_768
 """Tokens of context asked of Ollama for a model that was trained for more: each token of it takes memory."""

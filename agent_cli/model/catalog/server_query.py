@@ -150,7 +150,7 @@ class _Asker:
         return await self._get(self.route.base_url, path, None)
 
     async def _get(self, base_url: str, path: str, body: Any) -> Any:
-        from ..http_model import open_connection
+        from ..transport.connect import open_connection
 
         try:
             connection = open_connection(msgspec.structs.replace(self.route, base_url=base_url), self._headers)

@@ -20,9 +20,9 @@ from typing import Any
 from ..transport.error_redaction import ErrorRedactor
 from ..types.base import Adjusted, ErrorKind, LearnedLimits, ModelError, ModelEvent, ModelInfo, ModelRequest
 from ..types.classify import classify, request_id
+from ..types.json import Json
 from ..types.provider_table import Route
 from ..wire.chat.request import chat_body, mark_cached
-from ..wire.dialect import Json
 from .stream import LiteLLMStream, with_signatures
 
 _ENV_KEPT = {

@@ -6,9 +6,9 @@ from typing import Any
 from agent_cli.protocol.messages import AssistantMessage, Reasoning
 
 from ..types.base import ModelEvent, ModelRequest, ReasoningDone, ReasoningPiece
+from ..types.json import Json
 from ..types.provider_table import Route
 from ..wire.chat.stream import ChatStream
-from ..wire.dialect import Json
 
 
 class LiteLLMStream:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..types.base import ToolSpec
-from ..wire.dialect import Json
+from ..types.json import Json
 
 _SAME = str.maketrans({"\uff5c": "|", "\u2581": "_"})
 """DeepSeek's tokens have a full-width bar and a low block for `|` and `_`; many servers write plain ones."""

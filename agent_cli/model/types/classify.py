@@ -12,9 +12,9 @@ import msgspec
 
 from agent_cli.protocol.learned import MOST_TOKENS
 
-from ..wire.dialect import tokens_in
 from .base import ErrorKind, ModelError
 from .error_table import BY_CODE, BY_STATUS, HTML_PAGE, LIMIT, PHRASES, REQUEST_ID_HEADERS, STATUS_OF_TYPE
+from .json import tokens_in
 from .retry_after import retry_after_s
 from .surrogates import join_surrogates
 

@@ -6,16 +6,15 @@ them and lives in `native`.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
-from agent_cli.protocol.learned import EFFORTS, MOST_TOKENS
+from agent_cli.protocol.learned import EFFORTS
 from agent_cli.protocol.usage import Usage
 
 from ..types.base import LearnedLimits, ModelError, ModelEvent, ModelRequest
-
-Json = dict[str, Any]
+from ..types.json import Json, tokens_in
 
 _REJECTED = re.compile(
     r"unsupported|\b(?:not?|only|never)\b.{0,60}?support|n't support|unrecogni[sz]ed|unknown|unexpected|invalid"
@@ -199,13 +198,6 @@ def _strings(body: Json) -> Iterator[str]:
 def _output_limit(message: str) -> int | None:
     found = _OUTPUT_LIMIT.search(message)
     return next(filter(None, map(tokens_in, found.groups())), None) if found else None
-
-
-def tokens_in(digits: str | None) -> int | None:
-    """A number of tokens such as `131,072`; None when it is none, or one that no model has."""
-    plain = (digits or "").replace(",", "")
-    count = int(plain) if plain.isascii() and plain.isdecimal() and len(plain) < 12 else 0
-    return count if 0 < count <= MOST_TOKENS else None
 
 
 def takes_pictures(learnt: LearnedLimits) -> bool:

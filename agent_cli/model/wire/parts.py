@@ -5,6 +5,8 @@ import hashlib
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from agent_cli.protocol.messages import AssistantMessage, Reasoning, ToolCall
 
 Part = str | Reasoning | ToolCall
@@ -61,3 +63,12 @@ def _digest(text: str) -> str:
 def _text(text: str) -> Iterator[str]:
     if text.strip():
         yield text
+
+
+def object_text(arguments: str) -> str:
+    """The arguments as they are when they are a JSON object, else an empty one."""
+    try:
+        is_object = isinstance(msgspec.json.decode(arguments), dict)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        is_object = False
+    return arguments if is_object else "{}"

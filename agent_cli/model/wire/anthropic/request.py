@@ -19,11 +19,11 @@ from agent_cli.protocol.messages import (
 )
 
 from ...types.base import LearnedLimits, ModelInfo, ModelRequest
+from ...types.json import Json
 from ...types.provider_table import ImageLimits, Route
-from ..chat.request import object_text
-from ..dialect import EncodedRequest, Json, known_effort, takes_pictures
+from ..dialect import EncodedRequest, known_effort, takes_pictures
 from ..images import sendable_images
-from ..parts import in_order, joined, plain_id, plain_name
+from ..parts import in_order, joined, object_text, plain_id, plain_name
 from .thinking import BUDGETS, LEAST_BUDGET, Thinking, longest_answer, must_fit, thinking_of
 
 _MARK = {"type": "ephemeral"}

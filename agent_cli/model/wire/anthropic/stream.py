@@ -20,7 +20,7 @@ from ...types.base import (
     UsageReport,
 )
 from ...types.classify import no_answer
-from ..dialect import Json
+from ...types.json import Json
 from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, object_of, text_of, word_of
 
 _FINISHES: dict[str, Finish] = {

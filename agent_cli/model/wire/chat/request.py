@@ -14,10 +14,11 @@ import msgspec
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 
 from ...types.base import LearnedLimits, ModelRequest, ToolSpec
+from ...types.json import Json
 from ...types.provider_table import Quirks, Route
-from ..dialect import EncodedRequest, Json, known_effort, takes_pictures
+from ..dialect import EncodedRequest, known_effort, takes_pictures
 from ..images import sendable_images
-from ..parts import plain_name
+from ..parts import object_text, plain_name
 
 _NO_REASONING = " "
 """Stands for reasoning that is not known. Providers that want the field refuse an empty one."""
@@ -186,15 +187,6 @@ def _call(call: ToolCall, quirks: Quirks, *, own: bool, first: bool) -> Json:
         if signature or first:
             sent["extra_content"] = {"google": {"thought_signature": signature or _NO_SIGNATURE}}
     return sent
-
-
-def object_text(arguments: str) -> str:
-    """The arguments as they are when they are a JSON object, else an empty one."""
-    try:
-        is_object = isinstance(msgspec.json.decode(arguments), dict)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        is_object = False
-    return arguments if is_object else "{}"
 
 
 def wire_id(call_id: str, quirks: Quirks) -> str:

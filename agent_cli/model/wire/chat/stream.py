@@ -20,8 +20,8 @@ from ...types.base import (
     UsageReport,
 )
 from ...types.classify import no_answer
+from ...types.json import Json
 from ..call_assembler import CallAssembler
-from ..dialect import Json
 from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, object_of, text_of
 
 _FINISHES: dict[str, Finish] = {

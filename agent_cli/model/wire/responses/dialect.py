@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 
 from ...types.base import LearnedLimits, ModelInfo, ModelRequest
+from ...types.json import Json
 from ...types.provider_table import Route
-from ..dialect import OUTPUT_LIMIT, EncodedRequest, Fallback, Json
+from ..dialect import OUTPUT_LIMIT, EncodedRequest, Fallback
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .request import responses_body
 from .stream import ResponsesStream

@@ -21,7 +21,7 @@ from ...types.base import (
     UsageReport,
 )
 from ...types.classify import no_answer
-from ..dialect import Json
+from ...types.json import Json
 from ..event_stream import EventStream, TextBuffer, count_of, object_of, text_of, word_of
 
 _INCOMPLETE: dict[str, Finish] = {

@@ -7,10 +7,11 @@ import pytest
 
 from agent_cli.model.http_model import encode
 from agent_cli.model.types.base import LearnedLimits, ModelInfo, ModelRequest, ToolSpec
+from agent_cli.model.types.json import Json
 from agent_cli.model.types.provider_table import PROVIDERS, Route
 from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
 from agent_cli.model.wire.anthropic.thinking import longest_answer, thinking_of
-from agent_cli.model.wire.dialect import EncodedRequest, Json
+from agent_cli.model.wire.dialect import EncodedRequest
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Image,

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from agent_cli.model.http_model import encode
 from agent_cli.model.types.base import LearnedLimits, ModelRequest, ToolSpec
+from agent_cli.model.types.json import Json
 from agent_cli.model.types.provider_table import PROVIDERS, Quirks, Route
 from agent_cli.model.wire.chat.request import chat_body
-from agent_cli.model.wire.dialect import Json, known_effort
+from agent_cli.model.wire.dialect import known_effort
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Image,

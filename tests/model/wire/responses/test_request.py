@@ -6,8 +6,9 @@ import msgspec
 
 from agent_cli.model.http_model import encode
 from agent_cli.model.types.base import LearnedLimits, ModelInfo, ModelRequest
+from agent_cli.model.types.json import Json
 from agent_cli.model.types.provider_table import Quirks, Route
-from agent_cli.model.wire.dialect import EncodedRequest, Json
+from agent_cli.model.wire.dialect import EncodedRequest
 from agent_cli.model.wire.responses.dialect import ResponsesDialect
 from agent_cli.protocol.messages import AssistantMessage, Message, Reasoning, UserMessage
 from tests.model.strict_responses import complaint

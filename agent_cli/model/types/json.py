@@ -1,0 +1,14 @@
+"""JSON objects as providers send them, and numbers in their texts."""
+
+from typing import Any
+
+from agent_cli.protocol.learned import MOST_TOKENS
+
+Json = dict[str, Any]
+
+
+def tokens_in(digits: str | None) -> int | None:
+    """A number of tokens such as `131,072`; None when it is none, or one that no model has."""
+    plain = (digits or "").replace(",", "")
+    count = int(plain) if plain.isascii() and plain.isdecimal() and len(plain) < 12 else 0
+    return count if 0 < count <= MOST_TOKENS else None
