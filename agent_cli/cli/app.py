@@ -104,7 +104,7 @@ def serve(arguments: Sequence[str]) -> int:
         os.environ["_AGENT_COMPLETE"] = f"source_{arguments[1]}"
         arguments = []
     try:
-        result = program.main(args=list(arguments), prog_name="agent", standalone_mode=False)
+        result = program.main(args=list(arguments), prog_name="agent", standalone_mode=False, obj=show_help)
     except typer.Exit as leaving:
         return leaving.exit_code
     except typer.Abort:

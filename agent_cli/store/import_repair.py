@@ -27,8 +27,8 @@ from agent_cli.protocol.records import (
 from .catalog import NoSession, Sessions
 from .migrate import is_inside
 from .salvage import by_lines
-from .secure_io import read_regular
-from .session_file import NAME, Loaded, SessionFile, StoreError, parse_session, write_session
+from .secure_io import NAME, read_regular
+from .session_file import Loaded, SessionFile, StoreError, parse_session, write_session
 
 LARGEST_BYTES = 200_000_000
 _DEAREST_USD = 1e6

@@ -15,8 +15,8 @@ import msgspec
 
 from .catalog import SessionInfo, Sessions
 from .prune_notices import DAY_S, announce, read_announced
-from .secure_io import make_private
-from .session_file import NAME, SessionLocked, StoreError
+from .secure_io import NAME, make_private
+from .session_file import SessionLocked, StoreError
 
 OnDelete = Callable[[Path, str], None]
 """Told the state folder of the project and the id of a deleted session, so that its checkpoints go too."""

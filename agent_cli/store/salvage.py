@@ -19,8 +19,7 @@ from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet, decode
 
-from .secure_io import read_regular
-from .session_file import NAME
+from .secure_io import NAME, read_regular
 
 _RECORD = re.compile(rb'\{"type":"')
 _STRINGS = ("id", "session_id", "cwd", "model", "mode", "created_by", "system", "effort", "forked_from")

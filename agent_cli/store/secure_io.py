@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -185,3 +186,11 @@ def replace_private(path: Path, data: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
     draft.replace(path)
+
+
+NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})\.json")
+"""How a session file is called: when it began, and its id."""
+
+
+ID = re.compile(r"[0-9a-z]{1,32}")
+"""What an id may be in a file with another name: it names folders, so it is never anything else."""

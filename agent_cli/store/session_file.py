@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +20,8 @@ from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, decode
 
 from .secure_io import (
     DISK,
+    ID,
+    NAME,
     Disk,
     content_of,
     draft_of,
@@ -32,10 +33,6 @@ from .secure_io import (
     write_draft,
 )
 
-NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})\.json")
-"""How a session file is called: when it began, and its id."""
-ID = re.compile(r"[0-9a-z]{1,32}")
-"""What an id may be in a file with another name: it names folders, so it is never anything else."""
 _OPEN = b"[\n"
 _CLOSE = b"\n]\n"
 _SEPARATOR = b",\n"

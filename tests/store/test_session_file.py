@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, Header
+from agent_cli.store.secure_io import ID
 from agent_cli.store.session_file import (
-    ID,
     NewSessionFile,
     SessionFile,
     SessionLocked,

@@ -44,6 +44,7 @@ def topics(incomplete: str) -> list[str]:
 
 
 def help_command(
+    context: typer.Context,
     topic: Annotated[
         list[str] | None,
         typer.Argument(
@@ -60,9 +61,7 @@ def help_command(
     elif page := _found(name, pages):
         _show(pages[page].read_text(encoding="utf-8"), page)
     elif words[0] in COMMANDS or words[0] in TABLES:
-        from ..app import show_help
-
-        return show_help(words)
+        return int(context.obj(words))
     else:
         raise UsageError(_unknown(" ".join(words), name, pages))
     return 0

@@ -12,7 +12,8 @@ from agent_cli.protocol.records import AnyRecord, TurnsRedone, TurnsUndone
 from agent_cli.protocol.sanitize import clean
 from agent_cli.store.catalog import Hit, SessionInfo, totals
 from agent_cli.store.retention import discard
-from agent_cli.store.session_file import NAME, Loaded, read_session
+from agent_cli.store.secure_io import NAME
+from agent_cli.store.session_file import Loaded, read_session
 
 from ..setup.fork_side_files import copy_beside
 from ..setup.options import UsageError

@@ -16,13 +16,12 @@ import msgspec
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE
 from agent_cli.protocol.actions import Action, Allow, Ask, Deny, ReadPath, Verdict
 from agent_cli.protocol.messages import Attachment, Image, new_id
+from agent_cli.session.placeholders import marked
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.workspace.paths import PathError
-
-from ..tool_calls.pending_call import marked
 
 Kind = Literal["file", "folder", "url", "image"]
 

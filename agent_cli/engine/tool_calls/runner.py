@@ -28,6 +28,7 @@ from agent_cli.protocol.events import (
 from agent_cli.protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.protocol.records import CallStarted
 from agent_cli.session.history import UNKNOWN_OUTCOME, OpenCall
+from agent_cli.session.placeholders import marked
 from agent_cli.session.session import Session
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
 from agent_cli.tools.registry import Registry
@@ -40,15 +41,7 @@ from .approval_gate import ApprovalGate
 from .approval_requests import ApprovalRequests
 from .call_rules import TurnRules
 from .loop_detector import LoopDetector
-from .pending_call import (
-    LONGEST_REMAINS,
-    PendingCall,
-    describe,
-    failure,
-    marked,
-    shown_by,
-    stopped,
-)
+from .pending_call import LONGEST_REMAINS, PendingCall, describe, failure, shown_by, stopped
 
 
 class ToolRunner:

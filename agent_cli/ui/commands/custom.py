@@ -8,10 +8,9 @@ import shlex
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import visible
 
-from ..services import OwnCommand, OwnPrompt
+from ..services import OwnPrompt
 from ..text import lines
 from .api import Choice, CommandContext
-from .registry import is_built_in
 
 _PLACE = re.compile(r"\$(?:(\$)|ARGUMENTS\b|([1-9]))")
 _YES = "yes"
@@ -73,28 +72,3 @@ def _words(argument: str) -> list[str]:
         return shlex.split(argument)
     except ValueError:
         return argument.split()
-
-
-async def listed(desk: CommandContext) -> list[str]:
-    """Rows of `/help`: what there is, where each comes from, and what is wrong with the rest."""
-    found = await asyncio.to_thread(desk.host.own_commands)
-    if not found:
-        return []
-    usable = [each for each in found if not problem(each)]
-    heads = [lines.one_line(f"/{each.name} {each.hint}".strip(), 40) for each in usable]
-    width = max(map(len, heads), default=0)
-    rows = ["Your own, from Markdown files (a built-in one of the same name comes first):"]
-    for head, each in zip(heads, usable, strict=True):
-        place = desk.theme.paint("muted", lines.one_line(each.place, 100))
-        rows.append(f"  {head:<{width}}  {lines.one_line(each.description, 100)}  {place}")
-    for each in found:
-        if wrong := problem(each):
-            rows.append(f"  ! {lines.one_line(each.place, 200)} is not used: {lines.one_line(wrong, 200)}")
-    return rows
-
-
-def problem(command: OwnCommand) -> str:
-    """Why a command cannot be used; empty when it can."""
-    if not command.problem and is_built_in(command.name):
-        return f"there is a built-in /{command.name}"
-    return command.problem

@@ -5,6 +5,7 @@ names are shown instead. Only a first word like `/name` counts as a command, so 
 What a command does lies in a module of its own kind, imported when it is first used.
 """
 
+import asyncio
 import importlib
 import re
 from collections.abc import Awaitable, Callable, Collection
@@ -13,6 +14,7 @@ from typing import get_args
 from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode
 
+from ..services import OwnCommand
 from ..text import lines
 from .api import Command, CommandContext
 
@@ -82,7 +84,7 @@ async def _help(desk: CommandContext, argument: str) -> None:
 
 async def show_help(desk: CommandContext, keys: Collection[str]) -> None:
     """The table, the commands of the user's own, and lines on what else can be typed."""
-    from .custom import listed
+    pass
 
     rows = [(f"/{c.name} {c.arguments}".strip(), c.help) for c in TABLE.values()]
     width = max(len(left) for left, _ in rows)
@@ -193,3 +195,28 @@ _ROWS = (
 )  # fmt: skip
 TABLE: dict[str, Command] = {command.name: command for command in _ROWS}
 ALIASES = {"?": "help", "exit": "quit", "q": "quit", "clear": "new", "models": "model", "usage": "cost"}
+
+
+async def listed(desk: CommandContext) -> list[str]:
+    """Rows of `/help`: what there is, where each comes from, and what is wrong with the rest."""
+    found = await asyncio.to_thread(desk.host.own_commands)
+    if not found:
+        return []
+    usable = [each for each in found if not problem(each)]
+    heads = [lines.one_line(f"/{each.name} {each.hint}".strip(), 40) for each in usable]
+    width = max(map(len, heads), default=0)
+    rows = ["Your own, from Markdown files (a built-in one of the same name comes first):"]
+    for head, each in zip(heads, usable, strict=True):
+        place = desk.theme.paint("muted", lines.one_line(each.place, 100))
+        rows.append(f"  {head:<{width}}  {lines.one_line(each.description, 100)}  {place}")
+    for each in found:
+        if wrong := problem(each):
+            rows.append(f"  ! {lines.one_line(each.place, 200)} is not used: {lines.one_line(wrong, 200)}")
+    return rows
+
+
+def problem(command: OwnCommand) -> str:
+    """Why a command cannot be used; empty when it can."""
+    if not command.problem and is_built_in(command.name):
+        return f"there is a built-in /{command.name}"
+    return command.problem

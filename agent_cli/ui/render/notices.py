@@ -8,7 +8,8 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.usage import Totals
 
 from ..text import lines
-from ..text.theme import Role, Theme
+from ..text.theme import Theme
+from .marks import said, warning
 
 _DAY_S = 86_400
 _FAR_S = 1000 * _DAY_S
@@ -52,23 +53,6 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
             return [*warning(event.error.message, theme, width), *warning(takes_over, theme, width)]
         case _:
             assert_never(event)
-
-
-def marked(mark: str, role: Role | None, text: str, theme: Theme, width: int) -> list[str]:
-    """A text of others, broken between words, behind a mark of one column."""
-    first, *rest = lines.wrapped(clean(text).strip(), width - 2)
-    return [f"{theme.paint(role, mark) if role else mark} {first}", *("  " + row for row in rest)]
-
-
-def warning(text: str, theme: Theme, width: int, mark: str = "!") -> list[str]:
-    """A warning: its mark has a colour, the words are there to be read."""
-    return marked(mark, "warning", text, theme, width)
-
-
-def said(text: str, width: int) -> list[str]:
-    """Something to know."""
-    first, *rest = lines.wrapped(clean(text).strip(), width - 2)
-    return [f"· {first}", *("  " + row for row in rest)]
 
 
 def _banner(event: ev.SessionStarted, theme: Theme, width: int) -> list[str]:

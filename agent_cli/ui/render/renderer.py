@@ -24,6 +24,7 @@ from ..text import lines
 from ..text.theme import Theme
 from . import notices
 from .live import Live, RunningCall
+from .marks import marked, warning
 from .reasoning import ReasoningView, thought_rows
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ class Renderer:
         is_afresh = self._void() or bool(event.discarded_chars)
         why = lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)
         self.live.retry = (time.monotonic() + event.delay_s, why)
-        self._print("other", notices.warning(notices.retry(event, is_afresh), self._theme, self._width(), "↻"))
+        self._print("other", warning(notices.retry(event, is_afresh), self._theme, self._width(), "↻"))
 
     def _void(self) -> bool:
         """What was shown of an answer stays; the next piece begins a new one. Whether anything was shown."""
@@ -336,7 +337,7 @@ class Renderer:
         """The model's question, once; a dialog adds no more than the answers."""
         calls = tuple(call_id for call_id, call in self.live.calls.items() if call.tool == "ask_user")
         self.live.ask(event.request_id, calls, time.monotonic())
-        self._print("other", notices.marked("?", "strong", event.question, self._theme, self._width()))
+        self._print("other", marked("?", "strong", event.question, self._theme, self._width()))
 
     def _turn_over(
         self,
@@ -353,7 +354,7 @@ class Renderer:
         if error:
             self._print("other", lines.error(error, self._theme, self._width()).split("\n"))
         elif lines.REASONS[reason]:
-            self._print("other", notices.warning(lines.REASONS[reason], self._theme, self._width()))
+            self._print("other", warning(lines.REASONS[reason], self._theme, self._width()))
         spent = lines.since(self._before, self._snapshot().totals)
         worked_s = None if since is None else time.monotonic() - since - self.live.waited_s
         self._print("other", [notices.turn_end(event, spent, worked_s, self._theme)])

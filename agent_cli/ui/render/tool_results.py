@@ -16,7 +16,7 @@ from ..text import lines
 from ..text.theme import NONE, Theme
 from ..text.truncate import fold
 from . import diff_view
-from .notices import said, warning
+from .marks import said, warning
 
 _RESULT_ROWS = 10
 _DIFF_ROWS = 40
