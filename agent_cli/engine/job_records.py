@@ -5,7 +5,7 @@ from agent_cli.protocol.operations import ControlJob
 from agent_cli.protocol.records import JobNoted
 from agent_cli.tools.shell.background_jobs import Jobs
 
-from .outcomes import NotDone
+from .undo.history_operations import NotDone
 
 ENDED_WITH_US = "ended with the session"
 

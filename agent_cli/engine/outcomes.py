@@ -11,11 +11,8 @@ from agent_cli.store.session_file import StoreError
 
 from .context.compaction import ContextFull
 from .model_calls.budget import OverBudget
+from .undo.history_operations import NotDone
 from .undo.turn_undo import NothingToRestore
-
-
-class NotDone(Exception):
-    """An operation had nothing to do; the text says why."""
 
 
 def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:

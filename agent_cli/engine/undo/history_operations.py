@@ -24,7 +24,6 @@ from agent_cli.session.session import Session
 from agent_cli.tools.kit.base import ToolContext
 
 from ..context.compaction import Compactor
-from ..outcomes import NotDone
 from .turn_undo import TurnUndo
 
 _MAX_TITLE = 200
@@ -133,3 +132,7 @@ class HistoryOperations:
 
 
 _NOTHING_TO_COMPACT = "There is nothing to compact yet: the conversation is as small as it gets."
+
+
+class NotDone(Exception):
+    """An operation had nothing to do; the text says why."""
