@@ -52,9 +52,9 @@ _SHUTDOWN_S = 5.0
 class Agent:
     """The engine's side of `protocol.client.Client`. Run `run()` as a task beside the front end."""
 
-    def __init__(self, handlers: Dispatcher) -> None:
-        self._handlers = handlers
-        self._bus = handlers.bus
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._bus = dispatcher.bus
         self._submissions: asyncio.Queue[Submission] = asyncio.Queue()
         self._turns: asyncio.Queue[Submission] = asyncio.Queue()
         self._waiting: dict[str, Operation] = {}
@@ -91,12 +91,14 @@ class Agent:
         waiting = tuple(map(_shown, self._what_waits().values()))
         compacting = self._active is not None and self._running == ""
         shown = tuple(each for each in waiting if each.text)
-        return self._handlers.overview.snapshot(busy=self.is_busy, compacting=compacting, waiting=shown)
+        return self._dispatcher.services.snapshots.snapshot(
+            busy=self.is_busy, compacting=compacting, waiting=shown
+        )
 
     def _what_waits(self) -> dict[str, UserInput | Steer | Reshape]:
         """What has not begun and has not been delivered, by submission, oldest first. Of equal guidance the
         newest waits."""
-        steers = Counter(self._handlers.steers)
+        steers = Counter(self._dispatcher.steers)
         found = {}
         for submission_id, operation in reversed(list(self._handed_in.items())):
             if submission_id in self._waiting:
@@ -116,19 +118,19 @@ class Agent:
 
     def context(self) -> ContextPicture:
         """What fills the window right now."""
-        return self._handlers.overview.context()
+        return self._dispatcher.services.snapshots.context()
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
         """The prompts that count, oldest first."""
-        return self._handlers.checkpointing.points()
+        return self._dispatcher.services.undo.points()
 
     async def diff(self) -> str:
         """Unified diff of the workspace against its state before the session's first change."""
-        return await self._handlers.checkpointing.session_diff()
+        return await self._dispatcher.services.undo.session_diff()
 
     def stop(self, reason: StopReason) -> None:
         """Stop what runs, from a signal handler."""
-        self._handlers.endings.stop_reason = reason
+        self._dispatcher.outcomes.stop_reason = reason
         self._cancel_active()
 
     async def run(self) -> None:
@@ -137,7 +139,7 @@ class Agent:
         worker = asyncio.create_task(self._work())
         loop = asyncio.create_task(self._serve())
         try:
-            self._handlers.announce()
+            self._dispatcher.announce()
             done, _ = await asyncio.wait({worker, loop}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 if (failure := task.exception()) is not None:
@@ -167,9 +169,11 @@ class Agent:
                 case Interrupt(reason=reason):
                     self._interrupt(submission, reason)
                 case ApprovalAnswer() as answer:
-                    self._settle(submission, self._handlers.approvals.answer(answer), "no longer open")
+                    self._settle(submission, self._dispatcher.services.approvals.answer(answer), "no longer open")
                 case QuestionAnswer(request_id=request_id, text=text):
-                    self._settle(submission, self._handlers.approvals.reply(request_id, text), "no longer open")
+                    self._settle(
+                        submission, self._dispatcher.services.approvals.reply(request_id, text), "no longer open"
+                    )
                 case ChangeSettings() as change:
                     await self._change(submission, change)
                 case ControlJob() as job:
@@ -185,7 +189,7 @@ class Agent:
             if submission.id not in self._waiting:  # it was taken back
                 continue
             self._running = submission.id
-            self._active = asyncio.create_task(self._handlers.handle(submission))
+            self._active = asyncio.create_task(self._dispatcher.handle(submission))
             if self._stop_next:
                 self._cancel_active()
             self._stop_next = False
@@ -198,17 +202,17 @@ class Agent:
                 self._active = None
                 self._running = ""
             self._between_turns = True
-            await self._handlers.settle()
+            await self._dispatcher.settle()
             await self._make_room()
             self._between_turns = False
-            for text in self._handlers.take_leftover_steers():
+            for text in self._dispatcher.take_leftover_steers():
                 await self.submit(UserInput(text))
 
     async def _make_room(self) -> None:
         """Between turns, when nothing waits. What is handed in meanwhile waits for it; a stop ends it."""
-        if not self._turns.empty() or not self._handlers.is_full():
+        if not self._turns.empty() or not self._dispatcher.is_full():
             return
-        self._active = asyncio.create_task(self._handlers.between_turns())
+        self._active = asyncio.create_task(self._dispatcher.between_turns())
         try:
             await asyncio.wait({self._active})
         finally:
@@ -218,9 +222,9 @@ class Agent:
     def _finish(self, submission: Submission, task: "asyncio.Task[None]") -> None:
         """Make sure a task that ended has had its terminal event; a second one is dropped by the bus."""
         if task.cancelled():
-            self._handlers.endings.aborted(submission)
+            self._dispatcher.outcomes.aborted(submission)
         elif (error := task.exception()) is not None:
-            self._handlers.endings.failed(submission, error)
+            self._dispatcher.outcomes.failed(submission, error)
         elif not isinstance(submission.operation, UserInput):
             self._bus.emit(_completed(submission))
 
@@ -238,18 +242,18 @@ class Agent:
         """A prompt that has to wait is saved first; where that fails it is told and not taken."""
         if user_input.text.strip() and (self._active is not None or not self._turns.empty()):
             try:
-                self._handlers.inbox.queue(user_input.text, user_input.images)
+                self._dispatcher.services.inbox.queue(user_input.text, user_input.images)
             except StoreError as error:
-                self._handlers.endings.failed(submission, error)
+                self._dispatcher.outcomes.failed(submission, error)
                 self._waiting.pop(submission.id, None)
                 return
         self._turns.put_nowait(submission)
 
     def _steer(self, submission: Submission, steer: Steer) -> None:
         try:
-            taken = self._handlers.steer(steer.text)
+            taken = self._dispatcher.steer(steer.text)
         except StoreError as error:
-            self._handlers.endings.failed(submission, error)
+            self._dispatcher.outcomes.failed(submission, error)
             self._waiting.pop(submission.id, None)
             return
         if taken:
@@ -261,7 +265,7 @@ class Agent:
     def _interrupt(self, submission: Submission, reason: StopReason) -> None:
         """Stop what runs. Because the user stopped something, nothing else begins: what waits is handed back,
         but for a prompt that is about to begin, which is stopped as if it had."""
-        self._handlers.endings.stop_reason = reason
+        self._dispatcher.outcomes.stop_reason = reason
         waiting = list(self._what_waits()) if reason == "interrupted" else []
         if self._active is None and not self._between_turns:
             waiting = waiting[1:]
@@ -283,22 +287,22 @@ class Agent:
             if each in self._waiting:
                 self._settle(Submission(each, TakeBack()), True, "")
             else:
-                self._handlers.steers.take_back(_shown(waiting[each]).text)
+                self._dispatcher.steers.take_back(_shown(waiting[each]).text)
             self._handed_in.pop(each, None)
         if not returned:
             return False
         texts = tuple(each.text for each in returned if isinstance(each, UserInput | Steer) and each.text.strip())
         commands = tuple(as_typed(each) for each in returned if not isinstance(each, UserInput | Steer))
         with contextlib.suppress(StoreError):
-            self._handlers.inbox.drop(*texts)
+            self._dispatcher.services.inbox.drop(*texts)
         self._bus.emit(InputReturned(texts=texts, commands=commands, submission_id=submission_id))
         return True
 
     async def _change(self, submission: Submission, change: ChangeSettings) -> None:
         try:
-            await self._handlers.change_settings(change, submission.id)
+            await self._dispatcher.change_settings(change, submission.id)
         except Exception as error:  # an unusable model or mode changes nothing
-            self._handlers.endings.failed(submission, error)
+            self._dispatcher.outcomes.failed(submission, error)
             self._waiting.pop(submission.id, None)
             return
         self._settle(submission, True, "")
@@ -311,9 +315,9 @@ class Agent:
 
     async def _control(self, submission: Submission, change: ControlJob) -> None:
         try:
-            said = await self._handlers.control_job(change)
+            said = await self._dispatcher.control_job(change)
         except Exception as error:  # told to whoever asked; the loop goes on
-            self._handlers.endings.failed(submission, error)
+            self._dispatcher.outcomes.failed(submission, error)
             self._waiting.pop(submission.id, None)
             return
         self._settle(submission, True, "", said)
@@ -349,8 +353,8 @@ class Agent:
                 self._bus.emit(OperationFailed(operation=name, error=told, submission_id=submission_id))
         self._waiting.clear()
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._handlers.aclose(), _SHUTDOWN_S)
-        self._bus.emit(SessionClosed(session_id=self._handlers.session.header.session_id, error=error))
+            await asyncio.wait_for(self._dispatcher.aclose(), _SHUTDOWN_S)
+        self._bus.emit(SessionClosed(session_id=self._dispatcher.session.header.session_id, error=error))
 
 
 def _shown(operation: UserInput | Steer | Reshape) -> WaitingInput:

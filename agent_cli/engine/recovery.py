@@ -2,16 +2,16 @@
 placeholder; a request that is too large is reduced, the real window learnt, and tools that were not used are no
 longer offered."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import Quarantined
 from agent_cli.session.placeholders import named
-from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
 
-from .context.compaction import Compactor
-from .context.token_meter import OfferedTools, TokenMeter
+if TYPE_CHECKING:
+    from .services import SessionServices
 
 MAX_OVERFLOWS = 2
 
@@ -19,24 +19,12 @@ MAX_OVERFLOWS = 2
 class Recovery:
     """What one turn does about requests that are refused."""
 
-    def __init__(
-        self,
-        session: Session,
-        compactor: Compactor,
-        meter: TokenMeter,
-        offered: OfferedTools,
-        notice: Callable[[str], None],
-        *,
-        turn_id: str,
-        submission_id: str,
-    ) -> None:
-        self._session = session
-        self._compactor = compactor
-        self._meter = meter
-        self._offered = offered
-        self._notice = notice
-        self._turn_id = turn_id
-        self._submission_id = submission_id
+    def __init__(self, services: "SessionServices", scope: TurnScope) -> None:
+        self._session = services.session
+        self._compactor = services.compactor
+        self._meter = services.meter
+        self._offered = services.offered
+        self._scope = scope
         self._overflows = 0
 
     async def helps(self, error: ModelError) -> bool:
@@ -51,7 +39,7 @@ class Recovery:
             self._meter.learn_window(error.limit_tokens)
         if self._overflows > MAX_OVERFLOWS:
             return False
-        smaller = await self._compactor.reduce_refused(turn_id=self._turn_id, submission_id=self._submission_id)
+        smaller = await self._compactor.reduce_refused(self._scope)
         if smaller and self._overflows < MAX_OVERFLOWS:
             return True
         return self.offer_fewer_tools() or smaller
@@ -60,7 +48,7 @@ class Recovery:
         """Stop offering tools that were not used; False when there are none."""
         gone = self._offered.drop_unused()
         if gone:
-            self._notice(f"The window is small, so these tools are no longer offered: {', '.join(gone)}.")
+            self._scope.notice(f"The window is small, so these tools are no longer offered: {', '.join(gone)}.")
         return bool(gone)
 
     def _quarantine(self, error: ModelError) -> bool:
@@ -73,7 +61,7 @@ class Recovery:
             return False
         reason = error.message[:300]
         self._session.append(
-            Quarantined(id=new_id("held"), turn_id=self._turn_id, message_id=message.id, reason=reason)
+            Quarantined(id=new_id("held"), turn_id=self._scope.turn_id, message_id=message.id, reason=reason)
         )
-        self._notice(f"The provider refuses {named(message)} ({reason}). A placeholder is sent instead.")
+        self._scope.notice(f"The provider refuses {named(message)} ({reason}). A placeholder is sent instead.")
         return True

@@ -1,6 +1,7 @@
 """The facts a status line and `/status` show, computed once for each change of the conversation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -8,53 +9,30 @@ from agent_cli.model.types.base import ModelInfo
 from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, Snapshot, WaitingInput
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from agent_cli.session import history
-from agent_cli.session.input_queue import Inbox
-from agent_cli.session.session import Session
-from agent_cli.tools.shell.background_jobs import Jobs
 
-from .context.compaction import Compactor
-from .context.token_meter import TokenMeter, message_tokens, part_of
-from .model_calls.budget import BudgetLimits
-from .model_calls.model_selection import Models
+from .context.token_meter import message_tokens, part_of
+
+if TYPE_CHECKING:
+    from .services import SessionServices
 
 
 class SnapshotBuilder:
     """Takes snapshots of one session. Asked many times a second while something is painted."""
 
-    def __init__(
-        self,
-        session: Session,
-        models: Models,
-        meter: TokenMeter,
-        spending: BudgetLimits,
-        compactor: Compactor,
-        inbox: Inbox,
-        jobs: Jobs,
-        *,
-        cwd: str,
-        sandbox: Callable[[], str],
-        session_path: str,
-    ) -> None:
-        self._session = session
-        self._models = models
-        self._meter = meter
-        self._spending = spending
-        self._cwd = cwd
-        self._sandbox = sandbox
-        self._session_path = session_path
-        self._jobs = jobs
-        self._compactor = compactor
-        self._inbox = inbox
+    def __init__(self, services: "SessionServices") -> None:
+        self._services = services
+        self._session = services.session
+        self._meter = services.meter
         self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
 
     def snapshot(self, *, busy: bool, compacting: bool, waiting: tuple[WaitingInput, ...]) -> Snapshot:
         """The state right now. What depends on the conversation is computed again only when it changed."""
-        state = (len(self._session.records), self._models.model.info, self._meter.window())
+        state = (len(self._session.records), self._services.models.model.info, self._meter.window())
         if self._pictured is None or self._pictured[0] != state:
             self._pictured = (state, self._picture())
         picture = self._pictured[1]
         open_calls = 0 if busy else picture.open_calls
-        jobs = self._jobs.states()
+        jobs = self._services.tools.jobs.states()
         return msgspec.structs.replace(
             picture,
             busy=busy,
@@ -62,7 +40,7 @@ class SnapshotBuilder:
             waiting=waiting,
             open_calls=open_calls,
             jobs=jobs,
-            sandbox=self._sandbox(),
+            sandbox=self._services.permissions.level(),
         )
 
     def _picture(self) -> Snapshot:
@@ -71,13 +49,13 @@ class SnapshotBuilder:
         return Snapshot(
             session_id=self._session.header.session_id,
             title=self._session.title(),
-            session_path=self._session_path,
-            cwd=self._cwd,
+            session_path=self._services.settings.session_path,
+            cwd=str(self._services.tools.workspace.root),
             model=model,
             standing_in=self._standing_in(),
             mode=mode,
             effort=effort,
-            sandbox=self._sandbox(),
+            sandbox=self._services.permissions.level(),
             busy=False,
             compacting=False,
             waiting=(),
@@ -88,11 +66,11 @@ class SnapshotBuilder:
             context_source=self._meter.source(),
             totals=view.costs.totals,
             costs=view.costs.lines(),
-            spent_today_usd=self._spending.today_usd(),
+            spent_today_usd=self._services.budget.today_usd(),
             cached_share=view.cached_share,
             plan=view.plan,
             jobs=(),
-            unsent=self._inbox.unsent,
+            unsent=self._services.inbox.unsent,
             stopped="terminated" if view.last_end == "terminated" else "",
             turns=view.turns,
             last_prompt=view.prompts[-1].text if view.prompts else "",
@@ -122,17 +100,19 @@ class SnapshotBuilder:
         return ContextPicture(
             window=self._meter.window(),
             budget=self._meter.budget(),
-            compact_at=self._compactor.threshold,
+            compact_at=self._services.compactor.threshold,
             tokens=self._meter.tokens(),
             source=self._meter.source(),
             parts=self._meter.parts(),
-            can_go=tuple(ContextPart(name, tokens) for name, tokens in self._compactor.could_free().items()),
+            can_go=tuple(
+                ContextPart(name, tokens) for name, tokens in self._services.compactor.could_free().items()
+            ),
             items=tuple(reversed(items)),
         )
 
     def _standing_in(self) -> str:
-        name = self._models.model.info.name
-        return name if name != self._models.chosen.info.name else ""
+        name = self._services.models.model.info.name
+        return name if name != self._services.models.chosen.info.name else ""
 
 
 _LABEL_CHARS = 100

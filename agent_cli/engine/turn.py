@@ -7,34 +7,32 @@ Features go beside this loop, never into it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli.model.types.base import Answer, ModelError, ModelRequest
-from agent_cli.protocol.events import AnyEvent, Attached, Notice, Steered
-from agent_cli.protocol.messages import AssistantMessage, Attachment, Image, Message, Origin, UserMessage, new_id
+from agent_cli.model.types.base import Answer, ModelError
+from agent_cli.protocol.events import Attached, Steered
+from agent_cli.protocol.messages import AssistantMessage, Attachment, Image, Origin, UserMessage, new_id
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.records import InputTaken, Marked
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.protocol.usage import CallKind
-from agent_cli.session.input_queue import Inbox
-from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
 
-from .context.compaction import Compactor, ContextFull
+from .context.compaction import ContextFull
 from .context.prompt_parts import NOTHING_NEW, PromptAdditions
-from .context.reminders import CLOSING, CONTINUE, LOST_CALLS, Reminders
-from .model_calls.budget import BudgetLimits, OverBudget
-from .model_calls.caller import ModelCaller
+from .context.reminders import CLOSING, CONTINUE, LOST_CALLS
+from .model_calls.budget import OverBudget
 from .model_calls.limits import Limits
+from .recovery import Recovery
 from .tool_calls.loop_detector import LoopDetector
 from .tool_calls.runner import ToolRunner
 from .tool_calls.user_questions import UserQuestions
 
 if TYPE_CHECKING:
     from .context.mentions import Attachments
-    from .recovery import Recovery
+    from .services import SessionServices
 
 MAX_CONTINUATIONS = 4
 
@@ -60,45 +58,16 @@ class Steers(list[str]):
 class Turn:
     """One turn of a session. Made for one input and thrown away."""
 
-    def __init__(
-        self,
-        session: Session,
-        caller: ModelCaller,
-        tools: ToolRunner,
-        compactor: Compactor,
-        guard: LoopDetector,
-        limits: Limits,
-        request: Callable[[Sequence[Message]], ModelRequest],
-        emit: Callable[[AnyEvent], None],
-        *,
-        turn_id: str,
-        submission_id: str,
-        moment: Callable[[], PromptAdditions],
-        attach: "Callable[[str], Awaitable[Attachments]]",
-        inbox: Inbox,
-        recovery: "Recovery",
-        spending: BudgetLimits,
-        person: UserQuestions,
-        reminders: Reminders,
-    ) -> None:
-        self._session = session
-        self._caller = caller
-        self._tools = tools
-        self._compactor = compactor
-        self._guard = guard
-        self._limits = limits
-        self._request = request
-        self._emit = emit
-        self._moment = moment
-        self._attach = attach
-        self._inbox = inbox
-        self._recovery = recovery
-        self._spending = spending
-        self._person = person
-        self._reminders = reminders
-        reminders.begin_turn()
-        self.turn_id = turn_id
-        self.submission_id = submission_id
+    def __init__(self, services: "SessionServices", scope: TurnScope) -> None:
+        self.scope = scope
+        self._services = services
+        self._session = services.session
+        self._guard = LoopDetector()
+        self._limits = Limits(services.settings.bounds)
+        self._tools = ToolRunner(services, self._guard, scope)
+        self._recovery = Recovery(services, scope)
+        self._questions = UserQuestions(services.approvals, scope)
+        services.reminders.begin_turn()
         self.steers = Steers()
         """Guidance that waits for the next step."""
         self._pieces: list[str] = []
@@ -148,7 +117,7 @@ class Turn:
         if not self._session.view.open_calls:
             visible = self._session.visible()
             if not visible or isinstance(visible[-1], AssistantMessage):
-                self._say("hint", "Continue.", moment=self._moment())
+                self._say("hint", "Continue.", moment=self._additions())
         return False
 
     async def _steps(self) -> StopReason:
@@ -156,7 +125,7 @@ class Turn:
             if (forbidden := await self._forbidden()) is not None:
                 return forbidden
             self._deliver_steers()
-            if reminder := self._reminders.due():
+            if reminder := self._services.reminders.due():
                 self._say("hint", reminder)
             stop = await self._step()
             if stop is not None and (not self.steers or stop in _FINAL):
@@ -167,20 +136,22 @@ class Turn:
         """The reason not to make another step: a limit, or a person who says so."""
         limit = self._limits.reached()
         if limit is not None:
-            self._notice(f"Stopped at the limit of {limit[1]}.")
+            self.scope.notice(f"Stopped at the limit of {limit[1]}.")
             return limit[0]
-        dear = self._spending.warning() or (self._caller.unpriced() if self._person.is_there else "")
+        dear = self._services.budget.warning() or (
+            self._services.caller.unpriced() if self._questions.is_there else ""
+        )
         return "declined" if dear and not await self._goes_on(dear, otherwise=True) else None
 
     def _say_dear(self) -> None:
         """At the end of a turn nobody needs to be asked whether it goes on; without a person it is said."""
-        if not self._person.is_there and (dear := self._spending.warning()):
-            self._notice(dear)
+        if not self._questions.is_there and (dear := self._services.budget.warning()):
+            self.scope.notice(dear)
 
     async def _step(self) -> StopReason | None:
         """One model call and its tools; None to go on."""
         try:
-            await self._compactor.reduce_if_needed(turn_id=self.turn_id, submission_id=self.submission_id)
+            await self._services.compactor.reduce_if_needed(self.scope)
             self._limits.steps += 1
             try:
                 answer, message = await self._ask("main")
@@ -190,32 +161,26 @@ class Turn:
                     raise
                 return None
         except OverBudget as error:
-            self._notice(f"Stopped at the limit of {error}.")
+            self.scope.notice(f"Stopped at the limit of {error}.")
             return "cost_limit"
         except ContextFull as error:
             if self._recovery.offer_fewer_tools():
                 return None
-            chosen = await self._person.drops(str(error), self._compactor.largest(3))
+            chosen = await self._questions.drops(str(error), self._services.compactor.largest(3))
             if chosen is None:
                 raise
-            mark = Marked(id=new_id("mark"), turn_id=self.turn_id, message_id=chosen.id, mark="dropped")
+            mark = Marked(id=new_id("mark"), turn_id=self.scope.turn_id, message_id=chosen.id, mark="dropped")
             self._session.append(mark)
             return None
         return await self._act_on(answer, message)
 
     async def _ask(self, kind: CallKind) -> tuple[Answer, AssistantMessage | None]:
-        request = self._request(self._session.visible())
+        request = self._services.request(self._session.visible())
         if kind == "limit":
             request = msgspec.structs.replace(request, may_call=False)
         elif (must := self._tools.rules.must_call()) in {tool.name for tool in request.tools}:
             request = msgspec.structs.replace(request, must_call=must)
-        return await self._caller.call(
-            request,
-            kind=kind,
-            step=self._limits.steps,
-            turn_id=self.turn_id,
-            submission_id=self.submission_id,
-        )
+        return await self._services.caller.call(request, self.scope, kind=kind, step=self._limits.steps)
 
     async def _act_on(self, answer: Answer, message: AssistantMessage | None) -> StopReason | None:
         match answer.finish:
@@ -223,13 +188,13 @@ class Turn:
                 return self._cut_off(answer)
             case "content_filter":
                 self._pieces.append(answer.text)
-                self._notice("The provider's content filter stopped the answer.")
+                self.scope.notice("The provider's content filter stopped the answer.")
                 return "content_filter"
             case "stop" | "tool_calls" | "interrupted":
                 pass
             case "unknown":
                 lost = "; its calls do not run" if answer.calls else ""
-                self._notice(f"The model ended with an unknown reason, {answer.raw_finish!r}{lost}.")
+                self.scope.notice(f"The model ended with an unknown reason, {answer.raw_finish!r}{lost}.")
                 if answer.calls:
                     return self._cut_off(answer)
         if message is None:
@@ -244,13 +209,13 @@ class Turn:
 
     def _ends_with(self, text: str) -> StopReason | None:
         """The model means to stop: unless its plan says otherwise, the turn ends with this text."""
-        if reminder := self._reminders.unfinished() or self._tools.rules.missing():
+        if reminder := self._services.reminders.unfinished() or self._tools.rules.missing():
             self._say("hint", reminder)
             return None
         self._pieces.append(text)
         self._unmet = self._tools.rules.unmet()
         for rule in self._unmet:
-            self._notice(f"The turn ends although a rule is not met: {rule}.")
+            self.scope.notice(f"The turn ends although a rule is not met: {rule}.")
         return "rules_unmet" if self._unmet else "end_turn"
 
     def _cut_off(self, answer: Answer) -> StopReason | None:
@@ -264,7 +229,7 @@ class Turn:
             self._pieces.append(answer.text)
             self._say("hint", CONTINUE)
         if self._truncated > MAX_CONTINUATIONS:
-            self._notice("The answer was cut off again and again.")
+            self.scope.notice("The answer was cut off again and again.")
             return "length_limit"
         return None
 
@@ -272,7 +237,7 @@ class Turn:
         self._empty += 1
         if self._empty < 2:
             return None
-        self._notice("The model gave an empty answer twice.")
+        self.scope.notice("The model gave an empty answer twice.")
         return "no_answer"
 
     async def _guarded(self) -> StopReason | None:
@@ -284,13 +249,13 @@ class Turn:
         elif await self._goes_on(f"The model seems stuck: {alarm.text}.", otherwise=False):
             self._guard.forget()
         else:
-            self._notice(f"Stopped, because {alarm.text}.")
+            self.scope.notice(f"Stopped, because {alarm.text}.")
             return "stuck"
         return None
 
     async def _goes_on(self, doubt: str, *, otherwise: bool) -> bool:
         """Whether the person lets the turn go on; their guidance reaches the model at the next step."""
-        said = await self._person.lets_go_on(doubt, otherwise=otherwise)
+        said = await self._questions.lets_go_on(doubt, otherwise=otherwise)
         if said.guidance:
             self.steers.append(said.guidance)
         return said.go_on
@@ -304,44 +269,39 @@ class Turn:
         except OverBudget:
             return  # the bound was named when it was reached
         except (ModelError, TimeoutError) as error:
-            self._notice(f"No closing summary: {str(error) or 'it took too long'}.")
+            self.scope.notice(f"No closing summary: {str(error) or 'it took too long'}.")
             return
         self._pieces[:] = [answer.text]
 
     def _deliver_steers(self) -> None:
         for text in self.steers:
-            self._say("human", text, beside=self._inbox.take(text))
-            self._emit(Steered(text=text, submission_id=self.submission_id))
+            self._say("human", text, beside=self._services.inbox.take(text))
+            self.scope.emit(Steered(text=text))
             self._pieces.clear()
         self.steers.clear()
+
+    def _additions(self) -> PromptAdditions:
+        return self._services.prompt_additions(self._session.visible())
 
     async def _prompt(self, user_input: UserInput) -> None:
         """Save a prompt with what it names. It is on disk before anything is read, and saved as a message even
         when a stop comes meanwhile."""
-        if "@" in user_input.text and not self._inbox.holds(user_input.text):
-            self._inbox.queue(user_input.text, user_input.images)
+        if "@" in user_input.text and not self._services.inbox.holds(user_input.text):
+            self._services.inbox.queue(user_input.text, user_input.images)
         brought: Attachments | None = None
         try:
-            brought = None if user_input.is_data else await self._attach(user_input.text)
+            brought = None if user_input.is_data else await self._services.attach(user_input.text)
         finally:
             self._say(
                 "human",
                 user_input.text,
-                moment=self._moment(),
+                moment=self._additions(),
                 images=(*user_input.images, *(brought.images if brought else ())),
                 attachments=brought.attachments if brought else (),
-                beside=self._inbox.take(user_input.text, prompt=True),
+                beside=self._services.inbox.take(user_input.text, prompt=True),
             )
         for each in brought.counted if brought else ():
-            self._emit(
-                Attached(
-                    name=each.name,
-                    kind=each.kind,
-                    tokens=each.tokens,
-                    note=each.note,
-                    submission_id=self.submission_id,
-                )
-            )
+            self.scope.emit(Attached(name=each.name, kind=each.kind, tokens=each.tokens, note=each.note))
 
     def _say(
         self,
@@ -355,7 +315,7 @@ class Turn:
     ) -> None:
         message = UserMessage(
             id=new_id("msg"),
-            turn_id=self.turn_id,
+            turn_id=self.scope.turn_id,
             text=text,
             origin=origin,
             context=moment.text,
@@ -364,9 +324,6 @@ class Turn:
             attachments=(*attachments, *moment.origin),
         )
         self._session.append(message, *beside)
-
-    def _notice(self, text: str) -> None:
-        self._emit(Notice(level="warning", text=text, submission_id=self.submission_id))
 
 
 _FINAL: frozenset[StopReason] = frozenset({"cost_limit", "stuck"})

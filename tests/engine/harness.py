@@ -23,6 +23,7 @@ from agent_cli.engine.model_calls.limits import Bounds, Settings
 from agent_cli.engine.model_calls.model_selection import Models
 from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
+from agent_cli.engine.services import SessionServices
 from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
 from agent_cli.engine.tool_calls.call_rules import as_permissions, bind
 from agent_cli.engine.undo.turn_undo import TurnUndo
@@ -209,22 +210,24 @@ def build(
         seen=dict(session.view.known_files),
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
     )
-    handlers = Dispatcher(
-        session,
-        Models(model, open_other, "", tuple(fallbacks), small),
-        registry or default_registry(interactive=interactive),
-        permissions,
-        ApprovalRequests(bus, interactive=interactive),
-        TurnUndo(session, lambda: Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit),
-        context,
-        bus,
-        Settings(bounds, compact_at, "test", str(path), resumed=False, finish_plan=finish_plan),
-        moment=moment,
+    services = SessionServices(
+        session=session,
+        bus=bus,
+        models=Models(model, open_other, "", tuple(fallbacks), small),
+        registry=registry or default_registry(interactive=interactive),
+        permissions=permissions,
+        approvals=ApprovalRequests(interactive=interactive),
+        undo=TurnUndo(
+            session, lambda: Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit
+        ),
+        tools=context,
+        settings=Settings(bounds, compact_at, "test", str(path), resumed=False, finish_plan=finish_plan),
+        prompt_additions=moment,
         retry=retry or RetryPolicy(attempts=3, patient_attempts=3, base_s=0.001, horizon_s=5.0),
         day=day,
         rules=bind(checked),
     )
-    return Engine(Agent(handlers), session, model, root, path, context)
+    return Engine(Agent(Dispatcher(services)), session, model, root, path, context)
 
 
 def same_facts(session: Session) -> None:

@@ -18,6 +18,7 @@ from agent_cli.engine.model_calls.limits import Bounds, Settings
 from agent_cli.engine.model_calls.model_selection import Models
 from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
+from agent_cli.engine.services import SessionServices
 from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
 from agent_cli.engine.undo.turn_undo import Snapshots, TurnUndo
 from agent_cli.fs.which import program
@@ -168,26 +169,26 @@ class _EngineBuilder:
             snapshots, setup.workspace.root, setup.project_state(), identifier, self._processes, roots
         )
         context = self._context(session)
-        handlers = Dispatcher(
-            session,
-            Models(
+        services = SessionServices(
+            session=session,
+            bus=bus,
+            models=Models(
                 model,
                 lambda name: open_model(name, config, self._env, setup.memory, log.request if log else None),
                 effort,
                 config.fallback_models,
                 config.small_model or "",
             ),
-            self._registry,
-            permissions,
-            ApprovalRequests(bus, interactive=self._interactive),
-            TurnUndo(session, checkpoints, bus.emit),
-            context,
-            bus,
-            _settings(config, draft),
-            moment=partial(self.briefing.moment, session.header),
+            registry=self._registry,
+            permissions=permissions,
+            approvals=ApprovalRequests(interactive=self._interactive),
+            undo=TurnUndo(session, checkpoints, bus.emit),
+            tools=context,
+            settings=_settings(config, draft),
+            prompt_additions=partial(self.briefing.moment, session.header),
             retry=_retry_policy(config.limits, self._interactive),
             day=SpendLog(setup.state / "spend"),
-            masked=RequestRedactor(redactor).masked,
+            redacted=RequestRedactor(redactor).masked,
             rules=setup.tool_rules,
             earlier=lambda: _earlier(setup, identifier),
         )
@@ -197,7 +198,7 @@ class _EngineBuilder:
         ]
         logged = (f"log: {log.path}",) if log else ()
         told = (*softened, *ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
-        agent, memory = Agent(handlers), self.briefing.memory
+        agent, memory = Agent(Dispatcher(services)), self.briefing.memory
         return OpenSession(
             agent, permissions, self._processes, context.shell, memory, redactor, self._registry, told
         )

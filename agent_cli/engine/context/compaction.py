@@ -9,22 +9,23 @@ call from its result.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from agent_cli.model.types.base import ModelError, ModelRequest
-from agent_cli.protocol.client import JobState
-from agent_cli.protocol.events import AnyEvent, Compacted, Notice
+from agent_cli.model.types.base import ModelError
+from agent_cli.protocol.events import Compacted
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage, new_id
 from agent_cli.protocol.records import CompactionReverted, CompactionSaved, Shortened
 from agent_cli.session import history
-from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
 
 from ..model_calls.budget import OverBudget
-from ..model_calls.caller import ModelCaller
 from .prompt_parts import PromptAdditions
-from .token_meter import TokenMeter, estimate, message_tokens
+from .token_meter import estimate, message_tokens
+
+if TYPE_CHECKING:
+    from ..services import SessionServices
 
 Briefed = Callable[[Sequence[Message]], PromptAdditions]
 """What is to be told beside the messages that are still sent."""
@@ -64,26 +65,10 @@ class _Draft(msgspec.Struct, frozen=True):
 class Compactor:
     """Reduces one session's conversation."""
 
-    def __init__(
-        self,
-        session: Session,
-        meter: TokenMeter,
-        caller: ModelCaller,
-        request: Callable[[Sequence[Message]], ModelRequest],
-        emit: Callable[[AnyEvent], None],
-        *,
-        compact_at: float,
-        jobs: Callable[[], Sequence[JobState]],
-        briefed: Briefed,
-    ) -> None:
-        self._session = session
-        self._meter = meter
-        self._caller = caller
-        self._request = request
-        self._emit = emit
-        self._compact_at = compact_at
-        self._jobs = jobs
-        self._briefed = briefed
+    def __init__(self, services: "SessionServices") -> None:
+        self._session = services.session
+        self._meter = services.meter
+        self._services = services
         self._not_below = 0
         self._failures = 0
         self._draft: _Draft | None = None
@@ -91,7 +76,7 @@ class Compactor:
     @property
     def threshold(self) -> int:
         """The size, in tokens, from which on the conversation is reduced."""
-        return int(self._meter.budget() * self._compact_at)
+        return int(self._meter.budget() * self._services.settings.compact_at)
 
     def forget_failure(self) -> None:
         """Try again at the threshold: the model or the conversation is another one now."""
@@ -111,7 +96,7 @@ class Compactor:
         """Whether the next request would pass `share` of the threshold."""
         return self._meter.tokens() >= self.threshold * share
 
-    async def reduce_if_needed(self, *, turn_id: str, submission_id: str, share: float = 1.0) -> bool:
+    async def reduce_if_needed(self, scope: TurnScope, share: float = 1.0) -> bool:
         """Reduce when the next request would pass `share` of the threshold; True when it became smaller.
 
         Raises:
@@ -122,44 +107,44 @@ class Compactor:
         size = left = self._meter.tokens()
         done = False
         if size >= self._not_below:
-            done = await self._descend(turn_id, submission_id)
+            done = await self._descend(scope)
             left = self._meter.tokens()
             self._not_below = int(left * _GROWTH) if left >= self.threshold else 0
-        if self._is_over(left) and self._shorten_newest(turn_id, submission_id):
+        if self._is_over(left) and self._shorten_newest(scope):
             done, left = True, self._meter.tokens()
         if self._is_over(left) and (window := self._meter.window()) is not None:
             raise ContextFull(self._what_fills(window))
         return done
 
-    async def reduce(self, focus: str, *, turn_id: str, submission_id: str) -> bool:
+    async def reduce(self, focus: str, scope: TurnScope) -> bool:
         """Summarise the older part, or failing that shorten old tool results; True when it became smaller. `focus`
         tells the summary what matters."""
         self.forget_failure()
-        if await self._summarise(focus, turn_id, submission_id):
+        if await self._summarise(focus, scope):
             return True
-        return self._shorten(_SHORTEN_STEPS[-1:], turn_id, submission_id)
+        return self._shorten(_SHORTEN_STEPS[-1:], scope)
 
-    async def reduce_refused(self, *, turn_id: str, submission_id: str) -> bool:
+    async def reduce_refused(self, scope: TurnScope) -> bool:
         """Reduce a request that the provider found too large; True when it became smaller."""
         self._meter.was_refused()
-        done = await self._descend(turn_id, submission_id)
-        newest = not self._is_enough() and self._shorten_newest(turn_id, submission_id)
+        done = await self._descend(scope)
+        newest = not self._is_enough() and self._shorten_newest(scope)
         return done or newest
 
-    async def preview(self, focus: str, *, submission_id: str) -> bool:
+    async def preview(self, focus: str, scope: TurnScope) -> bool:
         """Have a summary written and show it; nothing changes. False when there is nothing to fold."""
         cut = self._cut()
-        summary = await self._written(self._session.visible()[:cut], focus, "", submission_id) if cut else ""
+        summary = await self._written(self._session.visible()[:cut], focus, scope) if cut else ""
         if not summary:
             return False
         older = self._session.visible()[:cut]
         fold = self._fold(older, "", summary, "summary")
         self._draft = _Draft(fold.through, fold.kept)
         before, after = self._sizes(fold)
-        self._tell("preview", before, after, submission_id, fold.summary)
+        self._tell("preview", before, after, scope, fold.summary)
         return True
 
-    def keep_summary(self, text: str, *, submission_id: str) -> bool:
+    def keep_summary(self, text: str, scope: TurnScope) -> bool:
         """Make a text the summary: of what was previewed last, if nothing was folded or taken back since, else in
         place of the summary in force. False when there is neither."""
         draft, fold = self._draft, self._session.view.fold_in_force()
@@ -173,10 +158,10 @@ class Compactor:
         before, after = self._sizes(fold)
         self._draft = None
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
-        self._tell("edited", before, after, submission_id, text)
+        self._tell("edited", before, after, scope, text)
         return True
 
-    def take_back(self, *, submission_id: str) -> bool:
+    def take_back(self, scope: TurnScope) -> bool:
         """Take back the newest reduction; False when there is none."""
         newest = history.last_reduction(self._session.records)
         if newest is None:
@@ -184,7 +169,7 @@ class Compactor:
         before = estimate(self._session.visible())
         self._session.append(CompactionReverted(id=new_id("unfold"), fold_id=newest.id))
         self._not_below = int(self._meter.tokens() * _GROWTH)
-        self._tell("undone", before, estimate(self._session.visible()), submission_id)
+        self._tell("undone", before, estimate(self._session.visible()), scope)
         return True
 
     def could_free(self) -> dict[str, int]:
@@ -196,19 +181,19 @@ class Compactor:
         cut = self._cut()
         return {"shortening old results": shorter, "a summary": estimate(visible[:cut])}
 
-    async def _descend(self, turn_id: str, submission_id: str) -> bool:
+    async def _descend(self, scope: TurnScope) -> bool:
         """Down the ladder until the target is reached; True when the conversation became smaller."""
         before = estimate(self._session.visible())
-        if not self._shorten(_SHORTEN_STEPS, turn_id, submission_id, only_if_enough=True):
+        if not self._shorten(_SHORTEN_STEPS, scope, only_if_enough=True):
             for _ in range(_SUMMARIES):
                 if self._is_enough() or self._failures >= _SUMMARIES:
                     break
-                if not await self._summarise("", turn_id, submission_id):
+                if not await self._summarise("", scope):
                     break
             if not self._is_enough():
-                self._shorten(_SHORTEN_STEPS[-1:], turn_id, submission_id)
+                self._shorten(_SHORTEN_STEPS[-1:], scope)
             if not self._is_enough():
-                self._leave_out(turn_id, submission_id)
+                self._leave_out(scope)
         return estimate(self._session.visible()) < before
 
     def _is_over(self, size: int) -> bool:
@@ -216,10 +201,10 @@ class Compactor:
         window = self._meter.window()
         return window is not None and size >= window <= self._meter.at_least()
 
-    def _shorten_newest(self, turn_id: str, submission_id: str) -> bool:
+    def _shorten_newest(self, scope: TurnScope) -> bool:
         """Shorten the newest results too, no more than it takes; True when they became smaller."""
-        enough = self._shorten(_SHORTEN_NEWEST, turn_id, submission_id, only_if_enough=True)
-        return enough or self._shorten(_SHORTEN_NEWEST[-1:], turn_id, submission_id)
+        enough = self._shorten(_SHORTEN_NEWEST, scope, only_if_enough=True)
+        return enough or self._shorten(_SHORTEN_NEWEST[-1:], scope)
 
     def _is_enough(self) -> bool:
         return self._meter.tokens() <= self.threshold * _TARGET
@@ -231,35 +216,35 @@ class Compactor:
         visible = self._session.visible()
         return compaction_facts.choose_cut(visible, int(budget * _KEEP_SHARE), int(budget * _SUMMARISED_SHARE))
 
-    async def _summarise(self, focus: str, turn_id: str, submission_id: str) -> bool:
+    async def _summarise(self, focus: str, scope: TurnScope) -> bool:
         cut = self._cut()
         if cut == 0:
             return False
         older = self._session.visible()[:cut]
-        summary = await self._written(older, focus, turn_id, submission_id)
-        if summary and self._add(self._fold(older, turn_id, summary, "summary"), submission_id):
+        summary = await self._written(older, focus, scope)
+        if summary and self._add(self._fold(older, scope.turn_id, summary, "summary"), scope):
             self._failures = 0
             return True
         self._failures += 1
         return False
 
-    async def _written(self, older: Sequence[Message], focus: str, turn_id: str, submission_id: str) -> str:
+    async def _written(self, older: Sequence[Message], focus: str, scope: TurnScope) -> str:
         """The model's summary of a part; empty when there is none, which is told."""
-        request = self._request([*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")])
+        request = self._services.request(
+            [*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")]
+        )
         request = msgspec.structs.replace(request, may_call=False)
         try:
-            answer, _ = await self._caller.call(
-                request, kind="summary", step=0, turn_id=turn_id, submission_id=submission_id
-            )
+            answer, _ = await self._services.caller.call(request, scope, kind="summary", step=0)
         except (ModelError, OverBudget) as error:
-            self._warn(f"The conversation could not be summarised ({error}).", submission_id)
+            scope.notice(f"The conversation could not be summarised ({error}).")
             return ""
         if not answer.text.strip() or answer.finish not in ("stop", "unknown"):
-            self._warn("The conversation could not be summarised (no usable answer).", submission_id)
+            scope.notice("The conversation could not be summarised (no usable answer).")
             return ""
         return answer.text.strip()[:_LONGEST_SUMMARY]
 
-    def _leave_out(self, turn_id: str, submission_id: str) -> bool:
+    def _leave_out(self, scope: TurnScope) -> bool:
         """Replace the older part by the facts about it, without a model."""
         from . import compaction_facts
 
@@ -267,7 +252,7 @@ class Compactor:
         cut = compaction_facts.choose_cut(visible, int(self._meter.budget() * _KEEP_SHARE))
         if cut == 0:
             return False
-        return self._add(self._fold(visible[:cut], turn_id, self._summed_up(), "left_out"), submission_id)
+        return self._add(self._fold(visible[:cut], scope.turn_id, self._summed_up(), "left_out"), scope)
 
     def _summed_up(self) -> str:
         """What an earlier summary said, as far as there is room for it, where no new one can be had."""
@@ -292,12 +277,12 @@ class Compactor:
         view, visible = self._session.view, self._session.visible()
         kept = compaction_facts.word_for_word(visible, len(older), view.pinned, int(budget * _PROMPTS_SHARE))
         stay = [*(m for m in older if m.id in kept), *visible[len(older) :]]
-        moment = self._briefed(stay)
+        moment = self._services.prompt_additions(stay)
         facts = compaction_facts.facts(
             self._in_place_of_originals(),
             view.plan,
             view.known_files,
-            self._jobs(),
+            self._services.tools.jobs.states(),
             int(budget * _FACTS_SHARE) * 4,
         )
         gone = [m for m in older if m.id not in kept and m.id != self._fold_id()]
@@ -313,14 +298,14 @@ class Compactor:
             told=moment.told,
         )
 
-    def _add(self, fold: CompactionSaved, submission_id: str) -> bool:
+    def _add(self, fold: CompactionSaved, scope: TurnScope) -> bool:
         before, after = self._sizes(fold)
         if after >= before:
-            self._warn("The summary was no smaller than what it would replace.", submission_id)
+            scope.notice("The summary was no smaller than what it would replace.")
             return False
         self._draft = None
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
-        self._tell(fold.how, before, after, submission_id, fold.summary)
+        self._tell(fold.how, before, after, scope, fold.summary)
         return True
 
     def _fold_id(self) -> str:
@@ -328,19 +313,19 @@ class Compactor:
         return first.id if isinstance(first, UserMessage) and first.origin == "summary" else ""
 
     def _shorten(
-        self, steps: Sequence[tuple[int, int]], turn_id: str, submission_id: str, *, only_if_enough: bool = False
+        self, steps: Sequence[tuple[int, int]], scope: TurnScope, *, only_if_enough: bool = False
     ) -> bool:
         """Shorten tool results, no more than it takes; True when they became smaller. With `only_if_enough`
         nothing is done unless it reaches the target by itself."""
         before = estimate(self._session.visible())
         for step in steps:
-            record = self._shortened(*step, turn_id)
+            record = self._shortened(*step, scope.turn_id)
             after = estimate(self._with(record)) if record else before
             enough = self._meter.tokens_after(before, after) <= self.threshold * _TARGET
             if record is None or after >= before or (only_if_enough and not enough):
                 continue
             self._session.append(msgspec.structs.replace(record, before=before, after=after))
-            self._tell("shortened", before, after, submission_id)
+            self._tell("shortened", before, after, scope)
             return True
         return False
 
@@ -379,13 +364,10 @@ class Compactor:
         how: Literal["summary", "shortened", "left_out", "edited", "preview", "undone"],
         before: int,
         after: int,
-        submission_id: str,
+        scope: TurnScope,
         summary: str = "",
     ) -> None:
-        self._emit(Compacted(before=before, after=after, how=how, summary=summary, submission_id=submission_id))
-
-    def _warn(self, text: str, submission_id: str) -> None:
-        self._emit(Notice(level="warning", text=text, submission_id=submission_id))
+        scope.emit(Compacted(before=before, after=after, how=how, summary=summary))
 
 
 _HEADING = (

@@ -11,13 +11,12 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.protocol.messages import Attachment, Message, ToolResult, UserMessage
+from agent_cli.session.placeholders import marked
 from agent_cli.workspace.files.bounded_read import first_line
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.git.repository import git_folder
 from agent_cli.workspace.instructions import Instruction
 from agent_cli.workspace.memory import Block
-
-from ..tool_calls.pending_call import marked
 
 _PROMPTS = Path(__file__).parent / "prompts"
 REPLACED: Mapping[str, str] = {"*": ""}

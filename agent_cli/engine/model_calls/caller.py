@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from typing import Literal
 
 import msgspec
 
@@ -25,7 +24,6 @@ from agent_cli.model.types.base import (
 from agent_cli.protocol.events import (
     AnswerCompleted,
     FellBack,
-    Notice,
     ReasoningDelta,
     RetryScheduled,
     StepStarted,
@@ -36,8 +34,8 @@ from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.protocol.usage import CallKind
 from agent_cli.session import costs
-from agent_cli.session.event_bus import EventBus
 from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
 
 from .attempt import ModelCall
 from .budget import BudgetLimits, OverBudget
@@ -59,11 +57,8 @@ _ANOTHER_MAY_HELP = frozenset({"quota", "unsupported"})
 class ModelCaller:
     """Calls the model for one session."""
 
-    def __init__(
-        self, session: Session, bus: EventBus, models: Models, retry: RetryPolicy, spending: BudgetLimits
-    ) -> None:
+    def __init__(self, session: Session, models: Models, retry: RetryPolicy, spending: BudgetLimits) -> None:
         self._session = session
-        self._bus = bus
         self._models = models
         self._retry = retry
         self._spending = spending
@@ -81,7 +76,7 @@ class ModelCaller:
         return f"{info.name} has no known prices, so the limit on cost cannot be kept."
 
     async def call(
-        self, request: ModelRequest, *, kind: CallKind, step: int, turn_id: str, submission_id: str
+        self, request: ModelRequest, scope: TurnScope, *, kind: CallKind, step: int
     ) -> tuple[Answer, AssistantMessage | None]:
         """Stream one answer. It is saved, its calls included, before this returns; a `summary` is not part
         of the conversation, so only its cost is. An interrupted or failed call keeps the text it had. When
@@ -92,17 +87,17 @@ class ModelCaller:
             OverBudget: the next attempt might cost more than is left.
         """
         for problem in await self._models.ready():
-            self._notice("warning", problem, submission_id)
-        small = await self._small(request, submission_id) if kind == "summary" else None
+            scope.notice(problem)
+        small = await self._small(request, scope) if kind == "summary" else None
         while True:
-            book = partial(self._book, turn_id, submission_id)
-            attempt = ModelCall(self._session, small or self._models.model, kind, turn_id, book)
+            book = partial(self._book, scope)
+            attempt = ModelCall(self._session, small or self._models.model, kind, scope.turn_id, book)
             info = attempt.model.info
-            self._bus.emit(StepStarted(step=step, model=attempt.name, kind=kind, submission_id=submission_id))
+            scope.emit(StepStarted(step=step, model=attempt.name, kind=kind))
             admit = partial(self._admit, attempt, request)
             admitted = admit()
             if self._spending.unbounded(info):
-                self._say_unbounded(f"{attempt.name} has no known prices", turn_id, submission_id)
+                self._say_unbounded(f"{attempt.name} has no known prices", scope)
             attempt.begin()
 
             def again(admit: Callable[[], ModelRequest] = admit, attempt: ModelCall = attempt) -> ModelRequest:
@@ -111,23 +106,23 @@ class ModelCaller:
                 return request
 
             try:
-                await self._stream(attempt, admitted, again, submission_id)
-                return self._finish(attempt, submission_id)
+                await self._stream(attempt, admitted, again, scope)
+                return self._finish(attempt, scope)
             except ModelError as error:
                 if small is not None:
-                    self._notice("warning", _SMALL_FAILED.format(small.info.name, error), submission_id)
+                    scope.notice(_SMALL_FAILED.format(small.info.name, error))
                     attempt.close(error.kind, usage=error.usage, keep_text=False)
                     small = None
                     continue
                 another = self._models.model is not attempt.model  # the user chose it meanwhile
                 if not another and (error.retryable or error.kind in _ANOTHER_MAY_HELP):
-                    another = self._fall_back(error, attempt, submission_id)
+                    another = self._fall_back(error, attempt, scope)
                 attempt.close(error.kind, usage=error.usage, keep_text=not another)
                 if not another:
                     raise
 
     async def _stream(
-        self, attempt: ModelCall, request: ModelRequest, again: Callable[[], ModelRequest], submission_id: str
+        self, attempt: ModelCall, request: ModelRequest, again: Callable[[], ModelRequest], scope: TurnScope
     ) -> None:
         model = self._models.model
         stream = stream_with_retries(
@@ -138,7 +133,7 @@ class ModelCaller:
             given_up=lambda: attempt.model is model and self._models.model is not model,
         )
         try:
-            async with self._watched(attempt, submission_id), aclosing(stream):
+            async with self._watched(attempt, scope), aclosing(stream):
                 async for event in stream:
                     if isinstance(event, Retrying):
                         attempt.failed(event.error.kind, pause_s=event.delay_s, usage=event.usage)
@@ -147,7 +142,7 @@ class ModelCaller:
                         attempt.begin()
                     attempt.feed(event)
                     if attempt.shows or isinstance(event, Retrying | Adjusted):
-                        self._forward(event, attempt, submission_id)
+                        self._forward(event, attempt, scope)
         except (ModelError, OverBudget):
             raise  # the former is booked by the caller; before the latter no attempt was begun
         except BaseException:
@@ -160,12 +155,12 @@ class ModelCaller:
         attempt.input_tokens, attempt.longest = self._spending.size(info, admitted)
         return admitted
 
-    async def _small(self, request: ModelRequest, submission_id: str) -> Model | None:
+    async def _small(self, request: ModelRequest, scope: TurnScope) -> Model | None:
         """The model for summaries, if there is one whose window takes the request."""
         try:
             small = await self._models.small()
         except Exception as error:  # no key, unknown name: the one in use writes them
-            self._notice("warning", f"small_model cannot be used: {error}", submission_id)
+            scope.notice(f"small_model cannot be used: {error}")
             return None
         window = small.info.context_window if small else None
         if small is None or window is None:
@@ -184,33 +179,28 @@ class ModelCaller:
             park_s=0.0,
         )
 
-    def _book(self, turn_id: str, submission_id: str, entry: ModelCalled) -> None:
+    def _book(self, scope: TurnScope, entry: ModelCalled) -> None:
         self._spending.book(entry)
         if entry.cost_usd is None and entry.at_most_usd is None:
-            self._say_unbounded("The cost of a call is unknown", turn_id, submission_id)
+            self._say_unbounded("The cost of a call is unknown", scope)
 
-    def _say_unbounded(self, why: str, turn_id: str, submission_id: str) -> None:
+    def _say_unbounded(self, why: str, scope: TurnScope) -> None:
         """A bound on cost that cannot be kept is said, once a turn."""
-        if self._spending.bounded and self._unbounded_in != turn_id:
-            self._unbounded_in = turn_id
-            self._notice("warning", f"{why}, so the limit on cost cannot be kept.", submission_id)
+        if self._spending.bounded and self._unbounded_in != scope.turn_id:
+            self._unbounded_in = scope.turn_id
+            scope.notice(f"{why}, so the limit on cost cannot be kept.")
 
-    def _fall_back(self, error: ModelError, attempt: ModelCall, submission_id: str) -> bool:
+    def _fall_back(self, error: ModelError, attempt: ModelCall, scope: TurnScope) -> bool:
         model = self._models.fall_back()
         if model is None:
             return False
-        self._bus.emit(
-            FellBack(
-                model=model.info.name,
-                error=explain(error, attempt.name),
-                discarded_chars=attempt.shown,
-                submission_id=submission_id,
-            )
+        scope.emit(
+            FellBack(model=model.info.name, error=explain(error, attempt.name), discarded_chars=attempt.shown)
         )
         return True
 
     @asynccontextmanager
-    async def _watched(self, attempt: ModelCall, submission_id: str) -> AsyncGenerator[None, None]:
+    async def _watched(self, attempt: ModelCall, scope: TurnScope) -> AsyncGenerator[None, None]:
         """While inside, save the text that comes every second, and tell when no data has come for a while, each
         time it has lasted twice as long, and when data comes again."""
 
@@ -225,10 +215,10 @@ class ModelCaller:
                 silent_s = now - attempt.heard
                 if silent_s >= tell_at:
                     tell_at *= 2
-                    self._bus.emit(StreamSilent(silent_s=round(silent_s, 1), submission_id=submission_id))
+                    scope.emit(StreamSilent(silent_s=round(silent_s, 1)))
                 elif silent_s < SILENT_S < tell_at:
                     tell_at = SILENT_S
-                    self._bus.emit(StreamSilent(silent_s=0.0, submission_id=submission_id))
+                    scope.emit(StreamSilent(silent_s=0.0))
                 await asyncio.sleep(min(_SAVE_EVERY_S, max(0.05, tell_at - silent_s)))
 
         watcher = asyncio.create_task(watch())
@@ -237,10 +227,10 @@ class ModelCaller:
         finally:
             watcher.cancel()
 
-    def _finish(self, attempt: ModelCall, submission_id: str) -> tuple[Answer, AssistantMessage | None]:
+    def _finish(self, attempt: ModelCall, scope: TurnScope) -> tuple[Answer, AssistantMessage | None]:
         answer, message = attempt.save()
         if message is not None:
-            self._bus.emit(
+            scope.emit(
                 AnswerCompleted(
                     message_id=message.id,
                     text=message.text,
@@ -250,34 +240,29 @@ class ModelCaller:
                     cost_usd=attempt.model.info.cost_usd(answer.usage),
                     duration_s=attempt.elapsed_s(),
                     first_token_s=attempt.first_token_s,
-                    submission_id=submission_id,
                 )
             )
         if attempt.shows and (collapse := costs.cache_collapse(self._session.records)):
-            self._notice("warning", collapse, submission_id)
+            scope.notice(collapse)
         return answer, message
 
-    def _notice(self, level: Literal["info", "warning"], text: str, submission_id: str) -> None:
-        self._bus.emit(Notice(level=level, text=text, submission_id=submission_id))
-
-    def _forward(self, event: ModelEvent, attempt: ModelCall, submission_id: str) -> None:
+    def _forward(self, event: ModelEvent, attempt: ModelCall, scope: TurnScope) -> None:
         match event:
             case TextPiece(text=text):
                 attempt.shown += len(text)
-                self._bus.emit(TextDelta(text=text, submission_id=submission_id))
+                scope.emit(TextDelta(text=text))
             case ReasoningPiece(text=text):
-                self._bus.emit(ReasoningDelta(text=text, submission_id=submission_id))
+                scope.emit(ReasoningDelta(text=text))
             case Adjusted(text=text):
-                self._notice("info", text, submission_id)
+                scope.notice(text, "info")
             case Retrying():
-                self._bus.emit(
+                scope.emit(
                     RetryScheduled(
                         attempt=event.attempt,
                         delay_s=event.delay_s,
                         error=event.error,
                         discarded_chars=attempt.shown,
                         parked=event.parked,
-                        submission_id=submission_id,
                     )
                 )
                 attempt.shown = 0

@@ -3,7 +3,7 @@
 It settles whether a call may run. What was shown is what runs: places and change are derived again just before.
 """
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,40 +14,28 @@ from agent_cli.protocol.events import ApprovalItem
 from agent_cli.protocol.messages import ToolResult, new_id
 from agent_cli.protocol.operations import Decision
 from agent_cli.protocol.records import Granted
-from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
 from agent_cli.store.session_file import StoreError
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
-from agent_cli.tools.registry import Registry
 
-from ..permissions.active_policy import Permissions
-from .approval_requests import ApprovalRequests
 from .call_rules import TurnRules
 from .pending_call import PendingCall, approval_item, cannot_work, describe, failure, refused_unattended
+
+if TYPE_CHECKING:
+    from ..services import SessionServices
 
 
 class ApprovalGate:
     """Settles the calls of one turn."""
 
-    def __init__(
-        self,
-        session: Session,
-        registry: Registry,
-        permissions: Permissions,
-        approvals: ApprovalRequests,
-        context: ToolContext,
-        rules: TurnRules,
-        notice: Callable[[str], None],
-        *,
-        submission_id: str,
-    ) -> None:
-        self._session = session
-        self._registry = registry
-        self._permissions = permissions
-        self._approvals = approvals
-        self._context = context
+    def __init__(self, services: "SessionServices", rules: TurnRules, scope: TurnScope) -> None:
+        self._session = services.session
+        self._registry = services.registry
+        self._permissions = services.permissions
+        self._approvals = services.approvals
+        self._context = services.tools
         self._rules = rules
-        self._notice = notice
-        self._submission_id = submission_id
+        self._scope = scope
 
     def judge(self, job: PendingCall) -> None:
         """Derive from the parameters what the call would do, and what the policy says."""
@@ -117,7 +105,7 @@ class ApprovalGate:
         if not batch:
             return
         items = tuple(approval_item(job, self._risk(job), self._permissions.is_confining) for job in batch)
-        decisions = await self._approvals.ask(items, self._submission_id)
+        decisions = await self._approvals.ask(items, self._scope)
         for job in batch:
             self._apply(job, decisions.get(job.call.id) or Decision(job.call.id, allow=False))
 
@@ -147,7 +135,7 @@ class ApprovalGate:
                 return  # a rule that cannot be kept is no yes: it is asked again
             self.judge(job)
             if isinstance(job.verdict, Ask):
-                self._notice(f"{decision.grant} does not cover this call: it is allowed this once.")
+                self._scope.notice(f"{decision.grant} does not cover this call: it is allowed this once.")
         job.approved, job.hunks = True, decision.hunks
 
     def _risk(self, job: PendingCall) -> str:
@@ -184,7 +172,7 @@ class ApprovalGate:
         try:
             rule = self._permissions.keep(decision.grant, decision.scope)
         except (RuleError, StoreError) as error:
-            self._notice(f"The rule was not saved, and the call has not run: {error}")
+            self._scope.notice(f"The rule was not saved, and the call has not run: {error}")
             return False
         self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
         return True
@@ -204,7 +192,7 @@ class ApprovalGate:
             grant=verdict.grant if isinstance(verdict, Ask) else "", arguments=job.call.arguments, editable="",
             risk=self._risk(job), reach=outcome.needs,
         )  # fmt: skip
-        decisions = await self._approvals.ask((item,), self._submission_id)
+        decisions = await self._approvals.ask((item,), self._scope)
         decision = decisions.get(job.call.id)
         if decision is None or not decision.allow:
             job.said = decision.feedback.strip() if decision else ""

@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, ApprovalResolved, QuestionAsked
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
-from agent_cli.session.event_bus import EventBus
+from agent_cli.session.turn_scope import TurnScope
 
 _T = TypeVar("_T")
 
@@ -14,37 +14,34 @@ _T = TypeVar("_T")
 class ApprovalRequests:
     """Open questions, by id."""
 
-    def __init__(self, bus: EventBus, *, interactive: bool) -> None:
-        self._bus = bus
+    def __init__(self, *, interactive: bool) -> None:
         self.interactive = interactive
         """Whether a person is there to answer."""
         self._approvals: dict[str, asyncio.Future[tuple[Decision, ...]]] = {}
         self._questions: dict[str, asyncio.Future[str]] = {}
 
-    async def ask(self, items: tuple[ApprovalItem, ...], submission_id: str) -> dict[str, Decision]:
+    async def ask(self, items: tuple[ApprovalItem, ...], scope: TurnScope) -> dict[str, Decision]:
         """Put calls before the person; returns the decisions by call id."""
         request_id = new_id("ask")
         future: asyncio.Future[tuple[Decision, ...]] = asyncio.get_running_loop().create_future()
         self._approvals[request_id] = future
-        self._bus.emit(ApprovalRequested(request_id=request_id, items=items, submission_id=submission_id))
+        scope.emit(ApprovalRequested(request_id=request_id, items=items))
         outcome: Literal["answered", "cancelled"] = "cancelled"
         try:
             decisions = await future
             outcome = "answered"
         finally:
             del self._approvals[request_id]
-            resolved = ApprovalResolved(request_id=request_id, outcome=outcome, submission_id=submission_id)
-            self._bus.emit(resolved)
+            resolved = ApprovalResolved(request_id=request_id, outcome=outcome)
+            scope.emit(resolved)
         return {decision.call_id: decision for decision in decisions}
 
-    async def question(self, text: str, options: tuple[str, ...], submission_id: str) -> str:
+    async def question(self, text: str, options: tuple[str, ...], scope: TurnScope) -> str:
         """Ask the person something; returns their words."""
         request_id = new_id("question")
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._questions[request_id] = future
-        self._bus.emit(
-            QuestionAsked(request_id=request_id, question=text, options=options, submission_id=submission_id)
-        )
+        scope.emit(QuestionAsked(request_id=request_id, question=text, options=options))
         try:
             return await future
         finally:

@@ -10,14 +10,12 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Deny, Reach
 from agent_cli.protocol.events import (
-    AnyEvent,
-    Notice,
     PlanUpdated,
     ToolCallFinished,
     ToolCallRequested,
@@ -29,72 +27,48 @@ from agent_cli.protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.protocol.records import CallStarted
 from agent_cli.session.history import UNKNOWN_OUTCOME, OpenCall
 from agent_cli.session.placeholders import marked
-from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
-from agent_cli.tools.registry import Registry
 from agent_cli.tools.session.finish import Finish
 
 from ..context.recall_results import within_bound
-from ..permissions.active_policy import Permissions
-from ..undo.turn_undo import TurnUndo
 from .approval_gate import ApprovalGate
-from .approval_requests import ApprovalRequests
-from .call_rules import TurnRules
 from .loop_detector import LoopDetector
 from .pending_call import LONGEST_REMAINS, PendingCall, describe, failure, shown_by, stopped
+
+if TYPE_CHECKING:
+    from ..services import SessionServices
 
 
 class ToolRunner:
     """Runs the calls of one turn."""
 
-    def __init__(
-        self,
-        session: Session,
-        registry: Registry,
-        permissions: Permissions,
-        approvals: ApprovalRequests,
-        checkpointing: TurnUndo,
-        context: ToolContext,
-        guard: LoopDetector,
-        rules: TurnRules,
-        emit: Callable[[AnyEvent], None],
-        *,
-        turn_id: str,
-        submission_id: str,
-    ) -> None:
-        self._session = session
-        self._registry = registry
-        self._permissions = permissions
-        self._checkpointing = checkpointing
-        self._context = context
+    def __init__(self, services: "SessionServices", guard: LoopDetector, scope: TurnScope) -> None:
+        self._session = services.session
+        self._registry = services.registry
+        self._permissions = services.permissions
+        self._undo = services.undo
+        self._context = services.tools
         self._guard = guard
-        self.rules = rules
-        self._emit = emit
-        self._turn_id = turn_id
+        self.rules = services.turn_rules()
+        self._scope = scope
         self._mark = ""
         """The checkpoint after the last call that may have changed files; kept where a rule depends on that."""
-        self._submission_id = submission_id
-        self._consent = ApprovalGate(
-            session, registry, permissions, approvals, context, rules, self._notice, submission_id=submission_id
-        )
+        self._consent = ApprovalGate(services, self.rules, scope)
 
     async def run(self, calls: Sequence[ToolCall]) -> str:
         """Run calls to their results. The text the turn ends with when one of them said that the task is
         done, and none before it failed; else empty."""
-        jobs = [self._prepare(call, self._turn_id) for call in calls]
+        jobs = [self._prepare(call, self._scope.turn_id) for call in calls]
         await self._run(jobs)
         end = self._end(jobs)
         return end.final if end else ""
 
     async def _run(self, jobs: list[PendingCall]) -> None:
         for job in jobs:
-            self._emit(
+            self._scope.emit(
                 ToolCallRequested(
-                    call_id=job.call.id,
-                    tool=job.call.name,
-                    title=job.title,
-                    arguments=job.call.arguments,
-                    submission_id=self._submission_id,
+                    call_id=job.call.id, tool=job.call.name, title=job.title, arguments=job.call.arguments
                 )
             )
         try:
@@ -134,7 +108,9 @@ class ToolRunner:
     async def _know_the_sandbox(self) -> None:
         """Measure the sandbox before the first command: what a verdict counts on must be so."""
         if await self._permissions.measured():
-            self._notice(f"The sandbox is not what it was at the last start; now: {self._permissions.level()}.")
+            self._scope.notice(
+                f"The sandbox is not what it was at the last start; now: {self._permissions.level()}."
+            )
 
     async def finish_open(self, calls: Sequence[OpenCall], *, same_input: bool) -> None:
         """After a crash: calls known to read run again, calls that had begun to act are reported as of
@@ -143,7 +119,7 @@ class ToolRunner:
         if self.rules.any and (calls or same_input):
             from .previous_calls import calls_made
 
-            earlier = [record for record in self._session.whole() if record.turn_id != self._turn_id]
+            earlier = [record for record in self._session.whole() if record.turn_id != self._scope.turn_id]
             self.rules.goes_on_after(calls_made(earlier, self._registry, self._context))
         jobs = [self._prepare(each.call, each.turn_id) for each in calls]
         for job, each in zip(jobs, calls, strict=True):
@@ -215,15 +191,10 @@ class ToolRunner:
                 raise ToolError("What it concerns has changed since it was allowed; nothing was done. Look again.")
             if not job.reads_only:
                 await self._cover(job, job.reach)
-                self._session.append(CallStarted(id=new_id("start"), call_id=job.call.id, turn_id=self._turn_id))
-            self._emit(
-                ToolCallStarted(
-                    call_id=job.call.id,
-                    tool=job.call.name,
-                    title=job.title,
-                    submission_id=self._submission_id,
+                self._session.append(
+                    CallStarted(id=new_id("start"), call_id=job.call.id, turn_id=self._scope.turn_id)
                 )
-            )
+            self._scope.emit(ToolCallStarted(call_id=job.call.id, tool=job.call.name, title=job.title))
             outcome = await self._with_changes(job, await self._outcome(job))
             status = "ok" if outcome.ok else "failed"
             outcome = await self._after_edit(job, outcome)
@@ -262,7 +233,7 @@ class ToolRunner:
         """Make sure that what a call is known to write can be undone; what cannot be is noted."""
         is_free = reach == "outside" or not self._permissions.is_confining
         beyond = self._permissions.beyond_undo(job.actions) if is_free else ()
-        await self._checkpointing.before_effect(self._turn_id, (*job.writes, *beyond), self._submission_id)
+        await self._undo.before_effect(self._scope, (*job.writes, *beyond))
 
     def _view(self, job: PendingCall, reach: Reach) -> ToolContext:
         """The context for one run of a call, with so much of the machine."""
@@ -307,7 +278,7 @@ class ToolRunner:
             note = f"[{rule.label}: {command}]\n{done}"
             outcome = msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
         if commands and self.rules.follows_edits:  # what a formatter has changed is no edit of the next call
-            self._mark, _ = await self._checkpointing.changed_since(self._turn_id, self._mark)
+            self._mark, _ = await self._undo.changed_since(self._scope.turn_id, self._mark)
         return outcome
 
     async def _with_changes(self, job: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
@@ -315,7 +286,7 @@ class ToolRunner:
         does not say which it writes."""
         if job.reads_only or not self.rules.follows_edits:
             return outcome
-        self._mark, found = await self._checkpointing.changed_since(self._turn_id, self._mark)
+        self._mark, found = await self._undo.changed_since(self._scope.turn_id, self._mark)
         named = {change.path for change in outcome.changes}
         more = tuple(change for change in found if change.path not in named and not change.path.endswith("/"))
         return msgspec.structs.replace(outcome, changes=(*outcome.changes, *more))
@@ -327,14 +298,12 @@ class ToolRunner:
     def _live(self, job: PendingCall) -> Callable[[str], None]:
         def emit(text: str) -> None:
             job.printed = (job.printed + text)[-LONGEST_REMAINS:]
-            self._emit(ToolOutput(call_id=job.call.id, text=text, submission_id=self._submission_id))
+            self._scope.emit(ToolOutput(call_id=job.call.id, text=text))
 
         return emit
 
     def _silent(self, job: PendingCall) -> Callable[[float], None]:
-        return lambda silent_s: self._emit(
-            ToolSilent(call_id=job.call.id, silent_s=silent_s, submission_id=self._submission_id)
-        )
+        return lambda silent_s: self._scope.emit(ToolSilent(call_id=job.call.id, silent_s=silent_s))
 
     def _result(self, job: PendingCall, outcome: ToolOutcome, status: ToolStatus, duration_s: float) -> ToolResult:
         untrusted = outcome.untrusted or job.stranger
@@ -377,7 +346,7 @@ class ToolRunner:
         self._guard.saw(job.call, result)
         if job.tool is not None:
             self.rules.saw(job.call.name, job.actions, result)
-        self._emit(
+        self._scope.emit(
             ToolCallFinished(
                 call_id=result.call_id,
                 tool=result.tool,
@@ -390,11 +359,7 @@ class ToolRunner:
                 command=result.command,
                 exit_code=result.exit_code,
                 rule=result.rule,
-                submission_id=self._submission_id,
             )
         )
         if result.plan is not None:
-            self._emit(PlanUpdated(items=result.plan, submission_id=self._submission_id))
-
-    def _notice(self, text: str) -> None:
-        self._emit(Notice(level="warning", text=text, submission_id=self._submission_id))
+            self._scope.emit(PlanUpdated(items=result.plan))

@@ -1,12 +1,12 @@
 """The person at the terminal, where there is one: asked whether to go on when a turn gives reason to doubt."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from agent_cli.protocol.events import AnyEvent, Notice
 from agent_cli.protocol.messages import Message
 from agent_cli.session.placeholders import named
+from agent_cli.session.turn_scope import TurnScope
 
 from ..context.token_meter import message_tokens
 from .approval_requests import ApprovalRequests
@@ -28,10 +28,9 @@ class UserAnswer(msgspec.Struct, frozen=True):
 class UserQuestions:
     """Asks on behalf of one turn."""
 
-    def __init__(self, approvals: ApprovalRequests, emit: Callable[[AnyEvent], None], submission_id: str) -> None:
+    def __init__(self, approvals: ApprovalRequests, scope: TurnScope) -> None:
         self._approvals = approvals
-        self._emit = emit
-        self._submission_id = submission_id
+        self._scope = scope
 
     @property
     def is_there(self) -> bool:
@@ -44,18 +43,16 @@ class UserQuestions:
             return None
         offered = {f"Drop {named(m)} ({message_tokens(m):,} tokens)": m for m in largest}
         question = f"{full} What should go?"
-        return offered.get(
-            (await self._approvals.question(question, (*offered, STOP), self._submission_id)).strip()
-        )
+        return offered.get((await self._approvals.question(question, (*offered, STOP), self._scope)).strip())
 
     async def lets_go_on(self, doubt: str, *, otherwise: bool) -> UserAnswer:
         """Ask whether to go on in spite of a doubt. Without a person it is only said, when the turn goes on
         all the same, and `otherwise` decides."""
         if not self.is_there:
             if otherwise:
-                self._emit(Notice(level="warning", text=doubt, submission_id=self._submission_id))
+                self._scope.notice(doubt)
             return UserAnswer(otherwise)
         question = f"{doubt} Go on?"
-        said = (await self._approvals.question(question, (GO_ON, STOP), self._submission_id)).strip()
+        said = (await self._approvals.question(question, (GO_ON, STOP), self._scope)).strip()
         meant = said.lower().rstrip(".!")
         return UserAnswer(meant not in _NO, "" if meant in _NO | _YES else said)

@@ -1,10 +1,10 @@
 """Operations on the conversation itself: undo, redo and rewind, compaction and what is done by hand about it,
 marks and names. Tasks of the turn queue, so that they never meet a running tool."""
 
-from collections.abc import Awaitable, Callable
-from typing import Literal
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Literal
 
-from agent_cli.protocol.events import AnyEvent, Renamed, Restored, RestoreReport
+from agent_cli.protocol.events import Renamed, Restored, RestoreReport
 from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.operations import (
     Compact,
@@ -20,11 +20,10 @@ from agent_cli.protocol.operations import (
     Undo,
 )
 from agent_cli.protocol.records import Marked, Named
-from agent_cli.session.session import Session
-from agent_cli.tools.kit.base import ToolContext
+from agent_cli.session.turn_scope import TurnScope
 
-from ..context.compaction import Compactor
-from .turn_undo import TurnUndo
+if TYPE_CHECKING:
+    from ..services import SessionServices
 
 _MAX_TITLE = 200
 
@@ -32,21 +31,13 @@ _MAX_TITLE = 200
 class HistoryOperations:
     """Carries out such operations for one session."""
 
-    def __init__(
-        self,
-        session: Session,
-        checkpointing: TurnUndo,
-        compactor: Compactor,
-        context: ToolContext,
-        emit: Callable[[AnyEvent], None],
-    ) -> None:
-        self._session = session
-        self._checkpointing = checkpointing
-        self._compactor = compactor
-        self._context = context
-        self._emit = emit
+    def __init__(self, services: "SessionServices") -> None:
+        self._session = services.session
+        self._undo = services.undo
+        self._compactor = services.compactor
+        self._context = services.tools
 
-    async def carry_out(self, operation: Reshape, submission_id: str) -> None:
+    async def carry_out(self, operation: Reshape, scope: TurnScope) -> None:
         """Do it.
 
         Raises:
@@ -54,29 +45,27 @@ class HistoryOperations:
         """
         match operation:
             case Undo(turns=turns):
-                await self._restored("undo", self._checkpointing.undo(turns), submission_id)
+                await self._restored("undo", self._undo.undo(turns), scope)
             case Redo():
-                await self._restored("redo", self._checkpointing.redo(), submission_id)
+                await self._restored("redo", self._undo.redo(), scope)
             case Rewind(turn_id=turn_id, what=what):
-                await self._restored("rewind", self._checkpointing.rewind(turn_id, what), submission_id, what)
+                await self._restored("rewind", self._undo.rewind(turn_id, what), scope, what)
             case Resolve(choice=choice, paths=paths):
-                report = await self._checkpointing.resolve(choice, paths)
+                report = await self._undo.resolve(choice, paths)
                 self._look_again()
-                self._emit(
-                    Restored(kind="resolve", turns=0, prompt="", report=report, submission_id=submission_id)
-                )
+                scope.emit(Restored(kind="resolve", turns=0, prompt="", report=report))
             case MarkMessage():
                 self._mark(operation)
             case Rename(title=title):
-                self._rename(title, submission_id)
+                self._rename(title, scope)
             case Compact() | KeepSummary() | Uncompact():
-                await self._compact(operation, submission_id)
+                await self._compact(operation, scope)
 
     async def _restored(
         self,
         kind: Literal["undo", "redo", "rewind"],
         done: Awaitable[tuple[int, str, RestoreReport]],
-        submission_id: str,
+        scope: TurnScope,
         what: Rewound = "both",
     ) -> None:
         count, prompt, report = await done
@@ -84,9 +73,7 @@ class HistoryOperations:
         self._look_again()
         if what == "code" and report.restored:
             self._say_files_moved(report)
-        self._emit(
-            Restored(kind=kind, turns=count, prompt=prompt, report=report, what=what, submission_id=submission_id)
-        )
+        scope.emit(Restored(kind=kind, turns=count, prompt=prompt, report=report, what=what))
 
     def _look_again(self) -> None:
         """What the model knows of files is what the conversation now says."""
@@ -100,21 +87,21 @@ class HistoryOperations:
         text = f"The user has put files back to an earlier state: {paths}{more}. Read them again before you go on."
         self._session.append(UserMessage(id=new_id("msg"), text=text, origin="hint"))
 
-    async def _compact(self, operation: Compact | KeepSummary | Uncompact, submission_id: str) -> None:
+    async def _compact(self, operation: Compact | KeepSummary | Uncompact, scope: TurnScope) -> None:
         match operation:
             case Compact(focus=focus, preview=True):
-                if not await self._compactor.preview(focus, submission_id=submission_id):
+                if not await self._compactor.preview(focus, scope):
                     raise NotDone(_NOTHING_TO_COMPACT)
             case Compact(focus=focus):
-                if not await self._compactor.reduce(focus, turn_id="", submission_id=submission_id):
+                if not await self._compactor.reduce(focus, scope):
                     raise NotDone(_NOTHING_TO_COMPACT)
             case KeepSummary(text=text):
                 if not text.strip():
                     raise NotDone("An empty summary would lose everything; nothing was changed.")
-                if not self._compactor.keep_summary(text.strip(), submission_id=submission_id):
+                if not self._compactor.keep_summary(text.strip(), scope):
                     raise NotDone("There is no summary to change; /compact makes one.")
             case Uncompact():
-                if not self._compactor.take_back(submission_id=submission_id):
+                if not self._compactor.take_back(scope):
                     raise NotDone("Nothing is compacted, so there is nothing to take back.")
 
     def _mark(self, operation: MarkMessage) -> None:
@@ -123,12 +110,12 @@ class HistoryOperations:
             raise NotDone(f"There is no message {operation.message_id} in this session.")
         self._session.append(Marked(id=new_id("mark"), message_id=operation.message_id, mark=operation.mark))
 
-    def _rename(self, title: str, submission_id: str) -> None:
+    def _rename(self, title: str, scope: TurnScope) -> None:
         title = " ".join(title.split())[:_MAX_TITLE]
         if not title:
             raise NotDone("A name needs at least one character.")
         self._session.append(Named(id=new_id("name"), title=title))
-        self._emit(Renamed(title=title, submission_id=submission_id))
+        scope.emit(Renamed(title=title))
 
 
 _NOTHING_TO_COMPACT = "There is nothing to compact yet: the conversation is as small as it gets."

@@ -15,11 +15,12 @@ from typing import Literal
 import msgspec
 
 from agent_cli.protocol.client import RewindPoint
-from agent_cli.protocol.events import AnyEvent, Conflict, Notice, RestoreReport
+from agent_cli.protocol.events import AnyEvent, Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange, MemoryChange, new_id
 from agent_cli.protocol.operations import Choice, Rewound
 from agent_cli.protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
 from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
 from agent_cli.session.undo_state import AROUND, RESOLVED, Undoing, taken_back
 from agent_cli.session.undo_state import NothingToRestore as NothingToRestore
 from agent_cli.workspace.checkpoints.types import CheckpointError, Move
@@ -57,7 +58,7 @@ class TurnUndo:
         self._session = session
         self._made: Snapshots | None = None
         self._make = snapshots
-        self._emit = emit
+        self._scope = TurnScope(emit)
         self._before: dict[str, str] = {}
         """Turn id → checkpoint before its first side effect; empty text when none could be taken."""
         self._uncovered: dict[str, dict[str, None]] = {}
@@ -74,18 +75,19 @@ class TurnUndo:
             self._made = self._make()
         return self._made
 
-    async def before_effect(self, turn_id: str, paths: tuple[str, ...], submission_id: str) -> None:
+    async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         """Make sure the turn can be undone, before something changes. `paths` are the files about to be
         written. What cannot be covered is told and does not stop the call."""
+        turn_id = scope.turn_id
         if self._before.get(turn_id) == "":
             return
         try:
             checkpoint = self._before.get(turn_id) or await self._snapshots.take()
         except CheckpointError as error:
             self._before[turn_id] = ""
-            self._warn(f"This turn cannot be undone: {error}.", submission_id)
+            scope.notice(f"This turn cannot be undone: {error}.")
             return
-        self._tell_left_out(submission_id)
+        self._tell_left_out(scope)
         beyond = self._uncovered.setdefault(turn_id, {})
         known = len(beyond)
         for path in paths:
@@ -93,7 +95,7 @@ class TurnUndo:
                 checkpoint = await self._snapshots.cover(path, checkpoint)
             except CheckpointError as error:
                 if path not in beyond:
-                    self._warn(f"Undo will not bring this file back: {error}.", submission_id)
+                    scope.notice(f"Undo will not bring this file back: {error}.")
                 beyond[path] = None
         if self._before.get(turn_id) != checkpoint or len(beyond) > known:
             self._before[turn_id] = checkpoint
@@ -120,10 +122,10 @@ class TurnUndo:
             after = await self._snapshots.take([Move(before, before)])
             if late:
                 after = await self._snapshots.claim(before, after, known_until(self._session.records, turn_id))
-            self._tell_left_out("")
+            self._tell_left_out(self._scope)
             changes = await self._snapshots.changes(before, after)
         except CheckpointError as error:
-            self._warn(f"This turn cannot be undone: {error}.", "")
+            self._scope.notice(f"This turn cannot be undone: {error}.")
             return ()
         self._save(turn_id, "after", after, late=late)
         self._tend_soon()
@@ -366,17 +368,17 @@ class TurnUndo:
             )
         )
 
-    def _tell_left_out(self, submission_id: str) -> None:
+    def _tell_left_out(self, scope: TurnScope) -> None:
         """Name what no checkpoint holds because of its size, each file once."""
         new = [path for path in self._snapshots.left_out if path not in self._told]
         self._told.update(new)
         if new:
-            self._warn(f"Undo will not bring back what is too large: {_named(new)}.", submission_id)
+            scope.notice(f"Undo will not bring back what is too large: {_named(new)}.")
         new = [each for each in self._snapshots.beyond if each not in self._told]
         self._told.update(new)
         if new:
             text = f"Undo will not bring back: {_named(new)}."
-            self._emit(Notice(level="info", text=text, submission_id=submission_id))
+            scope.notice(text, "info")
 
     def _tend_soon(self) -> None:
         """Look after the store in the background; nothing waits for it."""
@@ -386,9 +388,6 @@ class TurnUndo:
     async def _tend(self) -> None:
         with contextlib.suppress(CheckpointError, OSError):  # the next day it is tried again
             await self._snapshots.tend()
-
-    def _warn(self, text: str, submission_id: str) -> None:
-        self._emit(Notice(level="warning", text=text, submission_id=submission_id))
 
     def turn_prompts(self) -> dict[str, str]:
         """Turn id → prompt of the turns that count and began with a human, in order."""

@@ -16,6 +16,7 @@ from agent_cli.protocol.operations import Rewound
 from agent_cli.protocol.records import AnyRecord, TurnsRedone, TurnsUndone
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
 from agent_cli.session.undo_state import taken_back
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
@@ -48,7 +49,7 @@ class Talk:
         self.session.append(UserMessage(id=f"m{number}", turn_id=turn_id, text=f"prompt {number}", origin="human"))
         if files:
             paths = tuple(str(self.root / name) for name in files)
-            await self.undoing.before_effect(turn_id, paths, "")
+            await self.undoing.before_effect(TurnScope(lambda event: None, turn_id=turn_id), paths)
             for name, text in files.items():
                 self.write(name, text)
             await self.undoing.after_turn(turn_id)

@@ -11,6 +11,7 @@ from agent_cli.protocol.messages import FileChange, UserMessage
 from agent_cli.protocol.operations import Choice
 from agent_cli.protocol.records import FORMAT_VERSION, CheckpointTaken, Header
 from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
 from agent_cli.workspace.checkpoints.types import Move
 
 
@@ -80,7 +81,7 @@ async def test_files_that_are_too_large_are_named_once() -> None:
     checkpointing = TurnUndo(session(), lambda: store, told.append)
     for turn, names in (("t1", "abcdefg"), ("t2", "abcdefg"), ("t3", "ah")):
         store.left_out = tuple(names)
-        await checkpointing.before_effect(turn, (), "")
+        await checkpointing.before_effect(TurnScope(lambda event: None, turn_id=turn), ())
         await checkpointing.after_turn(turn)
     texts = [event.text for event in told if isinstance(event, Notice)]
     store.left_out, store.beyond = (), ("big/ (ignored, 2,001 files)",)

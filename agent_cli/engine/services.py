@@ -1,0 +1,129 @@
+"""What lives as long as one session: made once by the composition root, shared by its turns."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from agent_cli.model.transport.retry import RetryPolicy
+from agent_cli.model.types.base import ModelRequest
+from agent_cli.protocol.messages import Message
+from agent_cli.session import history
+from agent_cli.session.event_bus import EventBus
+from agent_cli.session.input_queue import Inbox
+from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
+from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.registry import Registry
+
+from .context.compaction import Briefed, Compactor
+from .context.reminders import Reminders
+from .context.token_meter import OfferedTools, TokenMeter
+from .model_calls.budget import BudgetLimits, DayLedger
+from .model_calls.caller import ModelCaller
+from .model_calls.limits import Settings
+from .model_calls.model_selection import Models
+from .permissions.active_policy import Permissions
+from .snapshot import SnapshotBuilder
+from .tool_calls.approval_requests import ApprovalRequests
+from .tool_calls.call_rules import BoundRule, TurnRules
+from .undo.turn_undo import TurnUndo
+
+if TYPE_CHECKING:
+    from .context.history_search import EarlierSessions, SessionHistory
+    from .context.mentions import Attachments
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionServices:
+    """The services of one session. What follows from others is made when it is first used."""
+
+    session: Session
+    bus: EventBus
+    models: Models
+    registry: Registry
+    permissions: Permissions
+    approvals: ApprovalRequests
+    undo: TurnUndo
+    tools: ToolContext
+    settings: Settings
+    prompt_additions: Briefed
+    """What is new beside the messages that are still sent."""
+    retry: RetryPolicy
+    redacted: Callable[[Sequence[Message]], Sequence[Message]] = tuple
+    """Messages as they may be sent."""
+    day: DayLedger | None = None
+    rules: Sequence[BoundRule] = ()
+    earlier: "Callable[[], EarlierSessions] | None" = None
+
+    @cached_property
+    def offered(self) -> OfferedTools:
+        """The tools that the model is offered."""
+        return OfferedTools(self.session, self.registry)
+
+    @cached_property
+    def meter(self) -> TokenMeter:
+        """The size of the conversation against the model in use."""
+        return TokenMeter(self.session, lambda: self.models.model.info, lambda: self.offered.specs)
+
+    @cached_property
+    def budget(self) -> BudgetLimits:
+        """The limits on money."""
+        return BudgetLimits(self.session, self.settings.bounds, self.day, self.meter.tokens)
+
+    @cached_property
+    def caller(self) -> ModelCaller:
+        """Calls of the model, with retries and fallbacks."""
+        return ModelCaller(self.session, self.models, self.retry, self.budget)
+
+    @cached_property
+    def compactor(self) -> Compactor:
+        """Reduces the conversation when the window is nearly full."""
+        return Compactor(self)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """Input that waits."""
+        return Inbox(self.session)
+
+    @cached_property
+    def reminders(self) -> Reminders:
+        """What the model is reminded of between steps."""
+        return Reminders(self.session, self.tools.jobs, finish_plan=self.settings.finish_plan)
+
+    @cached_property
+    def snapshots(self) -> SnapshotBuilder:
+        """The facts that a status line shows."""
+        return SnapshotBuilder(self)
+
+    def scope(self, submission_id: str = "", turn_id: str = "") -> TurnScope:
+        """The scope of a turn, of an operation, or of work between turns."""
+        return TurnScope(self.bus.emit, submission_id, turn_id)
+
+    def turn_rules(self) -> TurnRules:
+        """The rules on calls, for one turn."""
+        return TurnRules(self.rules, str(self.tools.workspace.root))
+
+    def request(self, messages: Sequence[Message]) -> ModelRequest:
+        """A valid request: repaired, redacted, with the tools that are offered."""
+        return ModelRequest(
+            system=self.session.header.system,
+            messages=history.repair(self.redacted(messages)),
+            tools=self.offered.specs,
+            effort=self.models.effort,
+            session_id=self.session.header.session_id,
+        )
+
+    def history_search(self) -> "SessionHistory":
+        """Search in what was said earlier, in this session and in others."""
+        from .context.history_search import SessionHistory
+
+        return SessionHistory(self.session, self.tools.spill_dir, self.earlier() if self.earlier else None)
+
+    async def attach(self, text: str) -> "Attachments":
+        """Read what a prompt names, as far as the policy lets it; files shown whole count as known."""
+        from .context.mentions import attach
+
+        brought = await attach(text, self.tools, self.permissions.authorize, self.settings.private_hosts)
+        self.tools.seen.update(brought.seen)
+        return brought
