@@ -81,7 +81,7 @@ async def test_files_that_are_too_large_are_named_once() -> None:
     checkpointing = TurnUndo(session(), lambda: store, told.append)
     for turn, names in (("t1", "abcdefg"), ("t2", "abcdefg"), ("t3", "ah")):
         store.left_out = tuple(names)
-        await checkpointing.before_effect(TurnScope(lambda event: None, turn_id=turn), ())
+        await checkpointing.before_effect(TurnScope(told.append, turn_id=turn), ())
         await checkpointing.after_turn(turn)
     texts = [event.text for event in told if isinstance(event, Notice)]
     store.left_out, store.beyond = (), ("big/ (ignored, 2,001 files)",)
