@@ -83,10 +83,12 @@ def _memory_verdict(action: WriteMemory, policy: Policy) -> Verdict:
     """Memory is no file of the workspace: a change of it is shown, and undone with its turn. What later
     conversations are given asks as an edit does."""
     if policy.mode == "plan":
-        return Deny("mode plan", "plan mode changes nothing")
+        return Deny("mode plan", "plan mode changes nothing", by_mode=True)
     if action.scope != "notes" and policy.mode == "ask":
         who = "every project" if action.scope == "user" else "later conversations here"
-        return Ask("mode ask", f"it changes the memory block {action.block}, which is given to {who}")
+        return Ask(
+            "mode ask", f"it changes the memory block {action.block}, which is given to {who}", by_mode=True
+        )
     return Allow("memory is shown and can be undone")
 
 
@@ -107,8 +109,8 @@ def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
         return verdict
     source = f"text from {policy.untrusted} is in the conversation"
     if isinstance(verdict, Ask):
-        return Ask(verdict.rule, f"{verdict.reason}; {source}", "", verdict.reach)
-    return Ask(verdict.rule, f"{source}, and {leaves}", "", verdict.reach)
+        return msgspec.structs.replace(verdict, reason=f"{verdict.reason}; {source}", grant="")
+    return Ask(verdict.rule, f"{source}, and {leaves}", "", verdict.reach, by_mode=verdict.by_mode)
 
 
 def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
@@ -146,7 +148,7 @@ def _outside(policy: Policy, kind: Kind, name: str, reason: str, grant: str) -> 
                     break
                 return Ask(str(rule), reason) if effect == "ask" else Allow(str(rule))
     if policy.mode == "plan":
-        return Deny("mode plan", reason)
+        return Deny("mode plan", reason, by_mode=True)
     if policy.mode == "yolo":
-        return Allow("mode yolo")
-    return Ask(f"mode {policy.mode}", reason, grant)
+        return Allow("mode yolo", by_mode=True)
+    return Ask(f"mode {policy.mode}", reason, grant, by_mode=True)

@@ -90,6 +90,8 @@ class Allow(msgspec.Struct, frozen=True):
 
     rule: str
     reach: Reach = "inside"
+    by_mode: bool = False
+    """The mode decided, no rule: another mode would lift it."""
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -101,13 +103,15 @@ class Ask(msgspec.Struct, frozen=True):
     """The narrowest rule that would allow this next time, such as `shell(npm run *)`. Empty: none may."""
     reach: Reach = "inside"
     """What it is asked for: a yes gives the command this much."""
+    by_mode: bool = False
 
 
 class Deny(msgspec.Struct, frozen=True):
-    """Never. No grant and no mode lifts it."""
+    """Never. No grant lifts it, and no mode unless the mode itself decided."""
 
     rule: str
     reason: str
+    by_mode: bool = False
 
 
 Verdict = Allow | Ask | Deny

@@ -136,7 +136,7 @@ class _EngineBuilder:
         """Whether a file may be read as instructions: what a mode says of places outside the workspace does not
         bind the repository's own files above it."""
         verdict = self._permissions.authorize(ReadPath(path, path))
-        return isinstance(verdict, Allow) or verdict.rule.startswith("mode ")
+        return isinstance(verdict, Allow) or verdict.by_mode
 
     def assembled(
         self, model: Model, draft: SessionStart, notes: Sequence[str], log: "DebugLog | None"

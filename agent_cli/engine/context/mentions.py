@@ -307,7 +307,7 @@ def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> st
         match authorize(action):
             case Allow():
                 continue
-            case Ask(rule=rule) | Deny(rule=rule) if rule.startswith("mode "):
+            case Ask(by_mode=True) | Deny(by_mode=True):
                 continue
             case Deny(rule=rule, reason=reason):
                 return f"{reason} (decided by {rule})"

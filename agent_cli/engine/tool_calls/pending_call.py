@@ -96,7 +96,7 @@ def failure(job: PendingCall, status: ToolStatus, text: str, rule: str = "", dis
 def refused_unattended(job: PendingCall, verdict: Ask) -> ToolResult:
     """The result of a call that needed a person where none is: what would allow it."""
     ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
-    ways += ["another --mode"] if verdict.rule.startswith("mode ") else []
+    ways += ["another --mode"] if verdict.by_mode else []
     allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only a person can allow it. "
     why = f"{verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}".strip()
     advice = "Do not try to get round it; go on without, or say what the user should allow."

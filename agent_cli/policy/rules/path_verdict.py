@@ -97,9 +97,7 @@ def reaching(verdict: Verdict, parts: Iterable[Verdict]) -> Verdict:
 
 def with_reach(verdict: Allow | Ask, reach: Reach) -> Allow | Ask:
     """The same verdict with another reach."""
-    if isinstance(verdict, Allow):
-        return Allow(verdict.rule, reach)
-    return Ask(verdict.rule, verdict.reason, verdict.grant, reach)
+    return msgspec.structs.replace(verdict, reach=reach)
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
@@ -115,12 +113,12 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
     reasons = tuple(dict.fromkeys(ask.reason for ask in asks))
     more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
     grant = first.grant if {ask.grant for ask in asks} == {first.grant} else ""
-    return Ask(first.rule, first.reason + more, grant, worst.reach)
+    return msgspec.structs.replace(first, reason=first.reason + more, grant=grant, reach=worst.reach)
 
 
 def weightiest(asks: list[Ask]) -> Ask:
     """The question to show: what a rule or destruction asks before what only the mode does."""
-    return next((ask for ask in asks if not ask.rule.startswith("mode ")), asks[0])
+    return next((ask for ask in asks if not ask.by_mode), asks[0])
 
 
 def _rank(verdict: Verdict) -> int:
@@ -237,10 +235,10 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
         return Allow("reads in the workspace")
     reason = f"{shown} lies outside the workspace"
     if policy.mode == "plan":
-        return Deny("mode plan", reason)
+        return Deny("mode plan", reason, by_mode=True)
     if policy.mode == "yolo":
-        return Allow("mode yolo")
-    return Ask(f"mode {policy.mode}", reason, f"read({path})")
+        return Allow("mode yolo", by_mode=True)
+    return Ask(f"mode {policy.mode}", reason, f"read({path})", by_mode=True)
 
 
 def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
@@ -251,7 +249,7 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
         if isinstance(denied := _unwritable(twin, twin, policy), Deny):
             return denied
     if policy.mode == "plan":
-        return Deny("mode plan", "plan mode changes nothing")
+        return Deny("mode plan", "plan mode changes nothing", by_mode=True)
     if is_protected(path, policy):
         return Ask("protected path", f"{shown} belongs to git or to the agent itself", reach="outside")
     if is_obeyed(path, policy):
@@ -270,11 +268,11 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
     if rule := _path_rule(policy, "allow", "write", path, shown):
         return Allow(str(rule), reach)
     if (policy.mode == "yolo" and is_inside) or policy.is_unbounded:
-        return Allow("mode yolo", reach)
+        return Allow("mode yolo", reach, by_mode=True)
     if is_inside and policy.mode == "auto-edit":
-        return Allow("mode auto-edit")
+        return Allow("mode auto-edit", by_mode=True)
     reason = f"it changes {shown}" if is_inside else f"{shown} lies outside the workspace"
-    return Ask(f"mode {policy.mode}", reason, _write_grant(path, policy), reach)
+    return Ask(f"mode {policy.mode}", reason, _write_grant(path, policy), reach, by_mode=True)
 
 
 def guarded_write(path: str, shown: str, policy: Policy) -> Verdict | None:

@@ -78,7 +78,7 @@ def _needed(judged: list[CommandVerdict]) -> Reach:
 
 
 def _is_of_the_mode(verdict: Verdict) -> bool:
-    return isinstance(verdict, Ask) and verdict.rule.startswith("mode ")
+    return isinstance(verdict, Ask) and verdict.by_mode
 
 
 def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> CommandVerdict:
@@ -127,7 +127,9 @@ def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Poli
         return None
     if policy.unwritable:
         return Deny("unwritable workspace", f"`{shown}` is not known to only read, and {policy.unwritable}")
-    return Deny("mode plan", f"`{shown}` is not known to only read") if policy.mode == "plan" else None
+    return (
+        Deny("mode plan", f"`{shown}` is not known to only read", by_mode=True) if policy.mode == "plan" else None
+    )
 
 
 def _weighed(
@@ -197,12 +199,12 @@ def _by_mode(
 ) -> CommandVerdict:
     name = f"mode {policy.mode}"
     if policy.is_unbounded:
-        return CommandVerdict(Allow(name, need.reach), shown)
+        return CommandVerdict(Allow(name, need.reach, by_mode=True), shown)
     is_enough = need.reach == "inside" or (need.by_http and policy.has_hosts)
     if policy.mode in ("auto-edit", "yolo") and policy.sandboxed and is_enough:
-        return CommandVerdict(Allow(f"{name}, in the sandbox"), shown, "inside")
+        return CommandVerdict(Allow(f"{name}, in the sandbox", by_mode=True), shown, "inside")
     if closed is not None and policy.mode == "plan":
-        return CommandVerdict(Deny(name, f"`{shown}` may open files that {closed} closes"), shown)
+        return CommandVerdict(Deny(name, f"`{shown}` may open files that {closed} closes", by_mode=True), shown)
     why = f"`{shown}` may change things"
     if need.why:
         why = f"`{shown}` {need.why}"
@@ -210,7 +212,7 @@ def _by_mode(
         why = f"`{shown}` may open files that {closed} closes"
     elif policy.mode in ("auto-edit", "yolo"):
         why = policy.lacking or "there is no sandbox here"
-    return CommandVerdict(Ask(name, why, _grant(part, need, policy), need.reach), shown)
+    return CommandVerdict(Ask(name, why, _grant(part, need, policy), need.reach, by_mode=True), shown)
 
 
 def _grant(part: SimpleCommand, need: SandboxNeed, policy: Policy) -> str:

@@ -105,10 +105,10 @@ def _folded(whole: Verdict, judged: list[CommandVerdict], line: str, policy: Pol
     if asks:
         first = weightiest(asks)
         grant = first.grant if len(asks) == 1 and not over else ""
-        return CommandVerdict(Ask(first.rule, first.reason, grant, whole.reach), line)
+        return CommandVerdict(msgspec.structs.replace(first, grant=grant, reach=whole.reach), line)
     if over:
         return CommandVerdict(
-            Ask(f"mode {policy.mode}", f"`{over.shown}` {_with(whole.reach)}", "", whole.reach), line
+            Ask(f"mode {policy.mode}", f"`{over.shown}` {_with(whole.reach)}", "", whole.reach, by_mode=True), line
         )
     return CommandVerdict(whole, line, narrowest(each.trusted for each in judged))
 
@@ -128,14 +128,16 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
         return Deny("unwritable workspace", policy.unwritable)
     reason = f"it types into `{command}`"
     if policy.mode == "plan":
-        return Deny("mode plan", reason)
+        return Deny("mode plan", reason, by_mode=True)
     if any(map(destructive.catastrophic, lines)):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back")
     if rule := rule_on(lines, policy, "ask"):
         return Ask(str(rule), reason)
     if policy.is_unbounded or (policy.mode in ("auto-edit", "yolo") and policy.sandboxed):
-        return Allow(f"mode {policy.mode}, in the sandbox" if policy.sandboxed else f"mode {policy.mode}")
-    return Ask(f"mode {policy.mode}", reason)
+        return Allow(
+            f"mode {policy.mode}, in the sandbox" if policy.sandboxed else f"mode {policy.mode}", by_mode=True
+        )
+    return Ask(f"mode {policy.mode}", reason, by_mode=True)
 
 
 def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
@@ -174,17 +176,19 @@ def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
     if policy.unwritable:
         return Deny("unwritable workspace", f"{reason}, and {policy.unwritable}")
     if policy.mode == "plan":
-        return Deny("mode plan", f"{reason}; plan mode runs only commands known to read")
+        return Deny("mode plan", f"{reason}; plan mode runs only commands known to read", by_mode=True)
     need = unread_need(line)
     if destructive.catastrophic(line):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
     if policy.is_unbounded:
-        return Allow("mode yolo", need.reach)
+        return Allow("mode yolo", need.reach, by_mode=True)
     if policy.mode in ("auto-edit", "yolo") and policy.sandboxed and need.reach == "inside":
-        return Allow(f"mode {policy.mode}, in the sandbox")
-    return Ask(f"mode {policy.mode}", f"{reason}; it {need.why}" if need.why else reason, "", need.reach)
+        return Allow(f"mode {policy.mode}, in the sandbox", by_mode=True)
+    return Ask(
+        f"mode {policy.mode}", f"{reason}; it {need.why}" if need.why else reason, "", need.reach, by_mode=True
+    )
 
 
 def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
@@ -204,12 +208,14 @@ def _may_meet_a_rule(line: str, reason: str, policy: Policy) -> Ask | None:
             return Ask(str(rule), f"{reason} against this rule")
     words = dict.fromkeys(re.split(r"[\s$`(){};|&<>=:@,]+", re.sub(r"[\"'\\]", "", line)))
     if len(words) > _MOST_WORDS:
-        return Ask(f"mode {policy.mode}", f"{reason}: it has more than {_MOST_WORDS} different words")
+        return Ask(
+            f"mode {policy.mode}", f"{reason}: it has more than {_MOST_WORDS} different words", by_mode=True
+        )
     for word in words:
         path = os.path.normpath(os.path.join(policy.root, word))
         glob = re.search(r"[*?]|\[.+\]", word) is not None
         if not word or (glob and policy.sandboxed):
             continue
         if isinstance(verdict := watched(path, word, policy, glob), Ask | Deny):
-            return Ask(verdict.rule, f"{reason} against this rule", reach="outside")
+            return Ask(verdict.rule, f"{reason} against this rule", reach="outside", by_mode=verdict.by_mode)
     return None

@@ -80,7 +80,7 @@ def _written_to(target: str, cwd: str, policy: Policy) -> Verdict:
     path = real_path(target, cwd, policy)
     verdict = write_verdict(path, target, policy)
     own = policy.sandboxed and inside(path, policy.scratch) and not inside(path, policy.roots)
-    if own and verdict.rule.startswith("mode ") and policy.mode != "plan":
+    if own and verdict.by_mode and policy.mode != "plan":
         return Allow("the sandbox's own temporary files")
     return verdict
 
@@ -89,7 +89,7 @@ def _read_from(word: Word, cwd: str, policy: Policy) -> Verdict:
     path = real_path(word.text, cwd, policy)
     verdict = read_verdict(path, _written(word.text, cwd, policy), policy, word.glob)
     own = policy.sandboxed and inside(path, policy.scratch) and not inside(path, policy.roots)
-    if path in destructive.HARMLESS or (own and verdict.rule.startswith("mode ")):
+    if path in destructive.HARMLESS or (own and verdict.by_mode):
         return Allow("the sandbox's own temporary files")
     return verdict
 

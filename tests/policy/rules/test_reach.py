@@ -59,7 +59,7 @@ def test_what_the_sandbox_cannot_give_is_asked_for_in_auto_edit(command: str) ->
 
 def test_the_question_says_why_and_offers_a_rule_that_is_enough() -> None:
     verdict = run("npm ci", ruled())
-    assert verdict == Ask("mode auto-edit", "`npm ci` needs the network", "shell(npm ci)", "network")
+    assert verdict == Ask("mode auto-edit", "`npm ci` needs the network", "shell(npm ci)", "network", by_mode=True)
     assert run("npm ci", ruled("allow shell(npm ci)")) == Allow("allow shell(npm ci) (test)", "network")
     outside = run("gpg --list-keys", ruled())
     assert isinstance(outside, Ask) and outside.grant == "outside(gpg --list-keys)"
