@@ -22,10 +22,9 @@ from .context.compaction import ContextFull
 from .job_records import JobNotes, control
 from .model_calls.attempt import close_cut_off
 from .model_calls.budget import OverBudget
-from .outcomes import stop_reason_of
+from .outcomes import Outcomes, stop_reason_of
 from .services import SessionServices
 from .turn import Steers, Stop, Turn
-from .turn_end import Outcomes
 
 if TYPE_CHECKING:
     pass
@@ -43,15 +42,6 @@ class Dispatcher:
         self._turn: Turn | None = None
         self._leftover = Steers()
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
-        self._serve_tools()
-
-    def _serve_tools(self) -> None:
-        """Let tools ask the user, and search the session."""
-        services, context = self.services, self.services.tools
-        context.ask = self._question if services.approvals.interactive else None
-        context.recall = lambda identifier: services.history_search().recall(identifier)
-        context.search_history = lambda query: services.history_search().search(query)
-        context.max_tokens = services.meter.result_tokens
 
     def announce(self) -> None:
         """The first event of the stream."""
@@ -254,10 +244,6 @@ class Dispatcher:
         with contextlib.suppress(StoreError):  # a note; what it is about is told to the user in any case
             if notes := self._job_notes.take(leaving=leaving):
                 self.session.append(*notes)
-
-    async def _question(self, text: str, options: tuple[str, ...]) -> str:
-        scope = self._turn.scope if self._turn else self.services.scope()
-        return await self.services.approvals.question(text, options, scope)
 
     def _warn(self, text: str, submission_id: str = "") -> None:
         self.services.scope(submission_id).notice(text)

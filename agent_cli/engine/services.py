@@ -1,9 +1,10 @@
 """What lives as long as one session: made once by the composition root, shared by its turns."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import ModelRequest
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from .context.mentions import Attachments
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionServices:
+class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     """The services of one session. What follows from others is made when it is first used."""
 
     session: Session
@@ -45,7 +45,8 @@ class SessionServices:
     permissions: Permissions
     approvals: ApprovalRequests
     undo: TurnUndo
-    tools: ToolContext
+    tool_base: ToolContext
+    """What tools reach, but for what they ask of the session."""
     settings: Settings
     prompt_additions: Briefed
     """What is new beside the messages that are still sent."""
@@ -55,6 +56,16 @@ class SessionServices:
     day: DayLedger | None = None
     rules: Sequence[BoundRule] = ()
     earlier: "Callable[[], EarlierSessions] | None" = None
+
+    @cached_property
+    def tools(self) -> ToolContext:
+        """What tools reach."""
+        return msgspec.structs.replace(
+            self.tool_base,
+            recall=lambda identifier: self.history_search().recall(identifier),
+            search_history=lambda query: self.history_search().search(query),
+            max_tokens=self.meter.result_tokens,
+        )
 
     @cached_property
     def offered(self) -> OfferedTools:

@@ -21,7 +21,7 @@ from .types.base import (
     TextPiece,
     UsageReport,
 )
-from .types.surrogates import join_surrogates
+from .types.json import join_surrogates
 
 
 class _Call:

@@ -31,9 +31,8 @@ from .types.base import (
     Trace,
 )
 from .types.classify import classify, request_id
-from .types.json import Json
+from .types.json import Json, join_surrogates
 from .types.provider_table import Route
-from .types.surrogates import join_surrogates
 from .wire.dialect import Dialect, EncodedRequest, culprit, lesson
 from .wire.event_stream import body_of
 from .wire.response_reader import AnswerReader

@@ -18,7 +18,7 @@ from .fingerprints import Recognizer
 from .span import Span, entropy, replaced
 
 if TYPE_CHECKING:
-    from .masking import Masking
+    from .streaming import Masking
 
 PLACEHOLDER = re.compile(r"\[masked: [^\]\n]{1,100}\]")
 """What stands in place of a secret."""
@@ -82,7 +82,7 @@ class Redactor:
 
     def stream(self, assignments: bool = False) -> "Masking":
         """The same for a text that arrives in pieces."""
-        from .masking import Masking
+        from .streaming import Masking
 
         return Masking(self, assignments)
 

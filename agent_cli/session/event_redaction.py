@@ -50,7 +50,7 @@ from agent_cli.redaction.redactor import Redactor
 from agent_cli.sandbox.profile.environment import is_provider_secret
 
 if TYPE_CHECKING:
-    from agent_cli.redaction.masking import Masking
+    from agent_cli.redaction.streaming import Masking
 
 _FIELDS: dict[type, tuple[str, ...]] = {
     AnswerCompleted: ("text",),

@@ -71,8 +71,9 @@ async def play(base: Path, disk: SmallDisk | Limit, seed: int) -> None:
     session = Session(first, journal, saved=False, reread=lambda: read_session(path).records)
     seen, full = 0, 2
     disk.fill(0 if seed % 3 == 2 else dice.randrange(4096, 60_000))
-    async with engine(base, model=long_talk.model(), session=session, mode="yolo") as it:
-        long_talk.give_memory(it, base)
+    async with engine(
+        base, model=long_talk.model(), session=session, mode="yolo", tools=long_talk.with_memory(base)
+    ) as it:
         for deed in long_talk.deeds(dice, with_job=seed % 10 == 9):
             await long_talk.perform(it, deed)
             saved = read_session(path).records if path.exists() and path.stat().st_size > 4 else ()

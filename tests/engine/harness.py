@@ -42,6 +42,7 @@ from agent_cli.session.session import Session
 from agent_cli.store.session_file import NewSessionFile, SessionFile, read_session
 from agent_cli.store.state.grants import GrantFile
 from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import Registry, default_registry
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 from agent_cli.workspace.paths import Workspace
@@ -166,6 +167,7 @@ def build(
     tool_rules: Sequence[Mapping[str, Any]] = (),
     confining: SandboxProfiles | None = None,
     processes: ProcessRunner | None = None,
+    tools: Mapping[str, Any] = MappingProxyType({}),
 ) -> Engine:
     root = base / "work"
     root.mkdir(exist_ok=True)
@@ -203,12 +205,13 @@ def build(
         session_grants=session.grants(),
         project=GrantFile(base / "state" / "project.json"),
     )
-    context = ToolContext(
+    context = new_context(
         workspace,
         processes,
         base / "spill",
         seen=dict(session.view.known_files),
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
+        **tools,
     )
     services = SessionServices(
         session=session,
@@ -220,14 +223,14 @@ def build(
         undo=TurnUndo(
             session, lambda: Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=20.0), bus.emit
         ),
-        tools=context,
+        tool_base=context,
         settings=Settings(bounds, compact_at, "test", str(path), resumed=False, finish_plan=finish_plan),
         prompt_additions=moment,
         retry=retry or RetryPolicy(attempts=3, patient_attempts=3, base_s=0.001, horizon_s=5.0),
         day=day,
         rules=bind(checked),
     )
-    return Engine(Agent(Dispatcher(services)), session, model, root, path, context)
+    return Engine(Agent(Dispatcher(services)), session, model, root, path, services.tools)
 
 
 def same_facts(session: Session) -> None:

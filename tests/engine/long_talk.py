@@ -140,9 +140,9 @@ def _ends(event: AnyEvent, submission: str) -> bool:
     return isinstance(event, TERMINAL) and event.submission_id == submission
 
 
-def give_memory(it: Engine, base: Path) -> None:
-    """Blocks of memory for the session."""
-    it.context.memory = Memory(base / "config", base / "state", base / "notes")
+def with_memory(base: Path) -> dict[str, Memory]:
+    """What gives a session's tools blocks of memory."""
+    return {"memory": Memory(base / "config", base / "state", base / "notes")}
 
 
 def sent(records: Sequence[AnyRecord]) -> tuple[Message, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.policy.shell.discards import discards_git_state
+from agent_cli.policy.shell.destructive import discards_git_state
 from agent_cli.protocol.events import ToolCallFinished
 from tests.engine.harness import approve_all, engine
 from tests.model.scripted import call, say

@@ -121,8 +121,7 @@ async def play(base: Path) -> Undisturbed:
         return long_talk.answer(request)
 
     model = long_talk.model(noted)
-    async with engine(base, model=model, session=session, mode="yolo") as it:
-        long_talk.give_memory(it, base)
+    async with engine(base, model=model, session=session, mode="yolo", tools=long_talk.with_memory(base)) as it:
         for deed in long_talk.deeds(random.Random(1)):
             await long_talk.perform(it, deed)
     journal.look()

@@ -222,8 +222,8 @@ async def test_what_was_remembered_is_forgotten_with_its_turn_and_remembered_aga
     from agent_cli.workspace.memory import Memory
 
     script = [say(call("memory", action="append", block="project", text="Tests: make check.")), say("noted")]
-    async with engine(tmp_path, *script, mode="yolo") as it:
-        it.context.memory = memory = Memory(tmp_path / "config", tmp_path / "project", tmp_path / "notes")
+    memory = Memory(tmp_path / "config", tmp_path / "project", tmp_path / "notes")
+    async with engine(tmp_path, *script, mode="yolo", tools={"memory": memory}) as it:
         await it.prompt("remember how to test")
         assert memory.find("project").text == "Tests: make check."
         await it.do(Undo())

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.policy.authorize import Policy
-from agent_cli.policy.rules.builtin_rules import BUILT_IN
+from agent_cli.policy.rules.rule import BUILT_IN
 from agent_cli.protocol.actions import Deny, Mode, Reach, Verdict
 from tests.policy.test_authorize import policy
 

@@ -17,6 +17,7 @@ from agent_cli.tools.files.patch import ApplyPatch, PatchParams
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.files.write import WriteFile, WriteParams
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError
+from agent_cli.tools.new_context import new_context
 from agent_cli.tools.search.grep_glob import Glob, GlobParams, Grep, GrepParams
 from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.workspace.paths import Workspace
@@ -70,7 +71,7 @@ async def test_a_path_leads_nowhere_it_should_not(case: dict[str, Any], tmp_path
     env = {**os.environ, "WS": str(root), "OUT": str(out), "HOME": str(home)}
     subprocess.run(["sh", "-ec", "\n".join([_BASE, *case.get("setup", [])])], env=env, check=True, timeout=20)
     processes = ProcessRunner()
-    context = ToolContext(Workspace(root), processes, tmp_path / "spill", call_id="c")
+    context = new_context(Workspace(root), processes, tmp_path / "spill", call_id="c")
     permissions = Permissions(Workspace(root), (), mode="auto-edit")
     path = case["path"].replace("$WS", str(root)).replace("$OUT", str(out))
     try:

@@ -20,6 +20,7 @@ from agent_cli.tools.files.patch import ApplyPatch, PatchParams
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.files.write import WriteFile, WriteParams
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError
+from agent_cli.tools.new_context import new_context
 from agent_cli.tools.search.grep_glob import Glob, GlobParams, Grep, GrepParams
 from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.tools.shell.shell import Shell, ShellParams
@@ -76,7 +77,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 async def context(root: Path, tmp_path: Path) -> Any:
     processes = ProcessRunner()
-    yield ToolContext(Workspace(root), processes, tmp_path / "spill", call_id="c")
+    yield new_context(Workspace(root), processes, tmp_path / "spill", call_id="c")
     await processes.aclose()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.new_context import new_context
 from agent_cli.workspace.paths import Workspace
 
 
@@ -20,5 +21,5 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 async def context(root: Path, tmp_path: Path) -> AsyncIterator[ToolContext]:
     processes = ProcessRunner()
-    yield ToolContext(Workspace(root), processes, tmp_path / "state" / "spill", call_id="call_1")
+    yield new_context(Workspace(root), processes, tmp_path / "state" / "spill", call_id="call_1")
     await processes.aclose()

@@ -11,14 +11,14 @@ _SCRIPT = """
 import asyncio, sys
 from pathlib import Path
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import default_registry
 from agent_cli.workspace.paths import Workspace
 
 async def main():
     registry, runner = default_registry(), ProcessRunner()
     registry.specs()
-    context = ToolContext(Workspace(Path(".")), runner, Path("../spill"))
+    context = new_context(Workspace(Path(".")), runner, Path("../spill"))
     for name, arguments in (
         ("write_file", '{"path": "\\u00fc.txt", "content": "\\u6f22 needle"}'),
         ("read_file", '{"path": "\\u00fc.txt"}'),

@@ -11,8 +11,10 @@ import msgspec
 
 from agent_cli import __version__
 from agent_cli.config.api_keys import KeyedEnvironment, keyed
+from agent_cli.config.call_rule_schema import ToolRule
 from agent_cli.config.schema import Config, Limits
 from agent_cli.engine.agent import Agent
+from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
 from agent_cli.engine.dispatch import Dispatcher
 from agent_cli.engine.model_calls.limits import Bounds, Settings
 from agent_cli.engine.model_calls.model_selection import Models
@@ -20,6 +22,7 @@ from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
 from agent_cli.engine.services import SessionServices
 from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
+from agent_cli.engine.tool_calls.call_rules import describe_rules
 from agent_cli.engine.undo.turn_undo import Snapshots, TurnUndo
 from agent_cli.fs.which import program
 from agent_cli.model.routing import choose_default, open_model
@@ -37,16 +40,18 @@ from agent_cli.store.session_file import read_session
 from agent_cli.store.state.daily_spend import SpendLog
 from agent_cli.store.state.grants import GrantFile
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError
+from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import Registry, built_in, default_registry
+from agent_cli.tools.shell.background_jobs import Jobs
 from agent_cli.tools.shell.shell_session import ShellSession
 from agent_cli.tools.web.web_search import search_tool
+from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory
 
 from .options import UsageError
 from .sandbox_setup import confining_for
 from .session_selection import SessionStart, existing, fresh, model_name
 from .setup import Setup
-from .system_prompt import PromptBuilder
 
 if TYPE_CHECKING:
     from agent_cli.engine.context.history_search import EarlierSessions
@@ -95,7 +100,7 @@ async def open_session(setup: Setup, *, interactive: bool) -> OpenSession:
     confining = await confining_for(setup, processes)
     parts = _EngineBuilder(setup, registry, processes, confining, env, interactive, identifier)
     if draft is None:
-        draft = fresh(setup, model, parts.briefing.system(registry.names), identifier, path)
+        draft = fresh(setup, model, parts.prompts.system(registry.names), identifier, path)
     return parts.assembled(model, draft, (*problems, *env.problems), log)
 
 
@@ -124,7 +129,10 @@ class _EngineBuilder:
         self._spill = setup.state / "spill" / session_id
         self._permissions = _permissions(setup, confining, self._untrusted, self._spill)
         self._redactor = redactor_of(setup, env)
-        self.briefing = PromptBuilder(setup, session_id, self._may_instruct, self._redactor)
+        self._memory = Memory(
+            setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, self._redactor
+        )
+        self.prompts = PromptBuilder(self._prompt_sources())
 
     def _untrusted(self) -> str:
         return self._session.untrusted() if self._session else ""
@@ -138,13 +146,32 @@ class _EngineBuilder:
         verdict = self._permissions.authorize(ReadPath(path, path))
         return isinstance(verdict, Allow) or verdict.by_mode
 
+    def _prompt_sources(self) -> PromptSources:
+        setup, rules = self._setup, self._setup.config.rules
+        names = setup.config.context.instructions
+        return PromptSources(
+            root=setup.workspace.root,
+            extra_roots=setup.workspace.roots[1:],
+            instructions=InstructionFiles(
+                setup.root, names, setup.config_dir, self._may_instruct, setup.is_doubtful
+            ),
+            memory=self._memory,
+            rules=(
+                *(rule for rule in rules if isinstance(rule, str)),
+                *describe_rules(rule for rule in rules if isinstance(rule, ToolRule)),
+            ),
+            replaced=setup.system_prompt,
+            append=setup.chosen.text("append_system_prompt") or "",
+            answer_request=setup.chosen.text("answer_request") or "",
+        )
+
     def assembled(
         self, model: Model, draft: SessionStart, notes: Sequence[str], log: "DebugLog | None"
     ) -> OpenSession:
         """The engine, ready to run."""
-        from agent_cli.session.event_redaction import RequestRedactor, recorded
+        from agent_cli.session.event_redaction import recorded
 
-        setup, config, permissions = self._setup, self._setup.config, self._permissions
+        setup, permissions = self._setup, self._permissions
         session = self._session = Session(
             draft.records,
             draft.file,
@@ -153,23 +180,55 @@ class _EngineBuilder:
             reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
             masked=partial(recorded, redactor=self._redactor),
         )
-        identifier = session.header.session_id
-        redactor = self._redactor
-        bus = EventBus(log.event if log else None, redactor, str(log.path) if log else "")
-        _, mode, effort = session.view.settings
-        anew = self._interactive and mode == "yolo"  # what asks nothing is chosen anew where somebody can be asked
-        kept = config.mode if anew else mode
-        softened = (_NOT_YOLO.format(config.mode),) if kept != mode and not setup.chosen.text("mode") else ()
-        permissions.mode = mode = config.mode if setup.chosen.text("mode") else kept
+        mode, softened = self._mode(session)
+        permissions.mode = mode
         permissions.keep_for_session(session.grants())
         _check_examples(setup, permissions)
-        effort = setup.chosen.text("effort") or effort
-        roots = setup.workspace.roots
-        checkpoints = partial(
-            snapshots, setup.workspace.root, setup.project_state(), identifier, self._processes, roots
+        effort = setup.chosen.text("effort") or session.view.settings[2]
+        services = self._services(session, model, effort, draft, log)
+        _note_changes(session, model, mode, effort)
+        ignored = [
+            f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
+        ]
+        logged = (f"log: {log.path}",) if log else ()
+        told = (*softened, *ignored, *notes, *draft.notes, *self._memory.problems(), *logged)
+        return OpenSession(
+            Agent(Dispatcher(services)),
+            permissions,
+            self._processes,
+            services.tools.shell,
+            self._memory,
+            self._redactor,
+            self._registry,
+            told,
         )
-        context = self._context(session)
-        services = SessionServices(
+
+    def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:
+        """The mode to begin in, and what to say of it. What asks nothing is chosen anew where somebody can be
+        asked."""
+        config, asked_for = self._setup.config, self._setup.chosen.text("mode")
+        saved = session.view.settings[1]
+        kept = config.mode if self._interactive and saved == "yolo" else saved
+        softened = (_NOT_YOLO.format(config.mode),) if kept != saved and not asked_for else ()
+        return (config.mode if asked_for else kept), softened
+
+    def _services(
+        self, session: Session, model: Model, effort: str, draft: SessionStart, log: "DebugLog | None"
+    ) -> SessionServices:
+        from agent_cli.session.event_redaction import RequestRedactor
+
+        setup, config = self._setup, self._setup.config
+        identifier = session.header.session_id
+        bus = EventBus(log.event if log else None, self._redactor, str(log.path) if log else "")
+        checkpoints = partial(
+            snapshots,
+            setup.workspace.root,
+            setup.project_state(),
+            identifier,
+            self._processes,
+            setup.workspace.roots,
+        )
+        return SessionServices(
             session=session,
             bus=bus,
             models=Models(
@@ -180,27 +239,17 @@ class _EngineBuilder:
                 config.small_model or "",
             ),
             registry=self._registry,
-            permissions=permissions,
+            permissions=self._permissions,
             approvals=ApprovalRequests(interactive=self._interactive),
             undo=TurnUndo(session, checkpoints, bus.emit),
-            tools=context,
+            tool_base=self._context(session),
             settings=_settings(config, draft),
-            prompt_additions=partial(self.briefing.moment, session.header),
+            prompt_additions=partial(self.prompts.additions, session.header),
             retry=_retry_policy(config.limits, self._interactive),
             day=SpendLog(setup.state / "spend"),
-            redacted=RequestRedactor(redactor).masked,
+            redacted=RequestRedactor(self._redactor).masked,
             rules=setup.tool_rules,
             earlier=lambda: _earlier(setup, identifier),
-        )
-        _note_changes(session, model, mode, effort)
-        ignored = [
-            f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
-        ]
-        logged = (f"log: {log.path}",) if log else ()
-        told = (*softened, *ignored, *notes, *draft.notes, *self.briefing.memory.problems(), *logged)
-        agent, memory = Agent(Dispatcher(services)), self.briefing.memory
-        return OpenSession(
-            agent, permissions, self._processes, context.shell, memory, redactor, self._registry, told
         )
 
     def _watch(self) -> "InstructionWatch":
@@ -218,20 +267,21 @@ class _EngineBuilder:
         process."""
         config = self._setup.config
         shell = config.tools.shell
-        context = ToolContext(
+        context = new_context(
             self._setup.workspace,
             self._processes,
             self._spill,
-            shell_timeout_s=shell.timeout_s,
             shell_env=shell.env,
+            shell_timeout_s=shell.timeout_s,
+            jobs=Jobs(self._watch),
             seen=dict(session.view.known_files),
             cache_dir=self._setup.project_state() / "cache",
             may_show=self._may_show,
+            package_cache=self._confining.cache,
+            pass_env=shell.pass_env,
+            egress=self._permissions.way_out(self._processes, config.tools.web.private_hosts),
+            memory=self._memory,
         )
-        context.cache, context.passed = self._confining.cache, shell.pass_env
-        context.way_out = self._permissions.way_out(self._processes, config.tools.web.private_hosts)
-        context.memory = self.briefing.memory
-        context.jobs.watched = self._watch
         if left_off := working_directory(session.records, session.root):
             context.shell.cwd = Path(left_off)
         if number := last_job(session.records):

@@ -118,9 +118,7 @@ async def attach(
 def _with_room(context: ToolContext, tokens: int) -> ToolContext:
     """The same context for one thing, which may take no more than is left."""
     room = min(tokens, context.max_tokens())
-    view = context.for_call(new_id("mention"), context.emit, context.silent)
-    view.max_tokens = lambda: room
-    return view
+    return context.for_call(new_id("mention"), max_tokens=lambda: room)
 
 
 def _together(items: list[_Item]) -> Attachments:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from agent_cli.policy.authorize import Policy, authorize, may_leave, together
-from agent_cli.policy.rules.builtin_rules import BUILT_IN
 from agent_cli.policy.rules.path_verdict import inside, watched
-from agent_cli.policy.rules.rule import Rule, RuleError, parse_rule
+from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, parse_rule
 from agent_cli.protocol.actions import Action, Ask, Deny, Fetch, Mode, Reach, RunCommand, SendInput, Verdict
 from agent_cli.protocol.operations import GrantScope
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -168,7 +167,7 @@ class Permissions:
 
     def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
         """The closed files that are the same file as the one at a path: its hard links."""
-        from .denied_outside import closed_outside, further_names
+        from .denied_paths import closed_outside, further_names
 
         return further_names(path, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
 

@@ -1,10 +1,14 @@
-"""The files that deny rules close, masked for commands that are otherwise free: what holds in `yolo` without a
-sandbox, where bubblewrap can be had."""
+"""Find the files that deny rules close: outside the workspace, under further names (hard links), and, where
+commands are otherwise free (`yolo` without a sandbox), all that bubblewrap has to mask."""
 
 import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
 
-from agent_cli.policy.rules.path_verdict import Policy, watched
-from agent_cli.policy.rules.rule import Rule, matches_path
+from agent_cli.policy.rules.path_verdict import Policy, inside, watched
+from agent_cli.policy.rules.rule import Rule, absolute_pattern, matches_path
 from agent_cli.protocol.actions import Deny
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.workspace.denied_files import HiddenFiles
@@ -37,7 +41,7 @@ class DeniedFiles:
         lists = (os.path.join(root, ".agentignore") for root in policy.roots)
         if not any(map(denies_reading, policy.rules)) and not any(map(os.path.lexists, lists)):
             return ()
-        from .denied_outside import closed_outside
+        pass
 
         outside = tuple(path for path in closed_outside(policy) if self._is_unreadable(path))
         return (*outside, *self._read.paths(outside))
@@ -60,3 +64,69 @@ def denies_reading(rule: Rule) -> bool:
 def denies_writing(rule: Rule) -> bool:
     """Whether a rule says that files are never to be changed."""
     return rule.kind == "write" and rule.effect == "deny"
+
+
+_MOST_ENTRIES = 20_000
+"""Entries looked at for one rule, or among closed files."""
+
+
+def closed_outside(policy: Policy) -> Iterator[str]:
+    """The files and folders outside the workspace that rules on reading close and that are there."""
+    for rule in policy.rules:
+        if rule.kind == "read" and rule.effect != "allow" and rule.pattern:
+            yield from _covered(rule, policy)
+
+
+def further_names(path: str, closed: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+    """The closed files, and those in closed folders, that are the same file as the one at a path."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
+        return ()
+    return tuple(
+        file for each in closed() for file in islice(_files(each), _MOST_ENTRIES) if _is_same(file, status)
+    )
+
+
+def _covered(rule: Rule, policy: Policy) -> Iterator[str]:
+    folder, is_pattern = _fixed(absolute_pattern(rule, policy.root))
+    if folder == "/" or folder in policy.roots:  # as most rules; spares a look at the disk for each of them
+        return
+    path = os.path.realpath(folder)
+    if inside(path, ("/proc", "/sys", "/dev", *policy.roots)) or path == "/" or not os.path.lexists(path):
+        return
+    if is_pattern:
+        entries = islice(_entries(path, policy.roots), _MOST_ENTRIES)
+        yield from (each for each in entries if matches_path(rule, each, policy.root))
+    elif not any(inside(root, [path]) for root in policy.roots):
+        yield path
+
+
+@lru_cache(maxsize=1024)
+def _fixed(pattern: str) -> tuple[str, bool]:
+    """The folder (or file) that a pattern begins with, and whether anything follows it."""
+    parts = pattern.split("/")
+    fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
+    return "/".join(parts[:fixed]) or "/", fixed < len(parts)
+
+
+def _entries(folder: str, without: tuple[str, ...]) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if os.path.join(place, name) not in without]
+        yield from (os.path.join(place, name) for name in (*folders, *names))
+
+
+def _files(path: str) -> Iterator[str]:
+    """A file, or the files below a folder."""
+    yield path
+    for folder, _, names in os.walk(path):
+        yield from (os.path.join(folder, name) for name in names)
+
+
+def _is_same(path: str, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), status)
+    except OSError:
+        return False

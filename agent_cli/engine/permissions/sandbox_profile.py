@@ -215,7 +215,7 @@ class SandboxProfiles:
         )
 
     def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
-        from .denied_outside import closed_outside
+        from .denied_paths import closed_outside
 
         usual = (path for path in _usual_secrets(policy.home) if watched(path, path, policy) is not None)
         return tuple(sorted({*usual, *closed_outside(policy)}))

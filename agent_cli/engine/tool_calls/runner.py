@@ -47,6 +47,7 @@ class ToolRunner:
         self._session = services.session
         self._registry = services.registry
         self._permissions = services.permissions
+        self._approvals = services.approvals
         self._undo = services.undo
         self._context = services.tools
         self._guard = guard
@@ -237,20 +238,21 @@ class ToolRunner:
 
     def _view(self, job: PendingCall, reach: Reach) -> ToolContext:
         """The context for one run of a call, with so much of the machine."""
-        view = self._context.for_call(
+        return self._context.for_call(
             job.call.id,
-            self._live(job),
-            self._silent(job),
-            partial(self._permissions.confinement, reach),
-            job.hunks,
+            emit=self._live(job),
+            silent=self._silent(job),
+            confine=partial(self._permissions.confinement, reach),
+            ask=self._question if self._approvals.interactive else None,
+            hunks=job.hunks,
+            leaves=reach == "outside" and self._permissions.is_confining,
         )
-        return view.leaving(reach == "outside" and self._permissions.is_confining)
 
     async def _named(self, job: PendingCall) -> str:
         """How to bring back what git keeps beside the files, where a command may throw it away."""
         if not job.command or "git" not in job.command:
             return ""
-        from agent_cli.policy.shell.discards import discards_git_state
+        from agent_cli.policy.shell.destructive import discards_git_state
         from agent_cli.workspace.git.discarded_state import named_state
 
         if not discards_git_state(job.command):
@@ -294,6 +296,9 @@ class ToolRunner:
     def _places(self, outcome: ToolOutcome) -> list[str]:
         root = self._context.workspace.root
         return [str(root / change.path) for change in outcome.changes if change.kind != "deleted"]
+
+    async def _question(self, question: str, options: tuple[str, ...]) -> str:
+        return await self._approvals.question(question, options, self._scope)
 
     def _live(self, job: PendingCall) -> Callable[[str], None]:
         def emit(text: str) -> None:

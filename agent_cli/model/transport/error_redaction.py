@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from urllib.parse import quote, unquote
 
 from ..types.base import ModelError
+from ..types.json import join_surrogates
 from ..types.provider_table import Route
-from ..types.surrogates import join_surrogates
 
 _SHOWN = "***"
 _SHORTEST = 6

@@ -14,9 +14,8 @@ from agent_cli.protocol.learned import MOST_TOKENS
 
 from .base import ErrorKind, ModelError
 from .error_table import BY_CODE, BY_STATUS, HTML_PAGE, LIMIT, PHRASES, REQUEST_ID_HEADERS, STATUS_OF_TYPE
-from .json import tokens_in
+from .json import join_surrogates, tokens_in
 from .retry_after import retry_after_s
-from .surrogates import join_surrogates
 
 _MESSAGE_CHARS = 2000
 _READ_CHARS = 20_000

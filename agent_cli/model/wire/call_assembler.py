@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ..types.base import CallPiece, CallStart
-from ..types.surrogates import join_surrogates
+from ..types.json import join_surrogates
 from .event_stream import TextBuffer
 
 _Key = tuple[str, Any]

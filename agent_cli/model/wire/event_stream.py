@@ -11,8 +11,7 @@ from agent_cli.protocol.usage import Usage
 
 from ..types.base import Finished, ModelError, ModelEvent
 from ..types.classify import classify
-from ..types.json import Json
-from ..types.surrogates import join_surrogates
+from ..types.json import Json, join_surrogates
 from .sse import Frame, SseParser
 
 _MOST_TOKENS = 1_000_000_000

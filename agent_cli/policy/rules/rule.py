@@ -9,6 +9,10 @@ from typing import Literal, get_args
 
 import msgspec
 
+from agent_cli.protocol.actions import Mode
+
+from .secret_paths import secret_patterns
+
 Kind = Literal["shell", "outside", "read", "write", "fetch", "mcp"]
 Effect = Literal["allow", "ask", "deny"]
 
@@ -176,3 +180,12 @@ def absolute_pattern(rule: Rule, root: str) -> str:
         pattern = pattern.removeprefix("./")
         pattern = f"{root.rstrip('/')}/{pattern}" if pattern not in (".", "") else root
     return pattern
+
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+BUILT_IN: tuple[Rule, ...] = tuple(
+    parse_rule(f"read({path})", "ask", BUILT_IN_PLACE) for path in secret_patterns()
+)
+"""Files that usually hold secrets are read only with a person's consent."""

@@ -10,8 +10,8 @@ from agent_cli.protocol.actions import Reach
 
 from ..rules.glob_overlap import globs_meet
 from .inline_code import INTERPRETERS, destroys_by_code, runs_what_was_fetched
-from .parser import SimpleCommand, Word
-from .wrappers import SHELLS, git_settings, normalize, program
+from .parser import SimpleCommand, Unsure, Word, parse
+from .wrappers import SHELLS, git_settings, normalize, program, unwrap
 
 HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 
@@ -359,3 +359,27 @@ def _named_folders(command: SimpleCommand) -> list[str]:
     joined = [word for word in argv if word.startswith(("-t", "--ta")) and word != "-t"]
     apart = [value for flag, value in zip(argv, argv[1:], strict=False) if flag == "-t"]
     return [*(re.sub(r"^(-t|--target-directory=?|--ta\w*=)", "", word) for word in joined), *apart]
+
+
+_VERBS = ("reset", "checkout", "restore", "switch", "stash", "clean", "read-tree", "rm")
+
+
+_UNREAD = re.compile(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
+
+
+def discards_git_state(line: str) -> bool:
+    """Whether staged or stashed work may be gone after it. A line beyond the reader counts by its words."""
+    try:
+        commands = [normalize(inner) for part in parse(line) for inner in unwrap(part).commands]
+        if any(unwrap(part).scripts for part in parse(line)):
+            return _UNREAD.search(line) is not None
+    except Unsure:
+        return _UNREAD.search(line) is not None
+    return any(_forgets(words) for words in commands)
+
+
+def _forgets(words: tuple[str, ...]) -> bool:
+    if words[:1] != ("git",) or len(words) < 2 or words[1] not in _VERBS:
+        return False
+    pattern = DISCARDS.get(words[1])
+    return pattern is None or re.search(pattern, f" {' '.join(words[2:])} ") is not None

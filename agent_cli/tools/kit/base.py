@@ -1,18 +1,17 @@
 """What a tool is: a declaration and one coroutine.
 
 A tool never asks and never decides: it says which `Action`s a call means, can show what it would do, and
-does it. `core.tool_runner` owns the road between those three. Parameters are a frozen `msgspec.Struct`,
+does it. `engine.tool_calls.runner` owns the road between those three. Parameters are a frozen `msgspec.Struct`,
 so that arguments are validated with a path in the message and the JSON Schema comes for free; the text
 the model reads lies beside the tool as `<name>.md`.
 """
 
-import copy
 import os
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -20,14 +19,15 @@ from agent_cli.protocol.actions import Action, Reach
 from agent_cli.protocol.messages import FileChange, Image, MemoryChange, PlanItem
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
-from agent_cli.sandbox.profile.environment import child_env
 from agent_cli.workspace.files.content_cache import ContentCache
 from agent_cli.workspace.memory import Memory
 from agent_cli.workspace.paths import PathError, Resolved, Workspace
 
-from ..shell.background_jobs import Jobs
-from ..shell.shell_session import ShellSession
 from .output import MAX_RESULT_TOKENS
+
+if TYPE_CHECKING:
+    from ..shell.background_jobs import Jobs
+    from ..shell.shell_session import ShellSession
 
 
 class ToolError(Exception):
@@ -86,7 +86,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
 
 
 class Egress(Protocol):
-    """How confined commands reach the hosts that are allowed; `core.outlet` has it."""
+    """How confined commands reach the hosts that are allowed; the engine has it."""
 
     @property
     def connected(self) -> int:
@@ -111,104 +111,75 @@ async def _no_history(query: str) -> tuple[str, str]:
     return "There is no earlier conversation.", ""
 
 
-class ToolContext:
-    """All that tools may reach: the workspace, processes, and this session's memory of files and commands.
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """All that a tool may reach: the workspace, processes, and what a session knows of files and commands.
 
-    One per session; `for_call` gives a view that speaks for one call and shares everything else.
+    Made once a session; each call gets a copy by `for_call`, which shares everything but the last group of fields.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        processes: ProcessRunner,
-        spill_dir: Path,
-        *,
-        shell_timeout_s: float = 120.0,
-        shell_env: dict[str, str] | None = None,
-        seen: dict[str, str] | None = None,
-        may_show: Callable[[str], bool] = lambda path: True,
-        cache_dir: Path | None = None,
-        call_id: str = "",
-    ) -> None:
-        self.workspace = workspace
-        self.processes = processes
-        self.spill_dir = spill_dir
-        """Where output too long for the model is kept whole; created when first needed."""
-        self.cache_dir = cache_dir or spill_dir.parent / "cache"
-        """What can be worked out again; may be deleted at any time."""
-        self.shell_timeout_s = shell_timeout_s
-        self.shell = ShellSession(workspace.root, child_env(os.environ, shell_env), processes.folder)
-        self.jobs = Jobs()
-        self.seen: dict[str, str] = {} if seen is None else seen
-        """Absolute path → hash of the content the model knows."""
-        self.known = ContentCache()
-        self.may_show = may_show
-        """Whether content of a file (absolute path) that nobody named may come up in a search."""
-        self.ask: Question | None = None
-        """Puts a question to the user; None where nobody can answer."""
-        self.recall: Callable[[str], str | None] = lambda call_id: None
-        """The whole text of an earlier call's result or message, by its id; None when there is none."""
-        self.memory: Memory | None = None
-        """The blocks of text that outlast the conversation; None where there are none."""
-        self.search_history: Callable[[str], Awaitable[tuple[str, str]]] = _no_history
-        """What was said of a query before, in words, and where text of strangers in it came from."""
-        self.max_tokens: Callable[[], int] = lambda: MAX_RESULT_TOKENS
-        """How many tokens, estimated, a result may have; the runner cuts what is longer."""
-        self.emit: Callable[[str], None] = lambda text: None
-        """Shows a piece of live output."""
-        self.silent: Callable[[float], None] = lambda silent_s: None
-        """Says that the call has shown nothing for so many seconds."""
-        self.silent_after_s = 15.0
-        """Silence from which on that is said, and a command looks as if it waited for input."""
-        self.confine: Confine = lambda report: None
-        """What a command of this call may reach; None where it is not confined. `report` is a folder that it may
-        write to besides."""
-        self.way_out: Egress | None = None
-        """For confined commands; None: they have none."""
-        self.leaves = False
-        """A command of this call leaves the sandbox in which those before it ran."""
-        self.hunks: Collection[int] | None = None
-        """Which hunks of the change, by number from 0, the person took over; None for all."""
-        self.places: frozenset[str] | None = None
-        """The real paths that the call was judged by and keeps to; None before it was judged."""
-        self.cache: Path | None = None
-        """Where confined package managers keep what they have loaded."""
-        self.passed: tuple[str, ...] = ()
-        """Variables that confined commands see although they look like secrets."""
-        self.call_id = call_id
+    workspace: Workspace
+    processes: ProcessRunner
+    shell: "ShellSession"
+    jobs: "Jobs"
+    spill_dir: Path
+    """Where output too long for the model is kept whole; created when first needed."""
+    cache_dir: Path
+    """What can be worked out again; may be deleted at any time."""
+    seen: dict[str, str]
+    """Absolute path → hash of the content the model knows."""
+    known: ContentCache = msgspec.field(default_factory=ContentCache)
+    memory: Memory | None = None
+    """The blocks of text that outlast the conversation; None where there are none."""
+    may_show: Callable[[str], bool] = lambda path: True
+    """Whether content of a file (absolute path) that nobody named may come up in a search."""
+    ask: Question | None = None
+    """Puts a question to the user; None where nobody can answer."""
+    recall: Callable[[str], str | None] = lambda call_id: None
+    """The whole text of an earlier call's result or message, by its id; None when there is none."""
+    search_history: Callable[[str], Awaitable[tuple[str, str]]] = _no_history
+    """What was said of a query before, in words, and where text from others in it came from."""
+    max_tokens: Callable[[], int] = lambda: MAX_RESULT_TOKENS
+    """How many tokens, estimated, a result may have; the runner cuts what is longer."""
+    egress: Egress | None = None
+    """For confined commands; None: they have none."""
+    package_cache: Path | None = None
+    """Where confined package managers keep what they have loaded."""
+    pass_env: tuple[str, ...] = ()
+    """Variables that confined commands see although they look like secrets."""
+    shell_timeout_s: float = 120.0
+    silent_after_s: float = 15.0
+    """Silence from which on that is said, and a command looks as if it waited for input."""
 
-    def for_call(
-        self,
-        call_id: str,
-        emit: Callable[[str], None],
-        silent: Callable[[float], None],
-        confine: Confine | None = None,
-        hunks: Collection[int] | None = None,
-    ) -> "ToolContext":
-        """The same context, speaking for one call."""
-        view = copy.copy(self)
-        view.hunks = hunks
-        view.call_id, view.emit, view.silent = call_id, emit, silent
-        view.confine = confine or self.confine
-        return view
+    call_id: str = ""
+    emit: Callable[[str], None] = lambda text: None
+    """Shows a piece of live output."""
+    silent: Callable[[float], None] = lambda silent_s: None
+    """Says that the call has shown nothing for so many seconds."""
+    confine: Confine = lambda report: None
+    """What a command of this call may reach; None where it is not confined. `report` is a folder that it may
+    write to besides."""
+    leaves: bool = False
+    """A command of this call leaves the sandbox in which those before it ran."""
+    hunks: Collection[int] | None = None
+    """Which hunks of the change, by number from 0, the user approved; None for all."""
+    places: frozenset[str] | None = None
+    """The real paths that the call was judged by and keeps to; None before it was judged."""
+
+    def for_call(self, call_id: str, **given: Any) -> "ToolContext":
+        """A copy for one call; `given` are values of the last group of fields."""
+        return msgspec.structs.replace(self, call_id=call_id, **given)
 
     def leaving(self, leaves: bool) -> "ToolContext":
-        """The same context, for a command that leaves the sandbox, or does not."""
-        view = copy.copy(self)
-        view.leaves = leaves
-        return view
+        """A copy for a command that leaves the sandbox, or does not."""
+        return msgspec.structs.replace(self, leaves=leaves)
 
     def within(self, places: frozenset[str]) -> "ToolContext":
-        """The same context, for a call that keeps to the real paths it was judged by."""
-        view = copy.copy(self)
-        view.places = places
-        return view
+        """A copy for a call that keeps to the real paths it was judged by."""
+        return msgspec.structs.replace(self, places=places)
 
     def with_all_hunks(self) -> "ToolContext":
-        """The same context, for a change that is made whole."""
-        view = copy.copy(self)
-        view.hunks = None
-        return view
+        """A copy for a change that is made whole."""
+        return msgspec.structs.replace(self, hunks=None)
 
 
 class Tool(Protocol):

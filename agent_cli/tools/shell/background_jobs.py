@@ -97,15 +97,15 @@ class Job:
 class Jobs:
     """The jobs of a session, by the number the model and the user know them by."""
 
-    def __init__(self) -> None:
+    def __init__(self, watched: "Callable[[], InstructionWatch] | None" = None) -> None:
+        """`watched` notes the instructions files that commands change."""
         self._jobs: dict[str, Job] = {}
         self._last = 0
         self._gone = False
         self._earlier: tuple[JobState, ...] = ()
         self._tampering: TamperWatch | None = None
         self._watch: InstructionWatch | None = None
-        self.watched: Callable[[], InstructionWatch] | None = None
-        """Makes what notes the files of instructions that commands change; None where nothing does."""
+        self._watched = watched
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
@@ -126,8 +126,8 @@ class Jobs:
     @property
     def watch(self) -> "InstructionWatch | None":
         """What notes the files of instructions that commands change."""
-        if self._watch is None and self.watched is not None:
-            self._watch = self.watched()
+        if self._watch is None and self._watched is not None:
+            self._watch = self._watched()
         return self._watch
 
     def take_changes(self) -> list[str]:

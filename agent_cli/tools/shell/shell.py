@@ -168,7 +168,7 @@ async def _started(params: ShellParams, context: ToolContext, log: OutputLog) ->
         (tampering.left if confinement is None else tampering.started)(running)
         if watch and running is not None:
             watch.started(running)
-    proxied = context.way_out.connected if context.way_out and proxy else None
+    proxied = context.egress.connected if context.egress and proxy else None
     return _Start(running, given if reports else None, confinement, told, proxied)
 
 
@@ -183,10 +183,10 @@ def _beside(confinement: Confinement | None, report: Path | None, context: ToolC
 
 async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
     """The URL at which the command reaches allowed hosts; empty where it does not, or needs no proxy."""
-    if confinement is None or confinement.network != "none" or context.way_out is None:
+    if confinement is None or confinement.network != "none" or context.egress is None:
         return ""
-    url = await context.way_out.open()
-    context.way_out.take_refused()  # by earlier commands
+    url = await context.egress.open()
+    context.egress.take_refused()  # by earlier commands
     return url
 
 
@@ -204,7 +204,7 @@ def _blocked(start: _Start, output: str, cwd: Path, context: ToolContext) -> dic
     not at all."""
     if start.confinement is None or not start.running.exit_code:
         return {}
-    refused = context.way_out.take_refused() if context.way_out and start.proxied is not None else ()
+    refused = context.egress.take_refused() if context.egress and start.proxied is not None else ()
     if refused:
         return {"blocked": f"the network ({', '.join(refused)})", "blocked_hosts": refused, "needs": "network"}
     from agent_cli.sandbox.denial_detection import detect_denial
@@ -236,7 +236,7 @@ _OURSELVES = re.compile(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
 
 def _strangers(command: str, start: _Start, context: ToolContext) -> str:
     if start.confinement is not None and start.confinement.network == "none":
-        connected = context.way_out.connected if context.way_out else 0
+        connected = context.egress.connected if context.egress else 0
         if start.proxied is None or connected == start.proxied:
             return ""
     found = _BRINGS_TEXT.search(command)
@@ -253,8 +253,8 @@ def _given(folder: Path | None, confinement: Confinement | None, context: ToolCo
     settings = partial(
         confined_env,
         offline=confinement.network == "none",
-        cache=context.cache,
-        passed=context.passed,
+        cache=context.package_cache,
+        passed=context.pass_env,
         proxy=proxy,
     )
     return context.shell.environment(folder, settings, OF_CONFINEMENT)

@@ -148,8 +148,8 @@ async def test_the_user_can_stop_a_job_and_keep_none_that_is_not_there(tmp_path:
 
 
 async def test_silence_of_a_command_is_told(tmp_path: Path) -> None:
-    async with engine(tmp_path, say(call("shell", command="sleep 0.9")), say("done"), mode="yolo") as it:
-        it.context.silent_after_s = 0.3
+    script = [say(call("shell", command="sleep 0.9")), say("done")]
+    async with engine(tmp_path, *script, mode="yolo", tools={"silent_after_s": 0.3}) as it:
         await it.prompt("go")
         told = [event.silent_s for event in it.of(ToolSilent)]
         assert len(told) == 2 and 0.3 <= told[0] < 0.6 <= told[1] < 1.2

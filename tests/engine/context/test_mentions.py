@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +17,8 @@ from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.policy.rules.rule import parse_rule
 from agent_cli.protocol.actions import Mode
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.kit.output import result_tokens
+from agent_cli.tools.new_context import new_context
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.paths import Workspace
 from tests.net.web_server import site
@@ -30,7 +31,7 @@ class Desk:
         self.root = base / "work"
         self.root.mkdir()
         self.base = base
-        self.context = ToolContext(Workspace(self.root), ProcessRunner(), base / "state" / "spill")
+        self.context = new_context(Workspace(self.root), ProcessRunner(), base / "state" / "spill")
 
     def put(self, name: str, content: str | bytes = "text\n") -> Path:
         path = self.root / name
@@ -182,7 +183,7 @@ async def test_pasted_pictures_are_attached_and_other_paths_are_not(desk: Desk) 
 
 
 async def test_what_does_not_fit_is_cut_or_named_with_how_to_see_it(desk: Desk) -> None:
-    desk.context.max_tokens = lambda: 1_000
+    desk.context = msgspec.structs.replace(desk.context, max_tokens=lambda: 1_000)
     for name in ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt"):
         desk.put(name, f"{name} is long\n" * 3_000)
     brought = await desk.send("@a.txt @b.txt @c.txt @d.txt @e.txt")
@@ -195,7 +196,7 @@ async def test_what_does_not_fit_is_cut_or_named_with_how_to_see_it(desk: Desk) 
 
 
 async def test_a_long_page_is_kept_whole_in_a_file(desk: Desk) -> None:
-    desk.context.max_tokens = lambda: 1_000
+    desk.context = msgspec.structs.replace(desk.context, max_tokens=lambda: 1_000)
     with site({"/": (200, {"content-type": "text/plain"}, b"word " * 9_000)}) as web:
         brought = await desk.send(f"@{web.url}/")
     assert "shortened" in brought.counted[0].note and brought.counted[0].tokens < 1_200
@@ -230,7 +231,7 @@ async def test_many_mentions_and_long_prompts_take_no_time(desk: Desk) -> None:
 @settings(max_examples=80, deadline=None)
 @given(st.text(alphabet="@\"'`ab/.:1-~\\ \n{}(),é\0\ud800", max_size=40))
 async def test_whatever_is_typed_nothing_is_raised(text: str) -> None:
-    context = ToolContext(Workspace(Path("/usr/share")), ProcessRunner(), Path("/nonexistent"))
+    context = new_context(Workspace(Path("/usr/share")), ProcessRunner(), Path("/nonexistent"))
     permissions = Permissions(context.workspace, (), mode="ask")
     brought = await attach(text, context, permissions.authorize)
     assert len(brought.counted) == len(brought.attachments)

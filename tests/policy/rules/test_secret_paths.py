@@ -6,8 +6,8 @@ import time
 import pytest
 
 from agent_cli.policy.authorize import authorize
-from agent_cli.policy.rules.builtin_rules import BUILT_IN
 from agent_cli.policy.rules.path_verdict import watched
+from agent_cli.policy.rules.rule import BUILT_IN
 from agent_cli.policy.rules.secret_paths import is_secret, names_a_secret, secret_patterns
 from agent_cli.protocol.actions import Allow, Ask, ReadPath, RunCommand
 from tests.policy.support import ruled

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agent_cli.protocol.messages import FileChange
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.kit.base import ToolContext, ToolError
+from agent_cli.tools.new_context import new_context
 from agent_cli.workspace.files.encoding import Codec
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.paths import Workspace
@@ -362,7 +363,7 @@ _CODECS = st.sampled_from([Codec(), Codec("utf-8", b"\xef\xbb\xbf"), Codec("utf-
 async def test_no_byte_outside_the_span_changes(
     tmp_path: Path, before: list[tuple[str, str]], after: list[tuple[str, str]], codec: Codec
 ) -> None:
-    context = ToolContext(Workspace(tmp_path), ProcessRunner(), tmp_path)
+    context = new_context(Workspace(tmp_path), ProcessRunner(), tmp_path)
     head, tail = ("".join(text + end for text, end in lines) for lines in (before, after))
     path = tmp_path / "f"
     path.write_bytes(codec.encode(f"{head}<MARK one>{tail}"))

@@ -16,6 +16,7 @@ from agent_cli.protocol.messages import FileChange
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.files.patch import ApplyPatch, PatchParams
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.new_context import new_context
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.paths import Workspace
 from tests.tools.calls import call
@@ -388,7 +389,7 @@ async def test_what_git_writes_is_applied_or_refused(
         ["git", "diff", "--no-index", "--no-color", "old", "new"], cwd=tmp_path, capture_output=True, text=True
     ).stdout
     diff = diff.replace("a/old", "a/f").replace("b/new", "b/f")
-    context = ToolContext(Workspace(work), ProcessRunner(), tmp_path)
+    context = new_context(Workspace(work), ProcessRunner(), tmp_path)
     if diff:
         await apply(context, diff)
         assert (work / "f").read_text(encoding="utf-8") == after

@@ -1,5 +1,6 @@
 """update_plan and ask_user."""
 
+import msgspec
 import pytest
 
 from agent_cli.protocol.messages import PlanItem
@@ -38,10 +39,8 @@ async def test_a_question_is_answered_by_the_user(context: ToolContext) -> None:
 
     with pytest.raises(ToolError, match="Nobody is there"):
         await call(context, "ask_user", question="Which?")
-    context.ask = ask
-    outcome = await call(
-        context.for_call("c", print, print), "ask_user", question="Which?", options=["red", "blue"]
-    )
+    context = msgspec.structs.replace(context, ask=ask)
+    outcome = await call(context.for_call("c", emit=print), "ask_user", question="Which?", options=["red", "blue"])
     assert outcome.text == "The user answered: blue" and asked == [("Which?", ("red", "blue"))]
     with pytest.raises(ToolError, match="empty"):
         await call(context, "ask_user", question="")

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent_cli.protocol.actions import ReadPath
@@ -119,7 +120,7 @@ async def test_what_is_ignored_closed_or_kept_back_stays_out(context: ToolContex
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     (project / ".gitignore").write_text("web/\n", encoding="utf-8")
     (project / ".agentignore").write_text("svc/*\n!svc/run.go\n", encoding="utf-8")
-    context.may_show = lambda path: not path.endswith("shape.rs")
+    context = msgspec.structs.replace(context, may_show=lambda path: not path.endswith("shape.rs"))
     outcome = await outline(context)
     assert set(files_of(outcome)) == {"core/engine.py", "app.py", "tool.py", "svc/run.go", "lib/use_it.rs"}
     assert "RequestServer struct" not in outcome.text and "ShapeBox {" not in outcome.text

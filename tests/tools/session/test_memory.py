@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent_cli.protocol.actions import WriteMemory
@@ -16,7 +17,7 @@ from tests.tools.calls import REGISTRY, call
 @pytest.fixture
 def memory(context: ToolContext, tmp_path: Path) -> Memory:
     memory = Memory(tmp_path / "config", tmp_path / "state", tmp_path / "notes")
-    context.memory = memory
+    context = msgspec.structs.replace(context, memory=memory)
     memory.given()
     return memory
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_cli.engine.context.recall_results import recalled, within_bound
@@ -14,7 +15,7 @@ from tests.tools.calls import call
 
 async def test_a_long_result_comes_in_pages_that_say_how_to_go_on(context: ToolContext) -> None:
     whole = [f"line {n}" for n in range(1, 9001)]
-    context.recall = {"call_7": "\n".join(whole)}.get
+    context = msgspec.structs.replace(context, recall={"call_7": "\n".join(whole)}.get)
     got: list[str] = []
     offset = 1
     while True:
@@ -32,8 +33,8 @@ async def test_a_long_result_comes_in_pages_that_say_how_to_go_on(context: ToolC
 @pytest.mark.parametrize("max_tokens", [12_500, 1_300, 300])
 async def test_following_the_notes_gives_every_character_once(context: ToolContext, max_tokens: int) -> None:
     whole = "\n".join([*(f"line {n} {'漢字' * 20}" for n in range(300)), "", "é" * 5_000, "x" * 9_000, "the end"])
-    context.recall = {"c": whole}.get
-    context.max_tokens = lambda: max_tokens
+    context = msgspec.structs.replace(context, recall={"c": whole}.get)
+    context = msgspec.structs.replace(context, max_tokens=lambda: max_tokens)
     got, arguments = "", {"id": "c"}
     for _ in range(400):
         text = (await call(context, "recall", **arguments)).text
@@ -48,7 +49,7 @@ async def test_following_the_notes_gives_every_character_once(context: ToolConte
 
 
 async def test_a_part_of_a_line_can_be_named(context: ToolContext) -> None:
-    context.recall = {"c": "abc\ndefgh\nij"}.get
+    context = msgspec.structs.replace(context, recall={"c": "abc\ndefgh\nij"}.get)
     text = (await call(context, "recall", id="c", offset=2, column=3)).text
     call_again = 'recall {"id":"c","offset":3}'
     assert text == f"fgh\n[Line 2 of 3, characters 3-5 of 5. To go on: {call_again}]"
@@ -57,7 +58,7 @@ async def test_a_part_of_a_line_can_be_named(context: ToolContext) -> None:
 
 
 async def test_an_unknown_call_and_a_line_beyond_the_end_are_told(context: ToolContext) -> None:
-    context.recall = {"c": "a\nb"}.get
+    context = msgspec.structs.replace(context, recall={"c": "a\nb"}.get)
     with pytest.raises(ToolError, match="no earlier call or message with the id 'd'"):
         await call(context, "recall", id="d")
     with pytest.raises(ToolError, match="has 2 lines; there is no line 9"):

@@ -6,10 +6,12 @@ import re
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_cli.protocol.actions import RunCommand
 from agent_cli.tools.kit.base import ToolContext, ToolError
+from agent_cli.tools.new_context import new_context
 from agent_cli.workspace.paths import Workspace
 from tests.tools.calls import REGISTRY, call
 
@@ -25,7 +27,7 @@ async def test_output_exit_code_and_duration(context: ToolContext, root: Path) -
 async def test_commands_have_the_given_environment_without_provider_keys(context: ToolContext, root: Path) -> None:
     os.environ["FAKE_API_KEY"] = "secret"
     try:
-        own = ToolContext(Workspace(root), context.processes, context.spill_dir, shell_env={"EXTRA": "yes"})
+        own = new_context(Workspace(root), context.processes, context.spill_dir, shell_env={"EXTRA": "yes"})
     finally:
         del os.environ["FAKE_API_KEY"]
     outcome = await call(own, "shell", command="echo $PWD $EXTRA $AGENT $FAKE_API_KEY $GIT_PAGER")
@@ -69,14 +71,14 @@ async def test_terminal_control_is_removed_and_progress_folded(context: ToolCont
 async def test_output_is_shown_while_it_comes(context: ToolContext) -> None:
     shown: list[tuple[float, str]] = []
     begun = time.monotonic()
-    live = context.for_call("call_2", lambda text: shown.append((time.monotonic() - begun, text)), print)
+    live = context.for_call("call_2", emit=lambda text: shown.append((time.monotonic() - begun, text)))
     await call(live, "shell", command="echo a; sleep 0.4; echo b")
     assert "".join(text for _, text in shown) == "a\nb\n" and shown[0][0] < 0.3
 
 
 async def test_a_flood_is_shown_thinly(context: ToolContext) -> None:
     shown: list[str] = []
-    await call(context.for_call("c", shown.append, print), "shell", command="timeout 0.5 yes")
+    await call(context.for_call("c", emit=shown.append), "shell", command="timeout 0.5 yes")
     assert 1 <= len(shown) < 20 and sum(map(len, shown)) < 100_000
 
 
@@ -94,7 +96,7 @@ async def test_the_time_limit_is_clamped_and_has_a_default(context: ToolContext)
     begun = time.monotonic()
     outcome = await call(context, "shell", command="sleep 0.3; echo done", timeout_s=-5)
     assert outcome.ok
-    context.shell_timeout_s = 1.0
+    context = msgspec.structs.replace(context, shell_timeout_s=1.0)
     assert "still running after 1.0 s" in (await call(context, "shell", command="sleep 9")).text
     assert time.monotonic() - begun < 3
 

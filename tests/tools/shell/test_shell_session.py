@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.new_context import new_context
 from agent_cli.tools.shell.shell_session import ShellSession, read_report
 from tests.tools.calls import call
 
@@ -81,7 +82,7 @@ async def test_a_directory_that_is_gone_is_told(context: ToolContext, root: Path
 async def test_calls_at_the_same_time_do_not_mix_their_reports(context: ToolContext, root: Path) -> None:
     import asyncio
 
-    await asyncio.gather(*(said(context.for_call(f"c{n}", print, print), f"sleep 0.0{n}") for n in range(8)))
+    await asyncio.gather(*(said(context.for_call(f"c{n}"), f"sleep 0.0{n}") for n in range(8)))
     assert context.shell.cwd == root
 
 
@@ -188,7 +189,7 @@ async def test_a_syntax_error_quotes_nothing_but_the_command(context: ToolContex
 async def test_the_users_own_bash_env_is_read_and_stays(root: Path, context: ToolContext) -> None:
     (root / "rc").write_text("hello() { echo from rc; }\n", encoding="utf-8")
     shell_env = {"BASH_ENV": str(root / "rc")}
-    own = ToolContext(context.workspace, context.processes, context.spill_dir, shell_env=shell_env)
+    own = new_context(context.workspace, context.processes, context.spill_dir, shell_env=shell_env)
     assert (await said(own, "hello; echo $BASH_ENV")).startswith(f"from rc\n{root}/rc\n")
     assert (await said(own, "bash -c hello")).startswith("from rc\n")
 

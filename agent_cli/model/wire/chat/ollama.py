@@ -32,9 +32,8 @@ from ...types.base import (
 )
 from ...types.classify import classify, no_answer
 from ...types.info import ModelInfo
-from ...types.json import Json
+from ...types.json import Json, join_surrogates
 from ...types.provider_table import Route
-from ...types.surrogates import join_surrogates
 from ..dialect import EncodedRequest, Fallback, known_effort, takes_pictures
 from ..event_stream import SurrogateJoiner, count_of, decoded, text_of
 from ..unsupported_parts import ELSEWHERE, THINKING, picture_repairs

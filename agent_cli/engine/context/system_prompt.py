@@ -1,0 +1,67 @@
+"""Build what the model is told beside the conversation: the system prompt of a new session, and with each prompt
+what is new since, from instructions files, memory blocks and facts such as the date."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.protocol.messages import Message
+from agent_cli.protocol.records import Header
+from agent_cli.workspace.instructions import InstructionFiles
+from agent_cli.workspace.memory import Memory
+
+from .prompt_parts import REPLACED, PromptAdditions, SystemPrompt, moment, system_prompt
+
+
+class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
+    """What the prompts of one session are made of."""
+
+    root: Path
+    extra_roots: Sequence[Path]
+    instructions: InstructionFiles
+    memory: Memory
+    rules: tuple[str, ...] = ()
+    """Sentences for the model."""
+    replaced: str | None = None
+    """The user's own system prompt, in place of ours; None where there is none."""
+    append: str = ""
+    answer_request: str = ""
+    """How the answer is to look; goes along with the prompt, since the system prompt never changes."""
+
+
+class PromptBuilder:
+    """The system prompt and the additions to prompts of one session."""
+
+    def __init__(self, sources: PromptSources) -> None:
+        self._sources = sources
+
+    def system(self, tools: Collection[str]) -> SystemPrompt:
+        """The system prompt of a new session, for the tools that it has."""
+        given = self._sources
+        if given.replaced is not None:
+            return SystemPrompt(f"{given.replaced.strip()}\n\n{given.append}".strip(), dict(REPLACED))
+        rules = "\n".join(f"- {rule}" for rule in given.rules)
+        return system_prompt(
+            given.root,
+            given.instructions.read(),
+            tools,
+            blocks=given.memory.given(),
+            extra_roots=given.extra_roots,
+            append="\n\n".join(part for part in (f"# Rules\n{rules}" if rules else "", given.append) if part),
+        )
+
+    def additions(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
+        """What the next prompt brings along; `earlier` are the messages that are still sent."""
+        given = self._sources
+        new = moment(
+            given.root,
+            header.told,
+            earlier,
+            instructions=given.instructions.read(),
+            blocks=given.memory.given(),
+            started_in=header.cwd,
+        )
+        if not given.answer_request:
+            return new
+        return msgspec.structs.replace(new, text=f"{new.text}\n\n{given.answer_request}".strip())

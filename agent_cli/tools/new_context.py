@@ -1,0 +1,35 @@
+"""Make the context of a session's tools."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.environment import child_env
+from agent_cli.workspace.paths import Workspace
+
+from .kit.base import ToolContext
+from .shell.background_jobs import Jobs
+from .shell.shell_session import ShellSession
+
+
+def new_context(
+    workspace: Workspace,
+    processes: ProcessRunner,
+    spill_dir: Path,
+    *,
+    shell_env: Mapping[str, str] | None = None,
+    **given: Any,
+) -> ToolContext:
+    """A context with a shell session and a table of background jobs of its own; `given` are further fields."""
+    return ToolContext(
+        workspace=workspace,
+        processes=processes,
+        shell=ShellSession(workspace.root, child_env(os.environ, shell_env), processes.folder),
+        jobs=given.pop("jobs", None) or Jobs(),
+        spill_dir=spill_dir,
+        cache_dir=given.pop("cache_dir", None) or spill_dir.parent / "cache",
+        seen=given.pop("seen", {}),
+        **given,
+    )
