@@ -348,7 +348,7 @@ async def test_a_session_cut_anywhere_gives_a_valid_request(
         it.reply = carry_on
         it.answer = approve_all
         await it.prompt("please")
-        whole = list(it.session.records)
+        whole = list(it.session.whole())
     path = base / "session.json"
     data = path.read_bytes()
     header_end = data.index(b"\n", 2) + 1

@@ -8,6 +8,7 @@ import pytest
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.new_context import new_context
+from agent_cli.workspace.memory import Memory
 from agent_cli.workspace.paths import Workspace
 
 
@@ -21,5 +22,6 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 async def context(root: Path, tmp_path: Path) -> AsyncIterator[ToolContext]:
     processes = ProcessRunner()
-    yield new_context(Workspace(root), processes, tmp_path / "state" / "spill", call_id="call_1")
+    memory = Memory(tmp_path / "config", tmp_path / "state", tmp_path / "notes")
+    yield new_context(Workspace(root), processes, tmp_path / "state" / "spill", call_id="call_1", memory=memory)
     await processes.aclose()

@@ -128,7 +128,7 @@ async def test_a_page_that_takes_too_long_is_given_up_and_the_ones_before_are_ke
 ) -> None:
     (root / "f.pdf").write_bytes(pdf([words("Hello"), b"BT (x) Tj ET\n" * 1_000_000]))
     wanted = PdfRequest(str(root / "f.pdf"), 1, 10, 40_000, 1)
-    answer = await run_in_worker(context, "pdf_text", msgspec.json.encode(wanted), timeout_s=20)
+    answer = await run_in_worker(context, "documents.pdf_text", msgspec.json.encode(wanted), timeout_s=20)
     found = msgspec.json.decode(answer, type=PdfAnswer)
     assert found.slow and [page.text for page in found.pages] == ["Hello"]
 
@@ -137,11 +137,11 @@ async def test_work_that_does_not_end_is_killed(context: ToolContext, root: Path
     (root / "f.pdf").write_bytes(pdf([b"BT (x) Tj ET\n" * 1_000_000]))
     wanted = PdfRequest(str(root / "f.pdf"), 1, 10, 40_000, 60)
     with pytest.raises(ToolError, match="longer than 1 s"):
-        await run_in_worker(context, "pdf_text", msgspec.json.encode(wanted), timeout_s=1)
+        await run_in_worker(context, "documents.pdf_text", msgspec.json.encode(wanted), timeout_s=1)
     with pytest.raises(ToolError, match="broke down"):
-        await run_in_worker(context, "pdf_text", b"no request", timeout_s=20)
+        await run_in_worker(context, "documents.pdf_text", b"no request", timeout_s=20)
     answer = await run_in_worker(
-        context, "pdf_text", msgspec.json.encode(wanted), timeout_s=20, memory_bytes=60_000_000
+        context, "documents.pdf_text", msgspec.json.encode(wanted), timeout_s=20, memory_bytes=60_000_000
     )
     assert "memory" in msgspec.json.decode(answer, type=PdfAnswer).error
 

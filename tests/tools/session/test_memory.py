@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from agent_cli.protocol.actions import WriteMemory
@@ -15,11 +14,10 @@ from tests.tools.calls import REGISTRY, call
 
 
 @pytest.fixture
-def memory(context: ToolContext, tmp_path: Path) -> Memory:
-    memory = Memory(tmp_path / "config", tmp_path / "state", tmp_path / "notes")
-    context = msgspec.structs.replace(context, memory=memory)
-    memory.given()
-    return memory
+def memory(context: ToolContext) -> Memory:
+    assert context.memory is not None
+    context.memory.given()
+    return context.memory
 
 
 async def changed(context: ToolContext, **arguments: Any) -> MemoryChange:
@@ -111,4 +109,5 @@ async def test_what_is_asked_is_the_change_of_this_block_and_the_preview_is_the_
 
 
 async def test_a_session_without_memory_says_so(context: ToolContext) -> None:
-    assert "no memory" in await refused(context, action="append", block="user", text="x")
+    alone = msgspec.structs.replace(context, memory=None)
+    assert "no memory" in await refused(alone, action="append", block="user", text="x")
