@@ -373,6 +373,23 @@ def test_what_is_never_to_be_edited_stays_as_it_is_whatever_a_program_does(
         assert len(done.result["denied"]) == len(SPOILERS)
 
 
+@pytest.mark.parametrize(
+    "settings", ["rules: [never_edit: db/migrations/**]", "permissions: {deny: [write(db/migrations/one.sql)]}"]
+)
+def test_what_is_never_to_be_edited_cannot_be_moved_away_with_the_folder_above(world: World, settings: str) -> None:
+    (world.work / "db" / "migrations").mkdir(parents=True)
+    (world.work / "db" / "free.sql").touch()
+    (kept := world.work / "db" / "migrations" / "one.sql").write_text("kept", encoding="utf-8")
+    (world.work / "move.py").write_text("import sys, os; os.rename(*sys.argv[1:])", encoding="utf-8")
+    spoil = "import pathlib; [path.write_text('spoiled') for path in pathlib.Path('away').rglob('one.sql')]"
+    (world.work / "spoil.py").write_text(spoil, encoding="utf-8")
+    (world.config / "config.yaml").write_text(settings + "\n", encoding="utf-8")
+    lines = ("python3 move.py db away", "python3 spoil.py", "python3 move.py away db")
+    world.script(*map(shell, lines), Reply(text="done"))
+    world.run("run", "go", "--mode", "auto-edit")
+    assert kept.read_text(encoding="utf-8") == "kept", outputs(world)
+
+
 @pytest.mark.parametrize("before", EACH_SANDBOX)
 @on_x86_64
 def test_what_a_mechanism_cannot_close_is_said_with_the_level(world: World, before: tuple[str, ...]) -> None:

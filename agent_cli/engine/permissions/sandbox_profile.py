@@ -155,6 +155,7 @@ class SandboxProfiles:
         return Confinement(
             writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
             read_only=(*guarded, *_obeyed(roots, policy), *fixed, *_ourselves(roots)),
+            pinned=tuple(path for path in fixed if _is_fixed_by_rule(path, policy)),
             hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),
             shown=policy.roots,

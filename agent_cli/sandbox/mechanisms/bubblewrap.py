@@ -224,7 +224,8 @@ def _laid_over(confinement: Confinement, ground: HostFacts) -> Iterator[str]:
         yield from ("--bind", path, path)
     fixed = [path for path in sorted(confinement.read_only) if path in ground.folders | ground.files]
     fixed = [path for path in fixed if _is_in(path, writable)]
-    yield from _pinned(fixed, [path for path in inside if path in ground.folders | ground.files], writable)
+    held = [path for path in (*inside, *confinement.pinned) if path in ground.folders | ground.files]
+    yield from _pinned(fixed, [path for path in held if _is_in(path, writable)], writable)
     for path in fixed:
         yield from ("--ro-bind", path, path)
     yield from _hide(inside, ground)
@@ -244,11 +245,12 @@ def _hide(paths: Iterable[str], ground: HostFacts) -> Iterator[str]:
             yield from ("--ro-bind", NOTHING, path)
 
 
-def _pinned(fixed: list[str], hidden: list[str], writable: list[str]) -> Iterator[str]:
+def _pinned(fixed: list[str], held: list[str], writable: list[str]) -> Iterator[str]:
     """The folders above what is fixed or hidden in a writable one are mounts of their own, or they could be moved
-    away: what is fixed would be made anew in its place, what is hidden be found by the next command in the other.
-    For what is fixed that holds from the first folder with a dot on, since no file can be moved across."""
-    above = {folder for path in hidden for folder in _between(path, writable)}
+    away: what is fixed would be made anew in its place, what is hidden or closed by a rule (`held`) be found by the
+    next command in the other. For what else is fixed that holds from the first folder with a dot on, since no file
+    can be moved across."""
+    above = {folder for path in held for folder in _between(path, writable)}
     for path in fixed:
         folders = _between(path, writable)
         first = next(

@@ -86,6 +86,7 @@ def settled(confinement: Confinement) -> Confinement:
         confinement,
         writable=tuple(outermost),
         read_only=tuple(dict.fromkeys(map(os.path.realpath, confinement.read_only))),
+        pinned=tuple(dict.fromkeys(map(os.path.realpath, confinement.pinned))),
         hidden=tuple(dict.fromkeys(map(os.path.realpath, confinement.hidden))),
     )
 

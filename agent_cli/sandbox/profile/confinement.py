@@ -15,6 +15,9 @@ class Confinement(msgspec.Struct, frozen=True):
     read_only: tuple[str, ...] = ()
     """Files and folders in `writable` that stay as they are; what is not there yet shall not come to be, as far
     as the mechanism can prevent that."""
+    pinned: tuple[str, ...] = ()
+    """Those of `read_only` that no folder above them may be moved away with: under another name they would be open
+    to the next command."""
     hidden: tuple[str, ...] = ()
     """Files and folders whose content it cannot read."""
     tmp: str = ""
