@@ -47,6 +47,8 @@ ATTACKS = {
     "type into a terminal": _PYTHON + " 'import os,fcntl; m,s=os.openpty(); fcntl.ioctl(s,0x5412,b\"x\"); print(\"GOT\")'",
     "write to the user's terminal": "echo x >$USERS_TTY && echo GOT",
     "connect to a socket in the home": _CONNECT.format('"{home}/agent.sock"'),
+    "send to a socket in the home": _PYTHON + " 'import socket as s; s.socketpair(s.AF_UNIX, s.SOCK_DGRAM)[0].sendto(b\"x\", \"{home}/log.sock\"); print(\"GOT\")'",
+    "set limits of the agent": _PYTHON + " 'import os,resource as r; r.prlimit(int(os.environ[\"AGENT_PID\"]), r.RLIMIT_CORE); print(\"GOT\")'",
     "connect to an abstract socket": _CONNECT.format('"\\0agent-trial-" + __import__("os").environ["AGENT_PID"]'),
     "connect to a server of ours": "echo >/dev/tcp/127.0.0.1/$LISTENER && echo GOT",
     "reach the network": _PYTHON + " 'import socket as s; x=s.socket(s.AF_INET, s.SOCK_DGRAM); x.connect((\"9.9.9.9\", 53)); print(\"GOT\")'",
@@ -162,6 +164,7 @@ def test_nothing_breaks_out(tried: Tried) -> None:
         ".netrc",
         ".ssh",
         "agent.sock",
+        "log.sock",
     ]
 
 

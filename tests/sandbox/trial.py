@@ -81,9 +81,12 @@ def _reached(port: int) -> bool:
 
 
 def _listening(name: str) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
+    """A server at a Unix socket; one that takes datagrams, as those of logs do, at `log.sock`."""
+    is_log = name.endswith("/log.sock")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM if is_log else socket.SOCK_STREAM)
     listener.bind(name)
-    listener.listen()
+    if not is_log:
+        listener.listen()
     return listener
 
 

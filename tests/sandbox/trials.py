@@ -173,7 +173,11 @@ def run(
         "commands": commands,
         "env": env or {},
         "kept": kept,
-        "sockets": [str(place.home / "agent.sock"), str(place.workspace / "host.sock")]
+        "sockets": [
+            str(place.home / "agent.sock"),
+            str(place.home / "log.sock"),
+            str(place.workspace / "host.sock"),
+        ]
         if len(commands) > 1
         else [],
         "confinement": None

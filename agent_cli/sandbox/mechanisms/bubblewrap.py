@@ -247,9 +247,9 @@ def _hide(paths: Iterable[str], ground: HostFacts) -> Iterator[str]:
 
 def _pinned(fixed: list[str], held: list[str], writable: list[str]) -> Iterator[str]:
     """The folders above what is fixed or hidden in a writable one are mounts of their own, or they could be moved
-    away: what is fixed would be made anew in its place, what is hidden or closed by a rule (`held`) be found by the
-    next command in the other. For what else is fixed that holds from the first folder with a dot on, since no file
-    can be moved across."""
+    away: what is fixed would be made anew in its place, what is hidden or closed by a rule be found by the next
+    command in the other. For what else is fixed that holds from the first folder with a dot on, since no file can
+    be moved across."""
     above = {folder for path in held for folder in _between(path, writable)}
     for path in fixed:
         folders = _between(path, writable)

@@ -5,17 +5,20 @@ named. A program for the kernel's classic BPF machine, written in Python and nee
 The numbers are those of the kernel's tables; a processor that is not in `MACHINES` has no filter.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 
-_LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOSYS = 1, 38
 _NUMBER, _MACHINE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 _X32 = 0x40000000
 _NEW_NAMESPACES = 0x7E020000
 """All flags of `clone` that make a namespace; that for time is none of its flags."""
+_DATAGRAMS = (2, 3)
+"""Kinds of Unix sockets that can send to any other by its path, though they are one of a pair."""
+_KIND_OF_SOCKET = 0xF
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing in another's name."""
 
@@ -81,16 +84,20 @@ _AARCH64 = {
     "kexec_file_load": 294,
 }
 MACHINES: dict[str, tuple[int, dict[str, int], dict[str, int]]] = {
-    "x86_64": (0xC000003E, _X86_64, {"ioctl": 16, "socket": 41, "socketpair": 53, "clone": 56, "clone3": 435}),
+    "x86_64": (
+        0xC000003E,
+        _X86_64,
+        {"ioctl": 16, "socket": 41, "socketpair": 53, "clone": 56, "clone3": 435, "prlimit64": 302},
+    ),
     "aarch64": (
         *(0xC00000B7, _AARCH64),
-        {"ioctl": 29, "socket": 198, "socketpair": 199, "clone": 220, "clone3": 435},
+        {"ioctl": 29, "socket": 198, "socketpair": 199, "clone": 220, "clone3": 435, "prlimit64": 261},
     ),
 }
 """By name: the kernel's number of the machine, the calls that are refused, those that depend on arguments."""
 
 
-def filter_program(machine: str, families: Iterable[int]) -> bytes:
+def filter_program(machine: str, families: Collection[int]) -> bytes:
     """The filter for a machine as `os.uname` names it, with these address families for sockets.
 
     Raises:
@@ -110,7 +117,12 @@ def filter_program(machine: str, families: Iterable[int]) -> bytes:
     typing = [step for request in _TERMINAL_INPUT for step in _refuse(_IF_EQUAL, request, _EPERM)]
     code += _for_call(special["ioctl"], _SECOND_ARGUMENT, typing)
     code += _for_call(special["socket"], _FIRST_ARGUMENT, _only(families))
+    if AF_UNIX not in families:
+        kinds = [step for kind in _DATAGRAMS for step in _refuse(_IF_EQUAL, kind, _EPERM)]
+        steps = [_step(_AND, _KIND_OF_SOCKET), *kinds, _step(_LOAD, _FIRST_ARGUMENT), *_only((AF_UNIX,))]
+        code += _for_call(special["socketpair"], _SECOND_ARGUMENT, steps)
     code += _for_call(special["socketpair"], _FIRST_ARGUMENT, _only((AF_UNIX,)))
+    code += _for_call(special["prlimit64"], _FIRST_ARGUMENT, _only((0,)))  # limits of others can end them
     return b"".join((*code, _step(_RETURN, _ALLOW)))
 
 

@@ -25,6 +25,8 @@ def decide(program: bytes, audit: int, number: int, *arguments: int) -> int:
         at += 1
         if code == 0x20:
             value = int.from_bytes(data[operand : operand + 4], "little")
+        elif code == 0x54:
+            value &= operand
         elif code == 0x06:
             return operand
         else:
@@ -63,6 +65,22 @@ def test_only_the_named_kinds_of_sockets_can_be_made(machine: str) -> None:
     assert answer(machine, "socket", AF_UNIX, families=(AF_NETLINK,)) == EPERM
     assert answer(machine, "socketpair", AF_UNIX, families=(AF_NETLINK,)) == ALLOW
     assert answer(machine, "socketpair", 40) == EPERM
+
+
+@pytest.mark.parametrize("machine", NAMES)
+def test_pairs_of_sockets_reach_no_third_one_where_sockets_are_closed(machine: str) -> None:
+    stream, datagram, raw, sequenced, not_inherited = 1, 2, 3, 5, 0x80000
+    for kind in (stream, sequenced, stream | not_inherited):
+        assert answer(machine, "socketpair", AF_UNIX, kind, families=(AF_NETLINK,)) == ALLOW
+    for kind in (datagram, raw, datagram | not_inherited):
+        assert answer(machine, "socketpair", AF_UNIX, kind, families=(AF_NETLINK,)) == EPERM
+        assert answer(machine, "socketpair", AF_UNIX, kind) == ALLOW
+    assert answer(machine, "socketpair", 40, stream, families=(AF_NETLINK,)) == EPERM
+
+
+@pytest.mark.parametrize("machine", NAMES)
+def test_limits_of_other_processes_cannot_be_set(machine: str) -> None:
+    assert [answer(machine, "prlimit64", pid) for pid in (0, 1, 4711)] == [ALLOW, EPERM, EPERM]
 
 
 @pytest.mark.parametrize("machine", NAMES)
