@@ -376,7 +376,9 @@ def test_what_is_never_to_be_edited_stays_as_it_is_whatever_a_program_does(
 @pytest.mark.parametrize(
     "settings", ["rules: [never_edit: db/migrations/**]", "permissions: {deny: [write(db/migrations/one.sql)]}"]
 )
-def test_what_is_never_to_be_edited_cannot_be_moved_away_with_the_folder_above(world: World, settings: str) -> None:
+def test_what_is_never_to_be_edited_cannot_be_moved_away_with_the_folder_above(
+    world: World, settings: str
+) -> None:
     (world.work / "db" / "migrations").mkdir(parents=True)
     (world.work / "db" / "free.sql").touch()
     (kept := world.work / "db" / "migrations" / "one.sql").write_text("kept", encoding="utf-8")
@@ -388,6 +390,31 @@ def test_what_is_never_to_be_edited_cannot_be_moved_away_with_the_folder_above(w
     world.script(*map(shell, lines), Reply(text="done"))
     world.run("run", "go", "--mode", "auto-edit")
     assert kept.read_text(encoding="utf-8") == "kept", outputs(world)
+
+
+@pytest.mark.parametrize("where", ["{work}", "{home}"])
+def test_a_rule_that_names_a_link_covers_what_it_leads_to(world: World, where: str) -> None:
+    folder = world.work if where == "{work}" else world.home
+    (folder / "real" / "private").mkdir(parents=True)
+    (folder / "link").symlink_to("real")
+    (closed := folder / "real" / "private" / "a.key").write_text("TOPSECRET", encoding="utf-8")
+    rules = f"deny: ['read({folder}/link/**/*.key)', 'write({folder}/link/private/**)']"
+    (world.config / "config.yaml").write_text(
+        f"permissions: {{allow: ['read({folder}/**)'], {rules}}}\n", encoding="utf-8"
+    )
+    code = "import sys, pathlib; print([path.read_bytes().hex() for path in pathlib.Path(sys.argv[1]).rglob('*.key')])"
+    (world.work / "show.py").write_text(code, encoding="utf-8")
+    calls = (
+        Call("read_file", {"path": str(closed)}),
+        Call("shell", {"command": f"cat {closed}"}),
+        Call("shell", {"command": f"python3 show.py {folder}"}),
+        Call("write_file", {"path": str(closed), "content": "spoiled"}),
+    )
+    world.script(*(Reply(calls=(each,)) for each in calls), Reply(text="done"))
+    world.run("run", "go", "--mode", "auto-edit")
+    told = "".join(outputs(world))
+    assert "TOPSECRET" not in told and b"TOPSECRET".hex() not in told, told
+    assert closed.read_text(encoding="utf-8") == "TOPSECRET"
 
 
 @pytest.mark.parametrize("before", EACH_SANDBOX)

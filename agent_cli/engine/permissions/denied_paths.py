@@ -4,11 +4,10 @@ commands are otherwise free (`yolo` without a sandbox), all that bubblewrap has 
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from itertools import islice
 
 from agent_cli.policy.rules.path_verdict import Policy, inside, watched
-from agent_cli.policy.rules.rule import Rule, absolute_pattern, matches_path
+from agent_cli.policy.rules.rule import Rule, absolute_pattern, fixed_part, matches_path
 from agent_cli.protocol.actions import Deny
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.workspace.denied_files import HiddenFiles
@@ -41,8 +40,6 @@ class DeniedFiles:
         lists = (os.path.join(root, ".agentignore") for root in policy.roots)
         if not any(map(denies_reading, policy.rules)) and not any(map(os.path.lexists, lists)):
             return ()
-        pass
-
         outside = tuple(path for path in closed_outside(policy) if self._is_unreadable(path))
         return (*outside, *self._read.paths(outside))
 
@@ -91,7 +88,7 @@ def further_names(path: str, closed: Callable[[], Iterable[str]]) -> tuple[str, 
 
 
 def _covered(rule: Rule, policy: Policy) -> Iterator[str]:
-    folder, is_pattern = _fixed(absolute_pattern(rule, policy.root))
+    folder, is_pattern = fixed_part(absolute_pattern(rule, policy.root))
     if folder == "/" or folder in policy.roots:  # as most rules; spares a look at the disk for each of them
         return
     path = os.path.realpath(folder)
@@ -102,14 +99,6 @@ def _covered(rule: Rule, policy: Policy) -> Iterator[str]:
         yield from (each for each in entries if matches_path(rule, each, policy.root))
     elif not any(inside(root, [path]) for root in policy.roots):
         yield path
-
-
-@lru_cache(maxsize=1024)
-def _fixed(pattern: str) -> tuple[str, bool]:
-    """The folder (or file) that a pattern begins with, and whether anything follows it."""
-    parts = pattern.split("/")
-    fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
-    return "/".join(parts[:fixed]) or "/", fixed < len(parts)
 
 
 def _entries(folder: str, without: tuple[str, ...]) -> Iterator[str]:

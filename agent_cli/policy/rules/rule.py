@@ -141,10 +141,12 @@ def _path_regex(pattern: str, fold: bool) -> re.Pattern[str]:
 
 def matches_path(rule: Rule, path: str, root: str) -> bool:
     """Whether a rule's pattern covers an absolute path. Patterns without a leading `/` or `~` start at the
-    workspace root; a directory covers what is in it; deny and ask rules ignore case, and `x/**` covers `x`."""
+    workspace root; a directory covers what is in it; deny and ask rules ignore case, `x/**` covers `x`, and a link
+    that they name covers what it leads to."""
     if not rule.pattern:
         return True
-    return _path_regex(absolute_pattern(rule, root), rule.effect != "allow").fullmatch(path) is not None
+    fold = rule.effect != "allow"
+    return any(_path_regex(pattern, fold).fullmatch(path) for pattern in _patterns(rule, root))
 
 
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:
@@ -156,7 +158,9 @@ def may_match_path(rule: Rule, glob: str, root: str) -> bool:
     if is_built_in and _is_far(glob.rsplit("/", 1)[-1], rule.pattern.rsplit("/", 1)[-1]):
         return False
     below = not is_built_in or rule.pattern.endswith("/**")
-    return not rule.pattern or ".." in glob.split("/") or globs_meet(glob, absolute_pattern(rule, root), below)
+    if not rule.pattern or ".." in glob.split("/"):
+        return True
+    return any(globs_meet(glob, pattern, below) for pattern in _patterns(rule, root))
 
 
 def _is_far(glob: str, pattern: str) -> bool:
@@ -189,3 +193,23 @@ BUILT_IN: tuple[Rule, ...] = tuple(
     parse_rule(f"read({path})", "ask", BUILT_IN_PLACE) for path in secret_patterns()
 )
 """Files that usually hold secrets are read only with a person's consent."""
+
+
+@lru_cache(maxsize=1024)
+def _patterns(rule: Rule, root: str) -> tuple[str, ...]:
+    """The absolute pattern of a rule; of a deny or ask rule also the one with the links that it begins with
+    resolved, since paths are judged by their real form."""
+    written = absolute_pattern(rule, root)
+    folder, _ = fixed_part(written)
+    if rule.effect == "allow" or folder in ("/", root):
+        return (written,)
+    real = os.path.realpath(folder)
+    return (written,) if real == folder else (written, real + written[len(folder) :])
+
+
+@lru_cache(maxsize=1024)
+def fixed_part(pattern: str) -> tuple[str, bool]:
+    """The folder (or file) that an absolute pattern begins with, and whether anything follows it."""
+    parts = pattern.split("/")
+    fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
+    return "/".join(parts[:fixed]) or "/", fixed < len(parts)
