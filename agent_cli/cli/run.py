@@ -88,10 +88,12 @@ def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]
         return None
 
     async def verify() -> bool:
+        from ..sandbox.environment import child_env
+
         done = await opened.processes.shell(
             command,
             cwd=setup.workspace.root,
-            env=dict(os.environ),
+            env=child_env(os.environ),
             timeout_s=setup.config.tools.shell.timeout_s,
             on_output=lambda data: None if setup.chosen.flag("quiet") else _echo(data),
         )

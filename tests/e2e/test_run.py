@@ -271,6 +271,13 @@ def test_verify_decides(world: World) -> None:
     assert done.code == 0 and done.result["verified"] is True and "seen" in done.err
 
 
+def test_verify_has_no_keys_of_providers(world: World) -> None:
+    world.script(Reply(text="done"))
+    check = 'env | grep OPENAI_; test -z "${OPENAI_API_KEY+set}"'
+    done = world.run("run", "ask", "--output-format", "json", "--verify", check)
+    assert done.result["verified"] is True and "OPENAI_BASE_URL" in done.err, done.err
+
+
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
