@@ -417,6 +417,17 @@ def test_a_rule_that_names_a_link_covers_what_it_leads_to(world: World, where: s
     assert closed.read_text(encoding="utf-8") == "TOPSECRET"
 
 
+def test_a_hard_link_to_a_key_in_the_home_is_that_key(world: World) -> None:
+    (world.home / ".ssh").mkdir()
+    (world.home / ".ssh" / "id_rsa").write_text("TOPSECRET", encoding="utf-8")
+    os.link(world.home / ".ssh" / "id_rsa", world.work / "plain.txt")
+    world.script(
+        Reply(calls=(Call("read_file", {"path": "plain.txt"}),)), shell("cat plain.txt"), Reply(text="done")
+    )
+    world.run("run", "go", "--mode", "auto-edit")
+    assert "TOPSECRET" not in "".join(outputs(world))
+
+
 @pytest.mark.parametrize("before", EACH_SANDBOX)
 @on_x86_64
 def test_what_a_mechanism_cannot_close_is_said_with_the_level(world: World, before: tuple[str, ...]) -> None:

@@ -120,7 +120,7 @@ def test_what_is_hidden_cannot_be_moved_away_for_the_next_command() -> None:
 
 def test_what_a_rule_closes_to_writing_cannot_be_moved_away_for_the_next_command() -> None:
     path = f"{WORK}/a/b/kept"
-    ground = Ground(1000, folders=frozenset({WORK}), files=frozenset({path}))
+    ground = HostFacts(1000, folders=frozenset({WORK}), files=frozenset({path}))
     order = steps(Confinement(writable=(WORK,), read_only=(path,), pinned=(path, f"{WORK}/c/absent")), ground)
     assert [step[1].removeprefix(WORK) for step in order if step[0] == "--bind"] == ["", "/a", "/a/b"]
 

@@ -169,7 +169,7 @@ class Permissions:
         """The closed files that are the same file as the one at a path: its hard links."""
         from .denied_paths import closed_outside, further_names
 
-        return further_names(path, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
+        return further_names(path, policy.home, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
 
     def beyond(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
         """What the policy says to running commands with more than the sandbox that has kept them from something:

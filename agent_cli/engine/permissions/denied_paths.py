@@ -4,10 +4,13 @@ commands are otherwise free (`yolo` without a sandbox), all that bubblewrap has 
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 
 from agent_cli.policy.rules.path_verdict import Policy, inside, watched
 from agent_cli.policy.rules.rule import Rule, absolute_pattern, fixed_part, matches_path
+from agent_cli.policy.rules.secret_paths import is_secret, secret_patterns
 from agent_cli.protocol.actions import Deny
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.workspace.denied_files import HiddenFiles
@@ -74,17 +77,41 @@ def closed_outside(policy: Policy) -> Iterator[str]:
             yield from _covered(rule, policy)
 
 
-def further_names(path: str, closed: Callable[[], Iterable[str]]) -> tuple[str, ...]:
-    """The closed files, and those in closed folders, that are the same file as the one at a path."""
+def usual_secrets(home: str) -> Iterator[str]:
+    """What is there of the files and folders that usually hold secrets, outside any workspace."""
+    with suppress(OSError), os.scandir(home) as entries:
+        yield from (entry.path for entry in entries if is_secret(entry.path))
+    for pattern in secret_patterns():
+        name = pattern.removeprefix("**/").removesuffix("/**")
+        path = name if name.startswith("/") else os.path.join(home, name)
+        if "*" not in name and "/" in name and not name.startswith(("/proc", "/dev")) and os.path.lexists(path):
+            yield path
+
+
+@lru_cache(maxsize=1)
+def _secret_files(home: str) -> dict[tuple[int, int], str]:
+    """The files among the usual secrets of a home, by device and number; they are looked at once, since stores of
+    packages have many files with several names, each of which is compared with these."""
+    found = {}
+    for path in islice((file for each in usual_secrets(home) for file in _files(each)), _MOST_ENTRIES):
+        with suppress(OSError):
+            status = os.stat(path)
+            found[status.st_dev, status.st_ino] = path
+    return found
+
+
+def further_names(path: str, home: str, closed: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+    """The closed files, those in closed folders, and the usual secrets of a home that are the same file as the one
+    at a path."""
     try:
         status = os.stat(path)
     except OSError:
         return ()
     if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
         return ()
-    return tuple(
-        file for each in closed() for file in islice(_files(each), _MOST_ENTRIES) if _is_same(file, status)
-    )
+    secret = _secret_files(home).get((status.st_dev, status.st_ino), path)
+    named = (file for each in closed() for file in islice(_files(each), _MOST_ENTRIES) if _is_same(file, status))
+    return (*((secret,) if secret != path else ()), *named)
 
 
 def _covered(rule: Rule, policy: Policy) -> Iterator[str]:

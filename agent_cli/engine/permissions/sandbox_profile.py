@@ -4,8 +4,7 @@ command what it may reach."""
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import msgspec
 
 from agent_cli.policy.rules.path_verdict import Policy, is_instruction, watched
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Rule, matches_path
-from agent_cli.policy.rules.secret_paths import is_secret, secret_patterns
+from agent_cli.policy.rules.secret_paths import is_secret
 from agent_cli.protocol.actions import Mode, Reach, SandboxLevel
 from agent_cli.sandbox.profile.confinement import Confinement, EnforcedLevel
 from agent_cli.workspace.denied_files import HiddenFiles
@@ -216,9 +215,9 @@ class SandboxProfiles:
         )
 
     def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
-        from .denied_paths import closed_outside
+        from .denied_paths import closed_outside, usual_secrets
 
-        usual = (path for path in _usual_secrets(policy.home) if watched(path, path, policy) is not None)
+        usual = (path for path in usual_secrets(policy.home) if watched(path, path, policy) is not None)
         return tuple(sorted({*usual, *closed_outside(policy)}))
 
     def _is_fixed(self, path: str) -> bool:
@@ -232,17 +231,6 @@ class SandboxProfiles:
         if policy is None or not (is_secret(path) or self._has_own_rules or policy.hidden(path, False)):
             return False
         return watched(path, path, policy) is not None
-
-
-def _usual_secrets(home: str) -> Iterator[str]:
-    """What is there of the files and folders that usually hold secrets, outside any workspace."""
-    with suppress(OSError), os.scandir(home) as entries:
-        yield from (entry.path for entry in entries if is_secret(entry.path))
-    for pattern in secret_patterns():
-        name = pattern.removeprefix("**/").removesuffix("/**")
-        path = name if name.startswith("/") else os.path.join(home, name)
-        if "*" not in name and "/" in name and not name.startswith(("/proc", "/dev")) and os.path.lexists(path):
-            yield path
 
 
 def _is_fixed_by_rule(path: str, policy: Policy) -> bool:
