@@ -88,7 +88,7 @@ def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]
         return None
 
     async def verify() -> bool:
-        from ..sandbox.environment import child_env
+        from agent_cli.sandbox.profile.environment import child_env
 
         done = await opened.processes.shell(
             command,
