@@ -14,17 +14,18 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.messages import FileChange, new_id
 from agent_cli.protocol.operations import ChangeSettings, ControlJob, Reshape, Submission, UserInput
-from agent_cli.protocol.records import SettingsSet, TurnEnded
+from agent_cli.protocol.records import JobNoted, SettingsSet, TurnEnded
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.store.session_file import StoreError
+from agent_cli.tools.shell.background_jobs import Jobs
 
 from .context.compaction import ContextFull
-from .job_records import JobNotes, control
 from .model_calls.attempt import close_cut_off
 from .model_calls.budget import OverBudget
 from .outcomes import Outcomes, stop_reason_of
 from .services import SessionServices
 from .turn import Steers, Stop, Turn
+from .undo.history_operations import NotDone
 
 if TYPE_CHECKING:
     pass
@@ -253,3 +254,54 @@ _EARLY = 0.9
 """Between turns the conversation is reduced from this share of the threshold on."""
 _ABORT_PATIENCE_S = 0.15
 """How long the end of a stopped turn waits for its checkpoint before the prompt comes back."""
+
+
+ENDED_WITH_US = "ended with the session"
+
+
+class JobNotes:
+    """Notes each change of each job once."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._noted: dict[str, str] = {}
+
+    def take(self, *, leaving: bool = False) -> tuple[JobNoted, ...]:
+        """Records of what has changed since the last call. When `leaving`, jobs that run and are not kept end."""
+        notes = []
+        for job in self._jobs:
+            state = ENDED_WITH_US if leaving and job.state == "running" else job.state
+            if self._noted.get(job.id) == state:
+                continue
+            self._noted[job.id] = state
+            notes.append(
+                JobNoted(
+                    id=new_id("job"),
+                    job=job.id,
+                    command=job.command,
+                    state=state,
+                    log=str(job.log.path or ""),
+                    pid=job.running.pid,
+                )
+            )
+        return tuple(notes)
+
+
+async def control(jobs: Jobs, change: ControlJob) -> str:
+    """Stop a background command, or let it outlive the session; what was done, in words.
+
+    Raises:
+        NotDone: there is no such job, or it cannot be kept.
+    """
+    job = jobs.get(change.job)
+    if job is None:
+        raise NotDone(f"There is no job {change.job}; /jobs lists them.")
+    if not job.is_running:
+        raise NotDone(f"Job {job.id} has ended: {job.state}.")
+    if change.action == "stop":
+        await job.stop()
+        return f"Job {job.id} is stopped."
+    try:
+        return f"Job {job.id} goes on after the session; its output is in {job.keep()}"
+    except OSError as error:
+        raise NotDone(f"Job {job.id} cannot be kept: {error.strerror or error}") from error

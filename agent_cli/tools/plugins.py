@@ -8,9 +8,15 @@ import asyncio
 import contextlib
 import inspect
 import re
+import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from pathlib import PurePosixPath
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -132,7 +138,7 @@ def of_project(sources: dict[str, bytes], taken: set[str]) -> tuple[list[Tool], 
     """The tools in these files, whose code is run by this, and what is wrong with the others; files named
     `_*.py` and those of subfolders hold none and can be imported from `agent_project_tools`. `taken` is as for
     `installed`. Only what was read runs: no other version of it on the disk, no compiled one."""
-    from .plugin_modules import ProjectModules, tool_modules
+    pass
 
     ProjectModules(sources).install()
     tools: list[Tool] = []
@@ -175,3 +181,49 @@ def _offered(name: str) -> Any:
     if not hasattr(module, "TOOLS"):
         raise ExtensionError("it has no list `TOOLS`")
     return module.TOOLS
+
+
+PACKAGE = "agent_project_tools"
+"""The package in which the files of `.agent/tools` are modules, and its folders packages."""
+
+
+_FOLDER = (".agent", "tools")
+
+
+class ProjectModules(MetaPathFinder, Loader):
+    """Finds and runs the modules of one set of files, given by their paths."""
+
+    def __init__(self, sources: Mapping[str, bytes]) -> None:
+        self._files = {_name_of(path): (path, source) for path, source in sources.items()}
+
+    def install(self) -> None:
+        """Take the place of an earlier set."""
+        sys.meta_path[:] = [self, *(each for each in sys.meta_path if not isinstance(each, ProjectModules))]
+        for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
+            del sys.modules[name]
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        is_package = any(name.startswith(f"{fullname}.") for name in self._files)
+        if fullname not in self._files and not is_package and fullname != PACKAGE:
+            return None
+        return spec_from_loader(fullname, self, is_package=is_package or fullname == PACKAGE)
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+        path, source = self._files.get(name) or self._files.get(f"{name}.__init__") or ("", b"")
+        module.__file__ = path
+        exec(compile(source, path, "exec"), module.__dict__)
+
+
+def tool_modules(sources: Mapping[str, bytes]) -> dict[str, str]:
+    """The files that may hold tools, each with the name of its module: those of the folder itself whose names do
+    not begin with `_`."""
+    names = {path: _name_of(path) for path in sources}
+    return {path: name for path, name in names.items() if name.count(".") == 1 and "._" not in name}
+
+
+def _name_of(path: str) -> str:
+    parts = PurePosixPath(path).with_suffix("").parts
+    return ".".join((PACKAGE, *(parts[2:] if parts[:2] == _FOLDER else parts)))

@@ -6,6 +6,8 @@ written whatever happens: failures, signals, a closed pipe.
 
 import asyncio
 import contextlib
+import errno
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TextIO
@@ -22,7 +24,6 @@ from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason, exit_
 from ..services import SHUTDOWN_S
 from ..text import lines
 from ..text.theme import NONE
-from .output import NO_WRAP, Pipe
 
 OutputFormat = Literal["text", "json", "stream-json"]
 
@@ -154,7 +155,7 @@ async def run_task(
 class _Run:
     """What has been seen of the run so far."""
 
-    def __init__(self, client: Client, output_format: OutputFormat, out: Pipe, err: Pipe, quiet: bool):
+    def __init__(self, client: Client, output_format: OutputFormat, out: "Pipe", err: "Pipe", quiet: bool):
         self._client, self._format, self._out, self._err, self._quiet = client, output_format, out, err, quiet
         self._before = client.snapshot().totals
         self._session_id = client.snapshot().session_id
@@ -403,3 +404,47 @@ def encode(event: ev.Event) -> str:
         import json
 
         return json.dumps(msgspec.to_builtins(event)) + "\n"
+
+
+NO_WRAP = 1_000_000
+
+
+class Pipe:
+    """Writes until it cannot any more."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream: TextIO | None = stream
+        self.failure = ""
+        """Why text was lost, where it was not that the reader wanted no more."""
+        self.is_terminal = stream.isatty()
+        self.columns = _columns() if self.is_terminal else NO_WRAP
+
+    def write(self, text: str) -> None:
+        """Write and flush; nothing once that has failed."""
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except UnicodeEncodeError:
+            self.write(text.encode("ascii", "backslashreplace").decode("ascii"))
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno != errno.EPIPE:
+                self.failure = error.strerror or str(error)
+            self._close(self._stream)
+
+    def _close(self, stream: TextIO) -> None:
+        """Nobody reads any more: what is still buffered must not fail again when the program exits."""
+        self._stream = None
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
+        except (OSError, ValueError):
+            pass
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns

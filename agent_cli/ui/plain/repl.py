@@ -9,15 +9,18 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Sequence
-from typing import TextIO
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TextIO, get_args
 
 import msgspec
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.client import Client
+from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.client import Client, ContextPicture, RewindPoint, Snapshot
+from agent_cli.protocol.events import AnyEvent
 from agent_cli.protocol.operations import (
+    ChangeSettings,
     Interrupt,
     Operation,
     QuestionAnswer,
@@ -38,7 +41,6 @@ from ..text import lines
 from ..text.theme import NONE, Theme
 from .approval import ApprovalLines
 from .line_reader import LineReader
-from .tracked_client import TrackedClient
 
 _WIDTH = 100
 """Columns that a line is broken for."""
@@ -302,7 +304,7 @@ class PlainRepl:
         """Have the user pick one by its number or a part of it; gives its value, empty for none."""
         if not choices:
             return ""
-        from .picker import PROMPT, Listed
+        from .line_reader import PROMPT, Listed
 
         listed = Listed(title, choices)
         self.say("\n".join(listed.rows()))
@@ -381,3 +383,48 @@ class PlainRepl:
             self._put_out(text.encode("ascii", "replace").decode("ascii"))
         except (OSError, ValueError):
             self.leave(ExitReason("quit"))
+
+
+class LooserModeError(Exception):
+    """Somebody who may only tighten the mode asked for a looser one."""
+
+
+class TrackedClient:
+    """Tells which submissions were made."""
+
+    def __init__(self, client: Client, made: Callable[[str, Operation], None], *, may_loosen: bool = True) -> None:
+        self._client, self._made, self._may_loosen = client, made, may_loosen
+
+    async def submit(self, operation: Operation) -> str:
+        """Pass an operation on, and report it.
+
+        Raises:
+            LooserModeError: it would loosen the mode, which this front end may not.
+        """
+        if not self._may_loosen and isinstance(operation, ChangeSettings) and operation.mode:
+            order = get_args(Mode)
+            if order.index(operation.mode) > order.index(self.snapshot().mode):
+                raise LooserModeError("a looser mode is not taken from a pipe; start with --mode")
+        submission = await self._client.submit(operation)
+        self._made(submission, operation)
+        return submission
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """As the client's."""
+        return self._client.events()
+
+    def snapshot(self) -> Snapshot:
+        """As the client's."""
+        return self._client.snapshot()
+
+    def context(self) -> ContextPicture:
+        """As the client's."""
+        return self._client.context()
+
+    def rewind_points(self) -> tuple[RewindPoint, ...]:
+        """As the client's."""
+        return self._client.rewind_points()
+
+    async def diff(self) -> str:
+        """As the client's."""
+        return await self._client.diff()

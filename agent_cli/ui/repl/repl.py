@@ -16,6 +16,7 @@ from pathlib import Path
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Client, Snapshot
+from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import (
     ChangeSettings,
     Interrupt,
@@ -40,7 +41,6 @@ from ..text.theme import Theme, choose, is_plain
 from . import pending_input
 from .completion import InputCompleter
 from .drafts import DraftFile
-from .pasted_images import PastedImages
 from .screen import Screen
 
 _FRAME_S = 0.05
@@ -411,3 +411,20 @@ class Repl:
             await bang.run(command, self.host, self.theme, self.say)
         finally:
             self._command = None
+
+
+class PastedImages:
+    """The pictures of one draft."""
+
+    def __init__(self) -> None:
+        self._marked: dict[str, Image] = {}
+
+    def add(self, picture: Image) -> str:
+        """Keep a picture; gives the mark to put into the draft."""
+        mark = f"[picture {len(self._marked) + 1}]"
+        self._marked[mark] = picture
+        return mark
+
+    def take(self, text: str) -> tuple[Image, ...]:
+        """The pictures whose marks are in a text, which is about to be sent."""
+        return tuple(picture for mark, picture in self._marked.items() if mark in text)

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -20,15 +21,16 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.history import History
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
-from prompt_toolkit.layout.processors import AfterInput
+from prompt_toolkit.layout.processors import AfterInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.widgets import SearchToolbar
 
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, visible
 
 from ..commands.registry import is_command
 from ..dialogs.base import Entry
@@ -36,8 +38,6 @@ from ..dialogs.dialog_queue import DialogQueue
 from ..notifications import Notifications
 from ..text.theme import Theme
 from .editor import Edited, Editor
-from .grapheme_input import GraphemeProcessor
-from .input_history import InputHistory
 from .job_control import JobControl
 from .keys import bindings
 from .live_renderer import LiveRenderer
@@ -391,3 +391,94 @@ class Screen:
 
     def _status(self) -> StyleAndTextTuples:
         return to_formatted_text(ANSI(self.hint or self.controller.status()))
+
+
+_MAX_BYTES = 1 << 20
+
+
+class InputHistory(History):
+    """The input line's history. A file that cannot be read or written is as good as none."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def load_history_strings(self) -> Iterable[str]:
+        """All entries, newest first; of a very long file, the newest megabyte."""
+        import json
+
+        try:
+            if not self._path.is_file():
+                return
+            with self._path.open("rb") as file:
+                file.seek(max(0, self._path.stat().st_size - _MAX_BYTES))
+                rows = file.read().split(b"\n")
+        except OSError:
+            return
+        for row in reversed(rows):
+            try:
+                entry = json.loads(row)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(entry, str):
+                yield entry
+
+    def store_string(self, string: str) -> None:
+        """Append one entry; the file is created with mode 0600."""
+        import json
+
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(json.dumps(string) + "\n")
+        except OSError:
+            pass
+
+
+_TAB = 4
+
+
+_CLUSTER = re.compile(
+    "(?P<flag>[\U0001f1e6-\U0001f1ff]{2})"
+    "|(?P<base>[^\\s])(?P<more>(?:[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\s])+)"
+)
+
+
+class GraphemeProcessor(Processor):
+    """Shows an emoji sequence by its first sign, a flag by its two letters."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        """The fragments to draw, and how positions map."""
+        fragments = transformation_input.fragments
+        text = "".join(fragment[1] for fragment in fragments)
+        if text.isprintable() and (text.isascii() or not _CLUSTER.search(text)):
+            return Transformation(fragments)
+        styles = [fragment[0] for fragment in fragments for _ in fragment[1]]
+        shown: StyleAndTextTuples = []
+        to_display: list[int] = []
+        columns = 0
+        for style, drawn in zip(styles, _drawn(text), strict=True):
+            to_display.append(columns)
+            columns += len(drawn)
+            if drawn:
+                shown.append((style, drawn))
+        to_source = {display: source for source, display in reversed(list(enumerate(to_display)))}
+        beyond = columns - len(text)
+        return Transformation(
+            shown,
+            source_to_display=lambda at: to_display[at] if at < len(to_display) else at + beyond,
+            display_to_source=lambda at: to_source.get(at, at - beyond),
+        )
+
+
+def _drawn(text: str) -> list[str]:
+    """What is drawn for each code point: nothing for those that belong to the one before."""
+    drawn = [" " * _TAB if char == "\t" else visible(char) if not char.isprintable() else char for char in text]
+    for found in _CLUSTER.finditer(text):
+        start, end = found.span()
+        if found["flag"]:
+            drawn[start:end] = [chr(ord(char) - 0x1F1E6 + ord("A")) for char in found["flag"]]
+        else:
+            drawn[start + 1 : end] = [""] * (end - start - 1)
+    return drawn

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.tools.kit.base import ToolContext
-from agent_cli.tools.shell.full_screen import full_screen_program
+from agent_cli.tools.shell.shell import full_screen_program
 from tests.tools.calls import call
 
 NEEDS = """

@@ -20,7 +20,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.ui.commands.api import Choice, ExitReason
 from agent_cli.ui.plain.approval import ApprovalLines
-from agent_cli.ui.plain.picker import Listed
+from agent_cli.ui.plain.line_reader import Listed
 from agent_cli.ui.plain.repl import run_plain
 from tests.ui.fake_client import STARTED, FakeClient, FakeHost
 
