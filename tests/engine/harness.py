@@ -21,7 +21,7 @@ from agent_cli.engine.dispatch import Dispatcher
 from agent_cli.engine.model_calls.budget import DayLedger
 from agent_cli.engine.model_calls.limits import Bounds, Settings
 from agent_cli.engine.model_calls.model_selection import Models
-from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
 from agent_cli.engine.services import SessionServices
 from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
@@ -199,12 +199,12 @@ def build(
         workspace,
         (*parsed, *as_permissions(checked)),
         mode=mode or session.view.settings[1],
-        protected=(base / "state",),
+        paths=SpecialPaths((base / "state",)),
         confining=confining,
         untrusted=session.untrusted,
-        session_grants=session.grants(),
-        project=GrantFile(base / "state" / "project.json"),
+        grants={"project": GrantFile(base / "state" / "project.json")},
     )
+    permissions.keep_for_session(session.grants())
     context = new_context(
         workspace,
         processes,

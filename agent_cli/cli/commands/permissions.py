@@ -12,7 +12,7 @@ import typer
 
 from agent_cli.config import yaml_file
 from agent_cli.config.layer import ConfigError, Layer
-from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
 from agent_cli.policy.authorize import Policy, authorize, judged_parts
 from agent_cli.policy.risk import risk
@@ -241,10 +241,12 @@ def _permissions(setup: Setup, mode: str | None) -> Permissions:
         setup.workspace,
         setup.rules(),
         mode=msgspec.convert(mode, Mode) if mode else setup.config.mode,
-        protected=(setup.config_dir, setup.state),
+        paths=SpecialPaths((setup.config_dir, setup.state)),
         confining=_confining(setup),
-        project=GrantFile(setup.project_state() / "permissions.json"),
-        user=GrantFile(setup.config_dir / "permissions.json"),
+        grants={
+            "project": GrantFile(setup.project_state() / "permissions.json"),
+            "user": GrantFile(setup.config_dir / "permissions.json"),
+        },
     )
 
 

@@ -18,7 +18,7 @@ from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
 from agent_cli.engine.dispatch import Dispatcher
 from agent_cli.engine.model_calls.limits import Bounds, Settings
 from agent_cli.engine.model_calls.model_selection import Models
-from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
 from agent_cli.engine.services import SessionServices
 from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
@@ -302,14 +302,13 @@ def _permissions(
         setup.workspace,
         setup.rules(),
         mode=setup.config.mode,
-        protected=(setup.config_dir, setup.state),
-        readable=(spill,),
+        paths=SpecialPaths((setup.config_dir, setup.state), (spill,), setup.config.context.instructions),
         confining=confining,
         untrusted=untrusted,
-        instructions=setup.config.context.instructions,
-        session_grants=(),
-        project=GrantFile(setup.project_state() / "permissions.json"),
-        user=GrantFile(setup.config_dir / "permissions.json"),
+        grants={
+            "project": GrantFile(setup.project_state() / "permissions.json"),
+            "user": GrantFile(setup.config_dir / "permissions.json"),
+        },
     )
 
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -44,6 +45,20 @@ class GrantStore(Protocol):
     def add(self, rule: str) -> None: ...
 
 
+class SpecialPaths(msgspec.Struct, frozen=True):
+    """Places that no mode treats as usual files."""
+
+    protected: tuple[Path, ...] = ()
+    """The agent's own configuration and state: changes always ask."""
+    readable: tuple[Path, ...] = ()
+    """Outside the workspace, and read without a question."""
+    instructions: tuple[str, ...] = ()
+    """Names of files that later conversations are given as instructions."""
+
+
+_NONE = SpecialPaths()
+
+
 class Permissions:
     """Builds the `Policy` for each decision, so that a new mode or rule holds at once. `untrusted` tells where
     text of strangers in the conversation came from.
@@ -58,34 +73,29 @@ class Permissions:
         rules: tuple[Rule, ...],
         *,
         mode: Mode,
-        protected: tuple[Path, ...] = (),
-        readable: tuple[Path, ...] = (),
+        paths: SpecialPaths = _NONE,
         confining: SandboxProfiles | None = None,
         untrusted: Callable[[], str] = lambda: "",
-        instructions: tuple[str, ...] = (),
-        session_grants: tuple[str, ...] = (),
-        project: GrantStore | None = None,
-        user: GrantStore | None = None,
+        grants: Mapping[GrantScope, GrantStore] = MappingProxyType({}),
     ) -> None:
         self.mode: Mode = mode
         self._workspace = workspace
         self._rules = (*BUILT_IN, *rules)
-        self._protected = tuple(os.path.realpath(path) for path in protected)
-        self._readable = tuple(os.path.realpath(path) for path in readable)
+        self._protected = tuple(os.path.realpath(path) for path in paths.protected)
+        self._readable = tuple(os.path.realpath(path) for path in paths.readable)
         self._confining = confining
         self._untrusted = untrusted
-        self._instructions = instructions
+        self._instructions = paths.instructions
         self._has_looked = False
         self._closed = AgentIgnore(workspace.roots)
         self._git: GitSettings | None = None
         self._outlet: EgressProxy | None = None
         self._judging: Policy | None = None
         self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
-        self._stores: dict[GrantScope, GrantStore | None] = {"project": project, "user": user}
-        self._kept: list[Rule] = [parse_rule(text, "allow", "this session") for text in session_grants]
-        for store in (project, user):
-            if store is not None:
-                self._kept += [_kept_rule(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
+        self._stores = grants
+        self._kept: list[Rule] = []
+        for store in grants.values():
+            self._kept += [_kept_rule(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
 
     def keep_for_session(self, rules: Iterable[str]) -> None:
         """Rules that were kept for the session before.

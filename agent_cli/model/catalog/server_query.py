@@ -15,10 +15,9 @@ import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage
 
-from ..types.base import Adjusted, LearnedLimits, ModelError, ModelRequest
+from ..types.base import Adjusted, LearnedLimits, ModelError, ModelRequest, takes_pictures
 from ..types.info import Facts, ModelInfo
 from ..types.provider_table import PROVIDERS, Route
-from ..wire.dialect import takes_pictures
 from .server_facts import decoded, from_list, from_lm_studio, from_ollama, from_props, running_window
 
 if TYPE_CHECKING:

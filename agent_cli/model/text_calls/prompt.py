@@ -11,9 +11,8 @@ import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 
-from ..types.base import LearnedLimits, ModelRequest, ToolSpec
+from ..types.base import Fallback, LearnedLimits, ModelRequest, ToolSpec
 from ..types.info import ModelInfo
-from ..wire.dialect import Fallback
 
 TOOLS_REPAIR = Fallback(
     "tools",

@@ -5,6 +5,7 @@ A client turns a provider-neutral `ModelRequest` into its wire format and the pr
 `ModelError("truncated")`. Nothing outside this package sees a provider's own shapes.
 """
 
+import re
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Literal, Protocol
 
@@ -250,3 +251,27 @@ class Model(Protocol):
     async def aclose(self) -> None:
         """Close connections."""
         ...
+
+
+class Fallback(msgspec.Struct, frozen=True):
+    """A part of a request that a model may turn out not to take."""
+
+    name: str
+    """Kept in `LearnedLimits.refused`."""
+    words: re.Pattern[str]
+    """How a refusal names it."""
+    text: str
+    """What the user is told."""
+    statuses: tuple[int, ...] = (400, 422)
+    lasting: bool = True
+    """It holds for the model whatever is sent, so that it is remembered beyond this client; else it may be
+    about one conversation only."""
+    sure: bool = False
+    """The words alone tell that it is refused, whatever else is said."""
+    elsewhere: re.Pattern[str] | None = None
+    """What shows that the words are about something else."""
+
+
+def takes_pictures(learnt: LearnedLimits) -> bool:
+    """Whether pictures are sent: none of them was refused so far."""
+    return not {"images", "pictures"} & set(learnt.refused)

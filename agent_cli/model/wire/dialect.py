@@ -13,7 +13,7 @@ import msgspec
 from agent_cli.protocol.learned import EFFORTS
 from agent_cli.protocol.usage import Usage
 
-from ..types.base import LearnedLimits, ModelError, ModelEvent, ModelRequest
+from ..types.base import Fallback, LearnedLimits, ModelError, ModelEvent, ModelRequest
 from ..types.json import Json, tokens_in
 
 _REJECTED = re.compile(
@@ -82,25 +82,6 @@ class Reader(Protocol):
             ModelError: `truncated` when the server never said that the answer is over.
         """
         ...
-
-
-class Fallback(msgspec.Struct, frozen=True):
-    """A part of a request that a model may turn out not to take."""
-
-    name: str
-    """Kept in `LearnedLimits.refused`."""
-    words: re.Pattern[str]
-    """How a refusal names it."""
-    text: str
-    """What the user is told."""
-    statuses: tuple[int, ...] = (400, 422)
-    lasting: bool = True
-    """It holds for the model whatever is sent, so that it is remembered beyond this client; else it may be
-    about one conversation only."""
-    sure: bool = False
-    """The words alone tell that it is refused, whatever else is said."""
-    elsewhere: re.Pattern[str] | None = None
-    """What shows that the words are about something else."""
 
 
 class Dialect(Protocol):
@@ -198,11 +179,6 @@ def _strings(body: Json) -> Iterator[str]:
 def _output_limit(message: str) -> int | None:
     found = _OUTPUT_LIMIT.search(message)
     return next(filter(None, map(tokens_in, found.groups())), None) if found else None
-
-
-def takes_pictures(learnt: LearnedLimits) -> bool:
-    """Whether pictures are sent: none of them was refused so far."""
-    return not {"images", "pictures"} & set(learnt.refused)
 
 
 _PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?:\.|\[)(\d+))?")

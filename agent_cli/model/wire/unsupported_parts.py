@@ -6,7 +6,7 @@ it. So what is said must be about the field itself, or about what the model can 
 
 import re
 
-from .dialect import Fallback
+from ..types.base import Fallback
 
 _LEVEL = r"['\"`](?:none|minimal|low|medium|high|xhigh|max)['\"`]"
 _OF_OTHERS = r"(?![\w.]*[ _.](?:content|items?|blocks?|models?|tokens?|summar|encrypted))"

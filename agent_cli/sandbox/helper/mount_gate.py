@@ -9,11 +9,11 @@ import os
 import select
 import time
 
-from ..mechanisms import mount_check
+from . import mount_check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..mechanisms.mount_check import Asked
+    from .mount_check import Asked
 
 _LONGEST_S = 5.0
 _FIRST_PAUSE_S, _PAUSE_S = 0.002, 0.0003

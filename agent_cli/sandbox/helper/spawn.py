@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..mechanisms.mount_check import Asked
+    from .mount_check import Asked
 
 _BACKLOG = 128
 

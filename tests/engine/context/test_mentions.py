@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_cli.cli.services.clipboard_read import NoPicture, clipboard_image
 from agent_cli.engine.context.mentions import IMAGE_TOKENS, Attachments, attach
-from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
 from agent_cli.policy.rules.rule import parse_rule
 from agent_cli.protocol.actions import Mode
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -42,7 +42,7 @@ class Desk:
     async def send(self, text: str, *rules: str, mode: Mode = "ask") -> Attachments:
         parsed = tuple(parse_rule(r.partition(" ")[2], r.partition(" ")[0], "test") for r in rules)  # type: ignore[arg-type]
         permissions = Permissions(
-            self.context.workspace, parsed, mode=mode, protected=(self.base / "state",), readable=()
+            self.context.workspace, parsed, mode=mode, paths=SpecialPaths((self.base / "state",))
         )
         return await attach(text, self.context, permissions.authorize, ("127.0.0.1",))
 

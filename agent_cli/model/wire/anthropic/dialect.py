@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from ...types.base import LearnedLimits, ModelInfo, ModelRequest
+from ...types.base import Fallback, LearnedLimits, ModelInfo, ModelRequest
 from ...types.json import Json
 from ...types.provider_table import Route
-from ..dialect import OUTPUT_LIMIT, EncodedRequest, Fallback
+from ..dialect import OUTPUT_LIMIT, EncodedRequest
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .request import messages_body
 from .stream import MessagesStream

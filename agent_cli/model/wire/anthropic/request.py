@@ -18,10 +18,10 @@ from agent_cli.protocol.messages import (
     UserMessage,
 )
 
-from ...types.base import LearnedLimits, ModelInfo, ModelRequest
+from ...types.base import LearnedLimits, ModelInfo, ModelRequest, takes_pictures
 from ...types.json import Json
 from ...types.provider_table import ImageLimits, Route
-from ..dialect import EncodedRequest, known_effort, takes_pictures
+from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
 from ..parts import in_order, joined, object_text, plain_id, plain_name
 from .thinking import BUDGETS, LEAST_BUDGET, Thinking, longest_answer, must_fit, thinking_of

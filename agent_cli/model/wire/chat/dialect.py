@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 
 from ...text_calls.prompt import TOOLS_REPAIR
-from ...types.base import LearnedLimits, ModelRequest
+from ...types.base import Fallback, LearnedLimits, ModelRequest
 from ...types.json import Json
 from ...types.provider_table import Route
-from ..dialect import OUTPUT_LIMIT, EncodedRequest, Fallback
+from ..dialect import OUTPUT_LIMIT, EncodedRequest
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .request import chat_body, roles_repeat
 from .stream import ChatStream

@@ -20,6 +20,7 @@ from ...text_calls.prompt import TOOLS_REPAIR
 from ...types.base import (
     CallPiece,
     CallStart,
+    Fallback,
     Finished,
     LearnedLimits,
     ModelError,
@@ -29,12 +30,13 @@ from ...types.base import (
     ReasoningPiece,
     TextPiece,
     UsageReport,
+    takes_pictures,
 )
 from ...types.classify import classify, no_answer
 from ...types.info import ModelInfo
 from ...types.json import Json, join_surrogates
 from ...types.provider_table import Route
-from ..dialect import EncodedRequest, Fallback, known_effort, takes_pictures
+from ..dialect import EncodedRequest, known_effort
 from ..event_stream import SurrogateJoiner, count_of, decoded, text_of
 from ..unsupported_parts import ELSEWHERE, THINKING, picture_repairs
 from .request import chat_messages, fitting, tool_json

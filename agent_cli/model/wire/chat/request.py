@@ -13,10 +13,10 @@ import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 
-from ...types.base import LearnedLimits, ModelRequest, ToolSpec
+from ...types.base import LearnedLimits, ModelRequest, ToolSpec, takes_pictures
 from ...types.json import Json
 from ...types.provider_table import Quirks, Route
-from ..dialect import EncodedRequest, known_effort, takes_pictures
+from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
 from ..parts import object_text, plain_name
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.sandbox.helper import mount_check
+from agent_cli.sandbox.helper.mount_check import MountTree, are_made, misplaced_mounts
 from agent_cli.sandbox.helper.mount_gate import Gate, MountCheckError
 from agent_cli.sandbox.helper.spawn import spawn_in_bubblewrap
-from agent_cli.sandbox.mechanisms import mount_check
-from agent_cli.sandbox.mechanisms.mount_check import MountTree, are_made, misplaced_mounts
 from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
