@@ -39,9 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "policy": {"protocol", "config"},
     "sandbox": {"protocol", "redaction", "config"},
     "workspace": {"protocol", "redaction", "fs", "config"},
-    "store": {"protocol", "redaction", "config"},
+    "store": {"protocol", "redaction", "config", "session"},
     "model": {"protocol", "config", "net"},
-    "session": {"protocol", "redaction", "config", "sandbox", "store"},
+    "session": {"protocol", "redaction", "config", "sandbox"},
     "tools": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace"},
     "engine": {
         *("protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "store"),

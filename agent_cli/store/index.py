@@ -21,7 +21,7 @@ from .summary import TAIL_BYTES, SessionSummary, SummaryEntry, read_on
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_VERSION = 2
+_VERSION = 3
 _TABLES = """
 CREATE TABLE sessions(
     key INTEGER PRIMARY KEY, file TEXT UNIQUE, project TEXT, size INTEGER, mtime INTEGER,

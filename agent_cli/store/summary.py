@@ -20,6 +20,7 @@ from agent_cli.protocol.records import (
     decode,
 )
 from agent_cli.protocol.titles import title_of
+from agent_cli.session.undo_state import taken_back
 
 Role = Literal["you", "agent"]
 TAIL_BYTES = 32
@@ -64,6 +65,8 @@ class SessionSummary(msgspec.Struct):
     said: list[SummaryEntry] = []
     undone: dict[str, bool] = {}
     """Turn id → whether it is taken back, for the turns about which that was said."""
+    moves: list[TurnsUndone | TurnsRedone] = []
+    """Every undo and redo: what one takes back depends on those before it."""
 
     @property
     def title(self) -> str:
@@ -127,10 +130,10 @@ def _take(outline: SessionSummary, record: AnyRecord) -> None:
             outline.name = record.title.strip()
         case SettingsSet():
             outline.model = record.model
-        case TurnsUndone(what="both" | "conversation", turn_ids=ids):
-            outline.undone.update(dict.fromkeys(ids, True))
-        case TurnsRedone(turn_ids=ids):
-            outline.undone.update(dict.fromkeys(ids, False))
+        case TurnsUndone() | TurnsRedone():
+            outline.moves.append(record)
+            undone = taken_back(outline.moves).messages
+            outline.undone = {turn: turn in undone for each in outline.moves for turn in each.turn_ids}
         case _:
             pass
 

@@ -8,8 +8,9 @@ import msgspec
 import typer
 
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, TurnsRedone, TurnsUndone
+from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import clean
+from agent_cli.session.undo_state import taken_back
 from agent_cli.store.catalog import Hit, SessionInfo, totals
 from agent_cli.store.retention import discard
 from agent_cli.store.secure_io import NAME
@@ -130,20 +131,15 @@ def show(identifier: _Id, json: _Json = False) -> int:
 
 
 def _conversation(records: tuple[AnyRecord, ...], mask: Mask) -> list[str]:
-    undone: set[str] = set()
-    for record in records:
-        if isinstance(record, TurnsUndone) and record.what != "code":
-            undone.update(record.turn_ids)
-        elif isinstance(record, TurnsRedone):
-            undone.difference_update(record.turn_ids)
+    undone = taken_back(records).messages
     lines: list[str] = []
     number = 0
     for record in records:
         match record:
             case UserMessage(origin="human", text=text):
                 number += 1
-                taken_back = " (undone)" if record.turn_id in undone else ""
-                lines.append(f"\n[{number}]{taken_back} > {clean(mask(text))}")
+                mark = " (undone)" if record.turn_id in undone else ""
+                lines.append(f"\n[{number}]{mark} > {clean(mask(text))}")
             case AssistantMessage(text=text) if text.strip():
                 lines.append(f"\n{clean(mask(text))}")
             case ToolResult(tool=tool, status=status, text=text):

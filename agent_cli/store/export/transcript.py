@@ -21,6 +21,7 @@ from agent_cli.protocol.records import (
 )
 from agent_cli.protocol.titles import title_of
 from agent_cli.protocol.usage import Totals
+from agent_cli.session.undo_state import taken_back
 
 
 class MessageEntry(msgspec.Struct, frozen=True):
@@ -106,7 +107,7 @@ def story_of(records: Sequence[AnyRecord]) -> Transcript:
     header = records[0]
     assert isinstance(header, Header)
     results = {each.call_id: each for each in reversed(records) if isinstance(each, ToolResult)}
-    undone = _undone(records)
+    undone = taken_back(records).messages
     turns = [Turn(0, "", header.time)]
     for record in records[1:]:
         if _begins(record, turns[-1]):
@@ -204,16 +205,6 @@ def _readings(called: Sequence[ModelCalled]) -> Iterator[Reading]:
             spent = (spent or 0.0) + call.cost_usd
         context = call.usage.context if call.usage is not None and call.kind == "main" else None
         yield Reading(number, context, spent)
-
-
-def _undone(records: Sequence[AnyRecord]) -> set[str]:
-    undone: set[str] = set()
-    for record in records:
-        if isinstance(record, TurnsUndone) and record.what != "code":
-            undone.update(record.turn_ids)
-        elif isinstance(record, TurnsRedone):
-            undone.difference_update(record.turn_ids)
-    return undone
 
 
 def _title(records: Sequence[AnyRecord]) -> str:

@@ -140,12 +140,12 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for(path: Path) -> None:
 def test_two_programs_at_once_lose_nothing(path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom agent_cli.store.state.learned_limits import LearntFile\n"
-        "from agent_cli.protocol.learned import Learnt\nmemory = LearntFile(Path(sys.argv[1]))\n"
+        "from agent_cli.protocol.learned import LearnedLimits\nmemory = LearntFile(Path(sys.argv[1]))\n"
         "from agent_cli.protocol.learned import REFUSABLE\n"
         "for at, name in enumerate(sorted(REFUSABLE)):\n"
-        "    memory.learn(sys.argv[2] + str(at), Learnt(at + 1))\n"
+        "    memory.learn(sys.argv[2] + str(at), LearnedLimits(at + 1))\n"
         "    if at % 2 == (sys.argv[2] == 'left'):\n"
-        "        memory.learn('both', Learnt(refused=(name,)))\n"
+        "        memory.learn('both', LearnedLimits(refused=(name,)))\n"
     )
     root = Path(__file__).parents[3]
     programs = [
