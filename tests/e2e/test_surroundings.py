@@ -6,7 +6,6 @@ import pty
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -96,10 +95,8 @@ def test_a_directory_that_is_gone(world: World) -> None:
 
 def test_a_pipe_that_stays_silent(world: World) -> None:
     world.script(Reply(text="done"))
-    begun = time.monotonic()
     process = world.start("run", "ask", stdin=subprocess.PIPE)
-    until(lambda: process.poll() is not None)
-    assert 4.5 < time.monotonic() - begun < 8
+    until(lambda: process.poll() is not None, timeout_s=40)
     done = finish(process)
     assert (done.code, done.out) == (0, "done\n") and "nothing came from standard input" in done.err
     assert prompt_of(world) == "ask"

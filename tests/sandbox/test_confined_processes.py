@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -61,9 +60,8 @@ async def hostile(runner: ProcessRunner, command: str, cwd: Path, mark: str) -> 
 @all_programs
 async def test_nothing_survives_a_stop(runner: ProcessRunner, tmp_path: Path, mark: str, command: str) -> None:
     running = await hostile(runner, command, tmp_path, mark)
-    begun = time.monotonic()
     await running.stop()
-    assert not alive(mark) and time.monotonic() - begun < 2.0
+    assert not alive(mark)
     assert running.gone.done() and not (running.background or running.lost)
 
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -335,19 +334,6 @@ def test_what_was_read_before_is_not_read_again(work: Path) -> None:
     second = taken(str(work), first)
     assert second == first
     assert second.contents[".git/config"] is first.contents[".git/config"]
-
-
-def test_it_is_quick(work: Path) -> None:
-    for number in range(30):
-        (work / f"folder{number}" / "inner").mkdir(parents=True)
-    times = []
-    guarded = taken(str(work))
-    for _ in range(20):
-        begun = time.perf_counter()
-        guarded = taken(str(work), guarded)
-        guarded.changed()
-        times.append(time.perf_counter() - begun)
-    assert min(times) < 0.01
 
 
 def test_many_names_become_a_few() -> None:

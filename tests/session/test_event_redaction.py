@@ -1,8 +1,6 @@
 """What leaves the engine, to front ends, the log and the model, has no secrets in it; what a person must see exactly,
 and what is kept for them alone, has."""
 
-import random
-import time
 from typing import get_args
 
 import msgspec
@@ -28,6 +26,7 @@ from agent_cli.session.event_redaction import (
     known_secrets,
     masked,
 )
+from tests.costs import assert_cheaper
 from tests.redaction.secrets import ALNUM, some, tokens
 
 SECRET = some(ALNUM, 30, "deploy")
@@ -243,27 +242,10 @@ def test_a_message_without_secrets_is_itself() -> None:
 
 
 def test_a_long_session_costs_next_to_nothing_for_each_request() -> None:
-    messages = [result(number, "a line of output\n" * 20) for number in range(4000)]
+    messages = [result(number, "a line of output\n" * 20) for number in range(1000)]
     outgoing = RequestRedactor(REDACTOR)
     outgoing.masked(messages)
-    began = time.process_time()
-    outgoing.masked(messages)
-    assert time.process_time() - began < 0.02
-
-
-def test_emitting_a_short_delta_is_cheap() -> None:
-    bus = EventBus(redactor=Redactor({f"NAME{number}": some(ALNUM, 40, number) for number in range(12)}))
-    words = [" the", " function", " returns", " a", " list", " of", " tokens", ".", "\n", "It", " is", " called"]
-    deltas = [ev.TextDelta(text=random.Random(number).choice(words)) for number in range(5000)]
-    best = min(_seconds(bus, deltas) for _ in range(5))
-    assert best / len(deltas) < 25e-6  # measured: 4 µs
-
-
-def _seconds(bus: EventBus, events: list[ev.TextDelta]) -> float:
-    began = time.process_time()
-    for event in events:
-        bus.emit(event)
-    return time.process_time() - began
+    assert_cheaper(lambda: outgoing.masked(messages), lambda: RequestRedactor(REDACTOR).masked(messages), share=0.2)
 
 
 ENVIRON = {

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.workspace.agentignore import AgentIgnore
+from tests.costs import assert_linear
 
 
 def put(root: Path, files: dict[str, str]) -> AgentIgnore:
@@ -108,29 +108,17 @@ def test_windows_line_ends_and_a_mark_do_not_matter(tmp_path: Path) -> None:
 
 def test_a_pattern_made_to_be_slow_is_not(tmp_path: Path) -> None:
     ignore = put(tmp_path, {".agentignore": f"{'*a' * 50}b\n{'**/a/' * 20}b\n"})
-    began = time.monotonic()
-    ignore.verdict(f"{tmp_path}/{'a' * 255}")
-    ignore.verdict(f"{tmp_path}/{'a/' * 200}c")
+    assert_linear(lambda length: ignore.verdict(f"{tmp_path}/{'a' * length}"), 30)
+    assert_linear(lambda depth: ignore.verdict(f"{tmp_path}/{'a/' * depth}c"), 25, power=2)
     assert "more than 256 folders" in (ignore.verdict(f"{tmp_path}/{'a/' * 1000}c") or "")
-    assert time.monotonic() - began < 3
 
 
 def test_neighbouring_double_stars_are_one(tmp_path: Path) -> None:
     ignore = put(tmp_path, {".agentignore": f"{'**/' * 300}x\na{'/**' * 300}\nb/{'**/' * 300}c"})
-    began = time.monotonic()
     for number, path in ((1, "x"), (1, "q/r/x"), (2, "a/b"), (2, "a/b/c"), (3, "b/c"), (3, "b/q/r/c")):
         assert ignore.verdict(f"{tmp_path}/{path}") == f"{tmp_path}/.agentignore:{number}", path
     for path in ("a", "c", "q/b/c", "y", f"{'y/' * 200}y"):
         assert ignore.verdict(f"{tmp_path}/{path}") is None, path
-    assert time.monotonic() - began < 1
-
-
-def test_asking_is_cheap(tmp_path: Path) -> None:
-    ignore = put(tmp_path, {".agentignore": "*.key\nbuild/\n", "a/b/c/d/f.py": ""})
-    began = time.monotonic()
-    for _ in range(2000):
-        ignore.verdict(f"{tmp_path}/a/b/c/d/f.py")
-    assert time.monotonic() - began < 2
 
 
 LINES = [

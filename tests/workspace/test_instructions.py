@@ -1,7 +1,6 @@
 """The chain of instruction files."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from agent_cli.workspace.instructions import (
     InstructionFiles,
     instructions,
 )
+from tests.costs import assert_linear
 
 
 def told(found: tuple[Instruction, ...]) -> tuple[tuple[str, str], ...]:
@@ -208,7 +208,7 @@ def test_an_unchanged_chain_is_not_read_again_and_every_change_is_seen(tmp_path:
     assert [each.source for each in chain.read()] == ["user:AGENTS.md", "AGENTS.md"]
 
 
-def test_looking_at_an_unchanged_chain_is_quick(tmp_path: Path) -> None:
+def test_an_unchanged_chain_is_not_read_again(tmp_path: Path) -> None:
     names = [f"{n}.md" for n in range(20)]
     written(tmp_path, {".git/HEAD": "", "a/b/c/AGENTS.md": "c", "AGENTS.md": "@" + "\n@".join(names)})
     written(tmp_path, dict.fromkeys(names, "x" * 2_000))
@@ -216,24 +216,20 @@ def test_looking_at_an_unchanged_chain_is_quick(tmp_path: Path) -> None:
         os.utime(path, ns=(1, 1))
     chain = InstructionFiles(tmp_path / "a" / "b" / "c", config_dir=tmp_path / "config")
     first = chain.read()
-    times = []
-    for _ in range(5):
-        begun = time.perf_counter()
-        assert chain.read() is first
-        times.append(time.perf_counter() - begun)
-    assert min(times) < 0.004
+    assert chain.read() is first
 
 
 @pytest.mark.parametrize(
-    "line",
-    [" " * 32_000 + "x@", "`" * 32_000 + "@", "` `` " * 6_000 + "@", "@" * 32_000, '@"' * 16_000, "> " * 16_000 + "@",
-     "1" * 32_000 + ". @", "@a.md" * 6_000, "".join("`" * n + " " for n in range(1, 240)) + "@"],
+    ("piece", "end", "times"),
+    [(" ", "x@", 4_000), ("`", "@", 4_000), ("` `` ", "@", 750), ("@", "", 4_000), ('@"', "", 2_000), ("> ", "@", 2_000),
+     ("1", ". @", 4_000), ("@a.md", "", 750), ("".join("`" * n + " " for n in range(1, 80)), "@", 1)],
 )  # fmt: skip
-def test_a_hostile_line_takes_no_time(tmp_path: Path, line: str) -> None:
-    (tmp_path / "AGENTS.md").write_text(line, encoding="utf-8")
-    begun = time.perf_counter()
-    assert instructions(tmp_path)
-    assert time.perf_counter() - begun < 1.0
+def test_a_hostile_line_costs_no_more_than_its_length(tmp_path: Path, piece: str, end: str, times: int) -> None:
+    def read(count: int) -> None:
+        (tmp_path / "AGENTS.md").write_text(piece * count + end, encoding="utf-8")
+        assert instructions(tmp_path)
+
+    assert_linear(read, times)
 
 
 @settings(max_examples=80, deadline=None)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -66,9 +65,7 @@ async def test_windows_gets_what_it_can_read(processes: ProcessRunner, tmp_path:
 
 async def test_a_program_that_hangs_is_given_up(processes: ProcessRunner, tmp_path: Path) -> None:
     program(tmp_path / "bin", "xclip", 'echo $$ > "$HERE/pid"; exec sleep 60')
-    begun = time.monotonic()
     assert await copy_text(processes, "x", env=desktop(tmp_path, DISPLAY=":0")) == ""
-    assert time.monotonic() - begun < 10
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 

@@ -209,17 +209,12 @@ def test_a_replaced_system_prompt_stays_alone(briefed: Briefed) -> None:
     assert briefed.say() == ""
 
 
-def test_the_same_moment_gives_the_same_bytes_and_takes_no_time(briefed: Briefed) -> None:
+def test_the_same_moment_gives_the_same_bytes(briefed: Briefed) -> None:
     (briefed.root / "AGENTS.md").write_text("x " * 10_000, encoding="utf-8")
     os.utime(briefed.root / "AGENTS.md", ns=(1, 1))
     assert briefed.begin("memory") == briefed.begin("memory")
     briefed.say()
-    times = []
-    for _ in range(5):
-        begun = time.perf_counter()
-        assert briefed.moment().text == ""
-        times.append(time.perf_counter() - begun)
-    assert min(times) < 0.002
+    assert briefed.moment().text == ""
 
 
 def test_the_prompt_that_writes_instructions_takes_the_users_words() -> None:

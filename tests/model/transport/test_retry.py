@@ -1,5 +1,4 @@
 import asyncio
-import time
 
 import pytest
 
@@ -19,7 +18,9 @@ from agent_cli.model.types.provider_table import Route
 from agent_cli.model.wire.chat.dialect import ChatDialect
 from agent_cli.protocol.messages import UserMessage
 from tests.model.scripted import Die, ScriptedModel, fail, hang, say
-from tests.model.server import Reply, Server
+from tests.model.scripted import Reply as Scripted
+
+from .server import Reply, Server
 
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),))
 FAST = RetryPolicy(base_s=0.001)
@@ -78,9 +79,16 @@ async def test_waits_double_with_full_jitter_up_to_the_longest() -> None:
 
 
 async def test_the_provider_s_wait_is_honoured() -> None:
-    started = time.monotonic()
-    events = await collect(ScriptedModel(fail("rate_limit", retry_after_s=0.3), say("ok")), random=0.0)
-    assert 0.3 <= time.monotonic() - started < 0.5
+    passed: list[str] = []
+    asyncio.get_running_loop().call_later(0.25, passed.append, "a shorter wait")
+
+    def second(request: ModelRequest) -> Scripted:
+        assert passed == ["a shorter wait"]
+        return say("ok")
+
+    model = ScriptedModel(fail("rate_limit", retry_after_s=0.3), second)
+    events = await collect(model, random=0.0)
+    model.check()
     assert [event.delay_s for event in events if isinstance(event, Retrying)] == [0.3]
 
 
@@ -93,10 +101,10 @@ async def test_a_wait_longer_than_the_horizon_fails_at_once_and_says_so() -> Non
 
 async def test_no_attempt_begins_behind_the_horizon() -> None:
     policy = RetryPolicy(attempts=100, horizon_s=0.3, base_s=0.1, longest_s=0.1)
-    started = time.monotonic()
+    model = ScriptedModel(then=fail("server"))
     with pytest.raises(ModelError):
-        await collect(ScriptedModel(then=fail("server")), policy)
-    assert time.monotonic() - started < 0.6
+        await collect(model, policy)
+    assert 1 <= len(model.requests) <= 4, "three waits of 0.1 s fit"
 
 
 @pytest.mark.parametrize("script", [(fail("rate_limit", retry_after_s=60),), (hang(),)])
@@ -104,12 +112,9 @@ async def test_a_cancel_ends_waiting_and_streaming(script: tuple[object, ...]) -
     model = ScriptedModel(*script)
     task = asyncio.create_task(collect(model))
     await asyncio.sleep(0.05)
-    started = time.monotonic()
     task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert time.monotonic() - started < 0.1
-    assert model.active == 0
+    done, _ = await asyncio.wait({task}, timeout=30)
+    assert done and task.cancelled() and model.active == 0
 
 
 async def test_retry_after_over_http() -> None:
@@ -118,13 +123,11 @@ async def test_retry_after_over_http() -> None:
     async with Server(*replies) as server:
         route = Route(name="o/m", provider="o", model="m", wire="chat_completions", base_url=server.url)
         model = NativeModel(route, ModelInfo("o/m"), ChatDialect(route))
-        started = time.monotonic()
         events = [event async for event in stream_with_retries(model, ASK, FAST) if not isinstance(event, Alive)]
-        elapsed = time.monotonic() - started
         await model.aclose()
-    kinds = [event.error.kind for event in events if isinstance(event, Retrying)]
-    assert kinds == ["rate_limit", "connection", "malformed"]
-    assert 0.3 <= elapsed < 1.0
+    retries = [event for event in events if isinstance(event, Retrying)]
+    assert [event.error.kind for event in retries] == ["rate_limit", "connection", "malformed"]
+    assert 0.3 <= retries[0].delay_s < 2 * 0.3
     assert events[-3] == TextPiece("whole")
 
 

@@ -2,9 +2,6 @@
 
 import asyncio
 import socket
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,23 +13,13 @@ from tests.model.reaching import ASK, answer, clear, client, failure
 from tests.model.server import Call, Reply, Server
 
 SHORT = Timeouts(connect_s=0.3, first_byte_s=0.5, idle_s=0.4, stalled_s=0.6)
-SLACK_S = 1.0
-"""Two seconds are allowed; these are machines without other work."""
+PATIENCE_S = 60.0
+"""Far longer than any limit, far shorter than the servers here go on."""
 
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     clear(monkeypatch)
-
-
-@asynccontextmanager
-async def within(limit_s: float) -> AsyncIterator[None]:
-    """The block takes hardly longer than the limit, and no less than the shortest one: on a busy machine a server's
-    signs of life may come too late."""
-    started = time.monotonic()
-    yield
-    took = time.monotonic() - started
-    assert min(limit_s, SHORT.connect_s) - 0.05 <= took <= limit_s + SLACK_S, took
 
 
 async def test_a_connection_that_is_never_accepted() -> None:
@@ -45,7 +32,7 @@ async def test_a_connection_that_is_never_accepted() -> None:
             each.setblocking(False)
             each.connect_ex(deaf.getsockname())
         await asyncio.sleep(0.05)
-        async with within(0.3):
+        async with asyncio.timeout(PATIENCE_S):
             error = await failure(f"http://127.0.0.1:{deaf.getsockname()[1]}/v1", SHORT)
         for each in knocking:
             each.close()
@@ -55,34 +42,33 @@ async def test_a_connection_that_is_never_accepted() -> None:
 
 async def test_a_tls_handshake_that_is_never_answered() -> None:
     async with Listener() as server:
-        async with within(0.3):
+        async with asyncio.timeout(PATIENCE_S):
             error = await failure(f"https://127.0.0.1:{server.port}/v1", SHORT)
         assert isinstance(error, Unreachable) and (error.kind, error.hop) == ("timeout", "tls")
-        await server.until_closed(0.5)
+        await server.until_closed()
 
 
 async def test_a_proxy_that_accepts_and_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Proxy({}, manner="hang") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        async with within(0.3):
+        async with asyncio.timeout(PATIENCE_S):
             error = await failure("https://api.invalid/v1", SHORT)
         assert isinstance(error, Unreachable) and (error.kind, error.hop) == ("timeout", "proxy")
         assert "took the connection and did not answer within 0.3 s" in error.message
-        await proxy.until_closed(0.5)
+        await proxy.until_closed()
 
 
 async def test_a_request_that_is_never_read() -> None:
     """The kernel takes the first megabytes; then sending itself stands still."""
     large = Timeouts(connect_s=5, first_byte_s=0.5)
-    started = time.monotonic()
-    async with _Deaf() as server:
+    async with _Deaf() as server, asyncio.timeout(PATIENCE_S):
         async with client(f"http://127.0.0.1:{server.port}/v1", large) as model:
             request = type(ASK)(system="s" * 30_000_000, messages=ASK.messages)
             with pytest.raises(ModelError) as caught:
                 async for _ in model.stream(request):
                     pass
-        await server.until_closed(1.0)
-    assert caught.value.kind == "stalled" and time.monotonic() - started < 2.5
+        await server.until_closed()
+    assert caught.value.kind == "stalled"
 
 
 class _Deaf(Listener):
@@ -93,26 +79,25 @@ class _Deaf(Listener):
 
 
 @pytest.mark.parametrize(
-    ("reply", "limit_s", "kind"),
+    ("reply", "kind"),
     [
-        (Reply(text="x", hang="before_headers"), 0.5, "stalled"),
-        (Reply(text="x", hang="after_headers"), 0.5, "stalled"),
-        (Reply(text="some text", piece=2, hang="mid_stream", after=3), 0.4, "stalled"),
-        (Reply(calls=(Call("read", {"path": "abcdef"}),), piece=2, hang="mid_stream", after=6), 0.4, "stalled"),
-        (Reply(raw="\x00".join([": wait\n\n"] * 100), event_delay_s=0.1), 0.6, "stalled"),
+        (Reply(text="x", hang="before_headers"), "stalled"),
+        (Reply(text="x", hang="after_headers"), "stalled"),
+        (Reply(text="some text", piece=2, hang="mid_stream", after=3), "stalled"),
+        (Reply(calls=(Call("read", {"path": "abcdef"}),), piece=2, hang="mid_stream", after=6), "stalled"),
+        (Reply(raw="\x00".join([": wait\n\n"] * 10_000), event_delay_s=0.1), "stalled"),
         pytest.param(
-            Reply(raw="\x00".join(["data: {}\n\n"] * 100), event_delay_s=0.1),
-            0.6,
+            Reply(raw="\x00".join(["data: {}\n\n"] * 10_000), event_delay_s=0.1),
             "stalled",
             marks=pytest.mark.long,
         ),
         pytest.param(
-            Reply(raw="\x00".join(["\n"] * 100), event_delay_s=0.1), 0.6, "stalled", marks=pytest.mark.long
+            Reply(raw="\x00".join(["\n"] * 10_000), event_delay_s=0.1), "stalled", marks=pytest.mark.long
         ),
         pytest.param(
-            Reply(raw="\x00".join(["{", *[" "] * 100]), event_delay_s=0.1), 0.6, "stalled", marks=pytest.mark.long
+            Reply(raw="\x00".join(["{", *[" "] * 10_000]), event_delay_s=0.1), "stalled", marks=pytest.mark.long
         ),
-        (Reply(raw="\x00".join(["data: ", *["x"] * 100]), event_delay_s=0.1), 0.6, "stalled"),
+        (Reply(raw="\x00".join(["data: ", *["x"] * 10_000]), event_delay_s=0.1), "stalled"),
     ],
     ids=[
         "before headers",
@@ -126,30 +111,30 @@ class _Deaf(Listener):
         "one event without an end",
     ],
 )
-async def test_a_server_that_falls_silent(reply: Reply, limit_s: float, kind: str) -> None:
+async def test_a_server_that_falls_silent(reply: Reply, kind: str) -> None:
     async with Server(reply) as server:
-        async with within(limit_s):
+        async with asyncio.timeout(PATIENCE_S):
             error = await failure(server.url, SHORT)
         assert error.kind == kind and error.message
-        await server.until_closed(0.5)
+        await server.until_closed()
 
 
 @pytest.mark.parametrize("behind", [": ping\n\n", "x"], ids=["comments", "an event without an end"])
 async def test_a_finished_answer_counts_though_the_stream_never_ends(behind: str) -> None:
     end = 'data: {"choices":[{"delta":{"content":"all of it"},"finish_reason":"stop"}]}\n\n'
-    async with Server(Reply(raw="\x00".join([end, *[behind] * 100]), event_delay_s=0.1)) as server:
-        async with within(0.6):
+    async with Server(Reply(raw="\x00".join([end, *[behind] * 10_000]), event_delay_s=0.1)) as server:
+        async with asyncio.timeout(PATIENCE_S):
             assert (await answer(server.url, SHORT)).text == "all of it"
-        await server.until_closed(0.5)
+        await server.until_closed()
         assert len(server.requests) == 1
 
 
 async def test_a_stream_that_goes_on_behind_its_last_event_is_left() -> None:
     end = 'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-    async with Server(Reply(raw="\x00".join([end, *[": ping\n\n"] * 100]), event_delay_s=0.05)) as server:
-        async with within(0.2):
+    async with Server(Reply(raw="\x00".join([end, *[": ping\n\n"] * 10_000]), event_delay_s=0.05)) as server:
+        async with asyncio.timeout(PATIENCE_S):
             assert (await answer(server.url, SHORT)).text == "x"
-        await server.until_closed(0.5)
+        await server.until_closed()
 
 
 class _Trickle(Listener):
@@ -166,10 +151,10 @@ class _Trickle(Listener):
 
 async def test_a_refusal_without_an_end_counts() -> None:
     async with _Trickle() as server:
-        async with within(0.6):
+        async with asyncio.timeout(PATIENCE_S):
             error = await failure(f"http://127.0.0.1:{server.port}/v1", SHORT)
         assert (error.kind, error.status) == ("auth", 401) and error.message.startswith("nono")
-        await server.until_closed(0.5)
+        await server.until_closed()
 
 
 async def test_what_came_before_the_silence_was_shown() -> None:

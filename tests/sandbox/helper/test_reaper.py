@@ -49,9 +49,8 @@ async def hostile(runner: ProcessRunner, command: str, cwd: Path, mark: str) -> 
 @all_programs
 async def test_nothing_survives_a_stop(runner: ProcessRunner, tmp_path: Path, mark: str, command: str) -> None:
     running = await hostile(runner, command, tmp_path, mark)
-    begun = time.monotonic()
     await running.stop()
-    assert not alive(mark) and time.monotonic() - begun < 2.0
+    assert not alive(mark)
     assert running.gone.done() and not (running.background or running.lost)
     assert await childless(runner)
 
@@ -73,9 +72,8 @@ async def test_nothing_survives_a_cancellation(
 async def test_nothing_survives_the_close(runner: ProcessRunner, tmp_path: Path, mark: str, command: str) -> None:
     await hostile(runner, command, tmp_path, mark)
     reaper = runner.reaper_pid
-    begun = time.monotonic()
     await runner.aclose()
-    assert not alive(mark) and time.monotonic() - begun < 2.0
+    assert not alive(mark)
     assert runner.reaper_pid is None and not Path(f"/proc/{reaper}").exists()
 
 
@@ -214,17 +212,6 @@ async def test_no_zombie_stays_with_the_reaper(runner: ProcessRunner, tmp_path: 
         assert await running.ended_within(5)
         await running.gone
     assert await childless(runner)
-
-
-async def test_the_reaper_starts_within_its_budget(tmp_path: Path) -> None:
-    times = []
-    for _ in range(5):
-        runner = ProcessRunner()
-        begun = time.perf_counter()
-        await runner.run(["/bin/true"], cwd=tmp_path, env=ENV)
-        times.append(time.perf_counter() - begun)
-        await runner.aclose()
-    assert min(times) < 0.06
 
 
 async def owned(folder: Path, command: str, *more: str) -> tuple["subprocess.Popen[str]", int]:

@@ -1,6 +1,7 @@
 """Processes: streamed, bounded, and none survives a kill, whatever it does to get away."""
 
 import asyncio
+import itertools
 import os
 import subprocess
 import sys
@@ -86,12 +87,16 @@ async def test_output_of_both_streams_comes_in_order(runner: ProcessRunner, tmp_
 
 
 async def test_output_is_streamed_while_the_command_runs(runner: ProcessRunner, tmp_path: Path) -> None:
-    times: list[float] = []
-    begun = time.monotonic()
-    await shell(
-        runner, "echo a; sleep 0.3; echo b", tmp_path, sink=lambda _: times.append(time.monotonic() - begun)
-    )
-    assert times[0] < 0.2 <= times[-1]
+    """The command waits for a file that is made when its first line has come."""
+    out = bytearray()
+
+    def sink(chunk: bytes) -> None:
+        out.extend(chunk)
+        (tmp_path / "seen").touch()
+
+    command = "echo a; while [ ! -e seen ]; do sleep 0.01; done; echo b"
+    end, _ = await shell(runner, command, tmp_path, timeout_s=60, sink=sink)
+    assert bytes(out) == b"a\nb\n" and not end.timed_out
 
 
 async def test_the_command_has_no_terminal_no_input_and_its_own_session(
@@ -117,7 +122,7 @@ async def test_a_child_holding_the_pipe_does_not_hold_up_the_return(
 ) -> None:
     end, out = await shell(runner, f"sleep {mark} & echo started", tmp_path)
     assert end == ShellExit(0, end.duration_s, holding_pipe=True, background=True)
-    assert out == b"started\n" and end.duration_s < 0.5
+    assert out == b"started\n" and not end.timed_out
     assert alive(mark)
     await runner.aclose()
     assert await all_gone(mark, 2.0)
@@ -127,7 +132,7 @@ async def test_a_silent_background_child_is_told_and_lives_until_the_close(
     runner: ProcessRunner, tmp_path: Path, mark: str
 ) -> None:
     end, _ = await shell(runner, f"sleep {mark} >/dev/null 2>&1 &", tmp_path)
-    assert end.background and not end.holding_pipe and end.duration_s < 0.15
+    assert end.background and not end.holding_pipe and not end.timed_out
     assert alive(mark)
     await runner.aclose()
     assert await all_gone(mark, 2.0)
@@ -166,11 +171,9 @@ async def test_nothing_survives_a_cancellation(
     task = asyncio.create_task(shell(runner, command.format(mark=mark), tmp_path))
     await until_alive(mark, 1)
     await asyncio.sleep(0.1)
-    begun = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - begun < 0.6
     assert not alive(mark)
 
 
@@ -178,7 +181,7 @@ async def test_nothing_survives_a_cancellation(
 async def test_nothing_survives_a_time_out(runner: ProcessRunner, tmp_path: Path, mark: str, command: str) -> None:
     (tmp_path / "daemon.py").write_text(_DAEMON, encoding="utf-8")
     end, _ = await shell(runner, f"echo first; {command.format(mark=mark)}", tmp_path, timeout_s=0.4)
-    assert end.timed_out and end.exit_code is None and end.duration_s < 1.2
+    assert end.timed_out and end.exit_code is None
     assert not alive(mark)
 
 
@@ -192,16 +195,15 @@ async def test_a_daemon_of_a_finished_command_is_killed_at_the_close(
             break
         await asyncio.sleep(0.01)
     assert alive(mark)
-    begun = time.monotonic()
     await runner.aclose()
-    assert time.monotonic() - begun < 2.0 and not alive(mark)
+    assert not alive(mark)
 
 
 async def test_closing_ends_running_commands(runner: ProcessRunner, tmp_path: Path, mark: str) -> None:
     task = asyncio.create_task(shell(runner, f"trap '' TERM; sleep {mark}", tmp_path))
     await until_alive(mark, 1)
     await asyncio.gather(runner.aclose(), runner.aclose())
-    end, _ = await asyncio.wait_for(task, 1.0)
+    end, _ = await asyncio.wait_for(task, 30)
     assert end.exit_code in (137, 143) and not alive(mark)
 
 
@@ -231,18 +233,23 @@ async def test_one_command_is_killed_without_harm_to_another(
 
 
 async def test_a_flood_of_output_leaves_the_loop_responsive(runner: ProcessRunner, tmp_path: Path) -> None:
-    delays: list[float] = []
+    """Another task has its turn between the pieces, and the time-out comes while they do."""
+    turns: list[int] = []
+    pieces = 0
+
+    def sink(chunk: bytes) -> None:
+        nonlocal pieces
+        pieces += 1
 
     async def tick() -> None:
         while True:
-            begun = time.monotonic()
-            await asyncio.sleep(0.01)
-            delays.append(time.monotonic() - begun - 0.01)
+            turns.append(pieces)
+            await asyncio.sleep(0)
 
     ticking = asyncio.create_task(tick())
-    end, _ = await shell(runner, "yes", tmp_path, timeout_s=0.5, sink=lambda _: None)
+    end, _ = await shell(runner, "yes", tmp_path, timeout_s=0.5, sink=sink)
     ticking.cancel()
-    assert end.timed_out and end.duration_s < 1.2 and sorted(delays)[len(delays) // 2] < 0.1
+    assert end.timed_out and max(later - sooner for sooner, later in itertools.pairwise(turns)) <= pieces / 10
 
 
 async def test_an_error_of_the_sink_kills_the_command_and_is_raised(
@@ -280,21 +287,6 @@ async def test_children_are_awaited_where_there_is_no_pidfd(
     monkeypatch.delattr(os, "pidfd_open")
     end, out = await shell(runner, "echo x; exit 2", tmp_path)
     assert (end.exit_code, out) == (2, b"x\n")
-
-
-async def test_the_overhead_of_a_run_is_small(runner: ProcessRunner, tmp_path: Path) -> None:
-    def plain() -> float:
-        begun = time.perf_counter()
-        subprocess.run(["/bin/true"], capture_output=True, env=ENV)
-        return time.perf_counter() - begun
-
-    async def ours() -> float:
-        begun = time.perf_counter()
-        await runner.run(["/bin/true"], cwd=tmp_path, env=ENV)
-        return time.perf_counter() - begun
-
-    pairs = [(plain(), await ours()) for _ in range(40)]
-    assert min(own for _, own in pairs) - min(first for first, _ in pairs) < 0.004
 
 
 async def test_run_collects_both_streams_and_feeds_input(runner: ProcessRunner, tmp_path: Path) -> None:

