@@ -3,10 +3,12 @@
 import os
 import re
 import shlex
+import subprocess
 import time
 
 from tests.e2e.world import AGENT, World
-from tests.ui.terminal import FORBIDDEN, Terminal
+from tests. import warm
+from .world import FORBIDDEN, Terminal
 
 GUARD_S = 0.6
 """Keys sooner than this after a question has appeared are ignored, by design."""
@@ -26,15 +28,23 @@ class Person(Terminal):
     ) -> None:
         """`piped` is a shell command whose output is the program's standard input; its keys come from the
         controlling terminal."""
-        argv, env = [AGENT, *arguments], world.environment()
-        if piped:
-            argv = ["/bin/sh", "-c", f"{piped} | {shlex.join(argv)}"]
-        control = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n" if piped else ""
-        program = f"{control}import os\nos.chdir({str(world.work)!r})\nos.execve({argv[0]!r}, {argv!r}, {env!r})"
-        super().__init__(program, columns=columns, rows=rows)
+        self._world, self._argv = world, [AGENT, *arguments]
+        argv, env = ["/bin/sh", "-c", f"{piped} | {shlex.join(self._argv)}"], world.environment()
+        control = "import fcntl, os, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+        program = f"{control}os.chdir({str(world.work)!r})\nos.execve({argv[0]!r}, {argv!r}, {env!r})"
+        super().__init__(program if piped else "", columns=columns, rows=rows)
         self._turns = 0
         if is_awaited:
             self.wait("/help for commands")
+
+    def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
+        """The program itself, where nothing is piped to it."""
+        if script:
+            return super().started(script, terminal, env)
+        return warm.WarmProcess(
+            self._argv, stdin=terminal, stdout=terminal, stderr=terminal, env=self._world.environment(),
+            cwd=self._world.work, start_new_session=True,
+        )  # fmt: skip
 
     @property
     def busy(self) -> bool:

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, Self
 
 from tests.model.server import Call, Reply, Server
 
+from . import warm
+
 AGENT = str(Path(sys.executable).parent / "agent")
 MODEL = "openai/mock-model"
 TAG = "AGENT_E2E_TAG"
@@ -121,12 +123,14 @@ class World:
         before: Sequence[str] = (),
     ) -> "subprocess.Popen[str]":
         """The program, running; `before` is a command line that starts it instead of us."""
-        process = subprocess.Popen(
+        environment = self.environment(env)
+        is_warm = not before and warm.is_possible(environment)
+        process = (warm.WarmProcess if is_warm else subprocess.Popen)(
             [*before, AGENT, *arguments],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=self.environment(env),
+            env=environment,
             cwd=cwd or self.work,
             encoding="utf-8",
             errors="surrogateescape",

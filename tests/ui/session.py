@@ -1,11 +1,14 @@
 """The REPL in a pseudo-terminal, with a scripted engine behind it."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pyte
 
-from tests.ui.terminal import FORBIDDEN, Terminal
+from tests.e2e import warm
+
+from .terminal import FORBIDDEN, Terminal
 
 PROGRAM = """
 import asyncio, json, sys, time
@@ -145,6 +148,13 @@ class Session(Terminal):
         super().__init__(head + PROGRAM, columns=columns, rows=rows, emulation=emulation, **env)
         self.wait("ready")
         self.wait(r"(?m)^>$" if not first and not drafted else ">")
+
+    def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
+        """What is imported already needs no importing."""
+        return warm.WarmProcess(
+            ["-c", script], stdin=terminal, stdout=terminal, stderr=terminal, env=env, cwd=Path.cwd(),
+            start_new_session=True,
+        )  # fmt: skip
 
     def type(self, keys: str) -> None:
         """Keys one by one, which no program takes for a paste."""

@@ -73,15 +73,15 @@ class Terminal:
         root = Path(__file__).resolve().parents[2]
         clean = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "EDITOR", "VISUAL")}
         clean |= {"TERM": "xterm-256color", "PYTHONPATH": str(root)} | env
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", script],
-            stdin=secondary,
-            stdout=secondary,
-            stderr=secondary,
-            env=clean,
-            start_new_session=True,
-        )
+        self.process = self.started(script, secondary, clean)
         os.close(secondary)
+
+    def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
+        """The program, at home in a terminal."""
+        return subprocess.Popen(
+            [sys.executable, "-c", script], stdin=terminal, stdout=terminal, stderr=terminal, env=env,
+            start_new_session=True,
+        )  # fmt: skip
 
     def __enter__(self) -> "Terminal":
         return self
