@@ -1,7 +1,16 @@
 """The entry point looks at its arguments before it imports anything: `--version` answers at once, and no
 command pays for what another needs."""
 
+import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
 import sys
+
+
+def take_signals() -> None:
+    """Let SIGINT and SIGQUIT end the program also where a script started it in its background: a shell ignores them
+    there, and what is ignored stays ignored in a new program."""
+    for number, action in ((_signal.SIGINT, _signal.default_int_handler), (_signal.SIGQUIT, _signal.SIG_DFL)):
+        if _signal.getsignal(number) == _signal.SIG_IGN:
+            _signal.signal(number, action)
 
 
 def main() -> None:
@@ -13,6 +22,7 @@ def main() -> None:
         print(f"agent-cli {__version__}")
         sys.exit(0)
     try:
+        take_signals()
         from agent_cli.cli.main import run
 
         code = run(arguments)

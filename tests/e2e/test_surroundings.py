@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -341,3 +342,38 @@ def test_what_later_conversations_are_given_is_asked_about_in_ask_mode(world: Wo
     done = world.run("run", "remember", "--mode", "ask", "--output-format", "json")
     assert done.code == 6 and len(done.result["denied"]) == 2
     assert "changed" in world.messages(role="tool")[-1]
+
+
+_IGNORING = ("sh", "-c", "trap '' INT QUIT; exec \"$@\"", "sh")
+"""How a script starts what goes on in its background."""
+
+
+def _signals(status: str, kind: str) -> set[int]:
+    """Numbers of the signals that a process ignores (`SigIgn`) or handles (`SigCgt`)."""
+    (mask,) = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(kind)]
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
+@pytest.mark.parametrize("before", [_IGNORING, ()], ids=["ignored at the start", "as usual"])
+def test_commands_begin_with_the_default_signals(world: World, before: tuple[str, ...]) -> None:
+    world.script(shell("grep SigIgn /proc/self/status"), Reply(text="done"))
+    assert world.run("run", "go", "--mode", "yolo", before=before or ("env",)).code == 0
+    (result,) = world.records("tool_result")
+    assert not _signals(result["text"], "SigIgn") & set(range(1, 32)), "INT, QUIT, PIPE and all others"
+
+
+def test_ctrl_c_ends_a_program_that_was_started_with_signals_ignored(world: World) -> None:
+    """Before it has handlers of its own: while it waits for its standard input."""
+    process = world.start("run", stdin=subprocess.PIPE, before=_IGNORING)
+    status = Path(f"/proc/{process.pid}/status")
+    until(lambda: signal.SIGINT in _signals(status.read_text(encoding="utf-8"), "SigCgt"))
+    process.send_signal(signal.SIGINT)
+    assert finish(process).code == 130
+
+
+def test_sigquit_ends_a_program_that_was_started_with_signals_ignored(world: World) -> None:
+    world.script(Reply(hang="before_headers"))
+    process = world.start("run", "go", before=_IGNORING)
+    until(lambda: world.server.requests)
+    process.send_signal(signal.SIGQUIT)
+    assert finish(process, timeout_s=10).code == -signal.SIGQUIT

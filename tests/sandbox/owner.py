@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from agent_cli.__main__ import take_signals
 from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
@@ -29,5 +30,6 @@ async def main(folder: Path, command: str, keep: bool, confined: list[str]) -> N
     await asyncio.sleep(60)
 
 
+take_signals()
 rest = sys.argv[3:]
 asyncio.run(main(Path(sys.argv[1]), sys.argv[2], rest == ["keep"], rest[1:] if rest[:1] == ["confined"] else []))
