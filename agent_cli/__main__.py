@@ -6,8 +6,8 @@ import sys
 
 
 def take_signals() -> None:
-    """Let SIGINT and SIGQUIT end the program also where a script started it in its background: a shell ignores them
-    there, and what is ignored stays ignored in a new program."""
+    """Let SIGINT and SIGQUIT end the program also in the background of a script: a shell ignores them there, and
+    what is ignored stays ignored in a new program."""
     for number, action in ((_signal.SIGINT, _signal.default_int_handler), (_signal.SIGQUIT, _signal.SIG_DFL)):
         if _signal.getsignal(number) == _signal.SIG_IGN:
             _signal.signal(number, action)
