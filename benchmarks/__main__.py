@@ -15,6 +15,7 @@ from . import (
     checkpoints,
     files,
     growth,
+    parts,
     rendering,
     sandbox,
     search,
@@ -34,7 +35,18 @@ def main() -> int:
         rows += startup.measure(Path(folder))
         rows += beside.measure(Path(folder))
         rows += streaming.measure(rows[0][1] / 1000)
-        for module in (rendering, terminal, toolcall, files, search, sandbox, growth, sessions, checkpoints):
+        for module in (
+            parts,
+            rendering,
+            terminal,
+            toolcall,
+            files,
+            search,
+            sandbox,
+            growth,
+            sessions,
+            checkpoints,
+        ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False
     for name, value, unit, bound in rows:

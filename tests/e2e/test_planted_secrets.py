@@ -276,12 +276,12 @@ class Trial(NamedTuple):
 
 
 LATER = {"OPENAI_API_KEY": some(ALNUM, 40, "another key")}
-STEP = 11
+STEP = 37
 """One of so many attempts is made at a time; coprime to the number of ways, so that all of them are among them."""
 
 
 def run(world: World, mode: str, shift: int) -> tuple[Leaks, int]:
-    """Every eleventh attempt, from the one at `shift` on, in each phase of a session; what leaked, and how many
+    """Every 37th attempt, from the one at `shift` on, in each phase of a session; what leaked, and how many
     attempts there were."""
     planted, env = plant(world)
     assert len(planted) >= 60 and len(WAYS) >= 30

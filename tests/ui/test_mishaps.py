@@ -126,7 +126,7 @@ def test_undelivered_guidance_stands_before_the_draft(tmp_path: Path) -> None:
     ],
 )
 def test_an_editor_that_fails_loses_nothing_and_is_told_in_a_line(tmp_path: Path, editor: str, said: str) -> None:
-    with Session(tmp_path, EDITOR=editor, columns=120) as term:
+    with Session(tmp_path, EDITOR=editor, columns=120, TMPDIR=str(tmp_path)) as term:
         term.send("my draft")
         term.wait("my draft")
         term.send("\x07")

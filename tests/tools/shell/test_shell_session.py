@@ -155,7 +155,7 @@ def test_any_value_survives_the_way_through_bash(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, str]
 ) -> None:
     folder = tmp_path_factory.mktemp("s")
-    session = ShellSession(folder, {"PATH": os.environ["PATH"]})
+    session = ShellSession(folder, {"PATH": os.environ["PATH"]}, lambda: folder)
     given = session.environment(session.prepare("call"), dict)
     subprocess.run(["bash", "-c", "true"], env={**given.env, **values}, check=True, timeout=20, cwd=folder)
     assert session.adopt(given) == "" and {name: session.env[name] for name in values} == values
