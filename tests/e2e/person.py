@@ -72,7 +72,7 @@ class Person(Terminal):
         self.say(text)
         self.turn_over()
 
-    def turn_over(self, timeout_s: float = 8.0) -> None:
+    def turn_over(self, timeout_s: float = 60.0) -> None:
         """Until one more turn has ended."""
         self._turns += 1
         end = time.monotonic() + timeout_s

@@ -72,7 +72,7 @@ def test_pipes_in_the_places_of_files_it_reads_by_itself_hold_nothing_up(world: 
         place = world.work / name
         place.parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(place)
-    done = obeyed(world, "touch here", call("grep", pattern="x"), timeout_s=8.0)
+    done = obeyed(world, "touch here", call("grep", pattern="x"), timeout_s=60)
     assert done.code == 0 and (world.work / "here").exists(), done.err
 
 
@@ -90,7 +90,7 @@ def test_no_tool_waits_for_what_is_no_file(world: World) -> None:
         reads = tuple(Call("read_file", {"path": name}) for name in names)
         rest = (Call("repo_map", {}), Call("glob", {"pattern": "**"}), Call("list_dir", {"path": "."}))
         write = Call("write_file", {"path": "f.py", "content": "x"})
-        done = obeyed(world, Reply(calls=(*reads, *rest, write)), timeout_s=8.0)
+        done = obeyed(world, Reply(calls=(*reads, *rest, write)), timeout_s=60)
     assert done.code == 6 and "OPENAI_API_KEY" not in "".join(told(world)), done.err
     results = world.records("tool_result")[: len(names)]
     assert [result["status"] for result in results if result["status"] == "ok"] == []
@@ -270,5 +270,5 @@ def test_what_runs_later_is_asked_about_put_back_or_told(world: World, before: t
 def test_a_configuration_built_to_break_its_reader_is_only_not_used(world: World, text: str) -> None:
     (world.work / ".agent").mkdir()
     (world.work / ".agent" / "config.yaml").write_text(text, encoding="utf-8")
-    done = obeyed(world, "true", timeout_s=8.0)
+    done = obeyed(world, "true", timeout_s=60)
     assert done.code == 0 and "not trusted" in done.err

@@ -78,5 +78,5 @@ def test_pipes_and_devices_in_a_repositorys_own_files_hold_nothing_up(world: Wor
     (git / "info" / "exclude").symlink_to("/dev/zero")
     (world.work / ".agentignore").write_text("**/" * 20_000 + "x\n", encoding="utf-8")
     world.script(shell("echo hello"), Reply(text="done"))
-    done = world.run("run", "go", "--mode", "auto-edit", timeout_s=8.0)
+    done = world.run("run", "go", "--mode", "auto-edit", timeout_s=60)
     assert "Traceback" not in done.err and "Git: unreadable repository" in world.messages(0, role="user")[0]

@@ -33,7 +33,7 @@ os.execve({AGENT!r}, {argv!r}, {environment!r})
         """All bytes, as text; the terminal's own line ends and echo are in it."""
         return self.log.decode("utf-8")
 
-    def hear(self, words: str, timeout_s: float = 8.0) -> None:
+    def hear(self, words: str, timeout_s: float = 60.0) -> None:
         """Until these words come behind those heard last."""
         end = time.monotonic() + timeout_s
         while (at := self.text.find(words, self._heard)) < 0:

@@ -162,7 +162,7 @@ def test_stopping(world: World) -> None:
         for key in ("\x03", "\x1b"):
             world.script(Reply(text="one two three four", piece=4, hang="mid_stream", after=3))
             person.say("talk")
-            person.wait(r"(?m)^one tw", timeout=3.0)
+            person.wait(r"(?m)^one tw")
             person.type("my draft")
             person.wait_line("my draft")
             person.stop(key)

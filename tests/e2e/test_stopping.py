@@ -246,7 +246,7 @@ def test_ctrl_c_while_the_program_starts(world: World) -> None:
         with person:
             person.pump(0.025 * step)
             person.process.send_signal(signal.SIGINT)
-            until(lambda p=person: not p.pump(0.02) or "/help for commands" in p.text, timeout_s=8)
+            until(lambda p=person: not p.pump(0.02) or "/help for commands" in p.text, timeout_s=60)
             if person.pump(0.3):
                 person.send("\x03")
                 person.pump(0.2)

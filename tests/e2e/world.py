@@ -138,7 +138,7 @@ class World:
         self._started.append(process)
         return process
 
-    def run(self, *arguments: str, text: str | None = None, timeout_s: float = 20.0, **how: Any) -> Done:
+    def run(self, *arguments: str, text: str | None = None, timeout_s: float = 90.0, **how: Any) -> Done:
         """The program from start to end; `text` is piped to its standard input."""
         if text is not None:
             how["stdin"] = subprocess.PIPE
@@ -179,13 +179,13 @@ class World:
         return found
 
 
-def finish(process: "subprocess.Popen[str]", text: str | None = None, *, timeout_s: float = 20.0) -> Done:
+def finish(process: "subprocess.Popen[str]", text: str | None = None, *, timeout_s: float = 90.0) -> Done:
     """Wait for a program's end."""
     out, err = process.communicate(text, timeout=timeout_s)
     return Done(process.returncode, out, err)
 
 
-def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + timeout_s
     while not condition():

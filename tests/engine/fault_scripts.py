@@ -24,7 +24,7 @@ FORMATS = {
     "anthropic_messages": wire_anthropic,
     "openai_responses": wire_responses,
 }
-SILENCE_S = 0.5
+SILENCE_S = 1.5
 """Limit on silence in scripts that have any."""
 MOST_ATTEMPTS = 6
 ANSWER = "It is done. größer ✓ 😀"

@@ -98,7 +98,7 @@ class Engine:
     async def until_ended(self, submission_id: str) -> AnyEvent:
         return await self.until(lambda e: isinstance(e, TERMINAL) and e.submission_id == submission_id)
 
-    async def until(self, wanted: Callable[[AnyEvent], bool], timeout_s: float = 5.0) -> AnyEvent:
+    async def until(self, wanted: Callable[[AnyEvent], bool], timeout_s: float = 60.0) -> AnyEvent:
         """The first event, past or to come, that is wanted."""
         async with asyncio.timeout(timeout_s), self._arrived:
             while True:
@@ -107,7 +107,7 @@ class Engine:
                         return event
                 await self._arrived.wait()
 
-    async def until_type(self, kind: type[E], timeout_s: float = 10.0) -> E:
+    async def until_type(self, kind: type[E], timeout_s: float = 60.0) -> E:
         found = await self.until(lambda event: isinstance(event, kind), timeout_s)
         assert isinstance(found, kind)
         return found
@@ -258,7 +258,7 @@ async def engine(
         yield it
     finally:
         await it.agent.submit(Shutdown())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await runner
             await recorder
     assert not it.model.violations, "\n".join(it.model.violations)

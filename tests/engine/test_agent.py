@@ -104,7 +104,7 @@ async def test_shutdown_ends_what_runs_and_what_waits(tmp_path: Path) -> None:
     async with engine(tmp_path, hang()) as it:
         running = await it.submit(UserInput("one"))
         waiting = await it.submit(UserInput("two"))
-        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
         await it.submit(Shutdown())
         assert isinstance(await it.until_ended(running), TurnAborted)
         assert isinstance(await it.until_ended(waiting), TurnFailed)

@@ -54,7 +54,7 @@ async def running(base: Path, model: Model) -> AsyncIterator[Engine]:
         yield it
     finally:
         await it.agent.submit(Shutdown())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await runner
             await recorder
     assert {submission: it.terminals().get(submission) for submission in it.submitted} == dict.fromkeys(
@@ -92,7 +92,7 @@ def check_end(script: Script, stage: Stage, it: Engine, end: object) -> None:
     delays = [event.delay_s for event in it.of(RetryScheduled)]
     assert len(delays) == len(stage.retries), (delays, stage.retries)
     for delay, asked in zip(delays, stage.retries, strict=True):
-        assert delay <= 0.01 if asked is None else asked * 0.9 - 0.1 * (asked >= 0.2) <= delay <= asked * 1.1
+        assert delay <= 0.01 if asked is None else 0.01 < delay <= asked * 1.1
 
 
 def check_books(front: Faults, session: Session) -> None:

@@ -105,7 +105,7 @@ async def test_in_a_compaction(tmp_path: Path) -> None:
         await it.prompt("go")
         await it.prompt("and on")
         submission = await it.submit(Compact())
-        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
         await it.submit(Interrupt())
         assert type(await it.until_ended(submission)).__name__ == "OperationFailed"
         assert isinstance(await it.prompt("again"), TurnCompleted)
@@ -121,7 +121,7 @@ async def test_a_stop_hands_back_all_that_waits_and_begins_nothing(tmp_path: Pat
     async with engine(tmp_path, hang(), say("again")) as it:
         (it.root / "kept.txt").write_text("kept", encoding="utf-8")
         first = await it.submit(UserInput("one"))
-        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
         waiting = [
             Steer("left"),
             UserInput("two"),
@@ -149,7 +149,7 @@ async def test_a_stop_hands_back_all_that_waits_and_begins_nothing(tmp_path: Pat
 async def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
     async with engine(tmp_path, hang(), say("again")) as it:
         first = await it.submit(UserInput("one"))
-        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
         for operation in (UserInput("two"), Steer("left"), Undo()):
             await it.submit(operation)
         for _ in range(3):
@@ -181,7 +181,7 @@ async def test_a_prompt_that_was_stopped_has_no_answer_of_its_own(tmp_path: Path
         await it.prompt("the first")
         assert it.agent.snapshot().answered
         second = await it.submit(UserInput("the second"))
-        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
         await it.submit(Interrupt())
         await it.until_ended(second)
         assert (it.agent.snapshot().last_prompt, it.agent.snapshot().answered) == ("the second", False)

@@ -246,7 +246,7 @@ class Scenario:
                 return
 
     async def quiet(self, it: Engine) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while it.agent.snapshot().busy or it.agent.snapshot().queued:
                 await it.submit(Interrupt())
                 await asyncio.sleep(0.005)

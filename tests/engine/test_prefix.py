@@ -33,7 +33,7 @@ async def opened(base: Path, server: Server, wire: Wire) -> AsyncIterator[Engine
         yield it
     finally:
         await it.agent.submit(Shutdown())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await asyncio.gather(runner, recorder)
 
 

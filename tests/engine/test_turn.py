@@ -223,7 +223,7 @@ async def test_steering_reaches_the_model_at_the_next_step(tmp_path: Path) -> No
     script = [say("a", Gate(opened), call("list_dir", path=".")), say("ok, blue")]
     async with engine(tmp_path, *script) as it:
         submission = await it.submit(UserInput("red please"))
-        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
         await it.submit(Steer("no, blue"))
         await it.until(lambda e: type(e).__name__ == "OperationCompleted")
         opened.set()
@@ -238,7 +238,7 @@ async def test_steering_an_answer_that_would_end_the_turn_goes_on(tmp_path: Path
     opened = asyncio.Event()
     async with engine(tmp_path, say("red", Gate(opened)), say("blue")) as it:
         submission = await it.submit(UserInput("go"))
-        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
         await it.do(Steer("blue!"))
         opened.set()
         end = await it.until_ended(submission)

@@ -54,7 +54,7 @@ class Listener:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def until_closed(self, timeout_s: float = 2.0) -> None:
+    async def until_closed(self, timeout_s: float = 30.0) -> None:
         """Return when no connection is open.
 
         Raises:

@@ -144,7 +144,7 @@ class Server:
         """More replies, behind those not used yet."""
         self._replies.extend(replies)
 
-    async def until_closed(self, timeout_s: float = 2.0) -> None:
+    async def until_closed(self, timeout_s: float = 30.0) -> None:
         """Return when no connection is open.
 
         Raises:

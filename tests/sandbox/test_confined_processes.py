@@ -72,8 +72,8 @@ async def test_nothing_survives_the_murder_of_the_supervisor(
     running = await hostile(runner, command, tmp_path, mark)
     parent = int(Path(f"/proc/{running.pid}/stat").read_bytes().rpartition(b") ")[2].split()[1])
     os.kill(parent, signal.SIGKILL)
-    assert await running.ended_within(5)
-    assert running.lost and await all_gone(mark, 2.0)
+    assert await running.ended_within(60)
+    assert running.lost and await all_gone(mark, 30.0)
 
 
 @pytest.mark.parametrize("means", MEANS, ids=lambda means: means[0])
@@ -91,7 +91,7 @@ async def test_nothing_survives_the_murder_of_the_agent(tmp_path: Path, mark: st
     finally:
         owner.kill()
         owner.communicate()
-    assert await all_gone(mark, 3.0)
+    assert await all_gone(mark, 30.0)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_exit_codes_are_those_of_the_command(
     runner: ProcessRunner, tmp_path: Path, command: str, code: int
 ) -> None:
     running = await start(runner, command, tmp_path)
-    assert await running.ended_within(10)
+    assert await running.ended_within(60)
     assert running.exit_code == code and not running.background
 
 
@@ -110,7 +110,7 @@ async def test_a_signal_to_its_own_group_does_not_reach_what_stands_before_it(
 ) -> None:
     out = bytearray()
     running = await start(runner, "trap 'echo asked; exit 3' TERM; kill 0; sleep 5", tmp_path, out)
-    assert await running.ended_within(10)
+    assert await running.ended_within(60)
     assert (running.exit_code, bytes(out)) == (3, b"asked\n")
 
 
@@ -128,9 +128,9 @@ async def test_a_child_in_the_background_goes_on_and_its_output_comes(
 ) -> None:
     out = bytearray()
     running = await start(runner, "(sleep 0.4; echo late) & echo started", tmp_path, out)
-    assert await running.ended_within(10)
+    assert await running.ended_within(60)
     assert running.exit_code == 0 and running.background and bytes(out) == b"started\n"
-    await asyncio.wait_for(asyncio.shield(running.gone), 5)
+    await asyncio.wait_for(asyncio.shield(running.gone), 60)
     await asyncio.sleep(0.05)
     assert bytes(out) == b"started\nlate\n" and not running.background
 
@@ -144,7 +144,7 @@ async def test_what_was_kept_goes_on_and_ends_with_its_group(
     await asyncio.sleep(0.2)
     assert not kept.ended.done()
     os.killpg(kept.pid, signal.SIGTERM)
-    await asyncio.wait_for(asyncio.shield(kept.gone), 5)
+    await asyncio.wait_for(asyncio.shield(kept.gone), 60)
     assert not alive(mark) and b"tick" in (tmp_path / "log").read_bytes()
 
 
@@ -197,13 +197,13 @@ async def test_input_reaches_a_confined_command(runner: ProcessRunner, tmp_path:
     )
     await running.send(b"hello\n")
     running.close_input()
-    assert await running.ended_within(5) and bytes(out) == b"hello\n"
+    assert await running.ended_within(60) and bytes(out) == b"hello\n"
 
 
 async def test_no_descriptor_of_ours_is_left_open_in_it(runner: ProcessRunner, tmp_path: Path) -> None:
     out = bytearray()
     running = await start(runner, "ls -l /proc/self/fd | grep -c -- '->'", tmp_path, out)
-    assert await running.ended_within(5)
+    assert await running.ended_within(60)
     assert int(out) == 4  # in, out, err and the folder itself
 
 
@@ -218,7 +218,7 @@ async def test_variables_and_arguments_arrive_as_they_are(runner: ProcessRunner,
         on_output=out.extend,
         confinement=Confinement(writable=(str(tmp_path),)),
     )
-    assert await running.ended_within(10)
+    assert await running.ended_within(60)
     found = dict(pair.split(b"=", 1) for pair in bytes(out).split(b"\0") if pair)
     for number, value in enumerate(values):
         assert found[b"V%d" % number] == found[b"W%d" % number] == os.fsencode(value)
@@ -260,7 +260,7 @@ async def test_a_workspace_in_a_hidden_folder_is_there_and_its_neighbours_are_no
         on_output=out.extend,
         confinement=Confinement(writable=(str(work),), hidden=(str(tmp_path / "hidden"),)),
     )
-    assert await running.ended_within(10)
+    assert await running.ended_within(60)
     assert out.startswith(b"x\n") and b"SECRET" not in out
     assert sorted(os.listdir(tmp_path / "hidden")) == ["deep", "secret"]
 
@@ -278,7 +278,7 @@ async def test_without_anything_writable_a_command_reads_and_has_its_own_tmp(
         on_output=out.extend,
         confinement=Confinement(writable=(), tmp=str(tmp_path / "tmp"), shown=(str(tmp_path),)),
     )
-    assert await running.ended_within(10)
+    assert await running.ended_within(60)
     assert bytes(out) == b"text kept\n" and (tmp_path / "tmp" / "y").exists() and not (tmp_path / "new").exists()
 
 
@@ -299,7 +299,7 @@ async def test_no_link_in_a_tmp_that_lasts_leads_the_next_mounts_elsewhere(
                 on_output=lambda _: None,
                 confinement=Confinement(writable=(str(work), str(report / "1")), tmp=str(tmp)),
             )
-            assert await running.ended_within(5) and running.exit_code == 0
+            assert await running.ended_within(60) and running.exit_code == 0
         assert (report / "1/said").read_text(encoding="utf-8") == "x\ny\n"
         assert os.listdir(tmp_path / "victim") == [] and not (tmp / report.name).is_symlink()
     finally:

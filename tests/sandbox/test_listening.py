@@ -41,7 +41,7 @@ async def confined(runner: ProcessRunner, folder: Path, code: str) -> tuple[int 
         on_output=out.extend,
         confinement=Confinement(writable=(str(folder),), tmp=str(folder)),
     )
-    assert await running.ended_within(10)
+    assert await running.ended_within(60)
     return running.exit_code, out.decode()
 
 
@@ -51,7 +51,7 @@ async def test_a_command_is_accepted_here_and_the_port_is_not_ours(runner: Proce
         with socket.socket() as outside:
             assert outside.connect_ex(("127.0.0.1", PORT)) != 0
         command = asyncio.create_task(confined(runner, tmp_path, CONNECT))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
         accepted.sendall(b"hello")
         accepted.close()
@@ -106,7 +106,7 @@ async def main():
                     ["python3", "-c", "import socket; socket.create_connection(('127.0.0.1', 3128), 2).send(b'it')"],
                     cwd=Path(folder), env={"PATH": os.defpath}, on_output=print,
                     confinement=Confinement(writable=(folder,), tmp=folder))
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
                     accepted.setblocking(False)
                     return (await asyncio.get_running_loop().sock_recv(accepted, 9)).decode()

@@ -77,7 +77,7 @@ async def test_measuring_leaves_nothing_behind_and_what_was_found_is_used(tmp_pa
             on_output=lambda _: None,
             confinement=Confinement(writable=(str(tmp_path),)),
         )
-        assert await running.ended_within(5)
+        assert await running.ended_within(60)
         assert (tmp_path / "inside").exists() and not (tmp_path.parent / "outside").exists()
     await runner.aclose()
 
@@ -98,7 +98,7 @@ async def test_without_a_sandbox_every_attempt_of_the_probe_succeeds(tmp_path: P
             env={},
             on_output=out.extend,
         )
-        assert await running.ended_within(10)
+        assert await running.ended_within(60)
     await runner.aclose()
     assert set(out.decode().split()[1:]) == {
         *("own", "write", "hidden", "inside", "fixed", "socket", "network", "environ", "kill", "metadata")

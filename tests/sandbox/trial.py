@@ -102,7 +102,7 @@ async def _outcome(
         on_output=out.extend,
         confinement=Confinement(**task["confinement"]) if task["confinement"] else None,
     )
-    ended = await running.ended_within(20)
+    ended = await running.ended_within(60)
     if stop:
         await running.stop()
     return [running.exit_code if ended else None, out.decode("utf-8", "replace")]

@@ -27,7 +27,7 @@ def on_disk(it: Engine) -> list[str]:
 
 
 async def until_queued(it: Engine, count: int) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(on_disk(it) if it.path.exists() else []) < count:
             await asyncio.sleep(0.01)
 

@@ -144,7 +144,7 @@ class Terminal:
         """Everything shown."""
         return "\n".join(self.lines)
 
-    def wait(self, wanted: str, timeout: float = 6.0) -> None:
+    def wait(self, wanted: str, timeout: float = 60.0) -> None:
         """Until `wanted` (a regular expression) is shown."""
         end = time.monotonic() + timeout
         while not re.search(wanted, self.text):
@@ -153,9 +153,9 @@ class Terminal:
                 return
             assert alive and time.monotonic() < end, f"never saw {wanted!r} in:\n{self.text}"
 
-    def finish(self, timeout: float = 5.0) -> int:
+    def finish(self, timeout: float = 60.0) -> int:
         """Until the program ends; its exit code."""
         end = time.monotonic() + timeout
         while self.pump(0.05):
             assert time.monotonic() < end, f"still runs:\n{self.text}"
-        return self.process.wait(timeout=2)
+        return self.process.wait(timeout=30)

@@ -173,7 +173,7 @@ async def test_the_day_s_bound_counts_what_is_unknown_as_well(tmp_path: Path) ->
 async def test_an_answer_that_a_person_stops_costs_no_more_than_its_time_allowed(tmp_path: Path) -> None:
     async with engine(tmp_path, model=priced(say(Text("half of it"), Hang())), bounds=Bounds(cost_usd=5.0)) as it:
         submission = await it.submit(UserInput("go"))
-        await asyncio.wait_for(it.model.hanging.wait(), 5)
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
         await it.submit(Interrupt())
         await it.until_ended(submission)
         (call_,) = [each for each in it.session.records if isinstance(each, ModelCalled)]

@@ -51,7 +51,7 @@ class Ground:
             on_output=out.extend,
             confinement=Confinement(writable=(str(self.folder),), tmp=str(self.folder)),
         )
-        assert await running.ended_within(10)
+        assert await running.ended_within(60)
         return out.decode()
 
     async def fetched(self) -> bool:

@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     work = tmp_path / "work"
     work.mkdir()
     swapping = subprocess.Popen([sys.executable, "-c", SWAP], cwd=work)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not (work / "other").is_symlink() and time.monotonic() < deadline:
         time.sleep(0.01)
     yield work

@@ -248,7 +248,7 @@ async def test_an_answer_without_an_end_is_malformed(start: str) -> None:
     async with Server(Reply(raw="\x00".join([start, *[BIG] * 25]))) as server:
         error = await failure(server.url)
         assert error.kind == "malformed" and "more than 20 MB" in error.message
-        await server.until_closed(1)
+        await server.until_closed()
 
 
 async def test_a_large_event_is_read() -> None:

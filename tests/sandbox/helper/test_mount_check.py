@@ -163,7 +163,7 @@ async def started(runner: ProcessRunner, place: Path, means: trials.Means, *, sw
             tmp=str(place / "tmp"),
         ),
     )
-    assert await running.ended_within(10)
+    assert await running.ended_within(60)
     return bytes(out)
 
 
@@ -220,7 +220,7 @@ async def test_why_bubblewrap_itself_fails_is_told(
         on_output=out.extend,
         confinement=Confinement((str(place / "work"),), tmp=str(place / "gone")),
     )
-    assert await running.ended_within(5)
+    assert await running.ended_within(60)
     assert running.exit_code == 1 and b"bwrap: Can't find source path" in out
 
 

@@ -83,8 +83,8 @@ async def test_nothing_survives_the_murder_of_the_agent(tmp_path: Path, mark: st
     owner, reaper = await owned(tmp_path, command.format(mark=mark))
     await until_alive(mark, 1 if command in LEAVING.values() or "fugitive" in command else 2)
     owner.kill()
-    assert await all_gone(mark, 3.0)
-    assert await gone(reaper, 3.0)
+    assert await all_gone(mark, 30.0)
+    assert await gone(reaper, 30.0)
     owner.wait()
 
 
@@ -94,7 +94,7 @@ async def test_nothing_survives_a_signal_to_the_agents_whole_group(
 ) -> None:
     owner, reaper = await owned(tmp_path, f"sleep {mark}")
     os.killpg(owner.pid, number)
-    assert await all_gone(mark, 3.0) and await gone(reaper, 3.0)
+    assert await all_gone(mark, 30.0) and await gone(reaper, 30.0)
     owner.wait()
 
 
@@ -110,7 +110,7 @@ async def test_what_was_kept_survives_the_murder_of_the_agent_and_goes_on_writin
         assert await grows(tmp_path / "log")
     finally:
         os.killpg(kept, signal.SIGKILL)
-    assert await gone(reaper, 4.0)
+    assert await gone(reaper, 30.0)
 
 
 async def test_what_was_kept_survives_the_close_and_others_do_not(
@@ -144,7 +144,7 @@ async def test_a_murdered_reaper_costs_no_command_and_is_replaced(
     os.kill(reaper, signal.SIGKILL)
     second = await start(runner, "exit 8", tmp_path)
     assert runner.reaper_pid not in (None, reaper)
-    assert await second.ended_within(5) and await first.ended_within(5)
+    assert await second.ended_within(60) and await first.ended_within(60)
     assert (first.exit_code, second.exit_code, first.lost) == (7, 8, False)
 
 
@@ -154,9 +154,9 @@ async def test_a_command_whose_supervisor_is_murdered_is_lost_and_dead(
 ) -> None:
     running = await hostile(runner, command, tmp_path, mark)
     os.kill(parent(running.pid), signal.SIGKILL)
-    assert await running.ended_within(5)
+    assert await running.ended_within(60)
     assert running.lost and running.exit_code is None
-    assert await all_gone(mark, 2.0)
+    assert await all_gone(mark, 30.0)
 
 
 async def test_with_reaper_and_supervisor_murdered_the_tagged_are_still_found(
@@ -166,7 +166,7 @@ async def test_with_reaper_and_supervisor_murdered_the_tagged_are_still_found(
     assert runner.reaper_pid
     os.kill(runner.reaper_pid, signal.SIGKILL)
     os.kill(parent(running.pid), signal.SIGKILL)
-    assert await running.ended_within(5) and running.lost
+    assert await running.ended_within(60) and running.lost
     assert not alive(mark)
 
 
@@ -209,7 +209,7 @@ async def test_the_reaper_knows_no_secret_has_no_terminal_and_says_what_it_is(
 async def test_no_zombie_stays_with_the_reaper(runner: ProcessRunner, tmp_path: Path) -> None:
     for _ in range(20):
         running = await start(runner, "(setsid true &) ; true", tmp_path)
-        assert await running.ended_within(5)
+        assert await running.ended_within(60)
         await running.gone
     assert await childless(runner)
 

@@ -125,7 +125,7 @@ async def test_a_child_holding_the_pipe_does_not_hold_up_the_return(
     assert out == b"started\n" and not end.timed_out
     assert alive(mark)
     await runner.aclose()
-    assert await all_gone(mark, 2.0)
+    assert await all_gone(mark, 30.0)
 
 
 async def test_a_silent_background_child_is_told_and_lives_until_the_close(
@@ -135,7 +135,7 @@ async def test_a_silent_background_child_is_told_and_lives_until_the_close(
     assert end.background and not end.holding_pipe and not end.timed_out
     assert alive(mark)
     await runner.aclose()
-    assert await all_gone(mark, 2.0)
+    assert await all_gone(mark, 30.0)
 
 
 async def test_late_output_of_a_background_child_is_still_read(runner: ProcessRunner, tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_a_loop_that_closes_in_the_middle_of_a_kill_leaves_nothing(tmp_path: Pat
         await asyncio.sleep(0.02)  # the grace has begun; now the loop cancels everything
 
     asyncio.run(main())
-    end = time.monotonic() + 2
+    end = time.monotonic() + 60
     while alive(mark) and time.monotonic() < end:
         time.sleep(0.01)
     assert not alive(mark)

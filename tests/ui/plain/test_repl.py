@@ -47,7 +47,7 @@ async def question(client: FakeClient, submission: str, text: str) -> None:
 
 async def run(typed: str, script: Any = answer, **state: Any) -> tuple[FakeClient, str, ExitReason]:
     client, out = FakeClient(script, **state), io.StringIO()
-    leaving = await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(typed), out), 5)
+    leaving = await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(typed), out), 60)
     return client, out.getvalue(), leaving
 
 
@@ -128,7 +128,7 @@ async def test_who_comes_back_sees_no_answer_that_was_to_another_prompt() -> Non
     client = FakeClient(answer, turns=2, last_prompt="and now?", last_answer="To the first.", answered=False)
     client.emit(msgspec.structs.replace(STARTED, resumed=True))
     out = io.StringIO()
-    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(""), out), 5)
+    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(""), out), 60)
     shown = out.getvalue()
     assert "  > and now?\n  No answer to that yet.\n" in shown and "To the first." not in shown
 
@@ -138,7 +138,7 @@ async def test_who_comes_back_is_told_where_it_stood() -> None:
     client = FakeClient(answer, turns=2, last_prompt="tidy\x1b[2J up", last_answer=rows, stopped="terminated")
     client.emit(msgspec.structs.replace(STARTED, resumed=True))
     out = io.StringIO()
-    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(""), out), 5)
+    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(""), out), 60)
     shown = out.getvalue()
     assert "  fix the parser · 2 prompts\n  > tidy up\n  row 0\n  row 1\n" in shown
     assert "  row 5\n  … 3 more lines\n" in shown and "row 6" not in shown
@@ -150,7 +150,7 @@ async def test_a_session_that_begins_has_nothing_to_look_back_on() -> None:
     assert "tidy up" not in out
     client, text = FakeClient(answer, turns=0), io.StringIO()
     client.emit(msgspec.structs.replace(STARTED, resumed=True))
-    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(""), text), 5)
+    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO(""), text), 60)
     assert "prompts" not in text.getvalue() and "fix the parser" not in text.getvalue()
 
 
@@ -162,7 +162,7 @@ async def test_what_was_queued_and_never_sent_is_shown() -> None:
 async def test_last_words_come_before_the_way_back() -> None:
     client, out = FakeClient(answer), io.StringIO()
     client.last_words = ("job 1 was ended", "job 2 was kept")
-    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO("go\n"), out), 5)
+    await asyncio.wait_for(run_plain(client, FakeHost(), Ui(), io.StringIO("go\n"), out), 60)
     ending = out.getvalue().partition("job 1 was ended")[2]
     assert ending.index("job 2 was kept") < ending.index("Resume with: agent resume abc123")
 
@@ -295,7 +295,7 @@ async def test_a_command_that_fails_is_not_the_end() -> None:
             raise OSError("the disk is gone")
 
     client, out = FakeClient(answer), io.StringIO()
-    await asyncio.wait_for(run_plain(client, Broken(), Ui(), io.StringIO("/memory\ngo\n"), out), 5)
+    await asyncio.wait_for(run_plain(client, Broken(), Ui(), io.StringIO("/memory\ngo\n"), out), 60)
     assert "/memory failed: the disk is gone" in out.getvalue() and client.operations(UserInput) == [
         UserInput("go")
     ]

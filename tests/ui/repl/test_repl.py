@@ -101,7 +101,7 @@ def test_a_paste_never_submits(tmp_path: Path) -> None:
         term.send("\x03")
         big = "\n".join(f"row {n} ✓" for n in range(20_000))
         term.paste(big)
-        term.wait("paste 1: 20000 lines", timeout=5)
+        term.wait("paste 1: 20000 lines")
         term.send(" end\r")
         term.wait("1 step")
         term.leave()
@@ -577,7 +577,7 @@ def test_a_flood_does_not_starve_the_keys(tmp_path: Path) -> None:
     with Session(tmp_path, "flood", rows=50) as term:
         term.send("go\r")
         term.send("still here")
-        term.wait("> still here", timeout=3)
+        term.wait("> still here")
         term.wait("1 step", timeout=15)
         assert term.text.count("line 399") == 1
         term.send("\x03")
@@ -593,7 +593,7 @@ def test_a_narrow_terminal(tmp_path: Path, script: str) -> None:
             term.wait("Allow shell")
             term.pump(0.6)
             term.type("n\r")
-        term.wait("1 step", timeout=8)
+        term.wait("1 step")
         term.send("x" * 50)
         term.wait("xxxx")
         term.send("\x03")

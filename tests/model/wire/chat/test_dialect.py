@@ -62,7 +62,7 @@ async def failure(server: Server, timeouts: Timeouts | None = None) -> ModelErro
         async with client(server, timeouts=timeouts) as model:
             with pytest.raises(ModelError) as caught:
                 await collect(model)
-        await server.until_closed(0.5)
+        await server.until_closed()
     return caught.value
 
 
@@ -239,7 +239,7 @@ async def test_a_cancel_closes_the_socket(place: str) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await server.until_closed(1)
+        await server.until_closed()
         assert (await answer(model)).text == "next"
 
 
@@ -248,7 +248,7 @@ async def test_leaving_the_stream_early_closes_the_socket() -> None:
         async with aclosing(model.stream(ASK)) as events:
             while await anext(events) != TextPiece("a"):
                 pass
-        await server.until_closed(0.5)
+        await server.until_closed()
         assert server.lost == 1
 
 
