@@ -15,6 +15,12 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield machine
 
 
+@pytest.fixture
+def own_tmp(world: World) -> None:
+    """For tests that kill programs."""
+    world.use_own_tmp()
+
+
 @pytest.fixture(scope="module")
 def forks() -> Iterator[ForkServer]:
     with ForkServer() as server:

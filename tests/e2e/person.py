@@ -25,14 +25,17 @@ class Person(Terminal):
         rows: int = 40,
         is_awaited: bool = True,
         piped: str = "",
+        is_warm: bool = True,
     ) -> None:
-        """`piped` is a shell command whose output is the program's standard input; its keys come from the
+        """Not warm: in a new interpreter, which has everything to load. `piped` is a shell command whose output is the program's standard input; its keys come from the
         controlling terminal."""
         self._world, self._argv = world, [AGENT, *arguments]
-        argv, env = ["/bin/sh", "-c", f"{piped} | {shlex.join(self._argv)}"], world.environment()
-        control = "import fcntl, os, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-        program = f"{control}os.chdir({str(world.work)!r})\nos.execve({argv[0]!r}, {argv!r}, {env!r})"
-        super().__init__(program if piped else "", columns=columns, rows=rows)
+        argv, env = self._argv, world.environment()
+        if piped:
+            argv = ["/bin/sh", "-c", f"{piped} | {shlex.join(argv)}"]
+        control = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n" if piped else ""
+        program = f"{control}import os\nos.chdir({str(world.work)!r})\nos.execve({argv[0]!r}, {argv!r}, {env!r})"
+        super().__init__("" if is_warm and not piped else program, columns=columns, rows=rows)
         self._turns = 0
         if is_awaited:
             self.wait("/help for commands")

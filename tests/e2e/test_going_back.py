@@ -4,9 +4,13 @@ import os
 import re
 import signal
 
+import pytest
+
 from tests.e2e.person import Person
 from tests.e2e.world import World, shell, until
 from tests.model.server import Call, Reply
+
+pytestmark = pytest.mark.usefixtures("own_tmp")
 
 
 def write(name: str, text: str) -> Reply:

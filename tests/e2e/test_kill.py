@@ -16,6 +16,8 @@ from tests.e2e.person import Person
 from tests.e2e.world import World, finish, shell, until
 from tests.model.server import Call, Reply
 
+pytestmark = pytest.mark.usefixtures("own_tmp")
+
 MORE = max(60, int(os.environ.get("AGENT_FUZZ", "0")) // 4)
 """Runs that only the long suite makes."""
 

@@ -161,6 +161,7 @@ def kill_often(folder: Path, forks: ForkServer, seed: int) -> list[Kill]:
         base = folder / str(number)
         base.mkdir()
         with World(base) as world:
+            world.use_own_tmp()
             chain = Chain(world, forks, dice, reduces=number % 3 == 2)
             while len(chain.kills) < min(LONGEST_CHAIN, KILLS - len(kills)) and chain.runs < 3 * LONGEST_CHAIN:
                 kind, most = dice.choice(PLACES)

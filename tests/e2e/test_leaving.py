@@ -15,6 +15,7 @@ from tests.ui.terminal import Terminal
 
 _SHELL = """
 import os, subprocess, sys, time
+
 os.chdir({work!r})
 agent = subprocess.Popen({argv!r}, env={env!r})
 code = agent.wait()

@@ -242,7 +242,7 @@ def test_ctrl_c_while_the_program_starts(world: World) -> None:
     """At any moment of the start: it ends at once without a trace of ours, or the prompt takes it for a key."""
     world_path = str(world.work)
     for step in range(12):
-        person = Person(world, is_awaited=False)
+        person = Person(world, is_awaited=False, is_warm=False)
         with person:
             person.pump(0.025 * step)
             person.process.send_signal(signal.SIGINT)

@@ -8,9 +8,11 @@ that no request broke a rule, and that every session file is valid JSON.
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +58,7 @@ class World:
         self.state, self.config = folder / "state", folder / "config"
         for place in (self.work, self.home, self.config):
             place.mkdir()
+        self._tmp: Path | None = None
         self.server = Server()
         self.may_refuse = False
         """Set by a test in which the server is meant to answer 400."""
@@ -81,6 +84,8 @@ class World:
         left = self.alive()
         for pid in left:
             os.kill(pid, signal.SIGKILL)
+        if self._tmp:
+            shutil.rmtree(self._tmp, ignore_errors=True)
         if kind is None:
             assert not left, f"still alive: {left}"
             self._check()
@@ -92,6 +97,10 @@ class World:
             records = json.loads(path.read_text(encoding="utf-8"))
             assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
             assert path.stat().st_mode & 0o777 == 0o600
+
+    def use_own_tmp(self) -> None:
+        """Give the programs a folder for temporary files that goes with this machine: killed ones leave theirs."""
+        self._tmp = Path(tempfile.mkdtemp(prefix="w-"))
 
     def script(self, *replies: Reply) -> None:
         """What the model answers next, in this order."""
@@ -111,6 +120,8 @@ class World:
             "OPENAI_BASE_URL": self.server.url,
             TAG: self._tag,
         }
+        if self._tmp:
+            env["TMPDIR"] = str(self._tmp)
         merged = env | dict(changes or {})
         return {name: value for name, value in merged.items() if value is not None}
 
