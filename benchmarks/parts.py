@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agent_cli.core.bus import EventBus
-from agent_cli.model import catalog
+from agent_cli.model.catalog import catalog
 from agent_cli.protocol.events import TextDelta
-from agent_cli.protocol.redact import Redactor
-from agent_cli.sandbox.process import ProcessRunner
+from agent_cli.redaction.redactor import Redactor
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.session.event_bus import EventBus
 from agent_cli.tools.registry import default_registry
-from agent_cli.workspace.instructions import Chain
+from agent_cli.workspace.instructions import InstructionFiles
 
 _ROUNDS = 9
 _DELTAS = 1000
@@ -76,7 +76,7 @@ def _looking(work: Path) -> Callable[[], object]:
     (work / "AGENTS.md").write_text("@" + "\n@".join(names), encoding="utf-8")
     for name in names:
         (work / name).write_text("x" * 2_000, encoding="utf-8")
-    chain = Chain(work, config_dir=work / "config")
+    chain = InstructionFiles(work, config_dir=work / "config")
     chain.read()
     return chain.read
 

@@ -6,9 +6,9 @@ import shlex
 import subprocess
 import time
 
+from tests.e2e import warm
 from tests.e2e.world import AGENT, World
-from tests. import warm
-from .world import FORBIDDEN, Terminal
+from tests.ui.terminal import FORBIDDEN, Terminal
 
 GUARD_S = 0.6
 """Keys sooner than this after a question has appeared are ignored, by design."""

@@ -28,7 +28,7 @@ _CLONE_PARENT = 0x8000
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine(), 0) if sys.platform == "linux" else 0
 """The number of the system call."""
 _TAG = "AGENT_E2E_TAG"
-_NOT_LOADED = ("agent_cli.demo_project", "agent_cli.model.litellm_model", "agent_cli.__main__")
+_NOT_LOADED = ("agent_cli.demo_project", "agent_cli.model.litellm.", "agent_cli.__main__")
 _OF_A_NEW_INTERPRETER = ("LANG", "LC_", "TZ", "PYTHON", "SSL_", "LD_")
 """Variables that count when a program begins; `LANG` may be what it always is here."""
 

@@ -245,7 +245,9 @@ def test_a_long_session_costs_next_to_nothing_for_each_request() -> None:
     messages = [result(number, "a line of output\n" * 20) for number in range(1000)]
     outgoing = RequestRedactor(REDACTOR)
     outgoing.masked(messages)
-    assert_cheaper(lambda: outgoing.masked(messages), lambda: RequestRedactor(REDACTOR).masked(messages), share=0.2)
+    assert_cheaper(
+        lambda: outgoing.masked(messages), lambda: RequestRedactor(REDACTOR).masked(messages), share=0.2
+    )
 
 
 ENVIRON = {

@@ -19,8 +19,7 @@ from agent_cli.model.wire.chat.dialect import ChatDialect
 from agent_cli.protocol.messages import UserMessage
 from tests.model.scripted import Die, ScriptedModel, fail, hang, say
 from tests.model.scripted import Reply as Scripted
-
-from .server import Reply, Server
+from tests.model.server import Reply, Server
 
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),))
 FAST = RetryPolicy(base_s=0.001)
