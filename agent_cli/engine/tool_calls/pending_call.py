@@ -69,50 +69,64 @@ class PendingCall:
         return "inside" if isinstance(self.verdict, Deny) else self.verdict.reach
 
 
-def cannot_work(job: PendingCall, error: Exception) -> ToolResult:
+def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
     """The result of a call whose preview failed, before anybody was asked: it may say no more of a file than
     what may be read without a question."""
-    if not job.may_tell:
-        return failure(job, "failed", "It cannot be done as asked. To be told why, read the file first.")
-    return msgspec.structs.replace(failure(job, "failed", describe(error)), seen=shown_by(error))
+    if not pending.may_tell:
+        return failure(pending, "failed", "It cannot be done as asked. To be told why, read the file first.")
+    return msgspec.structs.replace(failure(pending, "failed", describe(error)), seen=shown_by(error))
 
 
-def stopped(job: PendingCall) -> ToolOutcome:
+def stopped(pending: PendingCall) -> ToolOutcome:
     """The outcome of a call that was stopped: what it had shown is kept."""
     text = "Stopped before it ended; it may have had effects."
-    if job.printed.strip():
-        text = f"{text} It had printed:\n{job.printed}"
-    return ToolOutcome(text=text, ok=False, command=job.command)
+    if pending.printed.strip():
+        text = f"{text} It had printed:\n{pending.printed}"
+    return ToolOutcome(text=text, ok=False, command=pending.command)
 
 
-def failure(job: PendingCall, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
+def failure(pending: PendingCall, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
     """A result without a run: the reason is the text; `display` is the part of it that is for people."""
     return ToolResult(
-        id=new_id("result"), call_id=job.call.id, tool=job.call.name, status=status, text=text, display=display,
+        id=new_id("result"),
+        call_id=pending.call.id,
+        tool=pending.call.name,
+        status=status,
+        text=text,
+        display=display,
         rule=rule,
-    )  # fmt: skip
+    )
 
 
-def refused_unattended(job: PendingCall, verdict: Ask) -> ToolResult:
+def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
     """The result of a call that needed a person where none is: what would allow it."""
     ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
     ways += ["another --mode"] if verdict.by_mode else []
     allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only a person can allow it. "
     why = f"{verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}".strip()
     advice = "Do not try to get round it; go on without, or say what the user should allow."
-    return failure(job, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
+    return failure(pending, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
 
 
-def approval_item(job: PendingCall, risk: str, is_confined: bool) -> ApprovalItem:
+def approval_item(pending: PendingCall, risk: str, is_confined: bool) -> ApprovalItem:
     """What the person is shown."""
-    assert job.tool is not None and job.preview is not None and isinstance(job.verdict, Ask)
-    reason = "; ".join(filter(None, (job.verdict.reason, job.preview.note)))
+    assert pending.tool is not None and pending.preview is not None and isinstance(pending.verdict, Ask)
+    reason = "; ".join(filter(None, (pending.verdict.reason, pending.preview.note)))
     return ApprovalItem(
-        call_id=job.call.id, tool=job.call.name, title=job.title, preview=job.preview.text,
-        preview_kind=job.preview.kind, reason=reason, rule=job.verdict.rule,
-        grant=job.verdict.grant, arguments=job.arguments, editable=job.tool.editable,
-        risk=risk, reach=job.reach if is_confined and job.command else "inside", hunks=_hunks(job.preview),
-    )  # fmt: skip
+        call_id=pending.call.id,
+        tool=pending.call.name,
+        title=pending.title,
+        preview=pending.preview.text,
+        preview_kind=pending.preview.kind,
+        reason=reason,
+        rule=pending.verdict.rule,
+        grant=pending.verdict.grant,
+        arguments=pending.arguments,
+        editable=pending.tool.editable,
+        risk=risk,
+        reach=pending.reach if is_confined and pending.command else "inside",
+        hunks=_hunks(pending.preview),
+    )
 
 
 def _hunks(preview: Preview) -> int:

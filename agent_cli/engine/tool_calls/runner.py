@@ -55,55 +55,58 @@ class ToolRunner:
         self._scope = scope
         self._mark = ""
         """The checkpoint after the last call that may have changed files; kept where a rule depends on that."""
-        self._consent = ApprovalGate(services, self.rules, scope)
+        self._gate = ApprovalGate(services, self.rules, scope)
 
     async def run(self, calls: Sequence[ToolCall]) -> str:
         """Run calls to their results. The text the turn ends with when one of them said that the task is
         done, and none before it failed; else empty."""
-        jobs = [self._prepare(call, self._scope.turn_id) for call in calls]
-        await self._run(jobs)
-        end = self._end(jobs)
+        prepared = [self._prepare(call, self._scope.turn_id) for call in calls]
+        await self._run(prepared)
+        end = self._end(prepared)
         return end.final if end else ""
 
-    async def _run(self, jobs: list[PendingCall]) -> None:
-        for job in jobs:
+    async def _run(self, prepared: list[PendingCall]) -> None:
+        for pending in prepared:
             self._scope.emit(
                 ToolCallRequested(
-                    call_id=job.call.id, tool=job.call.name, title=job.title, arguments=job.call.arguments
+                    call_id=pending.call.id,
+                    tool=pending.call.name,
+                    title=pending.title,
+                    arguments=pending.call.arguments,
                 )
             )
         try:
-            if any(job.command for job in jobs):
+            if any(pending.command for pending in prepared):
                 await self._know_the_sandbox()
-            for together, group in groupby(enumerate(jobs), key=lambda pair: self._group(*pair)):
-                batch = [job for _, job in group]
-                if end := self._end(jobs):
+            for together, group in groupby(enumerate(prepared), key=lambda pair: self._group(*pair)):
+                batch = [pending for _, pending in group]
+                if end := self._end(prepared):
                     self._close(batch, f"Not run: `{end.call.name}`, called before it, has ended the turn.")
-                elif together < 0 and self._consent.still_allowed(batch):
+                elif together < 0 and self._gate.still_allowed(batch):
                     await self._run_together(batch)
                 else:
-                    for job in batch:
-                        await self._run_alone(job, jobs)
+                    for pending in batch:
+                        await self._run_alone(pending, prepared)
         except BaseException:
-            self._close(jobs, "Not run: the turn was stopped.")
+            self._close(prepared, "Not run: the turn was stopped.")
             raise
 
     @staticmethod
-    def _end(jobs: Sequence[PendingCall]) -> PendingCall | None:
+    def _end(prepared: Sequence[PendingCall]) -> PendingCall | None:
         """The call that ends the turn: it said that the task is done, and it and all before it succeeded."""
-        for job in jobs:
-            if not job.succeeded:
+        for pending in prepared:
+            if not pending.succeeded:
                 return None
-            if job.final:
-                return job
+            if pending.final:
+                return pending
         return None
 
-    def _group(self, index: int, job: PendingCall) -> int:
+    def _group(self, index: int, pending: PendingCall) -> int:
         """Neighbours with the same key form a group: readers that need no question share one. What may end the
         turn runs alone, since nothing behind it is to run."""
-        if job.call.name == Finish.name or self.rules.ended_by(job.call.name, job.actions):
+        if pending.call.name == Finish.name or self.rules.ended_by(pending.call.name, pending.actions):
             return index
-        together = job.result is not None or (job.reads_only and isinstance(job.verdict, Allow))
+        together = pending.result is not None or (pending.reads_only and isinstance(pending.verdict, Allow))
         return -1 if together else index
 
     async def _know_the_sandbox(self) -> None:
@@ -122,28 +125,28 @@ class ToolRunner:
 
             earlier = [record for record in self._session.whole() if record.turn_id != self._scope.turn_id]
             self.rules.goes_on_after(calls_made(earlier, self._registry, self._context))
-        jobs = [self._prepare(each.call, each.turn_id) for each in calls]
-        for job, each in zip(jobs, calls, strict=True):
-            if each.started and not job.reads_only:
-                job.result = failure(job, "unknown", UNKNOWN_OUTCOME)
-        await self._run(jobs)
+        prepared = [self._prepare(each.call, each.turn_id) for each in calls]
+        for pending, each in zip(prepared, calls, strict=True):
+            if each.started and not pending.reads_only:
+                pending.result = failure(pending, "unknown", UNKNOWN_OUTCOME)
+        await self._run(prepared)
         if not same_input:
             self.rules.forget()
 
     def _prepare(self, call: ToolCall, turn_id: str) -> PendingCall:
-        job = PendingCall(call, turn_id)
+        pending = PendingCall(call, turn_id)
         try:
-            job.tool, job.params = self._parsed(call)
+            pending.tool, pending.params = self._parsed(call)
             self._guard.saw_wellformed()
         except UnknownTool as error:
-            job.result = failure(job, "failed", describe(error))
-            return job
+            pending.result = failure(pending, "failed", describe(error))
+            return pending
         except Exception as error:  # whatever is wrong with arguments is answered, never raised
             self._guard.saw_malformed(call.name)
-            job.result = failure(job, "failed", describe(error))
-            return job
-        self._consent.judge(job)
-        return job
+            pending.result = failure(pending, "failed", describe(error))
+            return pending
+        self._gate.judge(pending)
+        return pending
 
     def _parsed(self, call: ToolCall) -> tuple[Tool, Any]:
         if not call.problem:
@@ -151,8 +154,8 @@ class ToolRunner:
         unknown = "" if call.name in self._registry.names else self._registry.unknown(call.name)
         raise ToolError(f"{call.problem} {unknown}".strip())
 
-    async def _run_together(self, jobs: list[PendingCall]) -> None:
-        tasks = [asyncio.create_task(self._execute(job)) for job in jobs if job.result is None]
+    async def _run_together(self, prepared: list[PendingCall]) -> None:
+        tasks = [asyncio.create_task(self._execute(pending)) for pending in prepared if pending.result is None]
         try:
             if tasks:
                 await asyncio.wait(tasks)
@@ -160,60 +163,60 @@ class ToolRunner:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for job in jobs:
-                if job.result is not None:
-                    self._record(job, job.result)
+            for pending in prepared:
+                if pending.result is not None:
+                    self._record(pending, pending.result)
 
-    async def _run_alone(self, job: PendingCall, jobs: list[PendingCall]) -> None:
-        if job.result is None:
-            await self._consent.decide(job, jobs[jobs.index(job) :])
+    async def _run_alone(self, pending: PendingCall, prepared: list[PendingCall]) -> None:
+        if pending.result is None:
+            await self._gate.decide(pending, prepared[prepared.index(pending) :])
         try:
-            if job.result is None:
-                await self._execute(job)
+            if pending.result is None:
+                await self._execute(pending)
         finally:
-            if job.result is not None:
-                self._record(job, job.result)
+            if pending.result is not None:
+                self._record(pending, pending.result)
 
-    async def _execute(self, job: PendingCall) -> None:
+    async def _execute(self, pending: PendingCall) -> None:
         """Run an allowed call; its result is always set, cancellation included."""
-        assert job.tool is not None
-        if isinstance(job.verdict, Deny):
-            job.result = failure(job, "denied", f"Denied: {job.verdict.reason}.", job.verdict.rule)
+        assert pending.tool is not None
+        if isinstance(pending.verdict, Deny):
+            pending.result = failure(pending, "denied", f"Denied: {pending.verdict.reason}.", pending.verdict.rule)
             return
-        if (late := self._consent.out_of_order(job)) is not None:
-            job.result = late
+        if (late := self._gate.out_of_order(pending)) is not None:
+            pending.result = late
             return
-        self.rules.begins(job.call.name, job.actions)
+        self.rules.begins(pending.call.name, pending.actions)
         started = time.monotonic()
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None
         try:
-            if not job.reads_only and not await self._consent.is_as_approved(job):
+            if not pending.reads_only and not await self._gate.is_as_approved(pending):
                 raise ToolError("What it concerns has changed since it was allowed; nothing was done. Look again.")
-            if not job.reads_only:
-                await self._cover(job, job.reach)
+            if not pending.reads_only:
+                await self._cover(pending, pending.reach)
                 self._session.append(
-                    CallStarted(id=new_id("start"), call_id=job.call.id, turn_id=self._scope.turn_id)
+                    CallStarted(id=new_id("start"), call_id=pending.call.id, turn_id=self._scope.turn_id)
                 )
-            self._scope.emit(ToolCallStarted(call_id=job.call.id, tool=job.call.name, title=job.title))
-            outcome = await self._with_changes(job, await self._outcome(job))
+            self._scope.emit(ToolCallStarted(call_id=pending.call.id, tool=pending.call.name, title=pending.title))
+            outcome = await self._with_changes(pending, await self._outcome(pending))
             status = "ok" if outcome.ok else "failed"
-            outcome = await self._after_edit(job, outcome)
-            ending = self.rules.ended_by(job.call.name, job.actions) if outcome.ok else ""
-            job.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
+            outcome = await self._after_edit(pending, outcome)
+            ending = self.rules.ended_by(pending.call.name, pending.actions) if outcome.ok else ""
+            pending.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
             outcome = ToolOutcome(text=describe(error), ok=False, seen=shown_by(error))
             status = "failed"
         finally:
-            job.result = self._result(
-                job, outcome or stopped(job), status, time.monotonic() - started - job.waited_s
+            pending.result = self._result(
+                pending, outcome or stopped(pending), status, time.monotonic() - started - pending.waited_s
             )
 
-    async def _outcome(self, job: PendingCall) -> ToolOutcome:
+    async def _outcome(self, pending: PendingCall) -> ToolOutcome:
         """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
-        assert job.tool is not None
-        kept = await self._named(job)
-        outcome = await job.tool.run(job.params, self._view(job, job.reach).within(job.places))
+        assert pending.tool is not None
+        kept = await self._named(pending)
+        outcome = await pending.tool.run(pending.params, self._view(pending, pending.reach).within(pending.places))
         if kept:
             note = f"[Before it ran, {kept}]"
             outcome = msgspec.structs.replace(
@@ -222,57 +225,59 @@ class ToolRunner:
         if not outcome.blocked:
             return outcome
         asked_at = time.monotonic()
-        reach = await self._consent.lets_out(job, outcome)
-        job.waited_s += time.monotonic() - asked_at
+        reach = await self._gate.lets_out(pending, outcome)
+        pending.waited_s += time.monotonic() - asked_at
         if reach is None:
-            return self._consent.kept_in(job, outcome)
-        await self._cover(job, reach)
-        again = await job.tool.run(job.params, self._view(job, reach).within(job.places))
+            return self._gate.kept_in(pending, outcome)
+        await self._cover(pending, reach)
+        again = await pending.tool.run(pending.params, self._view(pending, reach).within(pending.places))
         return msgspec.structs.replace(again, untrusted=again.untrusted or outcome.untrusted)
 
-    async def _cover(self, job: PendingCall, reach: Reach) -> None:
+    async def _cover(self, pending: PendingCall, reach: Reach) -> None:
         """Make sure that what a call is known to write can be undone; what cannot be is noted."""
         is_free = reach == "outside" or not self._permissions.is_confining
-        beyond = self._permissions.beyond_undo(job.actions) if is_free else ()
-        await self._undo.before_effect(self._scope, (*job.writes, *beyond))
+        beyond = self._permissions.beyond_undo(pending.actions) if is_free else ()
+        await self._undo.before_effect(self._scope, (*pending.writes, *beyond))
 
-    def _view(self, job: PendingCall, reach: Reach) -> ToolContext:
+    def _view(self, pending: PendingCall, reach: Reach) -> ToolContext:
         """The context for one run of a call, with so much of the machine."""
         return self._context.for_call(
-            job.call.id,
-            emit=self._live(job),
-            silent=self._silent(job),
+            pending.call.id,
+            emit=self._live(pending),
+            silent=self._silent(pending),
             confine=partial(self._permissions.confinement, reach),
             ask=self._question if self._approvals.interactive else None,
-            hunks=job.hunks,
+            hunks=pending.hunks,
             leaves=reach == "outside" and self._permissions.is_confining,
         )
 
-    async def _named(self, job: PendingCall) -> str:
+    async def _named(self, pending: PendingCall) -> str:
         """How to bring back what git keeps beside the files, where a command may throw it away."""
-        if not job.command or "git" not in job.command:
+        if not pending.command or "git" not in pending.command:
             return ""
         from agent_cli.policy.shell.destructive import discards_git_state
         from agent_cli.workspace.git.discarded_state import named_state
 
-        if not discards_git_state(job.command):
+        if not discards_git_state(pending.command):
             return ""
         return await named_state(
             self._context.processes.run, self._context.shell.start, self._context.workspace.roots
         )
 
-    async def _after_edit(self, job: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
+    async def _after_edit(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """Run what the rules want run after an edit; it is judged as every command is, and its end is added to
         what the model reads of the edit."""
-        written = [*(job.writes if outcome.ok else ()), *self._places(outcome)]
+        written = [*(pending.writes if outcome.ok else ()), *self._places(outcome)]
         commands = list(self.rules.after_edit(written))
         if commands:
             await self._know_the_sandbox()
         for rule, command in commands:
-            call = ToolCall(f"{job.call.id}.after", "shell", msgspec.json.encode({"command": command}).decode())
-            after = self._prepare(call, job.turn_id)
+            call = ToolCall(
+                f"{pending.call.id}.after", "shell", msgspec.json.encode({"command": command}).decode()
+            )
+            after = self._prepare(call, pending.turn_id)
             if after.result is None:
-                await self._consent.decide(after, [after])
+                await self._gate.decide(after, [after])
             try:
                 done = after.result.text if after.result else (await self._outcome(after)).text
             except ToolError as error:  # the edit is done, whatever became of this
@@ -283,10 +288,10 @@ class ToolRunner:
             self._mark, _ = await self._undo.changed_since(self._scope.turn_id, self._mark)
         return outcome
 
-    async def _with_changes(self, job: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
+    async def _with_changes(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """The outcome with the files that the call has changed in truth, where a rule depends on that: a command
         does not say which it writes."""
-        if job.reads_only or not self.rules.follows_edits:
+        if pending.reads_only or not self.rules.follows_edits:
             return outcome
         self._mark, found = await self._undo.changed_since(self._scope.turn_id, self._mark)
         named = {change.path for change in outcome.changes}
@@ -300,26 +305,28 @@ class ToolRunner:
     async def _question(self, question: str, options: tuple[str, ...]) -> str:
         return await self._approvals.question(question, options, self._scope)
 
-    def _live(self, job: PendingCall) -> Callable[[str], None]:
+    def _live(self, pending: PendingCall) -> Callable[[str], None]:
         def emit(text: str) -> None:
-            job.printed = (job.printed + text)[-LONGEST_REMAINS:]
-            self._scope.emit(ToolOutput(call_id=job.call.id, text=text))
+            pending.printed = (pending.printed + text)[-LONGEST_REMAINS:]
+            self._scope.emit(ToolOutput(call_id=pending.call.id, text=text))
 
         return emit
 
-    def _silent(self, job: PendingCall) -> Callable[[float], None]:
-        return lambda silent_s: self._scope.emit(ToolSilent(call_id=job.call.id, silent_s=silent_s))
+    def _silent(self, pending: PendingCall) -> Callable[[float], None]:
+        return lambda silent_s: self._scope.emit(ToolSilent(call_id=pending.call.id, silent_s=silent_s))
 
-    def _result(self, job: PendingCall, outcome: ToolOutcome, status: ToolStatus, duration_s: float) -> ToolResult:
-        untrusted = outcome.untrusted or job.stranger
-        text = within_bound(outcome.text, self._context, job.call.id)
+    def _result(
+        self, pending: PendingCall, outcome: ToolOutcome, status: ToolStatus, duration_s: float
+    ) -> ToolResult:
+        untrusted = outcome.untrusted or pending.stranger
+        text = within_bound(outcome.text, self._context, pending.call.id)
         text = marked(text, untrusted) if untrusted else text
-        if job.edited:
-            text = f"[The user edited this call before allowing it; what ran: {job.title}]\n{text}"
+        if pending.edited:
+            text = f"[The user edited this call before allowing it; what ran: {pending.title}]\n{text}"
         return ToolResult(
             id=new_id("result"),
-            call_id=job.call.id,
-            tool=job.call.name,
+            call_id=pending.call.id,
+            tool=pending.call.name,
             status=status,
             text=text or "(no output)",
             display=outcome.display,
@@ -336,26 +343,26 @@ class ToolRunner:
             untrusted=untrusted,
         )
 
-    def _close(self, jobs: Sequence[PendingCall], text: str) -> None:
+    def _close(self, prepared: Sequence[PendingCall], text: str) -> None:
         """Give every call of the batch that has none a result."""
-        for job in jobs:
-            self._record(job, job.result or failure(job, "cancelled", text))
+        for pending in prepared:
+            self._record(pending, pending.result or failure(pending, "cancelled", text))
 
-    def _record(self, job: PendingCall, result: ToolResult) -> None:
+    def _record(self, pending: PendingCall, result: ToolResult) -> None:
         """Save a result once and announce it."""
-        if job.call.id in self._session.answered:
+        if pending.call.id in self._session.answered:
             return
-        result = msgspec.structs.replace(result, turn_id=job.turn_id)
+        result = msgspec.structs.replace(result, turn_id=pending.turn_id)
         self._session.append(result)
         self._context.seen.update(result.seen)
-        self._guard.saw(job.call, result)
-        if job.tool is not None:
-            self.rules.saw(job.call.name, job.actions, result)
+        self._guard.saw(pending.call, result)
+        if pending.tool is not None:
+            self.rules.saw(pending.call.name, pending.actions, result)
         self._scope.emit(
             ToolCallFinished(
                 call_id=result.call_id,
                 tool=result.tool,
-                title=job.title,
+                title=pending.title,
                 status=result.status,
                 text=result.text,
                 display=result.display,
