@@ -6,6 +6,7 @@ reading would cost a command nobody allowed. Nothing is ever executed or looked 
 """
 
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -60,8 +61,9 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         return tuple(word.text for word in self.words)
 
 
+@lru_cache(maxsize=32)  # a line is judged, shown, compared and run: it is read once
 def parse(line: str) -> tuple[SimpleCommand, ...]:
-    """The simple commands of a line, in order.
+    """Parse a command line into its simple commands, in order.
 
     Raises:
         Unsure: any part of the line is beyond this reader.
