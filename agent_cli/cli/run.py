@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -88,24 +87,22 @@ def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]
         return None
 
     async def verify() -> bool:
-        from agent_cli.sandbox.profile.environment import child_env
+        from agent_cli.engine.tool_calls.user_command import run_user_command
+        from agent_cli.protocol.sanitize import Sanitizer
 
-        done = await opened.processes.shell(
-            command,
-            cwd=setup.workspace.root,
-            env=child_env(os.environ),
-            timeout_s=setup.config.tools.shell.timeout_s,
-            on_output=lambda data: None if setup.chosen.flag("quiet") else _echo(data),
-        )
-        return done.exit_code == 0
+        text = Sanitizer()
+
+        def show(data: bytes, final: bool = False) -> None:
+            if not setup.chosen.flag("quiet"):
+                sys.stderr.write(text.feed(data, final))
+
+        done = await run_user_command(command, opened.permissions, opened.tool_context, show)
+        show(b"", final=True)
+        for note in done.notes:
+            print(f"verify: {clean(note)}", file=sys.stderr)
+        return done.succeeded
 
     return verify
-
-
-def _echo(data: bytes) -> None:
-    from agent_cli.protocol.sanitize import clean
-
-    sys.stderr.write(clean(data.decode("utf-8", "replace")))
 
 
 def _task(chosen: ParsedOptions) -> str:

@@ -410,6 +410,19 @@ def test_continue_resume_fork_and_no_session(world: World) -> None:
     assert len(world.messages(-1)) == 1
 
 
+def test_a_run_takes_over_every_mode_but_yolo(world: World) -> None:
+    world.script(Reply(text="one"), shell("touch made"), Reply(text="not allowed"), Reply(text="three"))
+    assert world.run("run", "ask", "--mode", "yolo").code == 0
+    done = world.run("run", "go on", "-c", "--quiet")
+    assert done.code == 6 and not (world.work / "made").exists()
+    assert "was in yolo, which is not kept: it goes on in ask; --mode yolo" in done.err
+    done = world.run("run", "go on", "-c", "--mode", "plan")
+    assert done.code == 0 and "yolo" not in done.err
+    world.script(Reply(text="four"))
+    done = world.run("run", "go on", "-c", "--output-format", "stream-json")
+    assert done.lines[0]["mode"] == "plan"
+
+
 def test_no_session_to_go_on_with(world: World) -> None:
     for arguments in (["-c"], ["-r", "abc"]):
         done = world.run("run", "ask", *arguments)

@@ -158,8 +158,8 @@ class SessionHost:
         sanitizer = Sanitizer()
         done = await self._opened.processes.shell(
             command,
-            cwd=self._opened.shell.start,
-            env={**os.environ, **self._opened.shell.env},
+            cwd=self._opened.tool_context.shell.start,
+            env={**os.environ, **self._opened.tool_context.shell.env},
             timeout_s=3600.0,
             on_output=lambda data: emit(sanitizer.feed(data)),
         )

@@ -43,7 +43,6 @@ from agent_cli.tools.kit.base import Tool, ToolContext, ToolError
 from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import Registry, built_in, default_registry
 from agent_cli.tools.shell.background_jobs import Jobs
-from agent_cli.tools.shell.shell_session import ShellSession
 from agent_cli.tools.web.web_search import search_tool
 from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory
@@ -64,7 +63,10 @@ CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
 """How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
 
-_NOT_YOLO = "the session was in yolo, which is not kept: it goes on in {}; /mode yolo, or --mode, brings it back"
+_NOT_YOLO = (
+    "the session was in yolo, which is not kept: it goes on in {}; --mode yolo, or /mode in a conversation, "
+    "chooses it anew"
+)
 
 
 class OpenSession(msgspec.Struct, frozen=True):
@@ -73,7 +75,7 @@ class OpenSession(msgspec.Struct, frozen=True):
     agent: Agent
     permissions: Permissions
     processes: ProcessRunner
-    shell: ShellSession
+    tool_context: ToolContext
     memory: Memory
     redactor: "Redactor"
     tools: Registry
@@ -196,7 +198,7 @@ class _EngineBuilder:
             Agent(Dispatcher(services)),
             permissions,
             self._processes,
-            services.tools.shell,
+            services.tools,
             self._memory,
             self._redactor,
             self._registry,
@@ -204,11 +206,10 @@ class _EngineBuilder:
         )
 
     def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:
-        """The mode to begin in, and what to say of it. What asks nothing is chosen anew where somebody can be
-        asked."""
+        """The mode to begin in, and what to say of it. What asks nothing is never taken over from a saved session."""
         config, asked_for = self._setup.config, self._setup.chosen.text("mode")
         saved = session.view.settings[1]
-        kept = config.mode if self._interactive and saved == "yolo" else saved
+        kept = config.mode if saved == "yolo" else saved
         softened = (_NOT_YOLO.format(config.mode),) if kept != saved and not asked_for else ()
         return (config.mode if asked_for else kept), softened
 

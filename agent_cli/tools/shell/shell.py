@@ -3,20 +3,17 @@
 import re
 import time
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from agent_cli.protocol.actions import Action, RunCommand
-from agent_cli.sandbox.process.runner import ProcessError, Running, shell_program
-from agent_cli.sandbox.profile.confinement import Confinement
+from agent_cli.sandbox.process.runner import ProcessError, Running
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
-from ..kit.output import OutputLog, file_stem
+from ..kit.output import OutputLog
 from .background_jobs import MAX_RUNNING, Job
-from .shell_session import ShellStart
+from .command_start import StartedCommand, sandbox_denial, start_command, tampering_notes
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -63,7 +60,7 @@ class Shell:
         log = OutputLog(context.spill_dir, context.call_id, context.emit)
         begun = time.monotonic()
         try:
-            start = await _started(params, context, log)
+            start = await start_command(params.command, context, log.feed, takes_input=params.background)
             running = start.running
             ended = await _watched(running, params, log, context)
             full_screen = None if params.background else full_screen_program(params.command)
@@ -82,7 +79,7 @@ class Shell:
             *_news(job, ended, context),
         ]
         strangers = _strangers(params.command, start, context)
-        person += _tampered(start, context)
+        person += tampering_notes(start, context)
         person += watch.look(strangers) if (watch := context.jobs.watch) else []
         if full_screen and not (ended and running.exit_code == 0):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
@@ -101,7 +98,7 @@ class Shell:
             job=job.id if job is not None else "",
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
             untrusted=strangers,
-            **(_blocked(start, output, came_from, context) if ended else {}),
+            **(sandbox_denial(start, output, came_from, context) if ended else {}),
         )
 
 
@@ -124,116 +121,13 @@ def _timeout(params: ShellParams, context: ToolContext) -> float:
     return min(max(wanted_s, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
 
 
-class _Start(msgspec.Struct, frozen=True):
-    """A command that was started, and how."""
-
-    running: Running
-    given: ShellStart | None
-    """What its shell was given; None for a shell other than bash, which does not report."""
-    confinement: Confinement | None
-    told: list[str]
-    """What commands in the background had changed before, that would run later."""
-    proxied: int | None
-    """How many connections to allowed hosts there had been before; None where it can make none."""
-
-
-async def _started(params: ShellParams, context: ToolContext, log: OutputLog) -> _Start:
-    program = shell_program(context.shell.env.get("PATH", ""))
-    reports = program.endswith("bash")
-    folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
-    tampering = context.jobs.tampering(context.workspace)
-    limits = context.confine(folder)
-    masks = None if limits is None or limits.is_bounded else limits
-    confinement = None if masks else _beside(limits, folder, context)
-    proxy = await _proxy(confinement, context)
-    given = _given(folder, confinement, context, proxy)
-    told = await tampering.leave() if confinement is None else tampering.look()
-    if watch := context.jobs.watch:
-        told += watch.look()
-        watch.begin(brings=confinement is None or confinement.network != "none" or bool(proxy))
-    if confinement is not None:
-        tampering.begin(may_write=bool(confinement.writable))
-    running = None
-    try:
-        running = await context.processes.start(
-            [program, "-c", "--", params.command],
-            cwd=context.shell.cwd,
-            env=given.env,
-            on_output=log.feed,
-            takes_input=params.background,
-            confinement=masks or confinement,
-        )
-    finally:
-        (tampering.left if confinement is None else tampering.started)(running)
-        if watch and running is not None:
-            watch.started(running)
-    proxied = context.egress.connected if context.egress and proxy else None
-    return _Start(running, given if reports else None, confinement, told, proxied)
-
-
-def _beside(confinement: Confinement | None, report: Path | None, context: ToolContext) -> Confinement | None:
-    """Beside a command outside that goes on, nothing confined may write what that may run, unless the mechanism
-    itself guards it."""
-    is_free = context.jobs.tampering(context.workspace).is_free
-    if confinement is None or is_free or context.processes.strength.hides_inside:
-        return confinement
-    return msgspec.structs.replace(confinement, writable=(str(report),) if report else ())
-
-
-async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
-    """The URL at which the command reaches allowed hosts; empty where it does not, or needs no proxy."""
-    if confinement is None or confinement.network != "none" or context.egress is None:
-        return ""
-    url = await context.egress.open()
-    context.egress.take_refused()  # by earlier commands
-    return url
-
-
-def _tampered(start: _Start, context: ToolContext) -> list[str]:
-    """Says what confined commands have changed that would run later, outside; git's own files are as before."""
-    tampering = context.jobs.tampering(context.workspace)
-    if start.confinement is not None:
-        return [*start.told, *tampering.ended(start.running)]
-    is_guarded = context.processes.strength.hides_inside
-    return [*start.told, *tampering.outside(start.running, is_guarded=is_guarded)]
-
-
-def _blocked(start: _Start, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:
-    """What the sandbox kept a command from, as fields of the outcome; none when it failed for another reason or
-    not at all."""
-    if start.confinement is None or not start.running.exit_code:
-        return {}
-    refused = context.egress.take_refused() if context.egress and start.proxied is not None else ()
-    if refused:
-        return {"blocked": f"the network ({', '.join(refused)})", "blocked_hosts": refused, "needs": "network"}
-    from agent_cli.sandbox.denial_detection import detect_denial
-
-    found = detect_denial(start.running.exit_code, output, start.confinement, str(cwd))
-    if found is None:
-        return {}
-    words = f"{_KEPT_FROM[found.kind]} {found.subject}".rstrip()
-    if found.kind != "network":
-        return {"blocked": words}
-    hosts = (found.subject.partition(":")[0],) if _HOST_NAME.fullmatch(found.subject) else ()
-    return {"blocked": words, "blocked_hosts": hosts, "needs": "network"}
-
-
-_KEPT_FROM = {
-    "write": "writing",
-    "read": "reading",
-    "network": "the network",
-    "privilege": "more rights",
-    "namespace": "making a sandbox of its own",
-    "syscall": "a system call",
-}
 _BRINGS_TEXT = re.compile(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
 """Programs that print what strangers have written."""
-_HOST_NAME = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?")
 _HOSTS = re.compile(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
 _OURSELVES = re.compile(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
 
 
-def _strangers(command: str, start: _Start, context: ToolContext) -> str:
+def _strangers(command: str, start: StartedCommand, context: ToolContext) -> str:
     if start.confinement is not None and start.confinement.network == "none":
         connected = context.egress.connected if context.egress else 0
         if start.proxied is None or connected == start.proxied:
@@ -242,21 +136,6 @@ def _strangers(command: str, start: _Start, context: ToolContext) -> str:
     hosts = _HOSTS.findall(command)
     is_ours = bool(hosts) and all(_OURSELVES.fullmatch(host) for host in hosts)
     return f"the output of {found.group()}" if found and not is_ours else ""
-
-
-def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext, proxy: str) -> ShellStart:
-    if confinement is None:
-        return context.shell.environment(folder, leaves=context.leaves)
-    from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, confined_env
-
-    settings = partial(
-        confined_env,
-        offline=confinement.network == "none",
-        cache=context.package_cache,
-        passed=context.pass_env,
-        proxy=proxy,
-    )
-    return context.shell.environment(folder, settings, OF_CONFINEMENT)
 
 
 async def _watched(running: Running, params: ShellParams, log: OutputLog, context: ToolContext) -> bool:

@@ -88,6 +88,10 @@ class ShellSession:
         self.pipe: tuple[int, ...] = ()
         """Exit codes of the parts of the last pipeline, as last reported."""
 
+    def fresh(self) -> "ShellSession":
+        """A session as this one began, without what commands have left in it."""
+        return ShellSession(self._root, self._launch, self._scratch)
+
     @property
     def altered(self) -> tuple[str, ...]:
         """Variables that earlier commands have set, changed or removed and that programs or the shell heed."""

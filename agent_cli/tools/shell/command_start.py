@@ -1,0 +1,144 @@
+"""Start a command line with as much of the machine as its call may reach, and look afterwards at what it left that
+would run later."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_cli.sandbox.process.runner import Running, shell_program
+from agent_cli.sandbox.profile.confinement import Confinement
+
+from ..kit.base import ToolContext
+from ..kit.output import file_stem
+from .shell_session import ShellStart
+
+
+class StartedCommand(msgspec.Struct, frozen=True):
+    """A command that was started, and how."""
+
+    running: Running
+    given: ShellStart | None
+    """What its shell was given; None for a shell other than bash, which does not report."""
+    confinement: Confinement | None
+    told: list[str]
+    """What commands in the background had changed before, that would run later."""
+    proxied: int | None
+    """How many connections to allowed hosts there had been before; None where it can make none."""
+
+
+async def start_command(
+    command: str, context: ToolContext, on_output: Callable[[bytes], None], *, takes_input: bool = False
+) -> StartedCommand:
+    """Start a command line where the last one left off.
+
+    Raises:
+        ProcessError, OSError: it could not be started.
+    """
+    program = shell_program(context.shell.env.get("PATH", ""))
+    reports = program.endswith("bash")
+    folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
+    tampering = context.jobs.tampering(context.workspace)
+    limits = context.confine(folder)
+    masks = None if limits is None or limits.is_bounded else limits
+    confinement = None if masks else _beside(limits, folder, context)
+    proxy = await _proxy(confinement, context)
+    given = _given(folder, confinement, context, proxy)
+    told = await tampering.leave() if confinement is None else tampering.look()
+    if watch := context.jobs.watch:
+        told += watch.look()
+        watch.begin(brings=confinement is None or confinement.network != "none" or bool(proxy))
+    if confinement is not None:
+        tampering.begin(may_write=bool(confinement.writable))
+    running = None
+    try:
+        running = await context.processes.start(
+            [program, "-c", "--", command],
+            cwd=context.shell.cwd,
+            env=given.env,
+            on_output=on_output,
+            takes_input=takes_input,
+            confinement=masks or confinement,
+        )
+    finally:
+        (tampering.left if confinement is None else tampering.started)(running)
+        if watch and running is not None:
+            watch.started(running)
+    proxied = context.egress.connected if context.egress and proxy else None
+    return StartedCommand(running, given if reports else None, confinement, told, proxied)
+
+
+def _beside(confinement: Confinement | None, report: Path | None, context: ToolContext) -> Confinement | None:
+    """Beside a command outside that goes on, nothing confined may write what that may run, unless the mechanism
+    itself guards it."""
+    is_free = context.jobs.tampering(context.workspace).is_free
+    if confinement is None or is_free or context.processes.strength.hides_inside:
+        return confinement
+    return msgspec.structs.replace(confinement, writable=(str(report),) if report else ())
+
+
+async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
+    """The URL at which the command reaches allowed hosts; empty where it does not, or needs no proxy."""
+    if confinement is None or confinement.network != "none" or context.egress is None:
+        return ""
+    url = await context.egress.open()
+    context.egress.take_refused()  # by earlier commands
+    return url
+
+
+def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext, proxy: str) -> ShellStart:
+    if confinement is None:
+        return context.shell.environment(folder, leaves=context.leaves)
+    from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, confined_env
+
+    settings = partial(
+        confined_env,
+        offline=confinement.network == "none",
+        cache=context.package_cache,
+        passed=context.pass_env,
+        proxy=proxy,
+    )
+    return context.shell.environment(folder, settings, OF_CONFINEMENT)
+
+
+def tampering_notes(start: StartedCommand, context: ToolContext) -> list[str]:
+    """Says what confined commands have changed that would run later, outside; git's own files are as before."""
+    tampering = context.jobs.tampering(context.workspace)
+    if start.confinement is not None:
+        return [*start.told, *tampering.ended(start.running)]
+    is_guarded = context.processes.strength.hides_inside
+    return [*start.told, *tampering.outside(start.running, is_guarded=is_guarded)]
+
+
+def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:
+    """What the sandbox kept a command from, as fields of the outcome; none when it failed for another reason or
+    not at all."""
+    if start.confinement is None or not start.running.exit_code:
+        return {}
+    refused = context.egress.take_refused() if context.egress and start.proxied is not None else ()
+    if refused:
+        return {"blocked": f"the network ({', '.join(refused)})", "blocked_hosts": refused, "needs": "network"}
+    from agent_cli.sandbox.denial_detection import detect_denial
+
+    found = detect_denial(start.running.exit_code, output, start.confinement, str(cwd))
+    if found is None:
+        return {}
+    words = f"{_KEPT_FROM[found.kind]} {found.subject}".rstrip()
+    if found.kind != "network":
+        return {"blocked": words}
+    hosts = (found.subject.partition(":")[0],) if _HOST_NAME.fullmatch(found.subject) else ()
+    return {"blocked": words, "blocked_hosts": hosts, "needs": "network"}
+
+
+_KEPT_FROM = {
+    "write": "writing",
+    "read": "reading",
+    "network": "the network",
+    "privilege": "more rights",
+    "namespace": "making a sandbox of its own",
+    "syscall": "a system call",
+}
+_HOST_NAME = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?")
