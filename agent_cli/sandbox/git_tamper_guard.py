@@ -15,7 +15,7 @@ from itertools import islice
 
 import msgspec
 
-_OF_GIT = ("config", "config.worktree", "commondir", "info/attributes")
+_OF_GIT = ("config", "config.worktree", "commondir", "info/attributes", "HEAD")
 _FOLDERS = ("hooks", "info")
 _INNER = ("modules", "worktrees")
 """Where there are more of the kind in a repository."""
@@ -89,6 +89,8 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         folder, is_ = _repository(path), now.get(path)
         if _is_in_git(path) and not _is_in(path, self.git) and folder not in now:
             return True  # a repository further down is gone, with all that was in it
+        if _is_head(path) and (path not in self.marks or folder not in now):
+            return True  # without it there is no repository; what it says changes with every branch
         if path in self.contents and is_ is not None and is_[0] == self.marks[path][0]:
             return _read(self.root, path) == self.contents[path]
         if folder in self.marks or is_ is None:
@@ -108,17 +110,15 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         folder = _repository(path)
         if any(_is_in(path, own) for own in self.own):
             return self._restored_own(path)
-        if not _is_in(path, self.git) and not (_is_in_git(path) and folder in self.marks and path != folder):
+        if not _is_in(path, self.git) and not (_is_in_git(path) and folder in self.marks):
             return False
         if folder not in self.marks:
             return _set_aside(self.root, folder if folder == self.git else path)
-        if path == self.git:
+        if os.path.basename(path) == ".git" or path == self.git:
             return self._entry_restored(path)
         if path in self.marks and stat.S_ISDIR(self.marks[path][0]):
             return _set_aside(self.root, path) and _made(self.root, path)
-        if path in self.marks:
-            return path in self.contents and _written(self.root, path, self.contents[path], self.marks[path][0])
-        return _removed(self.root, path)
+        return self._file_restored(path) if path in self.marks else _removed(self.root, path)
 
     def _restored_own(self, path: str) -> bool:
         """What was not there is only set aside: it may be somebody's work."""
@@ -130,14 +130,20 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         """Where `.git` itself is another one now, the old one is looked for beside it."""
         mark = self.marks[folder]
         if stat.S_ISREG(mark[0]):
-            now = _mark(self.root, folder)
-            free = now is None or not stat.S_ISDIR(now[0]) or _set_aside(self.root, folder)
-            return free and folder in self.contents and _written(self.root, folder, self.contents[folder], mark[0])
-        with suppress(OSError), os.scandir(self.root) as entries:
+            return self._file_restored(folder)
+        beside = os.path.dirname(folder)
+        with suppress(OSError), os.scandir(os.path.join(self.root, beside)) as entries:
             for entry in entries:
                 if entry.inode() == mark[1] and entry.is_dir(follow_symlinks=False):
-                    return _set_aside(self.root, folder) and _renamed(self.root, entry.name, folder)
+                    old = os.path.join(beside, entry.name)
+                    return _set_aside(self.root, folder) and _renamed(self.root, old, folder)
         return False
+
+    def _file_restored(self, path: str) -> bool:
+        """Write a file as it was; a folder in its place is set aside."""
+        now, content = _mark(self.root, path), self.contents.get(path)
+        free = now is None or not stat.S_ISDIR(now[0]) or _set_aside(self.root, path)
+        return free and content is not None and _written(self.root, path, content, self.marks[path][0])
 
 
 def taken(
@@ -157,7 +163,7 @@ def taken(
         is_own = _is_in(path, git) or _is_in_git(path) or any(_is_in(path, each) for each in own)
         if not stat.S_ISREG(mark[0]) or not is_own:
             continue
-        if before and before.marks.get(path) == mark and path in before.contents:
+        if before and before.marks.get(path) == mark and path in before.contents and not _is_head(path):
             contents[path] = before.contents[path]
         elif mark[2] <= _MOST_BYTES and (content := _read(root, path)) is not None:
             contents[path] = content
@@ -261,11 +267,17 @@ def _mark(root: str, path: str) -> Mark | None:
         return None
     if stat.S_ISDIR(is_.st_mode):  # what is in it is watched by itself, and its times change with every commit
         return (stat.S_IFDIR, 0 if path.endswith(_FOLDERS) else is_.st_ino, 0, 0, 0)
+    if _is_head(path):  # written anew by every `git switch`
+        return (stat.S_IFMT(is_.st_mode) | 0o644, 0, 0, 0, 0)
     return (is_.st_mode, is_.st_ino, is_.st_size, is_.st_mtime_ns, is_.st_ctime_ns)
 
 
 def _is_bare(root: str) -> bool:
     return all(os.path.lexists(f"{root}/{name}") for name in _BARE)
+
+
+def _is_head(path: str) -> bool:
+    return path.endswith("/HEAD")
 
 
 def _is_in_git(path: str) -> bool:

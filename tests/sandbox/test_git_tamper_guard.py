@@ -93,6 +93,8 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
         lambda w: ((w / ".git").rename(w / "old"), (w / ".git").symlink_to("old")),
         {".git"},
     ),
+    "no HEAD": (lambda w: (w / ".git/HEAD").unlink(), {".git/HEAD"}),
+    "a folder as HEAD": (lambda w: ((w / ".git/HEAD").unlink(), (w / ".git/HEAD").mkdir()), {".git/HEAD"}),
     "the root as a repository": (
         lambda w: ((w / "objects").mkdir(), (w / "refs").mkdir(), write(w / "HEAD", "ref: refs/heads/x")),
         {"HEAD"},
@@ -317,6 +319,53 @@ def test_a_pointer_to_a_repository_elsewhere_is_put_back(work: Path, tmp_path: P
     (tmp_path / "tree/.git").mkdir()
     assert guarded.put_back() == (".git",)
     assert (tmp_path / "tree/.git").read_text(encoding="utf-8") == before
+
+
+def lead_elsewhere(folder: Path) -> None:
+    write(folder / ".git", "gitdir: ../evil")
+
+
+def put_a_folder(folder: Path) -> None:
+    (folder / ".git").rename(folder / "old")
+    write(folder / ".git/config", "[core]\nfsmonitor = evil\n")
+
+
+def put_a_link(folder: Path) -> None:
+    (folder / ".git").rename(folder / "old")
+    (folder / ".git").symlink_to("../evil")
+
+
+@pytest.mark.parametrize("change", [lead_elsewhere, put_a_folder, put_a_link])
+@pytest.mark.parametrize("kind", ["submodule", "work tree"])
+def test_pointers_further_down_are_put_back(
+    work: Path, tmp_path: Path, kind: str, change: Callable[[Path], None]
+) -> None:
+    if kind == "submodule":
+        git(tmp_path, "init", "-q", "other")
+        git(tmp_path / "other", "commit", "-q", "--allow-empty", "-m", "one")
+        git(
+            work,
+            *("-c", "protocol.file.allow=always", "submodule", "--quiet", "add"),
+            *(str(tmp_path / "other"), "sub/inner"),
+        )
+    else:
+        git(work, "worktree", "add", "-q", "sub/inner")
+    before = (work / "sub/inner/.git").read_text(encoding="utf-8")
+    guarded = taken(str(work))
+    change(work / "sub/inner")
+    assert "sub/inner/.git" in guarded.put_back()
+    assert (work / "sub/inner/.git").read_text(encoding="utf-8") == before and guarded.changed() == ()
+    assert git(work / "sub/inner", "log", "--format=%s") == "one\n"
+    shutil.rmtree(work / "sub/inner")
+    assert guarded.changed() == ()
+
+
+def test_a_repository_further_down_is_put_back_in_its_place(work: Path) -> None:
+    git(work / "sub", "init", "-q")
+    guarded = taken(str(work))
+    put_a_link(work / "sub")
+    assert "sub/.git" in guarded.put_back() and (work / "sub/.git/HEAD").is_file()
+    assert not (work / "sub/.git").is_symlink()
 
 
 def test_nothing_is_written_through_a_link(work: Path, tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ class _EngineBuilder:
         )
 
     def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:
-        """The mode to begin in, and what to say of it. What asks nothing is never taken over from a saved session."""
+        """The mode to begin in, and what to say of it. One that asks nothing is not taken over from a session."""
         config, asked_for = self._setup.config, self._setup.chosen.text("mode")
         saved = session.view.settings[1]
         kept = config.mode if saved == "yolo" else saved
