@@ -151,6 +151,7 @@ class Permissions:
             searched=self._searched,
             plain_git=self._plain_git,
             run_by_git=self._run_by_git,
+            git_aliases=_git_aliases,
             untrusted=self._untrusted(),
             instructions=self._instructions,
             unwritable=self._unwritable(),
@@ -313,6 +314,12 @@ def _script(path: str) -> str:
         return small_bytes(Path(path), _LARGEST_SCRIPT).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def _git_aliases(folder: str, verb: str) -> tuple[str, ...]:
+    from agent_cli.workspace.git.programs import aliases
+
+    return aliases(folder, verb)
 
 
 def _resolve(word: str, folder: str) -> str:

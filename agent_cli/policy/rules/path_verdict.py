@@ -64,6 +64,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Whether git starts no program that the repositories around a folder name in their settings."""
     run_by_git: Callable[[], tuple[str, ...]] = lambda: ()
     """Real paths of the workspace to which git's settings lead: hooks, filters, further settings."""
+    git_aliases: Callable[[str, str], tuple[str, ...]] = lambda folder, name: ()
+    """What a verb of git stands for in a folder by the settings of its repository and of the user."""
     has_hosts: bool = False
     """Whether sandboxed commands reach, by HTTP, the hosts that rules allow."""
     lacking: str = ""

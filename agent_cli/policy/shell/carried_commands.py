@@ -1,6 +1,6 @@
 """Find the commands that a command carries inside it: in code given as text to an interpreter, in a script that
-it is told to run, in the recipe of a target. For rules that forbid: what looks like the command is taken for it,
-and what puts a command together out of pieces is not found."""
+it is told to run, in the recipe of a target, behind an alias. For rules that forbid: what looks like the command
+is taken for it, and what puts a command together out of pieces is not found."""
 
 import os
 import re
@@ -9,13 +9,24 @@ from collections.abc import Iterator
 from ..rules.path_verdict import Policy
 from .inline_code import INTERPRETERS
 from .parser import SimpleCommand
-from .wrappers import SHELLS, program
+from .project_scripts import just_recipes, make_recipes, option_values, package_scripts
+from .wrappers import SHELLS, git_settings, normalize, program
 
 _RUN_TEXT = frozenset("awk gawk mawk nawk vim vi nvim view ex ed emacs tmux screen expect gdb m4 sed".split())
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_PACKAGE_MANAGERS = frozenset("npm pnpm yarn bun".split())
+_RUN_THE_REST = {
+    **dict.fromkeys("uv poetry pipenv pdm rye hatch pipx conda".split(), ("run",)),
+    **dict.fromkeys(_PACKAGE_MANAGERS, ("exec", "dlx", "x")),
+    "bundle": ("exec",),
+}
+"""Programs of which these verbs run the words behind them."""
+_RUN_ALL = frozenset("npx bunx uvx pnpx".split())
 _LIST = re.compile(r"""(["'])\s*,\s*\1""")
 _ENDS = re.compile(r"""["'`\n;|&(){}!\[\]]+|\\n""")
-_TARGET = re.compile(r"([^\s:#=][^:=#]*)::?(?!=)([^=]*)")
+_SED_COMMAND = re.compile(r"(?:^|[\s;{}\d$!/])e\s+")
+"""What stands before a command that sed runs."""
+_SED_EVALUATES = re.compile(r"([/|,#])[gpiImM\d]*e[gpiImM\d]*\s*(?:$|[;}\n])")
+"""The end of `s///e`, which runs what it has made."""
 _MOST_TEXTS = 2_000
 
 
@@ -36,37 +47,57 @@ def _texts(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
         yield from (word for word in words if re.search(r"[\s('\"]", word))
     if is_interpreter or name in ("source", "."):
         yield next((policy.script(os.path.join(cwd, word)) for word in words if not word.startswith("-")), "")
+        yield from (policy.script(os.path.join(cwd, path)) for path in part.reads)
     elif "/" in part.argv[0]:
         text = policy.script(os.path.join(cwd, part.argv[0]))
         yield text if text.startswith("#!") else ""
-    elif name in ("make", "gmake"):
-        yield _recipes([word for word in words if not word.startswith("-") and "=" not in word], cwd, policy)
+    match name:
+        case "git":
+            yield from _aliased(part, cwd, policy)
+        case "sed":
+            yield from map(_run_by_sed, words)
+        case "make" | "gmake":
+            yield make_recipes(words, cwd, policy.script)
+        case "just":
+            yield just_recipes(words, cwd, policy.script)
+        case _ if name in _PACKAGE_MANAGERS or name in _RUN_ALL:
+            yield from option_values(words, "-c", "--call")
+            yield package_scripts(words, cwd, policy.script) if name in _PACKAGE_MANAGERS else ""
+    verbs = _RUN_THE_REST.get(name, ())
+    if name in _RUN_ALL:
+        yield from _behind_options(words)
+    elif at := next((at for at, word in enumerate(words, 1) if word in verbs), 0):
+        yield from _behind_options(words[at:])
 
 
-def _recipes(wanted: list[str], cwd: str, policy: Policy) -> str:
-    """The recipes that targets of a Makefile run, those of what they need included; all of them when it cannot be
-    told which."""
-    text = next(filter(None, (policy.script(os.path.join(cwd, name)) for name in _MAKEFILES)), "")
-    needs: dict[str, list[str]] = {}
-    recipes: dict[str, list[str]] = {}
-    names: list[str] = []
-    for line in text.replace("\\\n", " ").splitlines():
-        if line.startswith("\t"):
-            for name in names:
-                recipes.setdefault(name, []).append(line)
-        elif match := _TARGET.match(line):
-            before, _, recipe = match[2].partition(";")
-            names = match[1].split()
-            for name in names:
-                needs.setdefault(name, []).extend(before.split())
-                recipes.setdefault(name, []).append(recipe)
-    todo = wanted or [name for name in needs if not name.startswith(".")][:1]
-    if any(name not in needs for name in todo):
-        return text
-    seen: dict[str, None] = {}
-    while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen[name] = None
-            todo += needs.get(name, [])
-    return "\n".join(line for name in seen for line in recipes.get(name, []))
+def _run_by_sed(script: str) -> str:
+    text = _SED_COMMAND.sub("\n", script)
+    return text.replace(end[1], "\n") if (end := _SED_EVALUATES.search(text)) else text
+
+
+def _behind_options(words: tuple[str, ...]) -> Iterator[str]:
+    """The words behind the options; a word behind an option may be its value or the first of them."""
+    for at, word in enumerate(words):
+        if word.startswith("-"):
+            continue
+        yield " ".join(words[at:])
+        if not at or not words[at - 1].startswith("-"):
+            return
+
+
+def _aliased(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
+    """What git's verb stands for, if it is an alias, and what that stands for in turn."""
+    verb, *rest = normalize(part)[1:] or [""]
+    folder = os.path.join(cwd, *option_values(part.argv[1 : len(part.argv) - len(rest)], "-C"))
+    given = [setting.partition("=") for setting in git_settings(part)]
+    seen: set[str] = set()
+    todo = [verb]
+    while todo and (verb := todo.pop().lower()):
+        if verb in seen:
+            continue
+        seen.add(verb)
+        own = tuple(value for name, _, value in given if name.lower() == f"alias.{verb}")
+        for value in (*own, *policy.git_aliases(folder, verb)):
+            words = " ".join((value, *rest))
+            yield words[1:] if words.startswith("!") else f"git {words}"
+            todo += [] if value.startswith("!") else value.split()[:1]

@@ -20,7 +20,7 @@ from .grants import grant_for
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand
 from .readonly_commands import Reading, reading
-from .rule_matching import all_texts_of, allowing_rule, is_doubtful, on_leaving, rule_on
+from .rule_matching import all_texts_of, allowing_rule, is_doubtful, on_leaving, rule_on, rule_on_fed
 from .sandbox_needs import SandboxNeed, need_of
 from .wrappers import TRANSPARENT, UnwrappedCommand, program
 
@@ -146,7 +146,9 @@ def _weighed(
     if why := destructive.destroys(part, place) or destructive.redirected(part, place):
         reach = widest((destructive.reach_of(part, need.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot bring that back", "", reach), part, shown, policy)
-    if asked := _forbidding(part, cwd, policy, "ask") or _on_hosts(part, policy, "ask"):
+    if asked := (
+        _forbidding(part, cwd, policy, "ask") or rule_on_fed(part, policy) or _on_hosts(part, policy, "ask")
+    ):
         reach = widest((need.reach, filed))
         return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
     own = _own(part, shown, read, need, cwd, policy)

@@ -28,8 +28,10 @@ class MatchedRules(msgspec.Struct, frozen=True):
 def texts_of(part: SimpleCommand) -> tuple[str, ...]:
     """The forms of a command that deny and ask rules are held against."""
     written = part.argv
-    bare = (program(part), *written[1:])
-    return tuple(dict.fromkeys(" ".join(words) for words in (written, bare, normalize(part))))
+    name = program(part)
+    bare = (name, *written[1:])
+    as_git = ("git", name.removeprefix("git-"), *written[1:]) if name.startswith("git-") else bare
+    return tuple(dict.fromkeys(" ".join(words) for words in (written, bare, as_git, normalize(part))))
 
 
 def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
@@ -53,6 +55,23 @@ def rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect, kind: Kind =
         if rule.effect == effect and rule.kind == kind and any(matches_words(rule, text) for text in texts):
             return rule
     return None
+
+
+def rule_on_fed(part: SimpleCommand, policy: Policy) -> Rule | None:
+    """The first rule that forbids or asks and that a command may meet by words nobody sees here: `xargs git` may
+    become `git push`."""
+    if not part.fed:
+        return None
+    seen = [_before_placeholder(text.split()) for text in all_texts_of(part)]
+    for rule in policy.rules:
+        pattern = rule.pattern.split()
+        if rule.kind == "shell" and rule.effect != "allow" and any(pattern[: len(it)] == it for it in seen):
+            return rule
+    return None
+
+
+def _before_placeholder(words: list[str]) -> list[str]:
+    return words[: next((at for at, word in enumerate(words) if "{}" in word), len(words))]
 
 
 def allowing_rule(part: SimpleCommand, policy: Policy, kind: Kind = "shell") -> Rule | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from ..files.bounded_read import small_bytes
-from .repository import git_folder
+from .repository import GitFolder, git_folder
 
 _LARGEST = 200_000
 _DEEPEST = 5
@@ -40,22 +40,47 @@ def run_by_git(root: str) -> tuple[str, ...]:
         return ()
     if place is None:
         return ()
-    home = os.path.expanduser("~")
-    files = (
-        *(os.path.join(place.common, "config"), os.path.join(place.own, "config.worktree")),
-        *(os.path.join(home, ".gitconfig"), os.path.join(home, ".config", "git", "config")),
-    )
-    named = [os.path.realpath(path) for file in files for path in _named_in(file, place.top, _DEEPEST)]
+    named = [os.path.realpath(path) for file in _files(place) for path in _named_in(file, place.top, _DEEPEST)]
     hooks = [os.path.join(place.common, "hooks"), *filter(os.path.isdir, named)]
     found = {*named, *(os.path.realpath(path) for folder in hooks for path in _started(folder, place.top))}
     inside = os.path.realpath(root).rstrip(os.sep) + os.sep
     return tuple(sorted(path for path in found if path.startswith(inside)))
 
 
+def aliases(folder: str, verb: str) -> tuple[str, ...]:
+    """What a verb of git stands for in a folder, by the settings of its repository and of the user."""
+    try:
+        place = git_folder(folder)
+    except (OSError, ValueError):
+        place = None
+    found = (each for file in _files(place) for each in _with_included(file, _DEEPEST))
+    return tuple(value.strip('"') for name, value in found if name == f"alias.{verb.lower()}")
+
+
+def _files(place: GitFolder | None) -> tuple[str, ...]:
+    """The files of settings that git reads."""
+    home = os.path.expanduser("~")
+    users = (os.path.join(home, ".gitconfig"), os.path.join(home, ".config", "git", "config"))
+    own = (os.path.join(place.common, "config"), os.path.join(place.own, "config.worktree")) if place else ()
+    return (*own, *users)
+
+
+def _with_included(file: str, deepest: int) -> Iterator[tuple[str, str]]:
+    """The settings in a file and in those it includes, whether or not the condition holds."""
+    for name, value in _settings(file):
+        yield name, value
+        if deepest and _includes(name):
+            yield from _with_included(_joined(os.path.dirname(file), value), deepest - 1)
+
+
+def _includes(name: str) -> bool:
+    return name.startswith(("include.", "includeif.")) and name.endswith(".path")
+
+
 def _named_in(file: str, top: str, deepest: int) -> Iterator[str]:
     """The paths that a file of settings names; relative ones begin at the work tree, of includes at the file."""
     for name, value in _settings(file):
-        if name.startswith(("include.", "includeif.")) and name.endswith(".path"):
+        if _includes(name):
             included = _joined(os.path.dirname(file), value)
             yield included
             if deepest:

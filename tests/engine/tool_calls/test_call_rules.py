@@ -1,5 +1,7 @@
 """Rules about calls, as they bind a model that breaks them."""
 
+import json
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,84 @@ async def test_what_is_never_run_is_not_by_what_carries_it(tmp_path: Path, line:
         tmp_path, [{"never_run": "git push *"}], say(call("shell", command=line)), say("ok")
     )
     assert (status != "denied") is runs, text
+
+
+PACKAGE = {
+    "scripts": {
+        "release": "npm run -s deep && echo done", "deep": "git push", "ok": "echo git", "prepack": "git push",
+        "preview": "echo x", "test": "git push",
+    }
+}  # fmt: skip
+PROJECT = {
+    "p.sh": "git push\n",
+    "package.json": json.dumps(PACKAGE),
+    "justfile": "default: ok\nok:\n    echo git\nrelease version='1': ok (deep version)\ndeep v:\n    @git push\n",
+    "other.mk": "x:\n\tgit push\n",
+    "sub/Makefile": "x:\n\tgit push\n",
+    "more.cfg": "[alias]\n\tinc = push origin\n",
+}
+SETTINGS = """[alias]
+\tp = push
+\tPq = "!git push"
+\tagain = p --tags
+\tloop = loop
+\tst = status
+\tpush-later = "!f() { git push \\"$@\\"; }; f"
+[include]
+\tpath = ../more.cfg
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "runs"),
+    [
+        ("git p", False), ("git pq", False), ("git again", False), ("git inc", False), ("git push-later", False),
+        ("git -c alias.x=push x", False), ("git -c alias.x='!git push' x", False), ("git -C . p", False),
+        ("git-push origin", False), ("/usr/lib/git-core/git-push", False), ("git --exec-path=/x push", False),
+        ("sh < p.sh", False), ("bash -s < p.sh", False), ("bash -s x <p.sh", False),
+        ("sed '1e git push' p.sh", False), ("sed -n 's/.*/git push/e' p.sh", False), ("sed '/x/e git push' p.sh", False),
+        ("npm run release", False), ("npm run deep", False), ("yarn deep", False), ("pnpm -s run deep", False),
+        ("npm test", False), ("npm t", False), ("bun run deep", False), ("npm pack", False), ("npm --prefix . run deep", False),
+        ("npx -c 'git push'", False), ("npm exec -c 'git push'", False), ("uv run git push", False), ("npx git push", False),
+        ("just release", False), ("just deep 1", False), ("just --justfile justfile release", False),
+        ("make -f other.mk x", False), ("make -C sub x", False), ("make -Csub x", False), ("make --file=other.mk", False),
+        ("sed 's/git push/e/' p.sh", True), ("git loop", True), ("git st", True), ("git nosuch", True), ("npm run ok", True), ("npm run preview", True),
+        ("just", True), ("just ok", True), ("sh < ok.sh", True), ("sed 's/a/b/' p.sh", True), ("sed -n /e/p p.sh", True),
+        ("uv run git status", True), ("git status", True),
+    ],
+)  # fmt: skip
+async def test_what_is_never_run_is_not_by_what_the_project_calls_it(
+    tmp_path: Path, line: str, runs: bool
+) -> None:
+    work = tmp_path / "work"
+    (work / "sub").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / ".git" / "config").write_text(SETTINGS, encoding="utf-8")
+    for name, text in PROJECT.items():
+        (work / name).write_text(text, encoding="utf-8")
+    ((status, text),) = await outcome(
+        tmp_path, [{"never_run": "git push *"}], say(call("shell", command=line)), say("ok")
+    )
+    assert (status != "denied") is runs, text
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ("echo push | xargs git", True), ("echo push | xargs -n1 git", True), ("echo x | xargs -I{} git {}", True),
+        ("find . -exec git {} ';'", True), ("ls | xargs env git", True),
+        ("echo x | xargs git add", False), ("ls | xargs cat", False), ("find . -name x -exec touch {} ';'", False),
+    ],
+)  # fmt: skip
+async def test_words_that_nobody_sees_may_make_what_is_never_run(tmp_path: Path, line: str, asks: bool) -> None:
+    async with engine(
+        tmp_path, say(call("shell", command=line)), say("ok"),
+        mode="yolo", tool_rules=[{"never_run": "git push *"}], interactive=False,
+    ) as it:  # fmt: skip
+        await it.prompt("go")
+        ((status, text),) = results(it)
+    assert (status == "denied") is asks, text
+    assert not asks or "git push" in text
 
 
 async def test_what_is_never_edited_is_not_by_any_tool(tmp_path: Path) -> None:
