@@ -36,6 +36,8 @@ NOT_RUN: dict[str, str] = {
     "git clone … && cd agent-cli": "takes the program from the network",
     " you type ─▶ ui/repl ──(slash? ui/commands)──▶ Agent.submit(UserInput) ─▶ [submissions]": "a drawing",
     "            cli                  imports everything; nothing imports it": "a drawing",
+    "model:  types < transport < wire < catalog, text_calls < wire/chat, wire/anthropic, wire/responses < litellm < *": "a drawing",
+    "python scripts/stations.py --list --check": "measures the repository, not what is installed",
 }
 """By the first line of a block: why it is no command."""
 _END = "\x1e"

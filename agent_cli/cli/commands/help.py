@@ -32,6 +32,7 @@ TOPICS: dict[str, str] = {
     "headless": "scripts and CI: exit codes, JSON, verifying",
     "events": "every event of `--output-format stream-json`",
     "architecture": "how the program is built",
+    "tour": "the code, followed from a typed prompt and from an approved command",
 }
 """Page → what it is about, in the order of somebody who reads them all."""
 _WIDEST = 100
