@@ -77,7 +77,7 @@ class _Listing(TyperGroup):
 app = typer.Typer(
     name="agent",
     cls=_Listing,
-    help="A terminal coding agent. Without a command: a conversation about the files of this directory.",
+    help="A terminal coding agent. Without a command: an interactive session in this directory.",
     no_args_is_help=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -153,7 +153,7 @@ def show_help(words: Sequence[str]) -> int:
 
 @app.command(cls=_Command)
 def demo() -> int:
-    """Watch the agent mend a small broken project. Needs no key and no network."""
+    """Watch the agent fix a small broken project. Needs no key and no network."""
     from .commands.demo import run_demo
 
     return run_demo()
@@ -173,12 +173,10 @@ def replay(
     cd: Annotated[str | None, typer.Option("--cd", "-C", metavar="DIR", help="Work in this directory.")] = None,
     mode: Annotated[
         str | None,
-        typer.Option(
-            metavar="|".join(_MODES), help="What may happen without asking.", autocompletion=lambda: [*_MODES]
-        ),
+        typer.Option(metavar="|".join(_MODES), help="What runs without asking.", autocompletion=lambda: [*_MODES]),
     ] = None,
 ) -> int:
-    """Drive the engine with the recorded answers of a session, in this directory."""
+    """Replay the recorded answers of a session in this directory."""
     from .commands.replay import run_replay
 
     return run_replay(file, cd, mode)
@@ -186,8 +184,8 @@ def replay(
 
 def _declare() -> None:
     """The three fast commands, so that help shows them; their own parser never comes this way."""
-    _add("run", "Do one task without asking anybody.", ("TASK", "The task; - reads it from standard input."))
-    _add("resume", "Go on with a saved session.", ("ID", "The session; without it a list to pick from."))
+    _add("run", "Run one task non-interactively.", ("TASK", "The task; - reads it from standard input."))
+    _add("resume", "Resume a saved session.", ("ID", "The session; without it, pick from a list."))
     callback = _signature("agent", None)
     callback.__doc__ = app.info.help
     app.callback(invoke_without_command=True)(callback)

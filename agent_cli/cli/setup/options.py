@@ -37,30 +37,30 @@ class Option(msgspec.Struct, frozen=True):
 
 
 SHARED: tuple[Option, ...] = (
-    Option(("--model", "-m"), "text", "The model to use.", value="PROVIDER/MODEL"),
-    Option(("--mode",), "text", "What may happen without asking.", get_args(Mode)),
-    Option(("--sandbox",), "text", "How commands are confined.", get_args(SandboxLevel)),
+    Option(("--model", "-m"), "text", "Model to use.", value="PROVIDER/MODEL"),
+    Option(("--mode",), "text", "What runs without asking.", get_args(Mode)),
+    Option(("--sandbox",), "text", "Sandbox level for commands.", get_args(SandboxLevel)),
     Option(("--cd", "-C"), "text", "Work in this directory.", value="DIR"),
-    Option(("--add-dir",), "list", "A further folder the agent may work in (repeatable).", value="DIR"),
-    Option(("--continue", "-c"), "flag", "Go on with the last session of this directory."),
+    Option(("--add-dir",), "list", "Add a folder to the workspace (repeatable).", value="DIR"),
+    Option(("--continue", "-c"), "flag", "Resume the last session of this directory."),
     Option(
         ("--resume", "-r"),
         "text",
-        "Go on with this session: the beginning of its id, name or file.",
+        "Resume this session: the beginning of its id, its name or file.",
         value="ID",
     ),
     Option(("--fork",), "flag", "With --continue or --resume: work on a copy of the session."),
-    Option(("--effort",), "text", "How hard the model should think.", get_args(Effort)),
-    Option(("--max-turns",), "whole", "Model calls allowed for one input.", value="N"),
-    Option(("--max-cost",), "number", "US dollars allowed for one input.", value="USD"),
-    Option(("--config",), "text", "A further configuration file.", value="FILE"),
+    Option(("--effort",), "text", "Reasoning effort.", get_args(Effort)),
+    Option(("--max-turns",), "whole", "Limit on model calls for one input.", value="N"),
+    Option(("--max-cost",), "number", "Limit on cost for one input, in US dollars.", value="USD"),
+    Option(("--config",), "text", "Read a further configuration file.", value="FILE"),
     Option(("--set",), "list", "Set a configuration key (repeatable).", value="KEY=VALUE"),
     Option(("--no-session",), "flag", "Do not save the session."),
-    Option(("--plain",), "flag", "Plain lines: no colours, no moving cursor (as ui.plain)."),
+    Option(("--plain",), "flag", "Plain mode: no colours, no cursor movement (as ui.plain)."),
     Option(
         ("--tools",),
         "text",
-        "Tools to offer: core, read-only, full or names; -NAME leaves one out.",
+        "Tools to offer: core, read-only, full or names; -NAME removes one.",
         value="NAMES",
     ),
     Option(("--system-prompt",), "text", "Use this file as the system prompt.", value="FILE"),
@@ -69,16 +69,18 @@ SHARED: tuple[Option, ...] = (
 )
 
 RUN_ONLY: tuple[Option, ...] = (
-    Option(("--output-format",), "text", "What to print.", ("text", "json", "stream-json")),
-    Option(("--output-schema",), "text", "A JSON Schema file the answer must fit.", value="FILE"),
+    Option(("--output-format",), "text", "Output format.", ("text", "json", "stream-json")),
+    Option(("--output-schema",), "text", "JSON Schema file that the answer must match.", value="FILE"),
     Option(("--output-file", "-o"), "text", "Also write the final text to this file.", value="FILE"),
-    Option(("--timeout",), "number", "Seconds the whole run may take.", value="SECONDS"),
-    Option(("--verify",), "text", "A command that must succeed for the run to count as a success.", value="CMD"),
+    Option(("--timeout",), "number", "Limit on the whole run, in seconds.", value="SECONDS"),
+    Option(("--verify",), "text", "Command that must succeed for the run to succeed.", value="CMD"),
     Option(("--image", "-i"), "list", "Attach an image file (repeatable).", value="FILE"),
     Option(("--quiet", "-q"), "flag", "No progress on standard error."),
 )
 
-RESUME_ONLY: tuple[Option, ...] = (Option(("--last",), "flag", "The session written last, of any directory."),)
+RESUME_ONLY: tuple[Option, ...] = (
+    Option(("--last",), "flag", "Resume the most recent session of any directory."),
+)
 
 
 class ParsedOptions(msgspec.Struct, frozen=True):
