@@ -133,3 +133,12 @@ def test_a_session_from_before_is_masked_by_what_the_environment_knows(world: Wo
     world.run("run", "-c", "next", env=ENV)
     assert "[masked: MY_APP_SECRET]" in world.messages(-1, "tool")[0]
     _no_secret(json.dumps(world.bodies()))
+
+
+def test_the_file_of_a_long_output_holds_no_secret(world: World) -> None:
+    (world.work / "notes.txt").write_text(f"app: {SECRET}\n" + "line\n" * 10_000 + SECRET, encoding="utf-8")
+    world.script(Reply(calls=(Call("shell", {"command": "cat notes.txt"}),)), Reply(text="Read."))
+    world.run("run", "read the notes", "--mode", "yolo", env=ENV)
+    (spilled,) = world.state.glob("spill/*/*.txt")
+    assert spilled.read_text(encoding="utf-8").startswith("app: [masked: MY_APP_SECRET]\nline\n")
+    _no_secret(_written(world))

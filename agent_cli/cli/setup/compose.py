@@ -282,6 +282,7 @@ class _EngineBuilder:
             pass_env=shell.pass_env,
             egress=self._permissions.way_out(self._processes, config.tools.web.private_hosts),
             memory=self._memory,
+            redactor=self._redactor,
         )
         if left_off := working_directory(session.records, session.root):
             context.shell.cwd = Path(left_off)

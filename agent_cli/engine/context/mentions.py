@@ -287,7 +287,7 @@ async def _page(url: str, context: ToolContext, authorize: Authorize, hosts: tup
 def _as_text(name: str, kind: Kind, outcome: ToolOutcome, context: ToolContext, note: str) -> _Item:
     text = outcome.text
     if result_tokens(text) > context.max_tokens():
-        kept = keep_whole(context.spill_dir, context.call_id, text)
+        kept = keep_whole(context.spill_dir, context.call_id, text, context.redactor)
         text = bounded(text, context.max_tokens(), str(kept) if kept else "")
         note = f"{note}, shortened" if note else "shortened"
     if outcome.untrusted:

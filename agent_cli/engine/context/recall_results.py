@@ -19,7 +19,7 @@ def within_bound(text: str, context: ToolContext, call_id: str) -> str:
     """A result as the model reads it: of one that is too long its head and tail, the whole kept in a file."""
     if result_tokens(text) <= context.max_tokens():
         return text
-    path = keep_whole(context.spill_dir, call_id, text)
+    path = keep_whole(context.spill_dir, call_id, text, context.redactor)
     where = f"recall {call_id} shows it" if path is None else f"{path} or recall {call_id}"
     return bounded(text, context.max_tokens(), where)
 

@@ -10,7 +10,7 @@ from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, Reach, Verdict
 
 from .reach import widest
 from .rule import BUILT_IN_PLACE, Effect, Kind, Rule, matches_path, may_match_path
-from .secret_paths import is_secret, names_a_secret
+from .secret_paths import is_secret, names_a_secret, seen_path
 
 _INVISIBLE = re.compile(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 """What makes a name look like another one; joiners, which some scripts and pictures need, are not among it."""
@@ -173,7 +173,8 @@ def _path_rule(
     policy: Policy, effect: Effect, kind: Kind, path: str, shown: str, glob: bool = False
 ) -> Rule | None:
     written = _written(policy, shown)
-    names = (path, written) if effect != "allow" and written != path else (path,)
+    forms = (path, written, seen_path(path), seen_path(written))
+    names = tuple(dict.fromkeys(forms)) if effect != "allow" else (path,)
     covers = may_match_path if glob else matches_path
     known = policy.names(path) if glob else names
     lacks_secrets = known is not None and not any(is_secret(name, policy.home) for name in known)

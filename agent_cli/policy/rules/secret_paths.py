@@ -43,6 +43,17 @@ _OPEN = re.compile(
 """What a pattern covers and is no secret all the same."""
 
 
+_UNSEEN = re.compile(
+    r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]|\s+(?=/|\Z)"
+)
+"""What a name may hold and nobody sees: invisible characters, and blanks at its end."""
+
+
+def seen_path(path: str) -> str:
+    """A path as it looks, without invisible characters and without blanks at the end of a name."""
+    return _UNSEEN.sub("", path)
+
+
 def secret_patterns() -> tuple[str, ...]:
     """Every pattern, as a rule `read(PATTERN)` would write it."""
     return (*(f"**/{name}" for name in _FILES), *(f"**/{name}/**" for name in _FOLDERS), *_SYSTEM)
@@ -53,6 +64,7 @@ def is_secret(path: str, home: str = "") -> bool:
     it exists does not matter, and nor does case."""
     if home and path.startswith("~/"):
         path = home + path[1:]
+    path = seen_path(path)
     return _secret().search(path) is not None and _OPEN.fullmatch(path) is None
 
 

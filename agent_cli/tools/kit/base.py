@@ -26,6 +26,8 @@ from agent_cli.workspace.paths import PathError, Resolved, Workspace
 from .output import MAX_RESULT_TOKENS
 
 if TYPE_CHECKING:
+    from agent_cli.redaction.redactor import Redactor
+
     from ..shell.background_jobs import Jobs
     from ..shell.shell_session import ShellSession
 
@@ -128,6 +130,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     seen: dict[str, str]
     """Absolute path → hash of the content the model knows."""
     known: ContentCache = msgspec.field(default_factory=ContentCache)
+    redactor: "Redactor | None" = None
+    """Masks secrets in what is kept on disk."""
     memory: Memory | None = None
     """The blocks of text that outlast the conversation; None where there are none."""
     may_show: Callable[[str], bool] = lambda path: True

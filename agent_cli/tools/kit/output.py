@@ -7,8 +7,12 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.protocol.sanitize import Sanitizer
+
+if TYPE_CHECKING:
+    from agent_cli.redaction.redactor import Redactor
 
 BUDGET = 30_000
 """Characters of a command's output the model gets."""
@@ -87,14 +91,15 @@ def was_cut(text: str) -> bool:
     return re.search(r"^\[… .{1,80} left out here.* …\]$", text, re.MULTILINE) is not None
 
 
-def keep_whole(folder: Path, name: str, text: str) -> Path | None:
-    """Keep a long result in a file, unless there is one already; None when it cannot be kept."""
+def keep_whole(folder: Path, name: str, text: str, redactor: "Redactor | None" = None) -> Path | None:
+    """Keep a long result in a file, secrets masked, unless there is one already; None when it cannot be kept."""
     path = spill_path(folder, name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "replace")[:_MAX_SPILL_BYTES])
+            masked = redactor.mask(text) if redactor else text
+            file.write(masked.encode("utf-8", "replace")[:_MAX_SPILL_BYTES])
     except FileExistsError:
         return path
     except OSError:
@@ -106,11 +111,19 @@ class OutputLog:
     """Takes a command's bytes as they come; never raises, whatever the disk does.
 
     `folder` receives `<name>.txt` when the output is longer than `budget` characters, or goes on after
-    `close`.
+    `close`. Secrets are masked in it.
     """
 
-    def __init__(self, folder: Path, name: str, emit: Callable[[str], None], budget: int = BUDGET) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        emit: Callable[[str], None],
+        budget: int = BUDGET,
+        redactor: "Redactor | None" = None,
+    ) -> None:
         self._folder = folder
+        self._masking = redactor.stream() if redactor else None
         self._wanted = spill_path(folder, name)
         self._budget = budget
         self._head = ""
@@ -157,6 +170,8 @@ class OutputLog:
         if goes_on and self.path is None:
             self._open_spill()
         self._closed = True
+        if not goes_on:
+            self.flush()
         if self._spill is not None:
             os.close(self._spill)
             self._spill = None
@@ -177,8 +192,13 @@ class OutputLog:
         self._read_bytes = self._spilled_bytes
         self._tail, self._unread_chars = "", 0
 
+    def flush(self) -> None:
+        """Write what is held back because it may be the beginning of a secret."""
+        self._write("", final=True)
+
     def unread(self) -> str:
         """What has come since the model was last given something, bounded; it counts as given then."""
+        self.flush()
         if self.path is None or self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
             return self._unread_end()
         try:
@@ -230,8 +250,12 @@ class OutputLog:
             self.error = f"it could not be kept: {error.strerror or error}"
         self._write(self._head)
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, *, final: bool = False) -> None:
         if self.path is None or self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
+            return
+        if self._masking is not None:
+            text = self._masking.feed(text, final)
+        if not text:
             return
         data = text.encode("utf-8", "replace")
         try:

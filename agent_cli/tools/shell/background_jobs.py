@@ -90,6 +90,7 @@ class Job:
         if self.log.path is None:
             raise OSError("its output has no file")
         if not self.is_kept:
+            self.log.flush()
             self.running.keep(self.log.path)
         return self.log.path
 

@@ -57,7 +57,7 @@ class Shell:
             raise ToolError(f"{MAX_RUNNING} jobs are running already; stop one before you start another.")
         moved = [] if context.shell.enter() else ["the working directory was gone: back in the workspace root"]
         came_from = context.shell.cwd
-        log = OutputLog(context.spill_dir, context.call_id, context.emit)
+        log = OutputLog(context.spill_dir, context.call_id, context.emit, redactor=context.redactor)
         begun = time.monotonic()
         try:
             start = await start_command(params.command, context, log.feed, takes_input=params.background)

@@ -50,6 +50,22 @@ def test_a_secret_is_read_only_with_consent(name: str) -> None:
                 )
 
 
+@pytest.mark.parametrize(
+    "name",
+    [".env ", ".env\u200b", ".e\u200bnv", ".env\t", ".env\u00a0", ".env\u2060 ", ".ssh /id_work", "a.pem\ufeff", ".env\u00ad"],
+)  # fmt: skip
+def test_blanks_and_invisible_characters_do_not_hide_a_secret(name: str) -> None:
+    assert is_secret(f"{ROOT}/{name}")
+    verdict = authorize(ReadPath(f"{ROOT}/{name}", name), ruled("allow read(**)", mode="yolo"))
+    assert isinstance(verdict, Ask) and "built in" in verdict.rule
+
+
+def test_blanks_and_invisible_characters_do_not_lead_past_a_rule() -> None:
+    given = ruled("deny read(own/*.txt)", mode="yolo")
+    for name in ("own/a.txt ", "own/a.t\u200bxt"):
+        assert kind(authorize(ReadPath(f"{ROOT}/{name}", name), given)) == "deny"
+
+
 @pytest.mark.parametrize("name", _OPEN)
 def test_what_only_looks_like_a_secret_is_read(name: str) -> None:
     assert not is_secret(f"{ROOT}/{name}")

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_cli.redaction.redactor import Redactor
 from agent_cli.tools.kit.output import OutputLog, counted, file_stem, keep_whole
 
 
@@ -73,6 +75,30 @@ def test_output_that_cannot_be_kept_is_counted() -> None:
     log.goes_on()
     log.feed(b"y" * 10_000)
     assert log.unread().startswith("[… 6000 characters before this left out; it could not be kept")
+
+
+@pytest.mark.parametrize("cut", [1, 7, 100_000])
+async def test_the_file_with_the_whole_output_holds_no_known_secret(tmp_path: Path, cut: int) -> None:
+    redactor = Redactor({"DB_PASSWORD": "wr4x-Tq81-zzLp"})
+    log = OutputLog(tmp_path, "x", lambda _: None, budget=50, redactor=redactor)
+    said = b"begin\n" + b"line\n" * 20 + b"it is wr4x-Tq81-zzLp\nand again wr4x-Tq81-zzLp"
+    for at in range(0, len(said), cut):
+        log.feed(said[at : at + cut])
+    log.close()
+    assert log.path is not None
+    kept = log.path.read_text(encoding="utf-8")
+    assert kept == said.decode().replace("wr4x-Tq81-zzLp", "[masked: DB_PASSWORD]")
+
+
+async def test_what_a_job_goes_on_to_say_is_masked_in_its_file(tmp_path: Path) -> None:
+    log = OutputLog(tmp_path, "x", lambda _: None, redactor=Redactor({"DB_PASSWORD": "wr4x-Tq81-zzLp"}))
+    log.feed(b"begin\n")
+    log.goes_on()
+    for piece in (b"it is wr4x-", b"Tq81-zzLp\n", b"end wr4x"):
+        log.feed(piece)
+    assert log.unread() == "it is [masked: DB_PASSWORD]\nend wr4x"
+    log.feed(b" more\n")
+    assert log.unread() == " more\n"
 
 
 def test_counts_are_grammatical() -> None:
