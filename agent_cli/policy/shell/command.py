@@ -24,7 +24,7 @@ from .rule_matching import all_texts_of, allowing_rule, is_doubtful, on_leaving,
 from .sandbox_needs import SandboxNeed, need_of
 from .wrappers import TRANSPARENT, UnwrappedCommand, program
 
-_HOST = re.compile(r"[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
+_HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 
 
 class CommandVerdict(msgspec.Struct, frozen=True):
