@@ -29,37 +29,37 @@ class Examples(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rules such as `shell(git diff *)`. Deny beats ask beats allow, whatever the order or the file."""
+    """Rules such as `shell(git diff *)`. Deny beats ask beats allow, in any order and file."""
 
     allow: tuple[str, ...] = ()
-    """What happens without a question."""
+    """Runs without a question."""
     ask: tuple[str, ...] = ()
-    """What asks, in every mode."""
+    """Asks, in every mode."""
     deny: tuple[str, ...] = ()
-    """What never happens."""
+    """Never runs."""
     examples: Examples = Examples()
-    """What the rules are meant to say, such as `shell(git push)` under deny; checked at each start."""
+    """Examples of what the rules should decide, such as `shell(git push)` under deny; checked at each start."""
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bounds; null means none."""
+    """Limits; null means none."""
 
     turns: Count | None = 200
     """Model calls for one input."""
     cost_usd: Amount | None = None
-    """For one input, checked before each request by its worst case, as the next two are."""
+    """For one input, checked before each request against its worst case, like the next two."""
     session_cost_usd: Amount | None = None
     """For a session, however often it is resumed."""
     day_cost_usd: Amount | None = None
     """All sessions together, since midnight."""
     warn_cost_usd: Amount | None = 5.0
-    """A session that has cost this much asks whether to go on, and again at each doubling; a run says it."""
+    """At this cost a session asks whether to continue, and again at each doubling; a run only reports it."""
     time_s: Amount | None = None
-    """For one input, the closing summary included: a fifth of it, at most 90 s, is kept for that."""
+    """For one input, including the closing summary: a fifth of it, at most 90 s, is reserved for that."""
     retry_s: Amount = 600.0
-    """How long a failing model is tried again."""
+    """How long requests to a failing model are retried."""
     park_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    """How long a limit's reset is waited for; null: 6 hours in the REPL, not at all in a run."""
+    """Longest wait for a rate limit to reset; null: 6 hours in the REPL, none in a run."""
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,7 +77,7 @@ class ModelOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context_window: Count | None = None
     max_output_tokens: Count | None = None
     tools: bool | None = None
-    """Takes tools by itself; false describes them in the text and reads calls out of the answer."""
+    """Takes tools by itself; false describes them in the prompt and parses calls from the text."""
     images: bool | None = None
     reasoning: bool | None = None
     prices: Prices = Prices()
@@ -114,19 +114,19 @@ class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the model is sent."""
 
     compact_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
-    """Share of the usable window at which the conversation is reduced."""
+    """Share of the usable context window at which the conversation is compacted."""
     instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
-    """File names looked for from the repository's root down to the working directory; the first found in
-    each folder counts."""
+    """Names of instruction files, from the repository's root down to the working directory; the first found
+    in each folder is used."""
 
 
 class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Commands the agent runs."""
 
     timeout_s: Amount = 120.0
-    """Seconds that a command may take, unless the model asks for more; then it goes on in the background."""
+    """Time-out of a command in seconds, unless the model asks for another; then it continues as a job."""
     env: dict[str, str] = {}
-    """Variables set for every command."""
+    """Environment variables set for every command."""
     pass_env: tuple[str, ...] = ()
     """Variables that commands in the sandbox see although they look like secrets, such as DATABASE_URL."""
 
@@ -135,22 +135,22 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The tools that reach the web."""
 
     private_hosts: tuple[str, ...] = ()
-    """Hosts (HOST or HOST:PORT) on this machine or a private network that may be fetched from."""
+    """Hosts (HOST or HOST:PORT) on this machine or a private network that web_fetch may reach."""
     search: Literal["brave", "tavily", "exa", "searxng"] | None = None
-    """The engine of web_search; null: the first of brave, tavily and exa whose key (BRAVE_API_KEY …) is set."""
+    """Search engine of web_search; null: the first of brave, tavily and exa with a key (BRAVE_API_KEY …)."""
     search_url: str | None = None
-    """Another address of the engine; searxng needs one."""
+    """Base URL of the search engine; required for searxng."""
 
 
 class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the model can do."""
 
     enabled: tuple[str, ...] = ()
-    """Tools and presets (core, read-only, full) to offer, -NAME leaves one out; empty means full."""
+    """Tools and presets (core, read-only, full) to offer, -NAME removes one; empty means full."""
     plugins: tuple[str, ...] = ()
     """Tools of installed packages to load, by the names of their entry points."""
     finish_plan: bool = False
-    """Whether a model that stops while its plan has open items is reminded of them, twice at most."""
+    """Remind a model that stops while its plan has open items, at most twice."""
     shell: Shell = Shell()
     web: Web = Web()
 
@@ -159,11 +159,11 @@ class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Saved conversations."""
 
     dir: str | None = None
-    """Where sessions are kept, relative to the file that says so; null: the state directory."""
+    """Where sessions are saved, relative to this file; null: the state directory."""
     keep_days: Annotated[int, msgspec.Meta(ge=0)] | None = 30
-    """How long after they were last written; null: for ever. Those with a name of their own stay."""
+    """Days after the last write until deletion; null: never. Named sessions are never deleted."""
     keep_mb: Annotated[int, msgspec.Meta(ge=0)] | None = 2000
-    """Sessions, spilled output and checkpoints together; the oldest go first. null: no bound."""
+    """Sessions, spilled output and checkpoints together; the oldest are deleted first. null: no limit."""
 
 
 class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -172,18 +172,18 @@ class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     theme: Literal["auto", "dark", "light", "high-contrast", "none"] = "auto"
     """Colours; auto is light where the terminal says so, else dark."""
     plain: bool = False
-    """Whole lines, no colours, no moving cursor: for screen readers and simple terminals."""
+    """Plain mode: whole lines, no colours, no cursor movement, for screen readers and simple terminals."""
     markdown: bool = True
-    """Whether answers are laid out; false prints them as the model wrote them."""
+    """Render Markdown in answers; false prints them as the model wrote them."""
     show_reasoning: bool = True
-    """Whether the model's thoughts are shown."""
+    """Show the model's reasoning."""
     vi_mode: bool = False
-    """Keys of vi in the input line."""
+    """Use vi keys in the input line."""
     notify: Literal["off", "bell", "osc9", "osc777"] = "bell"
-    """How you are called when an answer is needed or a long turn is over, and you look elsewhere: the bell, or a
-    notification of the terminal's own."""
+    """Notification when an answer is needed or a long turn has ended while you are away: the bell, or a terminal
+    notification."""
     notify_command: str | None = None
-    """Also run this then, with the message as its last argument, such as notify-send."""
+    """Notification command, run with the message as its last argument, such as notify-send."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -201,7 +201,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: Mode = "ask"
     """plan, ask, auto-edit or yolo: what may happen without asking."""
     sandbox: SandboxLevel = "workspace-write"
-    """read-only, workspace-write or off. Where no sandbox can be had, commands ask."""
+    """read-only, workspace-write or off. Where no sandbox is available, commands ask."""
     permissions: Permissions = Permissions()
     limits: Limits = Limits()
     providers: dict[str, Provider] = {}
@@ -209,7 +209,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context: Context = Context()
     tools: Tools = Tools()
     rules: tuple[str | ToolRule, ...] = ()
-    """Sentences for the model, and rules that are enforced, each of one kind: never_run, never_edit,
+    """Instructions for the model, and enforced rules, each of one kind: never_run, never_edit,
     needs_approval, after_edit_run, run_first, only_after, then_only, at_most, required_before_end, ends_turn
     (see docs/security.md)."""
     sessions: Sessions = Sessions()
