@@ -64,8 +64,8 @@ def interactive_command(chosen: ParsedOptions) -> int:
 
 
 def _first_input(chosen: ParsedOptions) -> FirstInput:
-    """What the conversation begins with. Standard input that is no terminal is data: context beside the prompt,
-    the prompt itself where there is none. After it the keys come from the terminal, if there is one. Only
+    """Return what the conversation begins with. Standard input that is no terminal is data: context beside the
+    prompt, the prompt itself where there is none. After it the keys come from the terminal, if there is one. Only
     `--plain` on the command line has lines read from a pipe.
 
     Raises:
@@ -130,22 +130,22 @@ async def _sessions(setup: Setup, first_input: FirstInput) -> int:
 
 
 def _in_force(opened: OpenSession) -> dict[str, str]:
-    """The settings that a session is in now."""
+    """Return the settings that a session is in now."""
     now = opened.agent.snapshot()
     return {"model": now.model, "mode": now.mode, "effort": now.effort}
 
 
 def _carried(leaving: ExitReason, now: dict[str, str], in_repl: dict[str, str]) -> dict[str, str]:
-    """The settings that go along into the next session. A new one and a copy go on in those in force; a saved one
-    in its own, but for what was chosen in this REPL, of which `yolo` is to be chosen anew."""
+    """Return the settings that go along into the next session. A new one and a copy go on in those in force; a
+    saved one in its own, but for what was chosen in this REPL, of which `yolo` is to be chosen anew."""
     if leaving.kind != "resume":
         return now
     return {key: value for key, value in in_repl.items() if value != "yolo"}
 
 
 def _naming(chosen: ParsedOptions, session_id: str, settings: dict[str, str]) -> ParsedOptions:
-    """The same command line for a saved session, or for a new one, with other settings: those it named were for
-    the session it has begun."""
+    """Return the same command line for a saved session, or for a new one, with other settings: those it named were
+    for the session it has begun."""
     sets = [each for each in chosen.several("set") if each.partition("=")[0].strip() not in _SETTINGS]
     named = {key: settings.get(key) or None for key in _SETTINGS}
     return with_values(
@@ -189,7 +189,7 @@ async def _one_session(setup: Setup, opened: OpenSession, first_input: FirstInpu
 
 
 def _due(setup: Setup) -> Iterator[str]:
-    """What to say of old sessions that are about to go."""
+    """Yield what to say of old sessions that are about to go."""
     if (setup.state / "prune.json").exists():
         from agent_cli.store.prune_notices import due_notice
 
@@ -204,7 +204,7 @@ def _prune(setup: Setup) -> None:
 
 
 def _setup(chosen: ParsedOptions) -> Setup:
-    """A resumed session works where it was, unless --cd says otherwise."""
+    """Return a resumed session works where it was, unless --cd says otherwise."""
     setup = Setup(chosen)
     identifier = chosen.text("resume")
     if identifier and not chosen.text("cd"):
@@ -234,7 +234,7 @@ def _named(chosen: ParsedOptions) -> ParsedOptions:
 
 
 def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
-    """The session somebody picks from a list.
+    """Return the session somebody picks from a list.
 
     Raises:
         NoSession: none was.
@@ -253,7 +253,7 @@ def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
 
 
 def _listed(infos: Sequence[SessionInfo]) -> str:
-    """The session whose number is typed, or the beginning of an id, where lists cannot be drawn."""
+    """Return the session whose number is typed, or the beginning of an id, where lists cannot be drawn."""
     for number, info in enumerate(infos, start=1):
         print(clean(f"{number:3}  {info.id}  {ago(info.updated):>10}  {info.title}"))
     answer = input("Which one? [1] ").strip() or "1"

@@ -73,7 +73,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _way_out(error: StoreError) -> str:
-    """What to do where the folder of the program's own state cannot be used."""
+    """Return what to do where the folder of the program's own state cannot be used."""
     from agent_cli.config.dirs import state_dir
 
     if str(state_dir()) not in str(error) or not isinstance(error.__cause__, OSError):

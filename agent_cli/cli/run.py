@@ -106,7 +106,7 @@ def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]
 
 
 def _task(chosen: ParsedOptions) -> str:
-    """The task: the argument, standard input, or both.
+    """Return the task: the argument, standard input, or both.
 
     Raises:
         UsageError: there is none.
@@ -127,7 +127,7 @@ def _task(chosen: ParsedOptions) -> str:
 
 
 def _image(path: Path) -> Image:
-    """The picture of a file, made fit for a model."""
+    """Return the picture of a file, made fit for a model."""
     from base64 import b64encode
 
     from agent_cli.tools.files.images import PictureError, fit

@@ -79,8 +79,8 @@ class KeyedEnvironment(Mapping[str, str]):
         return f"KeyedEnvironment({self._file!r})"
 
     def key(self, name: str) -> str:
-        """The key a variable stands for; empty when there is none. Asks the keyring at most once for each, and not
-        again after it has failed."""
+        """Return the key a variable stands for; empty when there is none. Asks the keyring at most once for each,
+        and not again after it has failed."""
         if value := self._environ.get(name, "").strip():
             return value
         if name in self._file.values:
@@ -90,7 +90,7 @@ class KeyedEnvironment(Mapping[str, str]):
         return self._asked.get(name, "")
 
     def source(self, name: str) -> str:
-        """Where the key of a variable comes from, in words; empty when there is none."""
+        """Return where the key of a variable comes from, in words; empty when there is none."""
         if not self.key(name):
             return ""
         if self._environ.get(name, "").strip():
@@ -101,7 +101,7 @@ class KeyedEnvironment(Mapping[str, str]):
         return f"the keyring ({entry.service}/{entry.user}, for {name} in {self._file.path})"
 
     def held(self) -> dict[str, str]:
-        """The keys that are known and are not in the environment; the keyring is not asked for more."""
+        """Return the keys that are known and are not in the environment; the keyring is not asked for more."""
         return {**self._file.values, **{name: key for name, key in self._asked.items() if key}}
 
     def _from_keyring(self, name: str, entry: KeyringEntry) -> str:
@@ -117,19 +117,19 @@ class KeyedEnvironment(Mapping[str, str]):
 
 
 def key_of(env: Mapping[str, str], name: str) -> str:
-    """The key that a variable of an environment stands for; empty when there is none."""
+    """Return the key that a variable of an environment stands for; empty when there is none."""
     return env.key(name) if isinstance(env, KeyedEnvironment) else env.get(name, "").strip()
 
 
 def source_of(env: Mapping[str, str], name: str) -> str:
-    """Where that key comes from, in words; empty when there is none."""
+    """Return where that key comes from, in words; empty when there is none."""
     if isinstance(env, KeyedEnvironment):
         return env.source(name)
     return f"the variable {name}" if env.get(name, "").strip() else ""
 
 
 def keyed(environ: Mapping[str, str], config_dir: Path) -> KeyedEnvironment:
-    """The environment together with the user's key file.
+    """Return the environment together with the user's key file.
 
     Raises:
         ConfigError: the key file may be read by others, or is none.
@@ -138,7 +138,7 @@ def keyed(environ: Mapping[str, str], config_dir: Path) -> KeyedEnvironment:
 
 
 def read_key_file(path: Path) -> KeyFile:
-    """A key file; an empty one where there is none.
+    """Return a key file; an empty one where there is none.
 
     Raises:
         ConfigError: it belongs to or may be opened by somebody else, is no YAML, or no mapping of variables to
@@ -241,8 +241,8 @@ class KeyringError(Exception):
 
 
 def keyring_password(entry: KeyringEntry, timeout_s: float) -> str:
-    """What the system's keyring holds. It is asked in a thread of its own, since it may wait for a dialog that
-    nobody sees.
+    """Return what the system's keyring holds. It is asked in a thread of its own, since it may wait for a dialog
+    that nobody sees.
 
     Raises:
         KeyringError: not installed, no answer in time, no such entry, or it failed.

@@ -7,7 +7,7 @@ _NAME = "agent-cli"
 
 
 def config_dir() -> Path:
-    """The user's configuration folder; `AGENT_CONFIG_DIR` moves it."""
+    """Return the user's configuration folder; `AGENT_CONFIG_DIR` moves it."""
     if moved := os.environ.get("AGENT_CONFIG_DIR"):
         return Path(moved).absolute()
     import platformdirs
@@ -16,7 +16,7 @@ def config_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """The folder of sessions, checkpoints and logs; `AGENT_STATE_DIR` moves it."""
+    """Return the folder of sessions, checkpoints and logs; `AGENT_STATE_DIR` moves it."""
     if moved := os.environ.get("AGENT_STATE_DIR"):
         return Path(moved).absolute()
     import platformdirs

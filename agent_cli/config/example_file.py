@@ -16,7 +16,7 @@ _HEADER = """\
 
 
 def example() -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     lines = [_HEADER.rstrip("\n"), ""]
     defaults = schema.Config()
     for field in msgspec.structs.fields(schema.Config):
@@ -25,7 +25,7 @@ def example() -> str:
 
 
 def words(owner: str, name: str) -> str:
-    """What `schema.py` says below a field of a class, in one line; empty when nothing."""
+    """Return what `schema.py` says below a field of a class, in one line; empty when nothing."""
     return " ".join(_COMMENTS.get(f"{owner}.{name}", "").split())
 
 

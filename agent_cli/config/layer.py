@@ -28,7 +28,7 @@ class Layer(msgspec.Struct, frozen=True):
     """Dotted key → line, for files."""
 
     def place(self, key: str) -> str:
-        """Where a key was set, such as `config.yaml:12`."""
+        """Return where a key was set, such as `config.yaml:12`."""
         while key:
             if key in self.lines:
                 return f"{self.name}:{self.lines[key]}"
@@ -36,13 +36,13 @@ class Layer(msgspec.Struct, frozen=True):
         return self.name
 
     def named(self, key: str) -> str:
-        """A key and where it was set, the key once: `config.yaml:12: mode`, but `--set mode` alone."""
+        """Return a key and where it was set, the key once: `config.yaml:12: mode`, but `--set mode` alone."""
         place = self.place(key)
         return place if not key or place.endswith((f" {key}", f"--{key.replace('_', '-')}")) else f"{place}: {key}"
 
 
 def nest(parts: list[str], value: Any) -> Any:
-    """A value below nested keys."""
+    """Return a value below nested keys."""
     for part in reversed(parts):
         value = {part: value}
     return value
@@ -95,7 +95,7 @@ def _explain(layer: Layer, message: str, strict: bool) -> str:
 
 
 def _nearest(word: str, known: list[str]) -> str:
-    """The key that was meant, swapped letters before others; empty when none is near."""
+    """Return the key that was meant, swapped letters before others; empty when none is near."""
     import difflib
 
     swapped = [key for key in known if sorted(key) == sorted(word)]
@@ -103,7 +103,7 @@ def _nearest(word: str, known: list[str]) -> str:
 
 
 def _culprits(values: dict[str, Any], parts: list[str], strict: bool) -> Iterator[list[str]]:
-    """The paths that fit `parts`, where `*` is any key of a mapping, and whose value is wrong."""
+    """Yield the paths that fit `parts`, where `*` is any key of a mapping, and whose value is wrong."""
     for path, value in _fitting(values, parts):
         try:
             msgspec.convert(nest(path, value), Config, strict=strict)
@@ -127,7 +127,7 @@ def _fitting(value: Any, parts: list[str]) -> Iterator[tuple[list[str], Any]]:
 
 
 def _kind(parts: list[str]) -> Any:
-    """The schema's type at a path, `null` left aside."""
+    """Return the schema's type at a path, `null` left aside."""
     kind: Any = Config
     for part in parts:
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -171,7 +171,7 @@ _ENUM = re.compile(r"Invalid enum value (?P<value>.*)")
 
 
 def validation_message(message: str, choices: tuple[str, ...], value: object = None) -> str:
-    """What to write, not what was found: `write a whole number or null, not text`.
+    """Return what to write, not what was found: `write a whole number or null, not text`.
 
     Args:
         message: of the library, without the place.
@@ -193,7 +193,8 @@ def validation_message(message: str, choices: tuple[str, ...], value: object = N
 
 
 def _named(kind: str, value: object) -> str:
-    """What was found: short values as they are, since `the text 'many'` is recognised sooner than `text`."""
+    """Return what was found: short values as they are, since `the text 'many'` is recognised sooner than
+    `text`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

@@ -34,14 +34,14 @@ class Loaded(msgspec.Struct, frozen=True):
     """Key and place of what the project's file says and may not."""
 
     def place(self, key: str) -> str:
-        """Where the effective value of a dotted key comes from; all places of a list that adds up."""
+        """Return where the effective value of a dotted key comes from; all places of a list that adds up."""
         places = [layer.place(key) for layer in self.layers if _has(layer.values, key)]
         if not places:
             return "built-in default"
         return ", ".join(places) if key in ADDING else places[-1]
 
     def tool_rules(self) -> list[tuple[ToolRule, str]]:
-        """The rules that are enforced, each with its place."""
+        """Return the rules that are enforced, each with its place."""
         found = []
         for layer in self.layers:
             for index, rule in enumerate(layer.values.get("rules", ())):
@@ -50,15 +50,15 @@ class Loaded(msgspec.Struct, frozen=True):
         return found
 
     def rules(self, effect: str) -> list[tuple[str, str]]:
-        """The permission rules of an effect (`allow`, `ask`, `deny`), each with its place."""
+        """Return the permission rules of an effect (`allow`, `ask`, `deny`), each with its place."""
         return self._texts(("permissions", effect))
 
     def examples(self, effect: str) -> list[tuple[str, str]]:
-        """The examples of an effect, each with its place."""
+        """Return the examples of an effect, each with its place."""
         return self._texts(("permissions", "examples", effect))
 
     def _texts(self, path: tuple[str, ...]) -> list[tuple[str, str]]:
-        """The items of a list in all layers, each with its place."""
+        """Return the items of a list in all layers, each with its place."""
         found = []
         for layer in self.layers:
             value: Any = layer.values
@@ -76,7 +76,7 @@ def load(
     explicit: Path | None = None,
     flags: Sequence[Layer] = (),
 ) -> Loaded:
-    """All layers put together.
+    """Return all layers put together.
 
     Raises:
         ConfigError: any of them is wrong, or a named file is missing.
@@ -104,7 +104,7 @@ def load(
 
 
 def assignment(text: str) -> Layer:
-    """A layer from `--set key.path=value`; the value is read as YAML.
+    """Return a layer from `--set key.path=value`; the value is read as YAML.
 
     Raises:
         ConfigError: no `=`, or a value that is not YAML.
@@ -120,7 +120,7 @@ def assignment(text: str) -> Layer:
 
 
 def nested(name: str, key: str, value: Any) -> Layer:
-    """A layer that sets one dotted key."""
+    """Return a layer that sets one dotted key."""
     return Layer(name, nest(key.split("."), value))
 
 
@@ -132,7 +132,7 @@ def _together(layers: Iterable[Layer]) -> Config:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a file, or something that is meant to be one and cannot be read."""
+    """Return whether there is a file, or something that is meant to be one and cannot be read."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -168,7 +168,7 @@ def _copy(value: Any) -> Any:
 
 
 def _has(values: Any, key: str) -> bool:
-    """Whether a dotted key is set. A name may hold dots itself, as those of models do."""
+    """Return whether a dotted key is set. A name may hold dots itself, as those of models do."""
     if not isinstance(values, dict):
         return False
     return any(

@@ -27,7 +27,7 @@ class RestrictedConfig(msgspec.Struct, frozen=True):
 
 
 def tightened(project: Layer, before: Config) -> RestrictedConfig:
-    """A project's file without what could harm the user; `before` is what holds without it.
+    """Return a project's file without what could harm the user; `before` is what holds without it.
 
     Left out are: allow rules; a mode or sandbox looser than before; limits higher than before; tools that
     were not offered before; `providers` (a base URL, key variable or header would send the user's keys and
@@ -79,8 +79,8 @@ def _same_providers(value: Any, before: Any) -> bool:
 
 
 def _fewer(value: Any, before: Any) -> bool:
-    """Whether a choice of tools offers nothing that was not offered before: plain names of those that were, or
-    names to leave out where everything was. What presets hold is not known here."""
+    """Return whether a choice of tools offers nothing that was not offered before: plain names of those that were,
+    or names to leave out where everything was. What presets hold is not known here."""
     if not value or any(name in _PRESETS for name in (*value, *before)):
         return False
     without = {name for name in before if name.startswith("-")}

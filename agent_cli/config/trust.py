@@ -30,8 +30,8 @@ class Trust:
         self._path = path
 
     def project_layer(self, root: Path) -> tuple[Layer | None, bytes | None]:
-        """The project's configuration when the user has agreed to this very content; else the content of the file
-        that is there and does not count.
+        """Return the project's configuration when the user has agreed to this very content; else the content of
+        the file that is there and does not count.
 
         Raises:
             ConfigError: a trusted file is wrong, or one that is there cannot be read.
@@ -47,7 +47,7 @@ class Trust:
         return parse(data, file), None
 
     def knows(self, place: str, content: bytes) -> bool:
-        """Whether the user has agreed to this very content of a place.
+        """Return whether the user has agreed to this very content of a place.
 
         Raises:
             ConfigError: the answers cannot be read.
@@ -55,7 +55,7 @@ class Trust:
         return self._known().get(place) == _digest(content)
 
     def refuses(self, place: str, content: bytes) -> bool:
-        """Whether the user does not want to be asked about this very content again.
+        """Return whether the user does not want to be asked about this very content again.
 
         Raises:
             ConfigError: the answers cannot be read.
@@ -63,8 +63,8 @@ class Trust:
         return self._known().get(place) == _NEVER + _digest(content)
 
     def doubts(self, place: str, content: Callable[[], bytes]) -> bool:
-        """Whether this very content of a place may come from others and the user has not agreed to it. `content`
-        is asked only where there is a doubt about the place.
+        """Return whether this very content of a place may come from others and the user has not agreed to it.
+        `content` is asked only where there is a doubt about the place.
 
         Raises:
             ConfigError: the answers cannot be read.
@@ -73,7 +73,7 @@ class Trust:
         return known.startswith((_DOUBTFUL, _NEVER)) and known.endswith(f":{_digest(content())}")
 
     def has_doubts(self) -> bool:
-        """Whether there is a doubt about any place."""
+        """Return whether there is a doubt about any place."""
         return any(known.startswith((_DOUBTFUL, _NEVER)) for known in self._known().values())
 
     def doubt(self, place: str, content: bytes) -> None:
@@ -107,7 +107,7 @@ class Trust:
     def _known(self) -> dict[str, str]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.DecodeError) as error:
             raise ConfigError(f"{self._path}: {error}. Delete it to be asked again.") from error
@@ -127,8 +127,8 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def tool_sources(root: Path) -> dict[str, bytes]:
-    """The Python files of `.agent/tools` and of its subfolders by their path from the root. What is no small
-    regular file is left out, since a repository must not be able to keep the program from starting."""
+    """Return the Python files of `.agent/tools` and of its subfolders by their path from the root. What is no
+    small regular file is left out, since a repository must not be able to keep the program from starting."""
     files = sorted((root / TOOLS_FOLDER).rglob("*.py"))
     found = {str(file.relative_to(root)): _small_file(file) for file in files[:_MAX_TOOL_FILES]}
     return {path: source for path, source in found.items() if source is not None}

@@ -16,7 +16,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 def read_file(path: Path) -> Layer:
-    """A configuration file as a layer, checked against the schema.
+    """Return a configuration file as a layer, checked against the schema.
 
     Raises:
         ConfigError: not readable, not YAML, not a mapping, unknown key or wrong type.
@@ -29,7 +29,7 @@ def read_file(path: Path) -> Layer:
 
 
 def parse(data: bytes, path: Path) -> Layer:
-    """The bytes of the configuration file at `path` as a layer, checked against the schema.
+    """Return the bytes of the configuration file at `path` as a layer, checked against the schema.
 
     Raises:
         ConfigError: as `read_file`.
@@ -73,7 +73,7 @@ def settle_paths(layer: Layer, folder: Path) -> None:
 
 
 def load_yaml(text: str, path: Path) -> tuple[Any, dict[str, int]]:
-    """The value of a YAML text, and the line of each dotted key; `path` names it in errors.
+    """Return the value of a YAML text, and the line of each dotted key; `path` names it in errors.
 
     Raises:
         ConfigError: as `read_file`, but for the schema.
@@ -117,7 +117,7 @@ def _refuse_deep(events: Iterable[Any], path: Path) -> None:
 
 
 def _problem(error: Exception) -> str:
-    """A YAML error in one line."""
+    """Return a YAML error in one line."""
     said = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     return str(said).partition("\n")[0]
 

@@ -83,11 +83,11 @@ class Agent:
         return submission.id
 
     def events(self) -> AsyncIterator[AnyEvent]:
-        """All events in order; ends after `SessionClosed`. One consumer only."""
+        """Yield all events in order; ends after `SessionClosed`. One consumer only."""
         return self._bus.events()
 
     def snapshot(self) -> Snapshot:
-        """The state right now."""
+        """Return the state right now."""
         waiting = tuple(map(_shown, self._what_waits().values()))
         compacting = self._active is not None and self._running == ""
         shown = tuple(each for each in waiting if each.text)
@@ -96,7 +96,7 @@ class Agent:
         )
 
     def _what_waits(self) -> dict[str, UserInput | Steer | Reshape]:
-        """What has not begun and has not been delivered, by submission, oldest first. Of equal guidance the
+        """Return what has not begun and has not been delivered, by submission, oldest first. Of equal guidance the
         newest waits."""
         steers = Counter(self._dispatcher.steers)
         found = {}
@@ -117,11 +117,11 @@ class Agent:
         return self._running != "" and not self._bus.has_ended(self._running)
 
     def context(self) -> ContextPicture:
-        """What fills the window right now."""
+        """Return what fills the window right now."""
         return self._dispatcher.services.snapshots.context()
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
-        """The prompts that count, oldest first."""
+        """Return the prompts that count, oldest first."""
         return self._dispatcher.services.undo.points()
 
     async def diff(self) -> str:
@@ -358,7 +358,7 @@ class Agent:
 
 
 def _shown(operation: UserInput | Steer | Reshape) -> WaitingInput:
-    """What is shown of something that waits."""
+    """Return what is shown of something that waits."""
     match operation:
         case UserInput(text=text):
             return WaitingInput("prompt", text)

@@ -147,7 +147,7 @@ class Dispatcher:
         return self._settling.result() if self._settling.done() else ()
 
     def is_full(self) -> bool:
-        """Whether room should be made while nobody waits."""
+        """Return whether room should be made while nobody waits."""
         return self.services.approvals.interactive and self.services.compactor.is_due(_EARLY)
 
     async def between_turns(self) -> None:

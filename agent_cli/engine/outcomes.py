@@ -21,7 +21,7 @@ from .undo.turn_undo import NothingToRestore
 
 
 def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
-    """The stop reason and the words for a failure; `model` is the one it happened with."""
+    """Return the stop reason and the words for a failure; `model` is the one it happened with."""
     if isinstance(error, ModelError):
         return stop_reason_of(error), explain(error, model)
     if isinstance(error, ContextFull):
@@ -37,7 +37,7 @@ def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
 
 
 def with_way_on(error: BaseException, info: ErrorInfo) -> ErrorInfo:
-    """The words for a prompt that failed, with how it goes on once the hint is followed."""
+    """Return the words for a prompt that failed, with how it goes on once the hint is followed."""
     if not isinstance(error, ModelError) or "/retry" in info.hint or error.kind == "content_filter":
         return info
     is_setting = error.kind == "auth" or (isinstance(error, Unreachable) and error.lasting)
@@ -46,7 +46,7 @@ def with_way_on(error: BaseException, info: ErrorInfo) -> ErrorInfo:
 
 
 def stop_reason_of(error: BaseException) -> StopReason:
-    """Why a turn stops that failed with this."""
+    """Return why a turn stops that failed with this."""
     if isinstance(error, ContextFull):
         return "context_limit"
     return _BY_KIND.get(error.kind, "provider_error") if isinstance(error, ModelError) else "internal_error"

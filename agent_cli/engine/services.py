@@ -108,15 +108,15 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         return SnapshotBuilder(self)
 
     def scope(self, submission_id: str = "", turn_id: str = "") -> TurnScope:
-        """The scope of a turn, of an operation, or of work between turns."""
+        """Return the scope of a turn, of an operation, or of work between turns."""
         return TurnScope(self.bus.emit, submission_id, turn_id)
 
     def turn_rules(self) -> TurnRules:
-        """The rules on calls, for one turn."""
+        """Return the rules on calls, for one turn."""
         return TurnRules(self.rules, str(self.tools.workspace.root))
 
     def request(self, messages: Sequence[Message]) -> ModelRequest:
-        """A valid request: repaired, redacted, with the tools that are offered."""
+        """Return a valid request: repaired, redacted, with the tools that are offered."""
         return ModelRequest(
             system=self.session.header.system,
             messages=history.repair(self.redacted(messages)),

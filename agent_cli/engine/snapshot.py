@@ -26,7 +26,7 @@ class SnapshotBuilder:
         self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
 
     def snapshot(self, *, busy: bool, compacting: bool, waiting: tuple[WaitingInput, ...]) -> Snapshot:
-        """The state right now. What depends on the conversation is computed again only when it changed."""
+        """Return the state right now. What depends on the conversation is computed again only when it changed."""
         state = (len(self._session.records), self._services.models.model.info, self._meter.window())
         if self._pictured is None or self._pictured[0] != state:
             self._pictured = (state, self._picture())
@@ -79,7 +79,7 @@ class SnapshotBuilder:
         )
 
     def context(self) -> ContextPicture:
-        """What fills the window, message by message."""
+        """Return what fills the window, message by message."""
         marks = history.marks(self._session.records)
         items: list[ContextItem] = []
         age = 0
@@ -119,7 +119,7 @@ _LABEL_CHARS = 100
 
 
 def _label(message: Message, calls: Mapping[str, str]) -> str:
-    """A message in a few words; `calls` are the arguments of each call by its id."""
+    """Return a message in a few words; `calls` are the arguments of each call by its id."""
     match message:
         case ToolResult():
             words = f"{message.tool} {message.command or calls.get(message.call_id, '')}"

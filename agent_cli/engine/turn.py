@@ -133,7 +133,7 @@ class Turn:
                 return stop
 
     async def _forbidden(self) -> StopReason | None:
-        """The reason not to make another step: a limit, or a person who says so."""
+        """Return the reason not to make another step: a limit, or a person who says so."""
         limit = self._limits.reached()
         if limit is not None:
             self.scope.notice(f"Stopped at the limit of {limit[1]}.")
@@ -208,7 +208,7 @@ class Turn:
         return self._ends_with(answer.text)
 
     def _ends_with(self, text: str) -> StopReason | None:
-        """The model means to stop: unless its plan says otherwise, the turn ends with this text."""
+        """Return the model means to stop: unless its plan says otherwise, the turn ends with this text."""
         if reminder := self._services.reminders.unfinished() or self._tools.rules.missing():
             self._say("hint", reminder)
             return None
@@ -219,7 +219,7 @@ class Turn:
         return "rules_unmet" if self._unmet else "end_turn"
 
     def _cut_off(self, answer: Answer) -> StopReason | None:
-        """The answer was cut off: calls are lost and named, text is continued, both a bounded number of
+        """Return the answer was cut off: calls are lost and named, text is continued, both a bounded number of
         times."""
         self._truncated += 1
         if answer.calls:
@@ -254,7 +254,7 @@ class Turn:
         return None
 
     async def _goes_on(self, doubt: str, *, otherwise: bool) -> bool:
-        """Whether the person lets the turn go on; their guidance reaches the model at the next step."""
+        """Return whether the person lets the turn go on; their guidance reaches the model at the next step."""
         said = await self._questions.lets_go_on(doubt, otherwise=otherwise)
         if said.guidance:
             self.steers.append(said.guidance)

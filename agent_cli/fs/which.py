@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def program(name: str, search_path: str, roots: Iterable[str | Path] = ()) -> str | None:
-    """The absolute path of a program, from the folders of a PATH that are absolute and in none of `roots`; None
-    where there is none. Links are followed first: one that leads into a root does not count."""
+    """Return the absolute path of a program, from the folders of a PATH that are absolute and in none of `roots`;
+    None where there is none. Links are followed first: one that leads into a root does not count."""
     kept = [os.path.realpath(root) for root in roots]
     for folder in outside(search_path, roots):
         path = os.path.join(folder, name)
@@ -18,7 +18,7 @@ def program(name: str, search_path: str, roots: Iterable[str | Path] = ()) -> st
 
 
 def outside(search_path: str, roots: Iterable[str | Path]) -> tuple[str, ...]:
-    """The folders of a PATH that are absolute and in none of `roots`."""
+    """Return the folders of a PATH that are absolute and in none of `roots`."""
     kept = [os.path.realpath(root) for root in roots]
     folders = (folder for folder in search_path.split(os.pathsep) if os.path.isabs(folder))
     return tuple(folder for folder in folders if not _inside(os.path.realpath(folder), kept))

@@ -83,8 +83,8 @@ class Assembler:
                 assert_never(event)
 
     def answer(self) -> Answer:
-        """What has arrived. Its finish is `interrupted` as long as the provider has not ended it; its
-        calls may then be incomplete and must not run. Call ids are unique and never empty."""
+        """Return what has arrived. Its finish is `interrupted` as long as the provider has not ended it; its calls
+        may then be incomplete and must not run. Call ids are unique and never empty."""
         thought = "".join(self._thought)
         return Answer(
             text="".join(self._text),
@@ -97,7 +97,7 @@ class Assembler:
         )
 
     def _placed(self, block: Reasoning) -> Reasoning:
-        """The block with its place among text and calls: where its first piece came."""
+        """Return the block with its place among text and calls: where its first piece came."""
         text, calls = self._thought_after if self._thought else self._place()
         return msgspec.structs.replace(block, after_text=text, after_calls=calls)
 

@@ -255,7 +255,7 @@ class NativeModel:
 
 
 def encode(body: Json) -> bytes:
-    """The body as UTF-8 JSON. Lone surrogates, which cannot be sent, become U+FFFD."""
+    """Return the body as UTF-8 JSON. Lone surrogates, which cannot be sent, become U+FFFD."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
@@ -275,7 +275,8 @@ def _sendable(value: Any) -> Any:
 
 
 async def _refusal(response: "Response", limit_s: float) -> ModelError:
-    """What an answer other than 200 says; its status counts even where its body breaks off or never ends."""
+    """Return what an answer other than 200 says; its status counts even where its body breaks off or never
+    ends."""
     if 300 <= response.status < 400:
         place = response.headers.get("location", "another address")[:_PLACE_CHARS]
         return ModelError("not_found", f"the server redirects to {place}: make that the base URL")

@@ -47,7 +47,7 @@ class ReplayModel:
 
     @classmethod
     def open(cls, path: Path, name: str = "", delay_s: float = 0.0) -> "ReplayModel":
-        """The answers of a session file; damaged lines are left out.
+        """Return the answers of a session file; damaged lines are left out.
 
         Raises:
             OSError: the file cannot be read.
@@ -69,7 +69,7 @@ class ReplayModel:
         """Nothing to close."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The next recorded answer.
+        """Yield the next recorded answer.
 
         Raises:
             ModelError: `bad_request` when all have been given.
@@ -87,7 +87,7 @@ class ReplayModel:
 
 
 def recorded_answers(path: Path) -> tuple[Recorded, ...]:
-    """The answers of the conversation proper, each with the usage of the call that gave it.
+    """Return the answers of the conversation proper, each with the usage of the call that gave it.
 
     Raises:
         OSError: the file cannot be read.

@@ -64,7 +64,7 @@ class NoModel(Exception):
 
 
 def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]) -> Route:
-    """Where a model's requests go.
+    """Return where a model's requests go.
 
     Args:
         name: `provider/model`; a bare name of a well-known family is completed.
@@ -103,8 +103,8 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
 async def open_model(
     name: str, config: Config, env: Mapping[str, str], memory: Memory | None = None, trace: Trace | None = None
 ) -> Model:
-    """The client for a model. Loads no HTTP library and touches no network; see `preload`. `memory` keeps what
-    servers teach by refusing something, else it is for this client only; `trace` is given each request.
+    """Return the client for a model. Loads no HTTP library and touches no network; see `preload`. `memory` keeps
+    what servers teach by refusing something, else it is for this client only; `trace` is given each request.
 
     Raises:
         BadModelName, BadAddress, MissingKey: no client can be made for this name.
@@ -127,14 +127,14 @@ async def open_model(
 
 
 def inquiry_of(route: Route, config: Config) -> "CapabilityProbe":
-    """What is known of a route's model, and what its server can be asked."""
+    """Return what is known of a route's model, and what its server can be asked."""
     from .catalog.server_query import CapabilityProbe
 
     return CapabilityProbe(model_info(route.name, _facts(route, config), deep=route.wire == "litellm"), route)
 
 
 def _facts(route: Route, config: Config) -> ModelOverride | None:
-    """What the configuration says of a route's model."""
+    """Return what the configuration says of a route's model."""
     return _override(route.name.partition("/")[0], config.providers).models.get(route.model)
 
 
@@ -200,7 +200,7 @@ def preload(name: str, config: Config, env: Mapping[str, str]) -> None:
 
 
 async def probe_server(base_url: str, key: str) -> tuple[str, ...] | None:
-    """What a server lists under `…/models` within `PROBE_S` seconds, or below `/v1` of an address without a
+    """Return what a server lists under `…/models` within `PROBE_S` seconds, or below `/v1` of an address without a
     path."""
     from .transport.http import list_models
 
@@ -212,8 +212,8 @@ async def probe_server(base_url: str, key: str) -> tuple[str, ...] | None:
 
 
 async def choose_default(config: Config, env: Mapping[str, str], probe: Probe = probe_server) -> str:
-    """The model to use when none is named: of the first provider with a key, in the order of the table,
-    its default model; else the first model of a local or configured server that answers.
+    """Return the model to use when none is named: of the first provider with a key, in the order of the table, its
+    default model; else the first model of a local or configured server that answers.
 
     Raises:
         BadAddress: there is neither, or the server that would be used has an address that cannot be read.
@@ -256,7 +256,7 @@ def _override(provider: str, providers: Mapping[str, Provider]) -> Provider:
 
 
 def _base_url(provider: str, spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -> tuple[str, bool]:
-    """The base URL, and whether the user gave it.
+    """Return the base URL, and whether the user gave it.
 
     Raises:
         BadAddress: what the user gave is none.
@@ -277,7 +277,7 @@ def _base_url(provider: str, spec: ProviderSpec, override: Provider, env: Mappin
 
 
 def _spoken_at(base_url: str, wire: Wire, spec: ProviderSpec) -> str:
-    """The address for a wire format: Ollama's own lies at the root, what it has of OpenAI's below `/v1`."""
+    """Return the address for a wire format: Ollama's own lies at the root, what it has of OpenAI's below `/v1`."""
     if spec.wire != "ollama_chat":
         return base_url
     root = base_url.removesuffix("/v1")
@@ -285,8 +285,8 @@ def _spoken_at(base_url: str, wire: Wire, spec: ProviderSpec) -> str:
 
 
 def _local_url(given: str, spec: ProviderSpec) -> str:
-    """A local server's address as people write it: without scheme, port or `/v1`, or the address it
-    listens on instead of one to connect to."""
+    """Return a local server's address as people write it: without scheme, port or `/v1`, or the address it listens
+    on instead of one to connect to."""
     parts = urlsplit(given if "://" in given else f"http://{given}")
     host = parts.hostname or "127.0.0.1"
     try:
@@ -325,7 +325,7 @@ def _found_key(spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -
 
 
 def key_source(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]) -> str:
-    """Where the key for a model comes from, in words; empty when none is sent.
+    """Return where the key for a model comes from, in words; empty when none is sent.
 
     Raises:
         BadModelName: no provider can be told from the name.
@@ -356,7 +356,7 @@ def _open_replay(name: str) -> Model:
 
 
 def bad_addresses(config: Config, env: Mapping[str, str]) -> list[BadAddress]:
-    """The addresses that cannot be read, whose servers cannot be asked."""
+    """Return the addresses that cannot be read, whose servers cannot be asked."""
     found: list[BadAddress] = []
     for provider in dict.fromkeys([*config.providers, *PROVIDERS]):
         try:
@@ -389,13 +389,13 @@ def servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str]
 
 
 def _pick(listed: tuple[str, ...], wanted: str) -> str:
-    """The wanted model when it is listed, else the first that can chat; the wanted one when none is."""
+    """Return the wanted model when it is listed, else the first that can chat; the wanted one when none is."""
     chat = [name for name in listed if chats(name)]
     return wanted if wanted in chat or not chat else chat[0]
 
 
 def chats(model: str) -> bool:
-    """Whether a model on a server's list can chat, by its name."""
+    """Return whether a model on a server's list can chat, by its name."""
     return not _NO_CHAT.search(model.lower())
 
 

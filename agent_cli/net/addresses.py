@@ -48,7 +48,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def target_of(url: str) -> Target:
-    """The parts of an address.
+    """Return the parts of an address.
 
     Raises:
         Refused: it is none, or none of a web page.
@@ -70,7 +70,7 @@ def target_of(url: str) -> Target:
 
 
 async def reachable(target: Target, resolve: Resolver, allowed: Sequence[str] = ()) -> tuple[str, ...]:
-    """The IP addresses to connect to. `allowed` are hosts, with or without a port, that may be private.
+    """Return the IP addresses to connect to. `allowed` are hosts, with or without a port, that may be private.
 
     Raises:
         Refused: it is on this machine or a private network, or some of its addresses are.
@@ -116,7 +116,7 @@ def _refuse_private_addresses(host: str, addresses: Sequence[str]) -> None:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the open network, whatever it is wrapped in."""
+    """Return whether an IP address is one of the open network, whatever it is wrapped in."""
     return all(map(_is_open, _meanings(_plain_address(address))))
 
 
@@ -131,7 +131,7 @@ def _is_open(ip: _Address) -> bool:
 
 
 def _meanings(ip: _Address) -> list[_Address]:
-    """The address, and the IPv4 address within it: what is mapped, tunnelled or translated."""
+    """Return the address, and the IPv4 address within it: what is mapped, tunnelled or translated."""
     if isinstance(ip, ipaddress.IPv4Address):
         return [ip]
     if ip.ipv4_mapped is not None:
@@ -150,7 +150,7 @@ def _refuse_local_name(host: str) -> None:
 
 
 def _how_to_allow(host: str, address: str = "") -> str:
-    """What the user can do about it: nothing is said where credentials are to be had."""
+    """Return what the user can do about it: nothing is said where credentials are to be had."""
     if host.startswith(("metadata.", "instance-data")):
         return ""
     if address and any(_plain_address(address) in network for network in _METADATA):

@@ -19,13 +19,14 @@ def tls_context() -> ssl.SSLContext:
 
 
 def unreadable(env: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables that name something which is not there or holds no certificates."""
+    """Return the variables that name something which is not there or holds no certificates."""
     return tuple(name for name in (*REPLACING, *ADDING) if env.get(name) and not _readable(name, Path(env[name])))
 
 
 @functools.lru_cache(maxsize=8)
 def context_for(settings: tuple[str, ...]) -> ssl.SSLContext:
-    """The context for values of `REPLACING` and `ADDING`, in their order. OpenSSL reads the former itself."""
+    """Return the context for values of `REPLACING` and `ADDING`, in their order. OpenSSL reads the former
+    itself."""
     context = ssl.create_default_context()
     _add_fallback(context)
     for value in settings[len(REPLACING) :]:
@@ -66,8 +67,8 @@ def _readable(name: str, path: Path) -> bool:
 
 
 def issuer(der: bytes) -> str:
-    """Who signed a certificate: common name, else organization, of its issuer (X.509, RFC 5280 §4.1);
-    empty when it cannot be read. The standard library tells it of trusted certificates only."""
+    """Return who signed a certificate: common name, else organization, of its issuer (X.509, RFC 5280 §4.1); empty
+    when it cannot be read. The standard library tells it of trusted certificates only."""
     try:
         return _issuer(der)
     except (IndexError, UnicodeDecodeError):

@@ -84,7 +84,7 @@ async def fetch(
 
 
 def _leads_on(target: Target, elsewhere: str) -> bool:
-    """Whether a redirect stays with the same server; from http to https, on their usual ports, counts."""
+    """Return whether a redirect stays with the same server; from http to https, on their usual ports, counts."""
     try:
         there = target_of(elsewhere)
     except AddressRefused:
@@ -134,7 +134,7 @@ async def _one(
 
 
 async def _first_that_connects(client: httpx.AsyncClient, requests: Sequence[httpx.Request]) -> httpx.Response:
-    """A name may have addresses that cannot be reached from here."""
+    """Return a name may have addresses that cannot be reached from here."""
     for request in requests[:-1]:
         with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
             return await client.send(request, stream=True)
@@ -165,7 +165,7 @@ def _joined(url: str, location: str) -> str:
 
 
 async def _body(response: httpx.Response, target: Target, max_bytes: int) -> bytes:
-    """The body without its compression; of one larger than `max_bytes` a byte more than that.
+    """Return the body without its compression; of one larger than `max_bytes` a byte more than that.
 
     Raises:
         FetchError: it is compressed in a way that was not asked for, or damaged.
@@ -194,7 +194,7 @@ async def _resolved(host: str, port: int) -> Sequence[str]:
 
 
 async def _resolved_by_the_proxy(host: str, port: int) -> Sequence[str]:
-    """A proxy resolves names itself; what can be resolved here as well is judged all the same."""
+    """Return a proxy resolves names itself; what can be resolved here as well is judged all the same."""
     try:
         return await _resolved(host, port)
     except OSError:

@@ -77,7 +77,7 @@ class HostProxy:
         self._servers.append(await asyncio.start_server(begin, sock=listening, limit=_MAX_HEAD_BYTES))
 
     def take_refused(self) -> tuple[str, ...]:
-        """The hosts that were refused, once."""
+        """Return the hosts that were refused, once."""
         found, self.refused = tuple(dict.fromkeys(self.refused)), []
         return found
 
@@ -130,7 +130,7 @@ class HostProxy:
             await _closed(writer)
 
     async def _opened(self, target: Target) -> Streams:
-        """A connection to a host.
+        """Return a connection to a host.
 
         Raises:
             Refused: it is not allowed, or leads to a private network.
@@ -157,7 +157,7 @@ class HostProxy:
 
 
 def _wanted(head: str) -> tuple[Target, bytes]:
-    """Where a request wants to go, and what of it is passed on; nothing for a tunnel.
+    """Return where a request wants to go, and what of it is passed on; nothing for a tunnel.
 
     Raises:
         Refused: an address that cannot be.

@@ -57,7 +57,7 @@ class Proxy(msgspec.Struct, frozen=True):
 
 
 def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
-    """The proxy for requests to an address; None for none. Loopback addresses are always reached directly.
+    """Return the proxy for requests to an address; None for none. Loopback addresses are always reached directly.
 
     `HTTPS_PROXY` or `HTTP_PROXY` by the scheme of the address, else `ALL_PROXY`; lower case wins.
 
@@ -76,7 +76,7 @@ def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
 
 
 def excluded_by(host: str, port: int, env: Mapping[str, str]) -> str:
-    """The variable that says to reach a host without a proxy; empty when none does.
+    """Return the variable that says to reach a host without a proxy; empty when none does.
 
     `NO_PROXY` holds names with their subdomains, addresses, networks such as `10.0.0.0/8`, each with or
     without a port, separated by commas or spaces; `*` is every host.
@@ -89,7 +89,7 @@ def excluded_by(host: str, port: int, env: Mapping[str, str]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, judged by its name alone."""
+    """Return whether a host is this machine, judged by its name alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -113,7 +113,7 @@ def _matches(entry: str, host: str, port: int) -> bool:
 
 
 def _address(value: str, source: str) -> str:
-    """A proxy's address as people write it, with or without a scheme.
+    """Return a proxy's address as people write it, with or without a scheme.
 
     Raises:
         BadProxy: it is none. The text leaves out the value, which may hold a password.
@@ -133,7 +133,7 @@ def _address(value: str, source: str) -> str:
 
 
 def _of_the_system(scheme: str, host: str) -> Proxy | None:
-    """The proxy set in the system's own settings, where there are such (macOS, Windows)."""
+    """Return the proxy set in the system's own settings, where there are such (macOS, Windows)."""
     if not sys.platform.startswith(("darwin", "win")):
         return None
     from urllib.request import getproxies, proxy_bypass

@@ -32,7 +32,7 @@ __all__ = ["Policy", "authorize", "judged_parts", "may_leave", "strictest", "tog
 
 
 def authorize(action: Action, policy: Policy) -> Verdict:
-    """What the policy says to an action."""
+    """Return what the policy says to an action."""
     verdict = _decided(action, policy)
     if not policy.untrusted or isinstance(verdict, Deny):
         return verdict
@@ -40,15 +40,15 @@ def authorize(action: Action, policy: Policy) -> Verdict:
 
 
 def may_leave(action: RunCommand, policy: Policy) -> Verdict:
-    """What the policy says to running a command outside the sandbox in which it may run: the question to put when
-    the sandbox has kept it from something. Allow: a rule lets all of it out; Deny: it may never leave."""
+    """Return what the policy says to running a command outside the sandbox in which it may run: the question to
+    put when the sandbox has kept it from something. Allow: a rule lets all of it out; Deny: it may never leave."""
     from .shell.line import outside_verdict
 
     return outside_verdict(action.command, action.cwd, _with_facts(action, policy))
 
 
 def judged_parts(action: RunCommand, policy: Policy) -> list[tuple[str, Verdict]]:
-    """Each simple command of a line with what the policy says to it alone."""
+    """Return each simple command of a line with what the policy says to it alone."""
     from .shell.line import parts_of
 
     return parts_of(action.command, action.cwd, _with_facts(action, policy))
@@ -102,8 +102,9 @@ def _with_facts(action: RunCommand, policy: Policy) -> Policy:
 
 
 def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
-    """The verdict while text of strangers may have led the model: what sends something away or changes anything
-    outside the workspace asks whatever allows it, and no rule is offered that would allow it next time."""
+    """Return the verdict while text of strangers may have led the model: what sends something away or changes
+    anything outside the workspace asks whatever allows it, and no rule is offered that would allow it next
+    time."""
     leaves = _leaving(action, verdict, policy)
     if not leaves:
         return verdict
@@ -114,7 +115,7 @@ def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
 
 
 def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
-    """What an action does beyond the workspace; empty for nothing."""
+    """Return what an action does beyond the workspace; empty for nothing."""
     match action:
         case Fetch(host=host):
             return f"it contacts {host}"

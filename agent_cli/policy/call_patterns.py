@@ -37,7 +37,7 @@ class CallPattern(msgspec.Struct, frozen=True):
 
 
 def parse_call(text: str, place: str) -> CallPattern:
-    """A pattern from its text.
+    """Return a pattern from its text.
 
     Raises:
         RuleError: neither a name nor `NAME(PATTERN)`.
@@ -52,21 +52,22 @@ def parse_call(text: str, place: str) -> CallPattern:
 
 
 def may_be(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Whether a call may be one of those meant: for rules that forbid. A command beyond the reader may be any."""
+    """Return whether a call may be one of those meant: for rules that forbid. A command beyond the reader may be
+    any."""
     return count(pattern, tool, actions, root) > 0
 
 
 def count(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> int:
-    """How many of those meant a call may be: of a command line each simple command counts."""
+    """Return how many of those meant a call may be: of a command line each simple command counts."""
     if pattern.rule is None:
         return int(pattern.tool == tool)
     return sum(_covers(pattern.rule, action, root) for action in actions)
 
 
 def surely_is(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Whether a call is one of those meant beyond doubt: for rules that require. Of a command line all parts must
-    have run when it succeeds, so only `&&` may join them. It must run where the rule means it to: in the root,
-    with nothing altered that decides what a name runs."""
+    """Return whether a call is one of those meant beyond doubt: for rules that require. Of a command line all
+    parts must have run when it succeeds, so only `&&` may join them. It must run where the rule means it to: in
+    the root, with nothing altered that decides what a name runs."""
 
     def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
         return any(_is_plain(rule, part) for part in parts)
@@ -75,7 +76,7 @@ def surely_is(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root
 
 
 def is_alone(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Whether a call is surely one of those meant, and does nothing else."""
+    """Return whether a call is surely one of those meant, and does nothing else."""
 
     def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
         return all(_is_plain(rule, part) and set(part.writes) <= {"/dev/null"} for part in parts)
@@ -84,7 +85,7 @@ def is_alone(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root:
 
 
 def ends_with(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Whether what a call does last is surely one of those meant."""
+    """Return whether what a call does last is surely one of those meant."""
     return _is_shell(pattern, lambda parts, rule: _is_plain(rule, parts[-1]), tool, actions, root)
 
 
@@ -95,7 +96,8 @@ def _is_shell(
     actions: tuple[Action, ...],
     root: str,
 ) -> bool:
-    """Whether what is required of the parts of a command line holds for a call; of others, whether it is meant."""
+    """Return whether what is required of the parts of a command line holds for a call; of others, whether it is
+    meant."""
     rule = pattern.rule
     if rule is None or rule.kind != "shell":
         return may_be(pattern, tool, actions, root)
@@ -130,7 +132,7 @@ def _covers(rule: Rule, action: Action, root: str) -> int:
 
 
 def _may_run(rule: Rule, line: str, depth: int) -> int:
-    """How many simple commands of a line a rule may cover; one beyond the reader counts as one."""
+    """Return how many simple commands of a line a rule may cover; one beyond the reader counts as one."""
     from .shell.parser import Unsure, parse
     from .shell.rule_matching import all_texts_of
     from .shell.wrappers import unwrap
@@ -151,8 +153,8 @@ def _may_run(rule: Rule, line: str, depth: int) -> int:
 
 
 def _joined(line: str) -> "list[SimpleCommand]":
-    """The parts of a line that all have run when it succeeds; none when that is not certain, or when one of them
-    changes where or how the next ones run."""
+    """Return the parts of a line that all have run when it succeeds; none when that is not certain, or when one of
+    them changes where or how the next ones run."""
     from .shell.parser import Unsure, parse
     from .shell.wrappers import program
 

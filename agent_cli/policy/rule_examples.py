@@ -50,8 +50,8 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check(examples: tuple[Example, ...], decide: Callable[[str, str], Verdict]) -> list[Problem]:
-    """The examples that do not hold. `decide` gives the verdict on a kind (`shell`, `read` …) and what stands in
-    its brackets."""
+    """Return the examples that do not hold. `decide` gives the verdict on a kind (`shell`, `read` …) and what
+    stands in its brackets."""
     problems = []
     for example in examples:
         try:
@@ -68,7 +68,7 @@ def check(examples: tuple[Example, ...], decide: Callable[[str, str], Verdict]) 
 
 
 def read_example(text: str) -> tuple[str, str]:
-    """The kind of an example and what stands in its brackets.
+    """Return the kind of an example and what stands in its brackets.
 
     Raises:
         ExampleError: neither a known kind nor brackets with something in them.
@@ -82,7 +82,7 @@ def read_example(text: str) -> tuple[str, str]:
 
 
 def action_of(kind: str, value: str, cwd: str, resolve: Callable[[str, str], str]) -> Action:
-    """The action that an example speaks of; `outside` is a command like `shell`."""
+    """Return the action that an example speaks of; `outside` is a command like `shell`."""
     if kind in ("shell", "outside"):
         return RunCommand(value, cwd)
     if kind == "read":
@@ -97,16 +97,16 @@ def action_of(kind: str, value: str, cwd: str, resolve: Callable[[str, str], str
 
 
 def decision(policy: Policy) -> Callable[[str, str], Verdict]:
-    """What a policy says to an example's kind and what stands in its brackets."""
+    """Return what a policy says to an example's kind and what stands in its brackets."""
     return lambda kind, value: authorize(action_of(kind, value, policy.root, policy.resolve), policy)
 
 
 def effect_of(verdict: Verdict) -> Effect:
-    """The word of a rule that a verdict amounts to."""
+    """Return the word of a rule that a verdict amounts to."""
     effect = "allow" if isinstance(verdict, Allow) else "ask" if isinstance(verdict, Ask) else "deny"
     return next(each for each in get_args(Effect) if each == effect)
 
 
 def because(verdict: Verdict) -> str:
-    """The rule that decided, with the reason where there is one."""
+    """Return the rule that decided, with the reason where there is one."""
     return verdict.rule if isinstance(verdict, Allow) else f"{verdict.reason} ({verdict.rule})"

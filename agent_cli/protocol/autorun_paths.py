@@ -11,5 +11,5 @@ OBEYED = frozenset(
 
 
 def is_obeyed_by_name(path: str) -> bool:
-    """Whether a path is one of these or lies in one."""
+    """Return whether a path is one of these or lies in one."""
     return not OBEYED.isdisjoint(path.lower().split("/"))

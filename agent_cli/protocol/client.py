@@ -144,19 +144,19 @@ class Client(Protocol):
         ...
 
     def events(self) -> AsyncIterator[AnyEvent]:
-        """All events in order; ends after `SessionClosed`. One consumer only."""
+        """Yield all events in order; ends after `SessionClosed`. One consumer only."""
         ...
 
     def snapshot(self) -> Snapshot:
-        """The state right now; never blocks."""
+        """Return the state right now; never blocks."""
         ...
 
     def context(self) -> ContextPicture:
-        """What fills the window right now."""
+        """Return what fills the window right now."""
         ...
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
-        """The prompts that count, oldest first."""
+        """Return the prompts that count, oldest first."""
         ...
 
     async def diff(self) -> str:

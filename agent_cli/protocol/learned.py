@@ -39,7 +39,7 @@ class LearnedLimits(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def sound(self) -> "LearnedLimits":
-        """The same without what can mean nothing: unknown names, impossible figures."""
+        """Return the same without what can mean nothing: unknown names, impossible figures."""
         efforts = tuple(name for name in EFFORTS if name in (self.efforts or ()))
         return LearnedLimits(
             _tokens(self.context_window),

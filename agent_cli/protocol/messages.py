@@ -20,7 +20,7 @@ ToolStatus = Literal["ok", "failed", "denied", "cancelled", "unknown"]
 
 
 def new_id(prefix: str) -> str:
-    """A short random identifier such as `turn_9f86d081884c`."""
+    """Return a short random identifier such as `turn_9f86d081884c`."""
     return f"{prefix}_{os.urandom(6).hex()}"
 
 

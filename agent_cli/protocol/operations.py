@@ -163,7 +163,7 @@ Operation = (
 
 
 def as_typed(operation: Reshape) -> str:
-    """The slash command that hands in such an operation."""
+    """Return the slash command that hands in such an operation."""
     match operation:
         case Undo(turns=turns):
             words = ["undo", str(turns) if turns > 1 else ""]

@@ -211,7 +211,7 @@ def encode(record: AnyRecord) -> bytes:
 
 
 def decode(line: bytes) -> AnyRecord:
-    """The record of one line.
+    """Return the record of one line.
 
     Raises:
         msgspec.DecodeError: not JSON, or not a record of this version; the message has the path.
@@ -223,7 +223,7 @@ def decode(line: bytes) -> AnyRecord:
 
 
 def storable(record: AnyRecord) -> AnyRecord:
-    """The same record, with lone surrogates replaced: no UTF-8 file and no request can hold them."""
+    """Return the same record, with lone surrogates replaced: no UTF-8 file and no request can hold them."""
     try:
         _encoder.encode(record)
     except UnicodeEncodeError:

@@ -43,7 +43,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def clean(text: str, keep_sgr: bool = False) -> str:
-    """All of `text` made safe at once; colours (SGR sequences) survive when `keep_sgr`."""
+    """Return all of `text` made safe at once; colours (SGR sequences) survive when `keep_sgr`."""
     return Sanitizer(keep_sgr).feed(text, final=True)
 
 
@@ -81,7 +81,7 @@ class Sanitizer:
         self._invisible = _Invisible()
 
     def feed(self, data: str | bytes, final: bool = False) -> str:
-        """The safe text that `data` adds. Unfinished sequences wait for more, or for `final`."""
+        """Return the safe text that `data` adds. Unfinished sequences wait for more, or for `final`."""
         text = data if isinstance(data, str) else self._decoder.decode(data, final)
         if self._idle and _PLAIN.fullmatch(text):
             self._overprint.passed(text)
@@ -132,7 +132,7 @@ def _without_controls(text: str) -> str:
 
 
 def _written(char: str) -> str:
-    """A character written out: `^X` for a control, else `⟨U+202E⟩`, or its letter for a tag character."""
+    """Return a character written out: `^X` for a control, else `⟨U+202E⟩`, or its letter for a tag character."""
     code = ord(char)
     if code < 0x20:
         return "^" + chr(code + 64)
@@ -142,7 +142,7 @@ def _written(char: str) -> str:
 
 
 def _harmless(sequence: str) -> bool:
-    """Whether this is an SGR sequence that does not hide text (8 is `conceal`)."""
+    """Return whether this is an SGR sequence that does not hide text (8 is `conceal`)."""
     found = _SGR.fullmatch(sequence)
     if not found:
         return False
@@ -301,7 +301,7 @@ class _Invisible:
 
 
 def _wanted(match: re.Match[str], context: int) -> bool:
-    """Whether an invisible character belongs where it stands: emoji sequences and joined scripts."""
+    """Return whether an invisible character belongs where it stands: emoji sequences and joined scripts."""
     at = match.start()
     if at < context:
         return True

@@ -59,7 +59,7 @@ assert set(EXIT_CODES) == set(get_args(StopReason))
 
 
 def exit_code(reason: StopReason, *, denied: bool = False, verified: bool | None = None) -> int:
-    """The code for a finished run; with several causes the gravest wins, in the documented order."""
+    """Return the code for a finished run; with several causes the gravest wins, in the documented order."""
     causes = {EXIT_CODES[reason]}
     if denied:
         causes.add(DENIED)

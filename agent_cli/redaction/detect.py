@@ -40,7 +40,8 @@ def _around(text: str, tail: re.Pattern[str], head: re.Pattern[str], length: int
 
 
 def _at_edge(text: str, at: int) -> bool:
-    """Whether a token may begin here: not inside a word, unless the word is the end of a colour or of `\\n`."""
+    """Return whether a token may begin here: not inside a word, unless the word is the end of a colour or of
+    `\\n`."""
     if at == 0:
         return True
     before = text[at - 1]
@@ -62,7 +63,7 @@ def key_blocks(text: str) -> Iterator[Span]:
 
 
 def open_key_block(text: str, base: int) -> int:
-    """Where a private key begins that may go on; the text's length when there is none."""
+    """Return where a private key begins that may go on; the text's length when there is none."""
     at = text.find(shapes.KEY_BEGINS, base)
     while at >= 0:
         match = shapes.KEY_BLOCK.match(text, at)
@@ -108,7 +109,7 @@ def _contexts(context: shapes.Context, text: str, lowered: str) -> Iterator[tupl
 
 
 def _assigned_name(text: str, at: int, found: tuple[Span, ...]) -> str:
-    """The name in which there is a word at `at`: a general one where it would tell of another secret, empty
+    """Return the name in which there is a word at `at`: a general one where it would tell of another secret, empty
     where it says itself that it is none."""
     before = shapes.BEFORE_NAME.search(text, max(0, at - shapes.LONGEST_BEFORE), at)
     after = shapes.AFTER_NAME.match(text, at)
@@ -122,8 +123,8 @@ def _assigned_name(text: str, at: int, found: tuple[Span, ...]) -> str:
 
 
 def open_values(text: str, token: int, assignments: bool) -> Iterator[int]:
-    """Where values begin that a context makes secret and that may go on behind the text's end; `token` is where
-    its last token begins."""
+    """Yield where values begin that a context makes secret and that may go on behind the text's end; `token` is
+    where its last token begins."""
     line = text.rfind("\n") + 1
     last = text[line:]
     lowered = _lowered(last)

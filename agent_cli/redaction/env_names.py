@@ -50,7 +50,7 @@ _LEADING_SHAPES = re.compile(r".*_SOCK(?:ET)?|VSCODE_.*IPC.*|VSCODE_GIT_ASKPASS_
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable holds what lets somebody act as the user elsewhere."""
+    """Return whether a variable holds what lets somebody act as the user elsewhere."""
     if not value:
         return False
     if _SHAPES.search(value):
@@ -66,6 +66,6 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def leads_out(name: str) -> bool:
-    """Whether a variable leads to a program of the user's outside: an agent for keys, a display, a container
-    engine, an editor."""
+    """Return whether a variable leads to a program of the user's outside: an agent for keys, a display, a
+    container engine, an editor."""
     return name.upper() in _LEADING or _LEADING_SHAPES.fullmatch(name) is not None

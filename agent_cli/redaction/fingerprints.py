@@ -40,13 +40,13 @@ class KnownSecret(msgspec.Struct, frozen=True):
 
 
 def known_secret(key: bytes, name: str, value: str, others: Iterable[str]) -> KnownSecret:
-    """The fingerprints of a value and of the other ways of writing it."""
+    """Return the fingerprints of a value and of the other ways of writing it."""
     forms = (value, *(form for form in sorted(others) if form != value))
     return KnownSecret(name, tuple(Fingerprint(_begins(form), len(form), digest(key, form)) for form in forms))
 
 
 def digest(key: bytes, form: str) -> str:
-    """The keyed hash of a value as it is written."""
+    """Return the keyed hash of a value as it is written."""
     ends = form if len(form) <= 2 * _END else form[:_END] + form[-_END:]
     data = ends.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, key=key, digest_size=16).hexdigest()
@@ -80,7 +80,7 @@ class Recognizer:
         return {**values, **first}, Recognizer(self._key, others)
 
     def spans(self, text: str) -> Iterator[Span]:
-        """The known secrets in a text."""
+        """Yield the known secrets in a text."""
         if not self.longest:
             return
         known, size = self._by_gram, len(text)
@@ -94,7 +94,8 @@ class Recognizer:
                     yield Span(at, at + length, name)
 
     def begun(self, text: str, start: int) -> int:
-        """Where, from `start` on, the end of `text` may be the beginning of a known secret; its length if not."""
+        """Return where, from `start` on, the end of `text` may be the beginning of a known secret; its length if
+        not."""
         size = len(text)
         for at in range(max(start, size - self.longest + 1), size):
             gram = text[at : at + GRAM]
@@ -103,7 +104,8 @@ class Recognizer:
         return size
 
     def innocent(self, text: str) -> int:
-        """How much of a short text has surely nothing to do with a known secret; -1 where that is not sure."""
+        """Return how much of a short text has surely nothing to do with a known secret; -1 where that is not
+        sure."""
         if not self.longest:
             return len(text)
         sure = max(0, len(text) - GRAM + 1)

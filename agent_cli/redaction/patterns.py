@@ -35,7 +35,8 @@ _NO_VALUE = re.compile(
 
 
 def looks_random(value: str) -> bool:
-    """Whether a value is more likely a secret than a word, a name of code, a path, a date or a placeholder."""
+    """Return whether a value is more likely a secret than a word, a name of code, a path, a date or a
+    placeholder."""
     if not _DIGIT.search(value) or value.isdigit():
         return False
     if _NO_VALUE.match(value) or _CODE.search(value):
@@ -46,7 +47,7 @@ def looks_random(value: str) -> bool:
 
 
 def is_token(text: str) -> bool:
-    """Whether what has the shape of a token is one, and no placeholder such as `ghp_xxxx…`."""
+    """Return whether what has the shape of a token is one, and no placeholder such as `ghp_xxxx…`."""
     return entropy(text) > _LOWEST_ENTROPY
 
 
@@ -56,12 +57,12 @@ _PLACEHOLDER_PASSWORD = re.compile(
 
 
 def is_password(text: str) -> bool:
-    """Whether a password in an address is one, and no placeholder."""
+    """Return whether a password in an address is one, and no placeholder."""
     return not _PLACEHOLDER_PASSWORD.match(text)
 
 
 def _is_credential(text: str) -> bool:
-    """Whether what follows the scheme in a header is one, and no word or placeholder."""
+    """Return whether what follows the scheme in a header is one, and no word or placeholder."""
     mixed = any(c.isdigit() for c in text) or (any(c.isupper() for c in text) and any(c.islower() for c in text))
     return mixed and is_token(text) and not _NO_VALUE.match(text)
 
@@ -194,7 +195,7 @@ LINES_OF_NO_KEY = 8
 
 
 def begins() -> str:
-    """A pattern for where a token may begin in a text that is not at its end yet: whole starts, and the
+    """Return a pattern for where a token may begin in a text that is not at its end yet: whole starts, and the
     beginnings of starts at the very end."""
     edge = r"(?:(?<![A-Za-z0-9_][\s\S])|(?<=[0-9\[][mK][\s\S])|(?<=\\[nrt][\s\S]))"
     at_edge: dict[str, list[str]] = {letter: [r"[A-Za-z0-9_-]{0,27}(?:\.|\Z)"] for letter in "MNO"}  # Discord

@@ -40,7 +40,8 @@ _MAY_HOLD = re.compile(r"[\w+-]{16}|[=@]|:[ \t]{0,3}\\?[\"']|://|-----|eyJ|:AA|(
 
 
 def is_worth_masking(value: str) -> bool:
-    """Whether a known value is special enough to be replaced wherever it stands: not short, no common word."""
+    """Return whether a known value is special enough to be replaced wherever it stands: not short, no common
+    word."""
     if len(value) < _SHORTEST or value.lower() in _TOO_COMMON:
         return False
     if len(value) < _LONG_FOR_WORDS and _WORDS.fullmatch(value):
@@ -49,7 +50,7 @@ def is_worth_masking(value: str) -> bool:
 
 
 def secret_lines(known: Mapping[str, str]) -> dict[str, str]:
-    """Each line that is masked wherever it stands → the name shown instead; `known` are values by name."""
+    """Return each line that is masked wherever it stands → the name shown instead; `known` are values by name."""
     found: dict[str, str] = {}
     for name, value in known.items():
         shown = re.sub(r"[^\w.:/ -]", "_", name)[:100] or "secret"
@@ -81,13 +82,13 @@ class Redactor:
         return replaced(text, spans, 0, len(text)) if spans else text
 
     def stream(self, assignments: bool = False) -> "Masking":
-        """The same for a text that arrives in pieces."""
+        """Return the same for a text that arrives in pieces."""
         from .streaming import Masking
 
         return Masking(self, assignments)
 
     def spans(self, text: str, assignments: bool = False) -> list[Span]:
-        """The secrets in a text, in order; those that overlap are one, called by the first."""
+        """Return the secrets in a text, in order; those that overlap are one, called by the first."""
         if len(text) < _SHORTEST:
             return []
         if not assignments and len(text) < _SHORT_TEXT and not _MAY_HOLD.search(text):
@@ -108,7 +109,8 @@ class Redactor:
         yield from self._earlier.spans(text)
 
     def begun(self, text: str, start: int) -> int:
-        """Where, from `start` on, the end of `text` may be the beginning of a known value; its length if not."""
+        """Return where, from `start` on, the end of `text` may be the beginning of a known value; its length if
+        not."""
         return min(self._earlier.begun(text, start), self._begun(text, start))
 
     def _begun(self, text: str, start: int) -> int:
@@ -125,7 +127,8 @@ class Redactor:
         return size
 
     def innocent(self, text: str) -> int:
-        """How much of a short text has surely nothing to do with a known value; -1 where that is not sure."""
+        """Return how much of a short text has surely nothing to do with a known value; -1 where that is not
+        sure."""
         return min(self._earlier.innocent(text), self._innocent(text))
 
     def _innocent(self, text: str) -> int:
@@ -152,7 +155,7 @@ def _merged(found: list[Span]) -> list[Span]:
 
 
 def forms(value: str) -> set[str]:
-    """The ways in which a value may be written."""
+    """Return the ways in which a value may be written."""
     data = value.encode("utf-8", "surrogatepass")
     written = {value, quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
     written |= {

@@ -49,7 +49,7 @@ class Masking:
         return not self._held
 
     def feed(self, text: str, final: bool = False) -> str:
-        """The masked text that `text` adds. `final` says that no more comes, and releases all."""
+        """Return the masked text that `text` adds. `final` says that no more comes, and releases all."""
         if not final and len(text) < _SHORT_PIECE:
             if self._light and (told := self._innocent(piece := self._held + text)) >= 0:
                 self._held = piece[told:]
@@ -70,7 +70,7 @@ class Masking:
         return shown
 
     def _innocent(self, piece: str) -> int:
-        """How much of a short piece can be told at once; -1 where it needs a closer look."""
+        """Return how much of a short piece can be told at once; -1 where it needs a closer look."""
         around = self._line[-_NEAR:] + piece
         if "=" in around or ":" in around or _BEARER.search(around):
             return -1
@@ -83,7 +83,7 @@ class Masking:
         self._line = line if len(line) <= 2 * shapes.LONGEST_CONTEXT else line[-shapes.LONGEST_CONTEXT :]
 
     def _settled(self, text: str, base: int, spans: list[Span]) -> int:
-        """How much of `text` can be told for good, given its spans so far."""
+        """Return how much of `text` can be told for good, given its spans so far."""
         token = max(base, _after_last_delimiter(text))
         begun = _BEGINS.search(text, token)
         in_token = min(

@@ -99,7 +99,7 @@ def detect_denial(
     cwd: str,
     may: Callable[[str, int], bool] = os.access,
 ) -> Denial | None:
-    """What kept a confined command from succeeding, if that was the sandbox.
+    """Return what kept a confined command from succeeding, if that was the sandbox.
 
     `output` is of both its streams; `may` answers, outside, as `os.access` does.
     """
@@ -164,8 +164,8 @@ def _files(
 
 
 def _paths(line: str, cwd: str) -> list[str]:
-    """What a line of an error may be about, absolute, the last one first: before it is who says it and what was
-    to be done with it."""
+    """Return what a line of an error may be about, absolute, the last one first: before it is who says it and what
+    was to be done with it."""
     said = _SPEAKER.sub("", line)
     found = [
         (match.start(1), match.group(1))

@@ -85,7 +85,7 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         return tuple(path for path in self.changed() if self._restored(path))
 
     def _is_harmless(self, path: str, now: dict[str, Mark]) -> bool:
-        """Whether it was only touched, or what is new runs nothing."""
+        """Return whether it was only touched, or what is new runs nothing."""
         folder, is_ = _repository(path), now.get(path)
         if _is_in_git(path) and not _is_in(path, self.git) and folder not in now:
             return True  # a repository further down is gone, with all that was in it
@@ -121,13 +121,13 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         return self._file_restored(path) if path in self.marks else _removed(self.root, path)
 
     def _restored_own(self, path: str) -> bool:
-        """What was not there is only set aside: it may be somebody's work."""
+        """Return what was not there is only set aside: it may be somebody's work."""
         if path not in self.marks:
             return _set_aside(self.root, path)
         return path in self.contents and _written(self.root, path, self.contents[path], self.marks[path][0])
 
     def _entry_restored(self, folder: str) -> bool:
-        """Where `.git` itself is another one now, the old one is looked for beside it."""
+        """Return where `.git` itself is another one now, the old one is looked for beside it."""
         mark = self.marks[folder]
         if stat.S_ISREG(mark[0]):
             return self._file_restored(folder)
@@ -189,8 +189,8 @@ def furnish(root: str, git: str = ".git") -> None:
 
 
 def runs_nothing(config: bytes) -> bool:
-    """Whether all settings in a file of git's are known to be harmless. What git could read in another way than
-    is done here counts as harmful: a mark at the beginning, continued lines, several things in one line."""
+    """Return whether all settings in a file of git's are known to be harmless. What git could read in another way
+    than is done here counts as harmful: a mark at the beginning, continued lines, several things in one line."""
     if config.startswith(_MARK) or b"\\" in config or b"\0" in config:
         return False
     section = b""
@@ -226,7 +226,7 @@ def _watched(root: str, git: str, is_outer: bool, places: Places) -> Iterator[st
 
 
 def _files(root: str, path: str) -> Iterator[str]:
-    """The files below a folder, if it is one."""
+    """Yield the files below a folder, if it is one."""
     for folder, _, names in os.walk(f"{root}/{path}"):
         yield from (f"{folder}/{name}"[len(root) + 1 :] for name in names if not name.endswith(_ASIDE))
 
@@ -243,7 +243,7 @@ def _in_repository(root: str, folder: str, *, is_inner: bool = False) -> Iterato
 
 
 def _repositories(folder: str, depth: int) -> Iterator[str]:
-    """What lies in a folder of repositories; the name of one may have slashes."""
+    """Yield what lies in a folder of repositories; the name of one may have slashes."""
     for name in _names(folder):
         if not os.path.isdir(f"{folder}/{name}"):
             continue
@@ -253,7 +253,7 @@ def _repositories(folder: str, depth: int) -> Iterator[str]:
 
 
 def _names(folder: str) -> list[str]:
-    """All of them: a bound could be filled with others."""
+    """Return all of them: a bound could be filled with others."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -289,7 +289,8 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _repository(path: str) -> str:
-    """The repository a path is in, that of a submodule or working tree counted; the path itself if in none."""
+    """Return the repository a path is in, that of a submodule or working tree counted; the path itself if in
+    none."""
     folder = path.rpartition("/")[0]
     if folder.endswith("/hooks"):
         return folder.removesuffix("/hooks")
@@ -298,7 +299,7 @@ def _repository(path: str) -> str:
 
 
 def _parent(root: str, path: str, stack: ExitStack) -> tuple[int, str]:
-    """The folder of a path, open, reached without following a link below the root, and the last name.
+    """Return the folder of a path, open, reached without following a link below the root, and the last name.
 
     Raises:
         OSError: there is no such folder, or a link is in the way.
@@ -352,7 +353,7 @@ def _write_all(fd: int, content: bytes) -> None:
 
 
 def _removed(root: str, path: str) -> bool:
-    """A folder is only set aside: it may hold anything."""
+    """Return a folder is only set aside: it may hold anything."""
     try:
         with ExitStack() as stack:
             folder, name = _parent(root, path, stack)

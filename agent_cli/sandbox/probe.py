@@ -180,7 +180,7 @@ class _Field(msgspec.Struct, frozen=True):
 
 
 def _listening(path: Path, stack: ExitStack) -> str:
-    """A Unix socket, where the path is short enough for one."""
+    """Return a Unix socket, where the path is short enough for one."""
     listener = stack.enter_context(socket.socket(socket.AF_UNIX))
     with suppress(OSError):
         listener.bind(str(path))
@@ -228,7 +228,7 @@ async def _share_network(processes: "ProcessRunner", means: Mechanism) -> None:
 
 
 def _opened(paths: Iterable[str]) -> list[int]:
-    """All of them, or none."""
+    """Return all of them, or none."""
     found: list[int] = []
     try:
         found.extend(os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in paths)
@@ -265,7 +265,7 @@ async def _tried(processes: "ProcessRunner", means: Mechanism, field: _Field) ->
 
 
 def _objection(outcome: _Outcome) -> str:
-    """Why a mechanism cannot be used; empty when it can."""
+    """Return why a mechanism cannot be used; empty when it can."""
     if outcome.failure:
         return _advice(outcome.failure)
     if "own" not in outcome.achieved:
@@ -317,6 +317,6 @@ _ADVICE = (
 
 
 def _advice(said: str) -> str:
-    """What its user can do about it."""
+    """Return what its user can do about it."""
     known = next((advice for part, advice in _ADVICE if part in said), "")
     return known or said.removeprefix("bwrap: ")[:200]

@@ -37,7 +37,7 @@ MATRIX: Mapping[MechanismName, tuple[tuple[Cell, ...], ...]] = {
 
 
 def promises(strength: EnforcedLevel, mode: Mode, asked_for: bool) -> dict[Cell, tuple[str, ...]]:
-    """What is held here in a mode, by how; empty for a mechanism that the table does not have."""
+    """Return what is held here in a mode, by how; empty for a mechanism that the table does not have."""
     column = COLUMNS.index(mode) + (mode == "yolo" and asked_for)
     found: dict[Cell, tuple[str, ...]] = {}
     for promise, row in zip(PROMISES, MATRIX.get(strength.mechanism, ()), strict=False):

@@ -49,7 +49,7 @@ def _overwrite(names: set[bytes]) -> int:
 
 
 def _block() -> tuple[int, int]:
-    """Where the kernel shows our environment from.
+    """Return where the kernel shows our environment from.
 
     Raises:
         OSError: it does not say.

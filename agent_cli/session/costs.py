@@ -49,7 +49,7 @@ class Costs:
 
 
 def cache_collapse(records: Sequence[AnyRecord]) -> str:
-    """A sentence when the last step read far less from the provider's cache than the one before it, though
+    """Return a sentence when the last step read far less from the provider's cache than the one before it, though
     nothing in the conversation explains it; empty otherwise."""
     calls = _last_steps(records)
     if len(calls) < 2 or calls[0].model != calls[1].model:
@@ -70,7 +70,7 @@ def cache_collapse(records: Sequence[AnyRecord]) -> str:
 
 
 def _last_steps(records: Sequence[AnyRecord]) -> list[ModelCalled]:
-    """The newest two steps with known usage, newest first, with nothing between them that changes the
+    """Return the newest two steps with known usage, newest first, with nothing between them that changes the
     beginning of the request."""
     calls: list[ModelCalled] = []
     for record in reversed(records):

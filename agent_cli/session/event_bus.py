@@ -64,11 +64,11 @@ class EventBus:
                 self._log = None
 
     def has_ended(self, submission_id: str) -> bool:
-        """Whether a submission has had its terminal event."""
+        """Return whether a submission has had its terminal event."""
         return submission_id in self._ended
 
     async def events(self) -> AsyncIterator[AnyEvent]:
-        """All events, ending with `SessionClosed`."""
+        """Yield all events, ending with `SessionClosed`."""
         while True:
             event = await self._queue.get()
             yield event

@@ -96,7 +96,8 @@ class EventRedactor:
         self._outputs: dict[str, tuple[str, Masking]] = {}
 
     def masked(self, event: AnyEvent) -> list[AnyEvent]:
-        """What is told instead of an event: nothing, itself or a masked copy, what was held back before it."""
+        """Return what is told instead of an event: nothing, itself or a masked copy, what was held back before
+        it."""
         match event:
             case TextDelta() | ReasoningDelta():
                 return self._delta(event)
@@ -113,7 +114,7 @@ class EventRedactor:
                 return [self.whole(event)]
 
     def whole(self, event: AnyEvent) -> AnyEvent:
-        """An event that is no piece, masked."""
+        """Return an event that is no piece, masked."""
         kind = type(event)
         mask = self._redactor.mask
         if kind in _FIELDS:
@@ -129,7 +130,8 @@ class EventRedactor:
         return event
 
     def logged(self, event: AnyEvent) -> AnyEvent:
-        """The form for a log of an event that is shown as it is: what needs approval, and the person's words."""
+        """Return the form for a log of an event that is shown as it is: what needs approval, and the person's
+        words."""
         mask = self._redactor.mask
         if isinstance(event, ApprovalRequested):
             items = tuple(_with(item, ("title", "preview", "arguments", "reason"), mask) for item in event.items)
@@ -199,7 +201,7 @@ class RequestRedactor:
         """By message id: as it was, and as it is sent."""
 
     def masked(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages of a request. Costs next to nothing for those that were sent before."""
+        """Return the messages of a request. Costs next to nothing for those that were sent before."""
         done = self._done
         sent: list[Message] = []
         for message in messages:
@@ -216,7 +218,7 @@ class RequestRedactor:
 
 
 def masked(message: Message, redactor: Redactor) -> Message:
-    """A message as the model may see it; itself where nothing is hidden."""
+    """Return a message as the model may see it; itself where nothing is hidden."""
     match message:
         case ToolResult():
             assignments = any(map(_holds_settings, message.seen))
@@ -230,13 +232,13 @@ def masked(message: Message, redactor: Redactor) -> Message:
 
 
 def _holds_settings(path: str) -> bool:
-    """Whether a file is one in which a name and its value are no code."""
+    """Return whether a file is one in which a name and its value are no code."""
     return path.lower().endswith(_SETTINGS)
 
 
 def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
-    """A record as it is kept: without the secrets that the model is not sent, so that no later run can send them.
-    What the person and the model wrote stays byte for byte."""
+    """Return a record as it is kept: without the secrets that the model is not sent, so that no later run can send
+    them. What the person and the model wrote stays byte for byte."""
     match record:
         case ToolResult() | UserMessage():
             return masked(record, redactor)
@@ -290,7 +292,7 @@ def configured_secrets(config: Config, environ: Mapping[str, str]) -> dict[str, 
 
 
 def _password(address: str) -> str:
-    """The password in an address, as it is meant; empty when there is none."""
+    """Return the password in an address, as it is meant; empty when there is none."""
     try:
         return unquote(urlsplit(address.strip()).password or "")
     except ValueError:
@@ -303,6 +305,7 @@ def environment_redactor(
     config: Config,
     earlier: Callable[[Mapping[str, str]], Recognizer] | None = None,
 ) -> Redactor:
-    """The redactor of a run. `earlier` learns the secrets of this run, and gives what recognizes those of all."""
+    """Return the redactor of a run. `earlier` learns the secrets of this run, and gives what recognizes those of
+    all."""
     known = {**known_secrets(environ, keys), **configured_secrets(config, environ)}
     return Redactor(known, earlier(known) if earlier else None)

@@ -51,7 +51,7 @@ def undone_turns(records: Iterable[AnyRecord]) -> frozenset[str]:
 
 
 def active_messages(records: Sequence[AnyRecord]) -> list[Message]:
-    """All messages that count, in conversation order: without undone turns, before any reduction."""
+    """Return all messages that count, in conversation order: without undone turns, before any reduction."""
     undone = undone_turns(records)
     return _in_place(
         record
@@ -61,7 +61,7 @@ def active_messages(records: Sequence[AnyRecord]) -> list[Message]:
 
 
 def _in_place(messages: Iterable[Message]) -> list[Message]:
-    """Each result right behind the message that made its call, in call order; after a crash it may have
+    """Return each result right behind the message that made its call, in call order; after a crash it may have
     been recorded later. Only the first result of a call counts."""
     given = list(messages)
     calls = {call.id for message in given if isinstance(message, AssistantMessage) for call in message.calls}
@@ -79,8 +79,8 @@ def _in_place(messages: Iterable[Message]) -> list[Message]:
 
 
 def visible_messages(records: Sequence[AnyRecord]) -> list[Message]:
-    """What the model is sent, before repair: undo, marks, placeholders, shortening and folding applied. A result
-    is shortened once, and then stays as it is until it is folded away."""
+    """Return what the model is sent, before repair: undo, marks, placeholders, shortening and folding applied. A
+    result is shortened once, and then stays as it is until it is folded away."""
     undone = undone_turns(records)
     marked, limits = marks(records), shortened(records)
     held = {record.message_id: record.reason for record in records if isinstance(record, Quarantined)}
@@ -113,7 +113,7 @@ def _as_sent(
 
 
 def cut_off_request(records: Sequence[AnyRecord]) -> tuple[RequestSent, str] | None:
-    """The newest request, if a crash has cut it off, and the text that had come by then."""
+    """Return the newest request, if a crash has cut it off, and the text that had come by then."""
     pieces: list[str] = []
     for record in reversed(records):
         match record:
@@ -140,7 +140,7 @@ def _taken_back(records: Iterable[AnyRecord]) -> frozenset[str]:
 
 
 def last_reduction(records: Sequence[AnyRecord]) -> CompactionSaved | Shortened | None:
-    """The newest reduction that counts."""
+    """Return the newest reduction that counts."""
     gone, undone = _taken_back(records), undone_turns(records)
     for record in reversed(records):
         if (
@@ -155,8 +155,8 @@ def last_reduction(records: Sequence[AnyRecord]) -> CompactionSaved | Shortened 
 def _folded(
     messages: list[Message], records: Sequence[AnyRecord], undone: frozenset[str], marked: Mapping[str, Mark]
 ) -> list[Message]:
-    """Everything up to the newest valid fold replaced by its summary; what the fold keeps and what is pinned
-    stays, word for word."""
+    """Return everything up to the newest valid fold replaced by its summary; what the fold keeps and what is
+    pinned stays, word for word."""
     places = {message.id: index for index, message in enumerate(messages)}
     gone = _taken_back(records)
     folds = [
@@ -185,8 +185,8 @@ def folded(messages: Sequence[Message], cut: int, fold: CompactionSaved, pinned:
 
 
 def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """A valid conversation: each call answered exactly once right behind the message that made it, in
-    call order, arguments that are JSON objects, nothing empty, a user message first."""
+    """Return a valid conversation: each call answered exactly once right behind the message that made it, in call
+    order, arguments that are JSON objects, nothing empty, a user message first."""
     results: dict[str, ToolResult] = {}
     for message in messages:
         if isinstance(message, ToolResult):
@@ -228,7 +228,7 @@ def _sendable(call: ToolCall) -> ToolCall:
 
 
 def is_object(text: str) -> bool:
-    """Whether a text is one JSON object."""
+    """Return whether a text is one JSON object."""
     try:
         return isinstance(msgspec.json.decode(text), dict)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -259,13 +259,13 @@ def open_calls(records: Sequence[AnyRecord]) -> list[OpenCall]:
 
 
 def current_plan(records: Sequence[AnyRecord]) -> tuple[PlanItem, ...]:
-    """The plan as last written by a turn that still counts."""
+    """Return the plan as last written by a turn that still counts."""
     plans = [m.plan for m in active_messages(records) if isinstance(m, ToolResult) and m.plan is not None]
     return plans[-1] if plans else ()
 
 
 def working_directory(records: Sequence[AnyRecord], root: Path) -> str:
-    """Where the last command of the session left off, absolute; empty when none has left `root`."""
+    """Return where the last command of the session left off, absolute; empty when none has left `root`."""
     found = next((each.cwd for each in reversed(records) if isinstance(each, ToolResult) and each.cwd), "")
     return str(root / found) if found else ""
 
@@ -276,7 +276,7 @@ def jobs(records: Iterable[AnyRecord]) -> dict[str, JobNoted]:
 
 
 def last_job(records: Sequence[AnyRecord]) -> int:
-    """The number of the newest background job; 0 when there was none."""
+    """Return the number of the newest background job; 0 when there was none."""
     numbers = (each.job for each in records if isinstance(each, ToolResult | JobNoted))
     return max((int(number) for number in numbers if number.isdigit()), default=0)
 

@@ -29,7 +29,7 @@ class Inbox:
         self._session.append(InputQueued(id=new_id("queued"), text=text, images=images))
 
     def holds(self, text: str) -> bool:
-        """Whether a text is saved as waiting."""
+        """Return whether a text is saved as waiting."""
         return text in self._session.view.waiting.values()
 
     def drop(self, *texts: str) -> None:
@@ -43,8 +43,8 @@ class Inbox:
             self._session.append(InputTaken(id=new_id("taken"), queued_ids=tuple(ids)))
 
     def take(self, *texts: str, prompt: bool = False) -> tuple[InputTaken, ...]:
-        """The record to save with messages that wait no longer, of equal ones the oldest; none when none of them
-        did. A `prompt` also settles what an earlier run of the program left."""
+        """Return the record to save with messages that wait no longer, of equal ones the oldest; none when none of
+        them did. A `prompt` also settles what an earlier run of the program left."""
         waiting = dict(self._session.view.waiting)
         ids = _matching(waiting, texts, [each for each in waiting if prompt and each in self._earlier])
         return (InputTaken(id=new_id("taken"), queued_ids=tuple(ids)),) if ids else ()

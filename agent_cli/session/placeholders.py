@@ -12,12 +12,12 @@ _SLACK = 100
 
 
 def placeholder(message: Message, reason: str) -> Message:
-    """What is sent for a message that the provider refuses; its calls stay, without their arguments."""
+    """Return what is sent for a message that the provider refuses; its calls stay, without their arguments."""
     return _instead(message, f"[This message cannot be sent: {reason}]")
 
 
 def taken_out(message: Message) -> Message:
-    """What is sent for a message that the user has dropped."""
+    """Return what is sent for a message that the user has dropped."""
     return _instead(message, "[The user took this out of the conversation.]")
 
 
@@ -33,7 +33,7 @@ def _instead(message: Message, text: str) -> Message:
 
 
 def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
-    """The same result with the middle of its text left out."""
+    """Return the same result with the middle of its text left out."""
     if len(result.text) <= keep_chars + _SLACK:
         return result
     head = result.text[: keep_chars // 4]
@@ -44,7 +44,7 @@ def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
 
 
 def slim(message: AssistantMessage | ToolResult) -> AssistantMessage | ToolResult:
-    """The same message without its long texts, for a place in the order of a conversation."""
+    """Return the same message without its long texts, for a place in the order of a conversation."""
     if isinstance(message, ToolResult):
         return msgspec.structs.replace(message, text="", display="", images=())
     calls = tuple(msgspec.structs.replace(call, arguments="{}", signature="") for call in message.calls)
@@ -52,8 +52,8 @@ def slim(message: AssistantMessage | ToolResult) -> AssistantMessage | ToolResul
 
 
 def kept_word_for_word(message: Message) -> Message:
-    """A message of a part that was folded away, as it stands behind the summary: the user's words without what
-    they brought along, or a note, since a call and its result may only be sent together."""
+    """Return a message of a part that was folded away, as it stands behind the summary: the user's words without
+    what they brought along, or a note, since a call and its result may only be sent together."""
     match message:
         case UserMessage():
             gone = [f"[{each.name} was attached here; read it again if need be]" for each in message.attachments]
@@ -68,7 +68,7 @@ def kept_word_for_word(message: Message) -> Message:
 
 
 def named(message: Message) -> str:
-    """A message in words, for the user."""
+    """Return a message in words, for the user."""
     match message:
         case UserMessage():
             return f"the message “{message.text.strip()[:60]}”"

@@ -100,13 +100,13 @@ class Projection:
             self.last_call = None
 
     def rereads(self, record: AnyRecord) -> bool:
-        """Whether the meaning of this record depends on messages that are not sent at present."""
+        """Return whether the meaning of this record depends on messages that are not sent at present."""
         if isinstance(record, CompactionSaved) and record.through != self._folded_through():
             return all(message.id != record.through for message in self._visible)
         return isinstance(record, REWRITES) and not isinstance(record, CompactionSaved | Shortened)
 
     def reduced(self, record: CompactionSaved | Shortened) -> list[Message]:
-        """What the model would be sent after a reduction of what it is sent now."""
+        """Return what the model would be sent after a reduction of what it is sent now."""
         if isinstance(record, Shortened):
             return [
                 shorten(message, record.keep_chars)
@@ -127,7 +127,7 @@ class Projection:
         return tuple(self._visible)
 
     def fold_in_force(self) -> CompactionSaved | None:
-        """The fold whose summary the messages begin with."""
+        """Return the fold whose summary the messages begin with."""
         first = self._visible[0] if self._visible else None
         if not isinstance(first, UserMessage) or first.origin != "summary":
             return None
@@ -135,7 +135,7 @@ class Projection:
         return next((fold for fold in folds if fold.id == first.id), None)
 
     def _folded_through(self) -> str:
-        """Where the fold in force ends; empty without one."""
+        """Return where the fold in force ends; empty without one."""
         fold = self.fold_in_force()
         return fold.through if fold else ""
 

@@ -99,7 +99,7 @@ class Session:
             self._release()
 
     def whole(self) -> Sequence[AnyRecord]:
-        """All records with every text. What was let go of is read from the file, and not kept.
+        """Return all records with every text. What was let go of is read from the file, and not kept.
 
         Raises:
             store.StoreError: it cannot be read any more.
@@ -123,12 +123,12 @@ class Session:
         self._is_released = True
 
     def _kept(self, record: AnyRecord) -> AnyRecord:
-        """A record as it goes to the disk."""
+        """Return a record as it goes to the disk."""
         record = storable(self._portable(record))
         return self._masked(record) if self._masked else record
 
     def _portable(self, record: AnyRecord) -> AnyRecord:
-        """The same record with paths inside the session's directory relative to it, so that it can move."""
+        """Return the same record with paths inside the session's directory relative to it, so that it can move."""
         if not isinstance(record, ToolResult) or not (record.seen or record.cwd):
             return record
         seen = {self._relative(path): hash for path, hash in record.seen.items()}
@@ -148,7 +148,7 @@ class Session:
         return self.view.visible()
 
     def prompts(self) -> list[UserMessage]:
-        """The human prompts that still count, oldest first."""
+        """Return the human prompts that still count, oldest first."""
         return self.view.prompts
 
     def grants(self) -> tuple[str, ...]:
@@ -156,19 +156,19 @@ class Session:
         return tuple(r.rule for r in self.records if isinstance(r, Granted) and r.scope == "session")
 
     def title(self) -> str:
-        """The user's name for the session, else one made of its first prompt."""
+        """Return the user's name for the session, else one made of its first prompt."""
         from agent_cli.protocol.titles import title_of
 
         prompts = self.view.prompts
         return self.view.name or (title_of(prompts[0].text) if prompts else "")
 
     def untrusted(self) -> str:
-        """Where the first text of strangers in it came from; empty while there is none. Undo and compaction do not
-        lift it: a summary or a memory of the text may have stayed."""
+        """Return where the first text of strangers in it came from; empty while there is none. Undo and compaction
+        do not lift it: a summary or a memory of the text may have stayed."""
         return self._untrusted
 
     def partial_text(self, turn_id: str) -> str:
-        """What a stopped turn was saying when it was stopped; empty when it said nothing."""
+        """Return what a stopped turn was saying when it was stopped; empty when it said nothing."""
         for record in reversed(self.records):
             if isinstance(record, AssistantMessage) and record.turn_id == turn_id:
                 return record.text if record.finish == "interrupted" else ""

@@ -107,7 +107,7 @@ class Sessions:
         return identifier, self.project_folder(cwd) / f"{stamp}-{identifier}.json"
 
     def project_folder(self, cwd: Path) -> Path:
-        """Where the sessions of a directory lie: its name and a hash of its real path."""
+        """Return where the sessions of a directory lie: its name and a hash of its real path."""
         real = os.path.realpath(cwd)
         name = "".join(c if c.isalnum() or c in "-_." else "_" for c in Path(real).name)[:40] or "root"
         return self.folder / f"{name}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:8]}"
@@ -122,8 +122,8 @@ class Sessions:
         return [self.folder / each.file for each in stored]
 
     def find(self, name: str) -> Path:
-        """The session whose id begins with `name`, that is called so, or whose file `name` is: the file's name or
-        its path. A whole id is that session's, whatever others are called.
+        """Return the session whose id begins with `name`, that is called so, or whose file `name` is: the file's
+        name or its path. A whole id is that session's, whatever others are called.
 
         Raises:
             NoSession: none, or several; the text lists them.
@@ -145,14 +145,14 @@ class Sessions:
         raise NoSession(f"{name!r} is not unique: {', '.join(sorted(map(_id, found))[:8])}; give more of the id")
 
     def last(self, cwd: Path) -> Path | None:
-        """The session of a directory that was written last. Files that are no sessions do not count."""
+        """Return the session of a directory that was written last. Files that are no sessions do not count."""
         return next((path for path in self.paths(cwd) if describe(path) is not None), None)
 
     def search(self, query: str, cwd: Path | None = None, limit: int = 20, exclude: str = "") -> list[Hit]:
-        """What the user and the models have said, in all sessions or those of a directory, best first. All words
-        must be in one message; a word also finds longer ones that begin so, `"words in quotes"` are found as they
-        stand. Newer messages rank higher, those of undone turns last. `exclude` is the id of a session to leave
-        out.
+        """Return what the user and the models have said, in all sessions or those of a directory, best first. All
+        words must be in one message; a word also finds longer ones that begin so, `"words in quotes"` are found as
+        they stand. Newer messages rank higher, those of undone turns last. `exclude` is the id of a session to
+        leave out.
 
         Raises:
             StoreError: the folder cannot be read.
@@ -195,8 +195,8 @@ class Sessions:
         return info.title if info is not None else name
 
     def fork(self, path: Path, at: str | int | None = None) -> Path:
-        """A new session with everything that came before a prompt: the turn with the id `at`, the prompt with that
-        number (counted from 1), or all of it. Returns its file.
+        """Return a new session with everything that came before a prompt: the turn with the id `at`, the prompt
+        with that number (counted from 1), or all of it. Returns its file.
 
         Raises:
             StoreError: the session cannot be read, has no such prompt, or the new one cannot be written.
@@ -263,7 +263,7 @@ class Sessions:
             yield from (info for info in self._described(cwd) if info.path not in told)
 
     def _scanned(self, wanted: tuple[str, ...], cwd: Path | None, limit: int, exclude: str) -> list[Hit]:
-        """The search without an index: newest first."""
+        """Return the search without an index: newest first."""
         from .scan import around, containing
 
         hits = []
@@ -284,7 +284,7 @@ class Sessions:
         return Hit(info, found.message_id, found.turn_id, role, found.time, snippet, found.score, found.undone)
 
     def _stored(self, cwd: Path | None) -> list[SessionFileStat]:
-        """All files that are called like sessions, with size and time.
+        """Return all files that are called like sessions, with size and time.
 
         Raises:
             StoreError: a folder cannot be read.
@@ -327,9 +327,9 @@ class Sessions:
         since: float | None = None,
         until: float | None = None,
     ) -> list[SessionInfo]:
-        """The `limit` sessions written last, newest first: of one directory or all, of a branch, written `since`
-        and `until` (seconds since the epoch). Files that are no sessions are left out. For few sessions no more
-        files are opened than it takes; for many the index is brought up to date.
+        """Return the `limit` sessions written last, newest first: of one directory or all, of a branch, written
+        `since` and `until` (seconds since the epoch). Files that are no sessions are left out. For few sessions no
+        more files are opened than it takes; for many the index is brought up to date.
 
         Raises:
             StoreError: the folder cannot be read.
@@ -347,7 +347,7 @@ class Sessions:
 
 
 def describe(path: Path) -> SessionInfo | None:
-    """A session's line in a list, straight from its file; None when it is no session."""
+    """Return a session's line in a list, straight from its file; None when it is no session."""
     from .scan import outline_of
 
     outline = outline_of(path)
@@ -388,12 +388,12 @@ def _size_and_time(path: Path) -> tuple[int, float]:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a file's name is one that we would have given."""
+    """Return whether a file's name is one that we would have given."""
     return name.encode("utf-8", "ignore").decode() == name
 
 
 def _is_at(file: Path, name: str) -> bool:
-    """Whether a session's file is called so, or lies at that path."""
+    """Return whether a session's file is called so, or lies at that path."""
     return name == file.name or (name.endswith(".json") and os.path.realpath(name) == os.path.realpath(file))
 
 

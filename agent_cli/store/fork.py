@@ -16,9 +16,9 @@ class NoPrompt(StoreError):
 
 
 def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None = None) -> tuple[AnyRecord, ...]:
-    """The records of a new session, numbered anew: all that was recorded before the prompt `at` (the id of a turn,
-    or a prompt's number counted from 1), or everything. What belongs to later turns is left out, and so are the
-    name, which is the other session's, and prompts that waited when they were sent only later.
+    """Return the records of a new session, numbered anew: all that was recorded before the prompt `at` (the id of
+    a turn, or a prompt's number counted from 1), or everything. What belongs to later turns is left out, and so
+    are the name, which is the other session's, and prompts that waited when they were sent only later.
 
     Raises:
         NoPrompt: there is no such prompt.
@@ -38,7 +38,7 @@ def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None =
 
 
 def prompts(records: Sequence[AnyRecord]) -> list[int]:
-    """Where the human prompts stand, in order: the first is number 1."""
+    """Return where the human prompts stand, in order: the first is number 1."""
     return [
         place
         for place, record in enumerate(records)

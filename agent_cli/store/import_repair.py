@@ -95,8 +95,8 @@ _WHAT = "name a session file, or what `agent sessions export --format json` wrot
 
 
 def moved(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[AnyRecord, ...]:
-    """The records of a session from elsewhere as one that goes on in `cwd`, numbered anew. The model is told of
-    the move, and the session counts as one that has read text of strangers, which all of it may be."""
+    """Return the records of a session from elsewhere as one that goes on in `cwd`, numbered anew. The model is
+    told of the move, and the session counts as one that has read text of strangers, which all of it may be."""
     header = records[0]
     assert isinstance(header, Header)
     here = [_here(record) for record in records[1:] if not isinstance(record, _LEFT_BEHIND)]
@@ -118,7 +118,7 @@ def moved(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[Any
 
 
 def _here(record: AnyRecord) -> AnyRecord:
-    """A record without what would reach beyond the conversation here."""
+    """Return a record without what would reach beyond the conversation here."""
     if isinstance(record, ToolResult):
         seen = {path: known for path, known in record.seen.items() if is_inside(path)}
         cwd = record.cwd if is_inside(record.cwd) else ""
@@ -129,7 +129,7 @@ def _here(record: AnyRecord) -> AnyRecord:
 
 
 def _closed(records: Sequence[AnyRecord]) -> Iterator[AnyRecord]:
-    """The records with a result for each call that has none: nothing of the other place goes on here."""
+    """Yield the records with a result for each call that has none: nothing of the other place goes on here."""
     answered = {record.call_id for record in records if isinstance(record, ToolResult)}
     for record in records:
         yield record
@@ -144,7 +144,7 @@ def _closed(records: Sequence[AnyRecord]) -> Iterator[AnyRecord]:
 
 
 def _believable(call: ModelCalled) -> ModelCalled:
-    """The same without sums that no model call can have."""
+    """Return the same without sums that no model call can have."""
     cost = call.cost_usd
     counts = msgspec.structs.astuple(call.usage) if call.usage is not None else ()
     if any(count is not None and not 0 <= count <= _MOST_TOKENS for count in counts):
@@ -192,7 +192,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _free_name(path: Path) -> Path:
-    """A name for the copy that is not taken."""
+    """Return a name for the copy that is not taken."""
     copy = path.with_name(f"{path.name}.damaged")
     number = 1
     while copy.exists():

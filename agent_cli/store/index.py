@@ -165,7 +165,7 @@ class Index:
             return found
 
     def _scanned(self, terms: Sequence[str], limit: int, project: str | None, exclude: str) -> list[Found]:
-        """The same without words: texts that contain the terms, newest first."""
+        """Return the same without words: texts that contain the terms, newest first."""
         where, given = _bounds(project, exclude)
         likes = " AND ".join(["t.c0 LIKE ? ESCAPE '\\'"] * len(terms))
         query = (
@@ -208,7 +208,7 @@ class Index:
                 database.close()
 
     def _ready(self, sqlite3: Any) -> "Connection":
-        """An open database with today's tables; one of another version is made anew."""
+        """Return an open database with today's tables; one of another version is made anew."""
         make_private(self.path.parent)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         connect = self._connect or sqlite3.connect
@@ -239,7 +239,7 @@ class Index:
 
 
 def _is_damage(error: Exception, sqlite3: Any) -> bool:
-    """Whether the file is to blame, and not its surroundings."""
+    """Return whether the file is to blame, and not its surroundings."""
     return isinstance(error, msgspec.DecodeError) or (
         isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
     )
@@ -301,7 +301,7 @@ def _add_said(database: "Connection", key: int | None, said: Sequence[SummaryEnt
 
 
 def _grown(path: Path, outline: SessionSummary) -> SessionSummary | None:
-    """The outline read on from where it ended; None when the file has not just grown."""
+    """Return the outline read on from where it ended; None when the file has not just grown."""
     start = outline.end - len(outline.tail)
     if not outline.id or len(outline.tail) != min(TAIL_BYTES, outline.end):
         return None
@@ -323,7 +323,7 @@ def _forget(database: "Connection", file: str) -> None:
 
 
 def _bounds(project: str | None, exclude: str) -> tuple[str, tuple[str, ...]]:
-    """What a search adds to its condition."""
+    """Return what a search adds to its condition."""
     chosen = {"project = ?": project, "id != ?": exclude or None}
     given = {test: value for test, value in chosen.items() if value is not None}
     return "".join(f" AND s.{test}" for test in given), tuple(given.values())
@@ -335,7 +335,7 @@ def _found(row: Sequence[Any], snippet: str, score: float) -> Found:
 
 
 def _score(fit: float, then: float) -> float:
-    """How well a text fits, weighed by how new it is: twice as much today as long ago."""
+    """Return how well a text fits, weighed by how new it is: twice as much today as long ago."""
     days = max(0.0, time.time() - then) / 86_400
     return max(fit, 0.0) * (1.0 + 1.0 / (1.0 + days / _HALF_WORTH_DAYS))
 

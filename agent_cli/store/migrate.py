@@ -18,7 +18,7 @@ _NAMES_WHAT_IS_KEPT = 2
 
 
 def migrated(records: Sequence[AnyRecord]) -> tuple[AnyRecord, ...]:
-    """The same records as this version would have written them. The first one should be the header."""
+    """Return the same records as this version would have written them. The first one should be the header."""
     header = records[0] if records else None
     if not isinstance(header, Header):
         return tuple(records)
@@ -32,8 +32,8 @@ def migrated(records: Sequence[AnyRecord]) -> tuple[AnyRecord, ...]:
 
 
 def _keeping(fold: CompactionSaved, records: Sequence[AnyRecord]) -> CompactionSaved:
-    """A fold that names what it kept word for word: the newest prompt before its end, and with it all of its turn
-    and of the turn that folded. One that names it already stays as it is."""
+    """Return a fold that names what it kept word for word: the newest prompt before its end, and with it all of
+    its turn and of the turn that folded. One that names it already stays as it is."""
     ends = [at for at, each in enumerate(records) if each.id == fold.through]
     if fold.kept or not ends:
         return fold
@@ -43,7 +43,7 @@ def _keeping(fold: CompactionSaved, records: Sequence[AnyRecord]) -> CompactionS
 
 
 def relative(path: str, root: str) -> str:
-    """An absolute path inside `root`, relative to it; any other path as it is."""
+    """Return an absolute path inside `root`, relative to it; any other path as it is."""
     if path == root:
         return os.curdir
     lead = root.rstrip("/") + "/"
@@ -51,12 +51,13 @@ def relative(path: str, root: str) -> str:
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path of a record is relative and stays inside the session's directory whatever lies there."""
+    """Return whether a path of a record is relative and stays inside the session's directory whatever lies
+    there."""
     return not path.startswith("/") and os.pardir not in path.split("/")
 
 
 def _moved(result: ToolResult, root: str) -> ToolResult:
-    """A result with relative paths, and without those that claim to be inside and lead out."""
+    """Return a result with relative paths, and without those that claim to be inside and lead out."""
     if all(map(is_inside, (result.cwd, *result.seen))):
         return result
     seen = {relative(path, root): known for path, known in result.seen.items()}

@@ -24,13 +24,13 @@ class PruneNotice(msgspec.Struct, frozen=True):
     """Id → when the user was told, in seconds since the epoch; 0 while that has not been."""
 
     def ripe(self, now: float) -> frozenset[str]:
-        """Those of which the user was told a day ago or more."""
+        """Return those of which the user was told a day ago or more."""
         return frozenset(name for name, told in self.ids.items() if 0 < told <= now - DAY_S)
 
 
 def read_announced(state: Path, now: float) -> PruneNotice:
-    """What was announced; nothing where the file is missing, damaged, or from the future: then the clock was set,
-    and all is told anew."""
+    """Return what was announced; nothing where the file is missing, damaged, or from the future: then the clock
+    was set, and all is told anew."""
     path = _path(state)
     try:
         if path.stat().st_mtime > now + 1:
@@ -56,8 +56,8 @@ def announce(state: Path, why: str, ids: Mapping[str, float], now: float) -> Non
 
 
 def due_notice(state: Path, now: float | None = None) -> str:
-    """What a front end says at its start, once for each session: those that are to go from tomorrow on. Empty when
-    there is nothing to tell. Never raises; what could not be noted as told is not deleted."""
+    """Return what a front end says at its start, once for each session: those that are to go from tomorrow on.
+    Empty when there is nothing to tell. Never raises; what could not be noted as told is not deleted."""
     now = time.time() if now is None else now
     before = read_announced(state, now)
     new = [name for name, told in before.ids.items() if not 0 < told <= now]

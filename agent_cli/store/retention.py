@@ -71,8 +71,8 @@ def discard(sessions: Sessions, state: Path, path: Path, on_delete: OnDelete | N
 
 
 def plan(sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | None, now: float) -> Pruned:
-    """What is to go at the time `now` (seconds since the epoch): sessions written last more than `keep_days` days
-    ago, then the oldest until all that is left fits `keep_mb` megabytes. None for no bound.
+    """Return what is to go at the time `now` (seconds since the epoch): sessions written last more than
+    `keep_days` days ago, then the oldest until all that is left fits `keep_mb` megabytes. None for no bound.
 
     Raises:
         StoreError: the sessions cannot be read.
@@ -158,7 +158,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _is_due(mark: Path, now: float) -> bool:
-    """Whether a day has passed since this was last said yes to."""
+    """Return whether a day has passed since this was last said yes to."""
     with contextlib.suppress(FileNotFoundError):
         if 0 <= now - mark.stat().st_mtime < DAY_S:
             return False
@@ -194,7 +194,7 @@ def _project(info: SessionInfo) -> str:
 
 
 def folder_bytes(folder: Path) -> int:
-    """The size of all files below a folder; 0 where there is none."""
+    """Return the size of all files below a folder; 0 where there is none."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

@@ -27,16 +27,17 @@ _MOST_NEIGHBOURS = 20
 
 
 def pieces(line: bytes) -> list[bytes]:
-    """The parts of a damaged line that may be records. Inside a text every quote is escaped, so that the beginning
-    of a record cannot stand there."""
+    """Return the parts of a damaged line that may be records. Inside a text every quote is escaped, so that the
+    beginning of a record cannot stand there."""
     starts = [found.start() for found in _RECORD.finditer(line)]
     found = [line[at:end] for at, end in pairwise([*starts, len(line)])]
     return [piece[: piece.rfind(b"}") + 1] for piece in found]
 
 
 def header_from(data: bytes, path: Path, records: Sequence[AnyRecord]) -> tuple[Header | None, tuple[str, ...]]:
-    """The first record of a session whose first line is damaged, and the names of the fields that were found in
-    it or inferred; None when nothing says that this is a session. `records` are the lines that can be read."""
+    """Return the first record of a session whose first line is damaged, and the names of the fields that were
+    found in it or inferred; None when nothing says that this is a session. `records` are the lines that can be
+    read."""
     line = next((raw for raw in data.split(b"\n") if len(raw.strip()) > 2), b"")
     fields = {} if _is_record(line) else _fields(line)
     named = NAME.fullmatch(path.name)
@@ -79,7 +80,7 @@ def by_lines(data: bytes) -> bytes:
 
 
 def _is_record(line: bytes) -> bool:
-    """Whether a line is whole, so that what it says is about something else than the session."""
+    """Return whether a line is whole, so that what it says is about something else than the session."""
     try:
         decode(line.strip().removesuffix(b","))
     except msgspec.DecodeError:
@@ -88,7 +89,8 @@ def _is_record(line: bytes) -> bool:
 
 
 def _fields(line: bytes) -> dict[str, Any]:
-    """The text fields of a header that are still whole. One with a damaged byte keeps the rest of its text."""
+    """Return the text fields of a header that are still whole. One with a damaged byte keeps the rest of its
+    text."""
     text = line.decode("utf-8", "replace")
     found: dict[str, Any] = {}
     for name in _STRINGS:
@@ -108,7 +110,7 @@ def _began(stamp: str) -> float:
 
 
 def _neighbour(path: Path) -> str:
-    """The directory of another session in the same folder: they all worked in one."""
+    """Return the directory of another session in the same folder: they all worked in one."""
     with contextlib.suppress(OSError):
         others = sorted(name for name in os.listdir(path.parent) if NAME.fullmatch(name) and name != path.name)
         for name in others[-_MOST_NEIGHBOURS:]:

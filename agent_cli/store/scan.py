@@ -11,7 +11,7 @@ from .summary import SessionSummary, SummaryEntry, read_on
 
 
 def outline_of(path: Path) -> SessionSummary | None:
-    """What a list and a search need of a session, damaged or not; None when it is no session."""
+    """Return what a list and a search need of a session, damaged or not; None when it is no session."""
     try:
         data = read_regular(path)
     except OSError:
@@ -24,7 +24,7 @@ def outline_of(path: Path) -> SessionSummary | None:
 
 
 def _mended(path: Path) -> SessionSummary | None:
-    """The same of a session whose first line is damaged."""
+    """Return the same of a session whose first line is damaged."""
     from agent_cli.protocol.records import encode
 
     try:
@@ -60,7 +60,7 @@ def containing(
 
 
 def terms(query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words and the quoted phrases of a search, whatever was typed."""
+    """Return the words and the quoted phrases of a search, whatever was typed."""
     plain = query.encode("utf-8", "replace").decode().replace("\0", " ")
     words: list[str] = []
     phrases: list[str] = []
@@ -74,7 +74,7 @@ def terms(query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def around(text: str, term: str) -> str:
-    """The words around the first place of a term in a text."""
+    """Return the words around the first place of a term in a text."""
     at = max(0, text.casefold().find(term.casefold()))
     start, end = max(0, at - 60), at + len(term) + 60
     return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

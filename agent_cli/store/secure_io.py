@@ -63,12 +63,12 @@ def put(disk: Disk, descriptor: int, data: bytes, at: int) -> None:
 
 
 def seconds(nanoseconds: int) -> float:
-    """A file's time as `os.stat` gives it in seconds, to the last bit."""
+    """Return a file's time as `os.stat` gives it in seconds, to the last bit."""
     return nanoseconds // 10**9 + 1e-9 * (nanoseconds % 10**9)
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
-    """A descriptor of a regular file that is there. The last name may be a link only with `follow`.
+    """Return a descriptor of a regular file that is there. The last name may be a link only with `follow`.
 
     Raises:
         OSError: it is missing, a link (ELOOP) or no regular file, or may not be opened so.
@@ -84,7 +84,8 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, foll
 def read_regular(
     path: str | os.PathLike[str], most_bytes: int = -1, *, follow: bool = False, start: int = 0
 ) -> bytes:
-    """What a regular file holds from the byte `start` on, at most `most_bytes` of it if that is not negative.
+    """Return what a regular file holds from the byte `start` on, at most `most_bytes` of it if that is not
+    negative.
 
     Raises:
         OSError: as `open_regular`, or it cannot be read.
@@ -107,12 +108,12 @@ def make_private(folder: Path) -> None:
 
 
 def draft_of(path: Path) -> Path:
-    """Where what is to become `path` is written first."""
+    """Return where what is to become `path` is written first."""
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def write_draft(path: Path, data: bytes, disk: Disk = DISK) -> int:
-    """A file beside `path` that the disk has whole, to be linked or moved there; open for writing.
+    """Return a file beside `path` that the disk has whole, to be linked or moved there; open for writing.
 
     Raises:
         OSError: it cannot be written; nothing is left behind.
@@ -129,7 +130,7 @@ def write_draft(path: Path, data: bytes, disk: Disk = DISK) -> int:
 
 
 def content_of(descriptor: int) -> bytes:
-    """All that the file of a descriptor holds, removed or not.
+    """Return all that the file of a descriptor holds, removed or not.
 
     Raises:
         OSError: it cannot be read.

@@ -69,7 +69,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """Another program has laid out its lines anew: it can be read, and not appended to."""
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the file, in words for the user; empty when nothing is."""
+        """Return what is wrong with the file, in words for the user; empty when nothing is."""
         found = [f"line {each.line} of the session is damaged and left out: {each.reason}" for each in self.damage]
         if self.recovered:
             found.append(self.recovered)
@@ -79,7 +79,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def read_session(path: Path) -> Loaded:
-    """The records of a session file, whatever state it is in and whichever version wrote it.
+    """Return the records of a session file, whatever state it is in and whichever version wrote it.
 
     Raises:
         StoreError: not readable, no session at all, or written by a newer version.
@@ -92,8 +92,8 @@ def read_session(path: Path) -> Loaded:
 
 
 def identity(path: Path, given: str) -> str:
-    """The id of the session in a file: the one in the file's name, else the one it gives itself; where that is
-    none, one that is made of both."""
+    """Return the id of the session in a file: the one in the file's name, else the one it gives itself; where that
+    is none, one that is made of both."""
     if named := NAME.fullmatch(path.name):
         return named.group(2)
     made = hashlib.sha256(os.fsencode(path.name) + given.encode("utf-8", "replace")).hexdigest()[:8]
@@ -101,7 +101,7 @@ def identity(path: Path, given: str) -> str:
 
 
 def parse_session(data: bytes, path: Path) -> Loaded:
-    """The records in the bytes of a session file; `path` is where they lie.
+    """Return the records in the bytes of a session file; `path` is where they lie.
 
     Raises:
         StoreError: no session at all, or written by a newer version.
@@ -121,7 +121,7 @@ def parse_session(data: bytes, path: Path) -> Loaded:
 
 
 def _with_header(loaded: Loaded, data: bytes, path: Path) -> Loaded:
-    """The same with a first record that can be relied on, and in words what was done for it.
+    """Return the same with a first record that can be relied on, and in words what was done for it.
 
     Raises:
         StoreError: as `parse_session`.
@@ -181,7 +181,7 @@ def _parse(data: bytes) -> Loaded:
 
 
 def _salvaged(line: bytes) -> list[AnyRecord]:
-    """The whole records in a line that is not one: what lies between two of them was damaged."""
+    """Return the whole records in a line that is not one: what lies between two of them was damaged."""
     from .salvage import pieces
 
     found: list[AnyRecord] = []
@@ -207,7 +207,7 @@ class SessionFile:
 
     @classmethod
     def create(cls, path: Path, disk: Disk = DISK) -> "SessionFile":
-        """A new, empty session file, readable by its owner only.
+        """Return a new, empty session file, readable by its owner only.
 
         Raises:
             StoreError: it exists, or the folder cannot be written.
@@ -231,7 +231,7 @@ class SessionFile:
 
     @classmethod
     def open(cls, path: Path, *, to_append: bool = True, disk: Disk = DISK) -> "tuple[SessionFile, Loaded]":
-        """An existing session, locked for writing, and what it holds.
+        """Return an existing session, locked for writing, and what it holds.
 
         Raises:
             SessionLocked: another process writes it.

@@ -92,7 +92,8 @@ def read_on(outline: SessionSummary, data: bytes, at: int = 0) -> bool:
 
 
 def _telling(data: bytes) -> Iterator[tuple[AnyRecord | None, int]]:
-    """The records that tell something, and None for the other whole lines, each with the offset behind it."""
+    """Yield the records that tell something, and None for the other whole lines, each with the offset behind
+    it."""
     at, length = 0, len(data)
     while at < length:
         end = data.find(b"\n", at)

@@ -22,7 +22,8 @@ def new_context(
     shell_env: Mapping[str, str] | None = None,
     **given: Any,
 ) -> ToolContext:
-    """A context with a shell session and a table of background jobs of its own; `given` are further fields."""
+    """Return a context with a shell session and a table of background jobs of its own; `given` are further
+    fields."""
     return ToolContext(
         workspace=workspace,
         processes=processes,

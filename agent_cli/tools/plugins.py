@@ -72,7 +72,7 @@ class Extension:
         return Preview(msgspec.json.format(msgspec.json.encode(params)).decode())
 
     async def run(self, params: Any, context: ToolContext) -> ToolOutcome:
-        """A plain function runs in a thread, so that it cannot hold up the rest."""
+        """Return a plain function runs in a thread, so that it cannot hold up the rest."""
         if self._is_async:
             said = await self._tool.run(params, context)
         else:
@@ -117,8 +117,8 @@ async def _in_a_thread(work: Callable[[], Any]) -> Any:
 
 
 def installed(names: Iterable[str], taken: set[str]) -> tuple[list[Tool], list[str]]:
-    """The tools of the named entry points, and what is wrong with those that cannot be used. `taken` are the names
-    that are given already; those of the new tools are added."""
+    """Return the tools of the named entry points, and what is wrong with those that cannot be used. `taken` are
+    the names that are given already; those of the new tools are added."""
     from importlib.metadata import entry_points
 
     wanted = list(names)
@@ -135,7 +135,7 @@ def installed(names: Iterable[str], taken: set[str]) -> tuple[list[Tool], list[s
 
 
 def of_project(sources: dict[str, bytes], taken: set[str]) -> tuple[list[Tool], list[str]]:
-    """The tools in these files, whose code is run by this, and what is wrong with the others; files named
+    """Return the tools in these files, whose code is run by this, and what is wrong with the others; files named
     `_*.py` and those of subfolders hold none and can be imported from `agent_project_tools`. `taken` is as for
     `installed`. Only what was read runs: no other version of it on the disk, no compiled one."""
     pass
@@ -174,7 +174,7 @@ def _gather(
 
 
 def _offered(name: str) -> Any:
-    """What a module offers as its tools."""
+    """Return what a module offers as its tools."""
     from importlib import import_module
 
     module = import_module(name)
@@ -218,8 +218,8 @@ class ProjectModules(MetaPathFinder, Loader):
 
 
 def tool_modules(sources: Mapping[str, bytes]) -> dict[str, str]:
-    """The files that may hold tools, each with the name of its module: those of the folder itself whose names do
-    not begin with `_`."""
+    """Return the files that may hold tools, each with the name of its module: those of the folder itself whose
+    names do not begin with `_`."""
     names = {path: _name_of(path) for path in sources}
     return {path: name for path, name in names.items() if name.count(".") == 1 and "._" not in name}
 

@@ -51,11 +51,11 @@ class Registry:
         return tuple(self._tools)
 
     def get(self, name: str) -> Tool | None:
-        """The tool of exactly this name."""
+        """Return the tool of exactly this name."""
         return self._tools.get(name)
 
     def specs(self) -> tuple[ToolDeclaration, ...]:
-        """The declarations for a model request."""
+        """Return the declarations for a model request."""
         if self._specs is None:
             self._specs = tuple(
                 ToolDeclaration(tool.name, describe(tool), object_schema(tool.Params))
@@ -64,7 +64,7 @@ class Registry:
         return self._specs
 
     def parse(self, name: str, arguments_json: str) -> tuple[Tool, Any]:
-        """The tool and its parameters for a call as the model wrote it; no text stands for `{}`.
+        """Return the tool and its parameters for a call as the model wrote it; no text stands for `{}`.
 
         Raises:
             UnknownTool: there is none of that name; the text has the nearest.
@@ -145,7 +145,7 @@ def _from_text(value: Any) -> Any:
 
 
 def built_in(private_hosts: tuple[str, ...] = ()) -> tuple[Tool, ...]:
-    """Every tool of ours, in the order the model is told of them."""
+    """Return every tool of ours, in the order the model is told of them."""
     return (
         ReadFile(), ListDir(), Glob(), Grep(), RepoMap(), EditFile(), WriteFile(), ApplyPatch(), Shell(),
         JobsTool(), Recall(), SearchHistory(), MemoryTool(), WebFetch(private_hosts), UpdatePlan(), AskUser(),
@@ -173,8 +173,8 @@ def default_registry(
     extra: Iterable[Tool] = (),
     private_hosts: tuple[str, ...] = (),
 ) -> Registry:
-    """The tools chosen by `enabled`, see `chosen`; `ask_user` only where somebody can answer. `private_hosts`
-    may be fetched from although they are not of the open network.
+    """Return the tools chosen by `enabled`, see `chosen`; `ask_user` only where somebody can answer.
+    `private_hosts` may be fetched from although they are not of the open network.
 
     Raises:
         ToolError: `enabled` names a tool that does not exist.
@@ -187,7 +187,7 @@ def default_registry(
 
 
 def chosen(enabled: tuple[str, ...], known: Registry) -> frozenset[str]:
-    """The names that a selection stands for: tools and presets in any order, `-NAME` to leave one out; only
+    """Return the names that a selection stands for: tools and presets in any order, `-NAME` to leave one out; only
     such, or nothing at all, begins with every tool.
 
     Raises:

@@ -123,7 +123,7 @@ class Host(Protocol):
         ...
 
     async def search(self, query: str) -> tuple[HitLine, ...]:
-        """What was said of a query in all sessions, the best first."""
+        """Return what was said of a query in all sessions, the best first."""
         ...
 
     async def export(self, argument: str) -> str:
@@ -131,11 +131,11 @@ class Host(Protocol):
         ...
 
     def memory(self) -> tuple[MemoryLine, ...]:
-        """The blocks of the agent's memory."""
+        """Return the blocks of the agent's memory."""
         ...
 
     async def picture(self) -> Image | str:
-        """The picture in the clipboard, or why there is none."""
+        """Return the picture in the clipboard, or why there is none."""
         ...
 
     async def copy(self, text: str) -> str:
@@ -148,16 +148,16 @@ class Host(Protocol):
         ...
 
     def paths_in(self, root: str, folder: str, begun: str) -> Iterable[str]:
-        """The same right in one folder below `root`, which is named relative to it; of very many entries those
-        whose names begin so."""
+        """Return the same right in one folder below `root`, which is named relative to it; of very many entries
+        those whose names begin so."""
         ...
 
     def init_prompt(self, focus: str) -> str:
-        """What is asked of the model to write the project's instructions file."""
+        """Return what is asked of the model to write the project's instructions file."""
         ...
 
     def permissions(self) -> tuple[RuleLine, ...]:
-        """The rules in force, in the order they are tried."""
+        """Return the rules in force, in the order they are tried."""
         ...
 
     def models(self, query: str) -> tuple[ModelLine, ...]:
@@ -165,11 +165,11 @@ class Host(Protocol):
         ...
 
     def tools(self) -> tuple[ToolLine, ...]:
-        """The tools that the model is offered, in their order."""
+        """Return the tools that the model is offered, in their order."""
         ...
 
     def config(self) -> tuple[ConfigLine, ...]:
-        """Every key of the configuration with its effective value."""
+        """Return every key of the configuration with its effective value."""
         ...
 
     async def bug(self, facts: Mapping[str, str]) -> str:
@@ -178,11 +178,11 @@ class Host(Protocol):
         ...
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
-        """The commands that the user and the project have written, as they are now."""
+        """Return the commands that the user and the project have written, as they are now."""
         ...
 
     def own_prompt(self, name: str) -> OwnPrompt | None:
-        """What such a command stands for now; None where there is none of that name."""
+        """Return what such a command stands for now; None where there is none of that name."""
         ...
 
     def agree(self, prompt: OwnPrompt) -> None:

@@ -40,7 +40,7 @@ class AgentIgnore:
         self._lists: dict[str, _List | None] = {}
 
     def verdict(self, real: str) -> str | None:
-        """The `FILE:LINE` that closes a real path, which need not exist; None for an open one."""
+        """Return the `FILE:LINE` that closes a real path, which need not exist; None for an open one."""
         root = next((root for root in self._roots if real.startswith(f"{root}{os.sep}")), None)
         if root is None:
             return None
@@ -60,7 +60,7 @@ class AgentIgnore:
         return None
 
     def list_of(self, folder: str) -> str | None:
-        """The path of the list in exactly this folder, where there is one that can be understood."""
+        """Return the path of the list in exactly this folder, where there is one that can be understood."""
         found = self._list(folder.rstrip(os.sep))
         return found.path if found and found.patterns is not None else None
 
@@ -84,7 +84,7 @@ class AgentIgnore:
 
 
 def _decided(lists: list[tuple[_List, int]], names: list[str], real: str, below: bool) -> str | None:
-    """The line that closes a path; the nearest list that has a word on it decides."""
+    """Return the line that closes a path; the nearest list that has a word on it decides."""
     is_folder = below or os.path.isdir(real)
     for each, depth in lists:
         if each.patterns is None:

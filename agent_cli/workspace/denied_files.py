@@ -56,7 +56,7 @@ class HiddenFiles:
         """False when there were more folders than are walked."""
 
     def paths(self, elsewhere: Iterable[str] = ()) -> tuple[str, ...]:
-        """Everything closed at this moment, sorted."""
+        """Return everything closed at this moment, sorted."""
         closed: list[str] = []
         linked: list[tuple[str, Same]] = []
         walked: dict[str, _Folder] = {}
@@ -82,7 +82,8 @@ class HiddenFiles:
         self._seen.clear()
 
     def _folder(self, path: str) -> _Folder | None:
-        """A folder as it is now; None where it cannot be listed, as a command with our rights cannot list it."""
+        """Return a folder as it is now; None where it cannot be listed, as a command with our rights cannot list
+        it."""
         try:
             status = os.stat(path)
             changed = (status.st_mtime_ns, status.st_ctime_ns)
@@ -107,7 +108,7 @@ class HiddenFiles:
 
 
 def _files_of(path: str) -> set[Same]:
-    """The files at a path and, of a folder, those below it."""
+    """Return the files at a path and, of a folder, those below it."""
     found: set[Same] = set()
     with suppress(OSError):
         status = os.lstat(path)

@@ -52,22 +52,22 @@ class FileStamps:
         self._until_ns = time.time_ns()
 
     def real(self, path: str) -> str:
-        """The real path of a file; empty where there is none."""
+        """Return the real path of a file; empty where there is none."""
         found = self._seen[path] = _stamp(path)
         return found[0] if found else ""
 
     def is_there(self, path: str) -> bool:
-        """Whether anything is at a path."""
+        """Return whether anything is at a path."""
         found = self._there[path] = os.path.exists(path)
         return found
 
     def may_read(self, real: str) -> bool:
-        """Whether a file is open to the agent."""
+        """Return whether a file is open to the agent."""
         found = self._judged[real] = self._may_read(real)
         return found
 
     def are_unchanged(self) -> bool:
-        """Whether everything is as it was at the first look."""
+        """Return whether everything is as it was at the first look."""
         young = self._until_ns - _SETTLED_NS
         return (
             all(_stamp(path) == stamp and (not stamp or stamp[3] < young) for path, stamp in self._seen.items())
@@ -86,7 +86,8 @@ def _stamp(path: str) -> _Stamp | None:
 
 
 def text_of(real: str, name: str, max_bytes: int = MAX_FILE_BYTES) -> str:
-    """The text of a regular file, without blanks around it; of a long one the beginning, and a note that says so.
+    """Return the text of a regular file, without blanks around it; of a long one the beginning, and a note that
+    says so.
 
     Raises:
         OSError: it cannot be read, or is a link, a folder, a pipe or a device.
@@ -157,7 +158,7 @@ class Importer:
         return f"[from {name}]\n{text}\n[end of {name}]"
 
     def _unfit(self, real: str, path: str, name: str, scope: Scope) -> str:
-        """Why a file cannot be brought in; empty where it can."""
+        """Return why a file cannot be brought in; empty where it can."""
         is_inside = _is_below(os.path.normpath(path), scope) and (not real or _is_below(real, scope))
         if not is_inside and not name.startswith("~/"):
             return "it lies outside the folder it may come from"
@@ -173,7 +174,7 @@ class Importer:
 
 
 def _place(name: str, folder: str, scope: Scope) -> str:
-    """Where a name leads; empty for a `~/` that stands for nothing."""
+    """Return where a name leads; empty for a `~/` that stands for nothing."""
     if name.startswith("~/"):
         return os.path.join(scope.home, name[2:]) if scope.home else ""
     return os.path.join(folder, name)
@@ -188,7 +189,7 @@ def _refused(name: str, why: str) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it belongs to a fenced block of code."""
+    """Yield each line, and whether it belongs to a fenced block of code."""
     fence = ""
     for line in text.split("\n"):
         found = _FENCE.match(line)
@@ -202,7 +203,7 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _named(line: str) -> Iterator[str]:
-    """The files that a line of prose names: what ends as texts do, so that `@someone` is left alone."""
+    """Yield the files that a line of prose names: what ends as texts do, so that `@someone` is left alone."""
     if "@" not in line:
         return
     for found in _NAMED.finditer(_CODE.sub("``", line)):

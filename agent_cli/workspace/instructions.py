@@ -73,7 +73,7 @@ class InstructionFiles:
         self._found: tuple[Instruction, ...] = ()
 
     def read(self) -> tuple[Instruction, ...]:
-        """The files that apply now, the most general first, so that the nearest has the last word.
+        """Return the files that apply now, the most general first, so that the nearest has the last word.
 
         Files that are empty or cannot be read do not count, and neither do links that lead out of the project or
         to a file of another kind, as its ending tells.
@@ -99,7 +99,8 @@ class InstructionFiles:
         return looks, _within_bound([each for each in found if each])
 
     def _own(self, looks: FileStamps, importer: Importer) -> Instruction | None:
-        """The user's file for all projects, which may bring in what lies beside it or is named from `~/`."""
+        """Return the user's file for all projects, which may bring in what lies beside it or is named from
+        `~/`."""
         if self._config_dir is None:
             return None
         home = os.path.realpath(os.path.expanduser("~"))
@@ -114,7 +115,7 @@ class InstructionFiles:
     def _of_project(
         self, folder: Path, project: Path, looks: FileStamps, importer: Importer
     ) -> Instruction | None:
-        """The first file of a folder that counts."""
+        """Return the first file of a folder that counts."""
         for name in self._names:
             path = folder / name
             real = looks.real(str(path))
@@ -136,12 +137,12 @@ def instructions(
     config_dir: Path | None = None,
     may_read: Callable[[str], bool] = lambda real: True,
 ) -> tuple[Instruction, ...]:
-    """The instructions that apply in a folder now, as `InstructionFiles` gives them."""
+    """Return the instructions that apply in a folder now, as `InstructionFiles` gives them."""
     return InstructionFiles(cwd, names, config_dir, may_read).read()
 
 
 def instruction_bytes(real: str) -> bytes:
-    """The content of a file by which it is compared.
+    """Return the content of a file by which it is compared.
 
     Raises:
         OSError: it cannot be read, or is no regular file.
@@ -176,7 +177,7 @@ def _is_text_of(real: str, path: Path, project: Path) -> bool:
 
 
 def _within_bound(found: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """The same with at most `MAX_CHAIN_BYTES` in all; what is nearest is kept first."""
+    """Return the same with at most `MAX_CHAIN_BYTES` in all; what is nearest is kept first."""
     left, kept = MAX_CHAIN_BYTES, []
     for each in reversed(found):
         data = each.text.encode("utf-8", "replace")

@@ -93,8 +93,8 @@ class Memory:
         self._given: dict[str, str] = {}
 
     def blocks(self) -> tuple[Block, ...]:
-        """Every block: of the user, of the project, of the session, in each the one that is always there first.
-        Files are read when they have changed."""
+        """Return every block: of the user, of the project, of the session, in each the one that is always there
+        first. Files are read when they have changed."""
         began_ns = time.time_ns()
         stamps = tuple(_stamps(self._folders.items()))
         if stamps != self._stamps:
@@ -104,13 +104,14 @@ class Memory:
         return self._blocks
 
     def given(self) -> tuple[Block, ...]:
-        """The same, for the model: it is about to be told of every block that it does not know as it is now."""
+        """Return the same, for the model: it is about to be told of every block that it does not know as it is
+        now."""
         blocks = self.blocks()
         self._given = {block.label: block.hash for block in blocks}
         return blocks
 
     def find(self, label: str) -> Block:
-        """A block by its label.
+        """Return a block by its label.
 
         Raises:
             BlockError: there is none; the text has those there are.
@@ -122,11 +123,11 @@ class Memory:
         raise BlockError(f"There is no memory block {label!r}; there are {', '.join(b.label for b in blocks)}.")
 
     def is_known(self, block: Block) -> bool:
-        """Whether the model has been given a block as it is now."""
+        """Return whether the model has been given a block as it is now."""
         return self._given.get(block.label) == block.hash
 
     def changed(self, block: Block, text: str) -> str:
-        """The whole file with another text in the block.
+        """Return the whole file with another text in the block.
 
         Raises:
             BlockError: it may not be changed, would be too long, or would hold a secret.
@@ -165,7 +166,7 @@ class Memory:
         self._given[block.label] = block.hash
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the files, for the user."""
+        """Return what is wrong with the files, for the user."""
         found = [f"{block.path}: {block.problem}" for block in self.blocks() if block.problem]
         for scope, folder in self._folders.items():
             if (count := len(_names(folder, scope))) > MAX_BLOCKS:
@@ -238,7 +239,7 @@ def _kind(change: MemoryChange) -> Literal["created", "modified", "deleted"]:
 
 
 def file_text(block: Block) -> str | None:
-    """The whole content of a block's file, as `MemoryChange` keeps it; None where there is none.
+    """Return the whole content of a block's file, as `MemoryChange` keeps it; None where there is none.
 
     Raises:
         BlockError: it has changed since the block was read.
@@ -273,7 +274,7 @@ def _content(real: str) -> bytes | None:
 
 
 def _names(folder: Path, scope: Scope) -> list[str]:
-    """The files that may be blocks, the one that is always there first."""
+    """Return the files that may be blocks, the one that is always there first."""
     try:
         names = [name for name in os.listdir(folder) if name.endswith(".md") and not name.startswith(".")]
     except OSError:
@@ -282,7 +283,7 @@ def _names(folder: Path, scope: Scope) -> list[str]:
 
 
 def _stamps(folders: Iterable[tuple[Scope, Path]]) -> Iterator[tuple[str, int, int, int]]:
-    """What tells whether a file of some folders has changed, come or gone."""
+    """Yield what tells whether a file of some folders has changed, come or gone."""
     for scope, folder in folders:
         for name in _names(folder, scope)[: MAX_BLOCKS + 1]:
             try:
@@ -293,7 +294,7 @@ def _stamps(folders: Iterable[tuple[Scope, Path]]) -> Iterator[tuple[str, int, i
 
 
 def _read(path: Path, scope: Scope, label: str) -> Block:
-    """The block of a file, whatever is in it."""
+    """Return the block of a file, whatever is in it."""
     real = os.path.realpath(path)
     about = _ABOUT[scope] if label == scope else ""
     block = Block(label, scope, real, "", about, _LIMITS[scope])
@@ -320,7 +321,7 @@ def _read(path: Path, scope: Scope, label: str) -> Block:
 
 
 def _broken(block: Block, data: bytes, problem: str) -> Block:
-    """A block that is shown as it stands in the file, and left to the user."""
+    """Return a block that is shown as it stands in the file, and left to the user."""
     return msgspec.structs.replace(
         block,
         text=data.decode("utf-8-sig", "replace").replace("\r\n", "\n").strip("\n"),
@@ -332,7 +333,7 @@ def _broken(block: Block, data: bytes, problem: str) -> Block:
 
 
 def _divided(text: str) -> tuple[str, list[str], str] | None:
-    """The head of a file, its settings line by line, and the rest; None where the head has no end."""
+    """Return the head of a file, its settings line by line, and the rest; None where the head has no end."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     lines = text[len(mark) :].split("\n")
     if lines[0].rstrip() != "---":
@@ -361,7 +362,7 @@ def _with_settings(block: Block, lines: list[str], data: bytes) -> Block:
 
 
 def _value(key: str, written: str) -> str | int | bool | None:
-    """The value of a setting; None for what is none."""
+    """Return the value of a setting; None for what is none."""
     if key == "description":
         is_quoted = len(written) > 1 and written[0] == written[-1] and written[0] in "\"'"
         return written[1:-1] if is_quoted else written
@@ -372,5 +373,5 @@ def _value(key: str, written: str) -> str | int | bool | None:
 
 
 def _head(block: Block) -> str:
-    """What a new file begins with, so that whoever opens it sees what can be set."""
+    """Return what a new file begins with, so that whoever opens it sees what can be set."""
     return f"---\ndescription: {block.description}\nlimit: {block.limit}\n---\n\n"

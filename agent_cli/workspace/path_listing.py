@@ -58,7 +58,7 @@ class _Room:
         return self._left < 0 or time.monotonic() > self._ends
 
     def take(self) -> bool:
-        """Whether there is room for one more."""
+        """Return whether there is room for one more."""
         self._left -= 1
         return not self.is_over
 
@@ -76,7 +76,7 @@ def offered(root: str) -> Iterator[str]:
 
 
 def offered_in(root: str, folder: str, begun: str = "") -> Iterator[str]:
-    """The same right in one folder below `root`, whose name is relative to it (empty: `root` itself): what
+    """Yield the same right in one folder below `root`, whose name is relative to it (empty: `root` itself): what
     `offered` had no room for. Of a folder with very many entries some, and those whose names begin with `begun`.
     Nothing for a folder that is reached through a link, is ignored or closed, or lies outside."""
     look = _Look(root)
@@ -108,15 +108,15 @@ class _Look:
         self.top = self._entered(_Folder("", names, above))
 
     def _entered(self, folder: _Folder) -> _Folder:
-        """The folder with what its own files say."""
+        """Return the folder with what its own files say."""
         here = os.path.join(self._root, folder.path)
         lists = (*folder.lists, *_lists(here, len(folder.names)))
         guarded = folder.guarded or os.path.lexists(os.path.join(here, NAME))
         return _Folder(folder.path, folder.names, lists, guarded)
 
     def entries(self, folder: _Folder, room: _Room, start: str = "") -> Iterator[tuple[str, _Folder | None]]:
-        """The paths in a folder whose names begin with `start`, each with itself as a folder to look into where it
-        is one."""
+        """Yield the paths in a folder whose names begin with `start`, each with itself as a folder to look into
+        where it is one."""
         folder = self._entered(folder) if folder is not self.top else folder
         for entry in _scanned(os.path.join(self._root, folder.path), room, start):
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -124,14 +124,14 @@ class _Look:
                 yield (f"{below.path}/", below) if is_folder else (below.path, None)
 
     def below(self, folder: _Folder, name: str) -> _Folder | None:
-        """A folder in another, ready to be looked into; None where it is none, or is left out."""
+        """Return a folder in another, ready to be looked into; None where it is none, or is left out."""
         folder = self._entered(folder) if folder is not self.top else folder
         path = os.path.join(self._root, folder.path, name)
         is_folder = os.path.isdir(path) and not os.path.islink(path)
         return self._kept(folder, name, True) if is_folder else None
 
     def _kept(self, folder: _Folder, name: str, is_folder: bool) -> _Folder | None:
-        """An entry of a folder, unless it is left out."""
+        """Return an entry of a folder, unless it is left out."""
         names = (*folder.names, name)
         path = os.path.join(folder.path, name)
         if _is_left_out(names, is_folder, folder.lists):
@@ -142,7 +142,7 @@ class _Look:
 
 
 def _scanned(folder: str, room: _Room, start: str) -> list["os.DirEntry[str]"]:
-    """The entries of a folder by name, as many as there is room for; none of one that cannot be read."""
+    """Return the entries of a folder by name, as many as there is room for; none of one that cannot be read."""
 
     def has_room(entry: "os.DirEntry[str]") -> bool:
         return room.take() if entry.name.lower().startswith(start) else not room.is_over
@@ -158,7 +158,7 @@ def _scanned(folder: str, room: _Room, start: str) -> list["os.DirEntry[str]"]:
 
 
 def _repository(root: Path) -> tuple[str, tuple[_List, ...]]:
-    """The top of the repository, `root` where there is none, and what ignore files above `root` say."""
+    """Return the top of the repository, `root` where there is none, and what ignore files above `root` say."""
     top = next((each for each in (root, *root.parents) if (each / ".git").exists()), root)
     lists = [_List(0, _parsed(top / ".git" / "info" / "exclude"))]
     between = root.relative_to(top).parts
@@ -181,7 +181,7 @@ def _parsed(path: Path) -> tuple[Pattern, ...]:
 
 
 def _is_left_out(names: tuple[str, ...], is_folder: bool, lists: tuple[_List, ...]) -> bool:
-    """Whether a path is ignored; the nearest file that has a word on it decides."""
+    """Return whether a path is ignored; the nearest file that has a word on it decides."""
     if names[-1] in _NEVER:
         return True
     for each in reversed(lists):

@@ -37,7 +37,7 @@ class Workspace:
         self.roots: tuple[Path, ...] = (self.root, *(folder.resolve() for folder in extra))
 
     def resolve(self, path: str) -> Resolved:
-        """The real place of a path a model or user wrote; `~` is expanded.
+        """Return the real place of a path a model or user wrote; `~` is expanded.
 
         Raises:
             PathError: empty, or with NUL or control characters, or a loop of links.
@@ -54,7 +54,7 @@ class Workspace:
         return Resolved(shown=path, real=real, relative=self.relative(real))
 
     def contains(self, real: str) -> bool:
-        """Whether an absolute real path lies in one of the roots."""
+        """Return whether an absolute real path lies in one of the roots."""
         return any(real == str(root) or real.startswith(f"{root}{os.sep}") for root in self.roots)
 
     def relative(self, real: str) -> str:
@@ -66,7 +66,8 @@ class Workspace:
 
 
 def real_path(path: str) -> str:
-    """The path with all links resolved. Where somebody swaps a folder for a link just then, it is tried again.
+    """Return the path with all links resolved. Where somebody swaps a folder for a link just then, it is tried
+    again.
 
     Raises:
         OSError: that did not help.

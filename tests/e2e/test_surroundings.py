@@ -211,7 +211,7 @@ def test_a_full_disk(world: World, size_bytes: int) -> None:
     assert "cannot write session" in done.err and "File too large" in done.err
     assert "Traceback" not in done.err
     world.server.add(*(Reply(text="going on") for _ in range(3)))
-    again = world.run("run", "-c", "go on", *system)
+    again = world.run("run", "-c", "go on", *system, "--mode", "yolo")
     assert again.code == 0, again.err
     assert "the task" in world.messages(role="user")[0] and world.messages(role="user")[-1] == "go on"
     if (world.work / "marker").exists():

@@ -34,8 +34,8 @@ def loaded_by(code: str) -> set[str]:
 @pytest.mark.parametrize(
     "module",
     [
-        "base", "providers", "catalog", "retry", "assemble", "errors", "replay", "chat_completions",
-        "anthropic_messages", "openai_responses", "litellm_model",
+        "types.base", "routing", "catalog.catalog", "transport.retry", "assemble", "transport.errors", "replay",
+        "wire.chat.dialect", "wire.anthropic.dialect", "wire.responses.dialect", "litellm.model",
     ],
 )  # fmt: skip
 def test_no_module_loads_a_provider_library(module: str) -> None:
@@ -60,7 +60,7 @@ def test_the_http_client_comes_without_its_command_line() -> None:
 def test_certificates_are_loaded_for_https_only() -> None:
     code = """
 from agent_cli.config.schema import Timeouts
-from agent_cli.model import http
+from agent_cli.model.transport import http
 from agent_cli.net import certificates
 http.Connection("http://127.0.0.1:1/v1", {}, Timeouts())
 assert certificates.context_for.cache_info().currsize == 0

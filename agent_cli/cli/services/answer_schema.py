@@ -51,8 +51,8 @@ class AnswerSchema:
         self.request = f"{_REQUEST}\n{json.dumps(schema, ensure_ascii=False, separators=(',', ':'))}"
 
     def read(self, text: str) -> object:
-        """The answer as data. Where it is not JSON as a whole, an object or a list within it counts, if it is the
-        only one that fits; a comma too many is left out.
+        """Return the answer as data. Where it is not JSON as a whole, an object or a list within it counts, if it
+        is the only one that fits; a comma too many is left out.
 
         Raises:
             ValueError: it is no JSON, or does not fit; the text says where.
@@ -73,7 +73,7 @@ class AnswerSchema:
         return value
 
     def _misfit(self, value: Any) -> str:
-        """Where a value does not fit; empty when it does."""
+        """Return where a value does not fit; empty when it does."""
         try:
             errors = sorted(
                 self._validator.iter_errors(value), key=lambda each: list(map(str, each.absolute_path))
@@ -137,7 +137,7 @@ def _without_commas(text: str) -> str:
 
 
 def _values_within(text: str) -> Iterator[object]:
-    """The objects and lists that stand in a text, the outermost ones."""
+    """Yield the objects and lists that stand in a text, the outermost ones."""
     text = _without_commas(text)
     at = 0
     for _ in range(_MOST_PLACES):

@@ -143,7 +143,7 @@ def _config(setup: Setup, redactor: Redactor) -> str:
 
 
 def _tail(log: Path) -> str:
-    """The last whole lines of a log; nothing where there is none."""
+    """Return the last whole lines of a log; nothing where there is none."""
     try:
         size = log.stat().st_size
         data = read_regular(log, start=max(0, size - _LOG_TAIL_BYTES))

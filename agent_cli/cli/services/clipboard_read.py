@@ -27,7 +27,7 @@ class NoPicture(Exception):
 async def clipboard_image(
     processes: ProcessRunner, roots: Iterable[Path] = (), env: Mapping[str, str] = os.environ
 ) -> Image:
-    """The picture in the clipboard, fit for a model. Programs that lie in `roots` are not run.
+    """Return the picture in the clipboard, fit for a model. Programs that lie in `roots` are not run.
 
     Raises:
         NoPicture: there is none, it cannot be opened, or no program hands it out.
@@ -58,7 +58,7 @@ async def clipboard_image(
 
 
 def _command(env: Mapping[str, str]) -> tuple[str, ...]:
-    """The program of this desktop.
+    """Return the program of this desktop.
 
     Raises:
         NoPicture: there is no desktop.

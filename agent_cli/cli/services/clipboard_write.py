@@ -35,7 +35,7 @@ async def copy_text(
 
 
 def _commands(env: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """What may be there on this desktop, the likeliest first."""
+    """Yield what may be there on this desktop, the likeliest first."""
     if sys.platform == "darwin":
         yield ("pbcopy",)
     if env.get("WAYLAND_DISPLAY"):

@@ -46,8 +46,8 @@ class CommandFile(msgspec.Struct, frozen=True):
 
 
 def command_files(folder: Path, *, follows_links: bool) -> Iterator[CommandFile]:
-    """The files in and below a folder, by name. Without `follows_links` there may be no link: not the folder, none
-    on the way to it or below it, no file."""
+    """Yield the files in and below a folder, by name. Without `follows_links` there may be no link: not the
+    folder, none on the way to it or below it, no file."""
     if not follows_links and os.path.realpath(folder) != os.fspath(folder):
         return
     for count, (names, path) in enumerate(_walked(folder, follows_links)):
@@ -59,7 +59,7 @@ def command_files(folder: Path, *, follows_links: bool) -> Iterator[CommandFile]
 
 
 def _walked(folder: Path, follows: bool) -> Iterator[tuple[tuple[str, ...], Path]]:
-    """Each file, with its names from the top folder on, the upper ones first."""
+    """Yield each file, with its names from the top folder on, the upper ones first."""
     waiting: deque[tuple[Path, tuple[str, ...]]] = deque([(folder, ())])
     left = _MOST_ENTRIES
     while waiting and left > 0:
@@ -92,7 +92,7 @@ def _is_folder(entry: "os.DirEntry[str]", follows: bool) -> bool:
 
 
 def _named(names: tuple[str, ...]) -> str:
-    """The command's name; empty where it could not be typed."""
+    """Return the command's name; empty where it could not be typed."""
     parts = [unicodedata.normalize("NFC", name).lower() for name in names]
     name = ":".join(parts)
     fits = all(_PART.fullmatch(part) for part in parts) and len(name) <= _LONGEST_NAME
@@ -128,7 +128,7 @@ def _why(error: OSError, path: Path) -> str:
 
 
 def _parted(text: str, path: Path) -> tuple[dict[str, Any], str]:
-    """What stands at the head, between two lines of `---`, and the rest.
+    """Return what stands at the head, between two lines of `---`, and the rest.
 
     Raises:
         ConfigError: the head is too long.
@@ -146,13 +146,14 @@ def _parted(text: str, path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _plainly(head: str) -> dict[str, str]:
-    """The keys of a head that is no YAML, as `argument-hint: [file] [line]` is not, though many write it."""
+    """Return the keys of a head that is no YAML, as `argument-hint: [file] [line]` is not, though many write
+    it."""
     pairs = (line.partition(":") for line in head.split("\n"))
     return {key.strip(): value.strip() for key, colon, value in pairs if colon}
 
 
 def _words(value: Any) -> str:
-    """A value of the head in one line; a list is how some write `[file]`."""
+    """Return a value of the head in one line; a list is how some write `[file]`."""
     if isinstance(value, list):
         return "[" + " ".join(str(item) for item in value) + "]"
     return "" if value is None else " ".join(str(value).split())

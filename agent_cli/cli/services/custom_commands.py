@@ -15,7 +15,7 @@ _PROJECT = ".agent"
 
 
 def own_commands(setup: Setup) -> tuple[OwnCommand, ...]:
-    """All of them, the user's first; of two with one name the first counts."""
+    """Return all of them, the user's first; of two with one name the first counts."""
     lines: list[OwnCommand] = []
     taken: dict[str, str] = {}
     for file in _files(setup):
@@ -29,7 +29,7 @@ def own_commands(setup: Setup) -> tuple[OwnCommand, ...]:
 
 
 def own_prompt(setup: Setup, name: str) -> OwnPrompt | None:
-    """What a command stands for now; a file that cannot be used only counts where no other has its name."""
+    """Return what a command stands for now; a file that cannot be used only counts where no other has its name."""
     found = [file for file in _files(setup) if file.name == name]
     file = next((each for each in found if not each.problem), found[0] if found else None)
     if file is None:
@@ -66,5 +66,5 @@ def _is_of_project(setup: Setup, file: CommandFile) -> bool:
 
 
 def _shown(setup: Setup, file: CommandFile) -> str:
-    """A project's file from the root on."""
+    """Return a project's file from the root on."""
     return file.path.removeprefix(f"{setup.workspace.root}/") if _is_of_project(setup, file) else file.path

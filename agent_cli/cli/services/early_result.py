@@ -75,7 +75,7 @@ def _explained(error: BaseException) -> tuple[StopReason, ErrorInfo]:
 
 
 def _result(reason: StopReason, error: ErrorInfo) -> RunResult:
-    """A result without a session: nothing was sent, so nothing was used."""
+    """Return a result without a session: nothing was sent, so nothing was used."""
     return RunResult(
         seq=1,
         time=time.time(),

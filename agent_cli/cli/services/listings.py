@@ -63,7 +63,7 @@ def _info(setup: Setup, name: str) -> ModelInfo:
 
 
 def _keys(setup: Setup) -> frozenset[str]:
-    """The variables a key is known for; the keyring is not asked."""
+    """Return the variables a key is known for; the keyring is not asked."""
     names = {name for name, value in os.environ.items() if value.strip()}
     try:
         file = read_key_file(setup.config_dir / KEY_FILE)
@@ -73,7 +73,7 @@ def _keys(setup: Setup) -> frozenset[str]:
 
 
 def _is_usable(setup: Setup, name: str, keys: frozenset[str]) -> bool:
-    """Whether a model's provider has a key, or needs none."""
+    """Return whether a model's provider has a key, or needs none."""
     provider = name.partition("/")[0]
     settings = setup.config.providers.get(provider) or setup.config.providers.get(ALIASES.get(provider, provider))
     spec = provider_spec(provider)
@@ -85,7 +85,7 @@ def _is_usable(setup: Setup, name: str, keys: frozenset[str]) -> bool:
 
 
 def tools(registry: Registry) -> tuple[ToolLine, ...]:
-    """What the model is offered."""
+    """Return what the model is offered."""
     found = []
     for name in registry.names:
         tool = registry.get(name)
@@ -104,7 +104,7 @@ def _source(tool: object) -> str:
 
 
 def config(setup: Setup, redactor: Redactor) -> tuple[ConfigLine, ...]:
-    """Every key with its value and its place; values that are secrets, or may be, are masked."""
+    """Return every key with its value and its place; values that are secrets, or may be, are masked."""
     defaults = dict(flatten(msgspec.to_builtins(Config())))
     found = []
     for key, value in flatten(msgspec.to_builtins(setup.config)):

@@ -152,14 +152,14 @@ class SessionHost:
         return offered_in(root, folder, begun)
 
     async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
-        """The user's own command: their environment, no permission asked."""
+        """Return the user's own command: their environment, no permission asked."""
         from agent_cli.protocol.sanitize import Sanitizer
 
         sanitizer = Sanitizer()
         done = await self._opened.processes.shell(
             command,
             cwd=self._opened.tool_context.shell.start,
-            env={**os.environ, **self._opened.tool_context.shell.env},
+            env=dict(os.environ),  # not what the model's commands have exported: a PATH of theirs would run here
             timeout_s=3600.0,
             on_output=lambda data: emit(sanitizer.feed(data)),
         )

@@ -31,7 +31,7 @@ class TrustRequest(msgspec.Struct, frozen=True):
 
 
 def offers(setup: Setup) -> tuple[TrustRequest, ...]:
-    """All that is there and does not count."""
+    """Return all that is there and does not count."""
     found = []
     if setup.untrusted is not None:
         file = setup.workspace.root / PROJECT_FILE
@@ -49,8 +49,11 @@ def offers(setup: Setup) -> tuple[TrustRequest, ...]:
 
 
 def _doubtful(setup: Setup) -> list[str]:
-    """The files of instructions whose content may come from others."""
-    if not setup.trust.has_doubts():
+    """Return the files of instructions whose content may come from others."""
+    try:
+        if not setup.trust.has_doubts():
+            return []
+    except ConfigError:  # what is wrong with the folder is said when a session is opened in it
         return []
     chain = InstructionFiles(setup.root, setup.config.context.instructions)
     chain.read()
@@ -65,7 +68,7 @@ def _instructing(real: str) -> TrustRequest:
 
 
 def _effects(setup: Setup, data: bytes) -> Iterator[str]:
-    """What a configuration file would set, and what of it would not count all the same."""
+    """Yield what a configuration file would set, and what of it would not count all the same."""
     try:
         layer = parse(data, setup.workspace.root / PROJECT_FILE)
     except ConfigError as error:

@@ -143,8 +143,8 @@ class _EngineBuilder:
         return isinstance(self._permissions.authorize(ReadPath(path, path)), Allow)
 
     def _may_instruct(self, path: str) -> bool:
-        """Whether a file may be read as instructions: what a mode says of places outside the workspace does not
-        bind the repository's own files above it."""
+        """Return whether a file may be read as instructions: what a mode says of places outside the workspace does
+        not bind the repository's own files above it."""
         verdict = self._permissions.authorize(ReadPath(path, path))
         return isinstance(verdict, Allow) or verdict.by_mode
 
@@ -170,7 +170,7 @@ class _EngineBuilder:
     def assembled(
         self, model: Model, draft: SessionStart, notes: Sequence[str], log: "DebugLog | None"
     ) -> OpenSession:
-        """The engine, ready to run."""
+        """Return the engine, ready to run."""
         from agent_cli.session.event_redaction import recorded
 
         setup, permissions = self._setup, self._permissions
@@ -206,7 +206,8 @@ class _EngineBuilder:
         )
 
     def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:
-        """The mode to begin in, and what to say of it. One that asks nothing is not taken over from a session."""
+        """Return the mode to begin in, and what to say of it. One that asks nothing is not taken over from a
+        session."""
         config, asked_for = self._setup.config, self._setup.chosen.text("mode")
         saved = session.view.settings[1]
         kept = config.mode if saved == "yolo" else saved
@@ -254,7 +255,7 @@ class _EngineBuilder:
         )
 
     def _watch(self) -> "InstructionWatch":
-        """What notes the files of instructions that commands change."""
+        """Return what notes the files of instructions that commands change."""
         from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
         setup = self._setup
@@ -264,8 +265,8 @@ class _EngineBuilder:
         )  # fmt: skip
 
     def _context(self, session: Session) -> ToolContext:
-        """What tools may reach. A resumed session's commands go on where they left off, as far as that outlives a
-        process."""
+        """Return what tools may reach. A resumed session's commands go on where they left off, as far as that
+        outlives a process."""
         config = self._setup.config
         shell = config.tools.shell
         context = new_context(
@@ -331,7 +332,7 @@ def _check_examples(setup: Setup, permissions: Permissions) -> None:
 
 
 def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:
-    """The tools of this session, and what is wrong with those of others.
+    """Return the tools of this session, and what is wrong with those of others.
 
     Raises:
         UsageError: a tool was asked for that does not exist.
@@ -382,7 +383,7 @@ def _retry_policy(limits: Limits, interactive: bool) -> RetryPolicy:
 
 
 def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLog | None":
-    """The log of `--debug`, where it is asked for."""
+    """Return the log of `--debug`, where it is asked for."""
     if not setup.chosen.flag("debug"):
         return None
     from .debug_log import DebugLog
@@ -395,8 +396,8 @@ def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLo
 def snapshots(
     root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = ()
 ) -> Snapshots:
-    """Where a workspace's checkpoints are kept, one store a folder: a private git repository, or copies where git
-    is missing. A git that lies in the workspace or in `roots` is none of ours."""
+    """Return where a workspace's checkpoints are kept, one store a folder: a private git repository, or copies
+    where git is missing. A git that lies in the workspace or in `roots` is none of ours."""
     from agent_cli.workspace.checkpoints.maintenance import COPIES, STORE, store_name
     from agent_cli.workspace.checkpoints.multi_root import MultiRootCheckpoints
 

@@ -53,7 +53,7 @@ class Earlier:
 
 
 def _has_strangers(path: Path) -> bool:
-    """Whether text of strangers was read in a session: what the model said then may come from it."""
+    """Return whether text of strangers was read in a session: what the model said then may come from it."""
     try:
         return _STRANGERS in read_regular(path)
     except OSError:

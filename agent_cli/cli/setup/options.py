@@ -113,7 +113,7 @@ TABLES: dict[str, tuple[Option, ...]] = {
 
 
 def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) -> ParsedOptions:
-    """The options and the one positional argument of a command.
+    """Return the options and the one positional argument of a command.
 
     Raises:
         UsageError: unknown option, missing or unfit value, more than one positional argument.
@@ -173,7 +173,7 @@ _ONE_WORD = {
 
 
 def _near(word: str, known: Sequence[str]) -> str:
-    """The one that was meant by a word that is none of them; empty when none is close, as for `hello`."""
+    """Return the one that was meant by a word that is none of them; empty when none is close, as for `hello`."""
     import difflib
 
     if word in known:

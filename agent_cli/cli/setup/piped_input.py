@@ -83,7 +83,7 @@ def take_terminal() -> bool:
 
 
 def _has_data_kind() -> bool:
-    """Whether standard input is of a kind that data comes by; `/dev/null` and terminals are not."""
+    """Return whether standard input is of a kind that data comes by; `/dev/null` and terminals are not."""
     if sys.stdin is None or sys.stdin.closed:
         return False
     try:

@@ -66,12 +66,12 @@ async def confining_for(setup: Setup, processes: ProcessRunner) -> SandboxProfil
 
 
 def wanted_for(setup: Setup) -> SandboxRequest:
-    """The level that was chosen, and whether anybody asked for it."""
+    """Return the level that was chosen, and whether anybody asked for it."""
     return SandboxRequest(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
 
 
 async def measured_for(setup: Setup) -> EnforcedLevel:
-    """What this machine enforces now, found out by trying.
+    """Return what this machine enforces now, found out by trying.
 
     Raises:
         OSError: nothing can be written where temporary files go.
@@ -101,7 +101,7 @@ def _key() -> tuple[str, ...]:
 
 
 def kept(state: Path) -> EnforcedLevel | None:
-    """What was measured since this machine started, by this user; None when that is not known."""
+    """Return what was measured since this machine started, by this user; None when that is not known."""
     try:
         kept = msgspec.json.decode((state / "sandbox.json").read_bytes(), type=_Kept)
         return kept.strength if kept.key == _key() and kept.key[1] else None

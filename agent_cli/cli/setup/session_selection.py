@@ -37,7 +37,7 @@ class SessionStart(msgspec.Struct, frozen=True):
 
 
 def session_to_open(setup: Setup) -> Path | None:
-    """The saved session the options name; None for a new one.
+    """Return the saved session the options name; None for a new one.
 
     Raises:
         StoreError: there is no such session.
@@ -54,7 +54,7 @@ def session_to_open(setup: Setup) -> Path | None:
 
 
 def existing(setup: Setup) -> SessionStart | None:
-    """The saved session the options name, or a copy of it; None for a new one.
+    """Return the saved session the options name, or a copy of it; None for a new one.
 
     Raises:
         UsageError: options that do not fit together.
@@ -88,14 +88,14 @@ def _copied(setup: Setup, loaded: Loaded) -> SessionStart:
 
 
 def forked_from(records: Sequence[AnyRecord]) -> str:
-    """The id of the session that a copy was made of."""
+    """Return the id of the session that a copy was made of."""
     header = records[0]
     assert isinstance(header, Header)
     return header.forked_from
 
 
 def model_name(setup: Setup, draft: SessionStart | None) -> str | None:
-    """The model to use, as far as the options, the configuration or the saved session name one."""
+    """Return the model to use, as far as the options, the configuration or the saved session name one."""
     if setup.config.model is not None and (draft is None or setup.chosen.text("model")):
         return setup.config.model
     if draft is None:
@@ -105,7 +105,7 @@ def model_name(setup: Setup, draft: SessionStart | None) -> str | None:
 
 
 def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, path: Path) -> SessionStart:
-    """A new session."""
+    """Return a new session."""
     header = Header(
         id=new_id("session"),
         seq=1,

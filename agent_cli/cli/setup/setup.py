@@ -95,7 +95,7 @@ class Setup:
             pass
 
     def tools_are_trusted(self) -> bool:
-        """Whether the user has agreed to the tools that the project brings, if any, as they are now."""
+        """Return whether the user has agreed to the tools that the project brings, if any, as they are now."""
         return not self.tool_sources or self.trust.knows(*self.tools_as_one())
 
     def doubt(self, real: str, content: bytes) -> None:
@@ -110,29 +110,31 @@ class Setup:
             raise OSError(0, str(error)) from error
 
     def is_doubtful(self, real: str) -> bool:
-        """Whether a file of instructions has a content that may come from others."""
+        """Return whether a file of instructions has a content that may come from others."""
         try:
             return self.trust.doubts(real, lambda: instruction_bytes(real))
+        except ConfigError:  # nobody can tell: it is data
+            return True
         except OSError:
             return False
 
     def tools_as_one(self) -> tuple[str, bytes]:
-        """The place of the project's tools, and what stands for their content as they were read."""
+        """Return the place of the project's tools, and what stands for their content as they were read."""
         return str(self.workspace.root / TOOLS_FOLDER), msgspec.json.encode(
             [(path, hashlib.sha256(source).hexdigest()) for path, source in self.tool_sources.items()]
         )
 
     def rules(self) -> tuple[Rule, ...]:
-        """The permission rules of the configuration."""
+        """Return the permission rules of the configuration."""
         return self._rules
 
     def project_state(self) -> Path:
-        """The folder of this directory's checkpoints and kept rules."""
+        """Return the folder of this directory's checkpoints and kept rules."""
         return self.state / "projects" / self.sessions.project_folder(self.root).name
 
 
 def _rules(loaded: Loaded) -> tuple[tuple[Rule, ...], tuple[BoundRule, ...]]:
-    """The permission rules, and those about the order of calls."""
+    """Return the permission rules, and those about the order of calls."""
     found: list[Rule] = []
     for effect in get_args(Effect):
         for text, place in loaded.rules(effect):
@@ -192,5 +194,5 @@ def _flag_layers(chosen: ParsedOptions) -> list[Layer]:
 
 
 def with_values(chosen: ParsedOptions, **values: Any) -> ParsedOptions:
-    """The same command line with some options set."""
+    """Return the same command line with some options set."""
     return msgspec.structs.replace(chosen, values={**chosen.values, **values})

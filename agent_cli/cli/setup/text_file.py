@@ -7,7 +7,7 @@ from .options import UsageError
 
 
 def text_of(option: str, name: str) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Raises:
         UsageError: it is missing, may not be read, or is no UTF-8 text.

@@ -83,7 +83,7 @@ class Compactor:
         self._not_below = self._failures = 0
 
     def outgrown(self) -> str:
-        """What to say when the conversation does not fit a newly chosen model as it is; else empty."""
+        """Return what to say when the conversation does not fit a newly chosen model as it is; else empty."""
         size, budget = self._meter.tokens(), self._meter.budget()
         if size <= self.threshold:
             return ""
@@ -93,7 +93,7 @@ class Compactor:
         )
 
     def is_due(self, share: float = 1.0) -> bool:
-        """Whether the next request would pass `share` of the threshold."""
+        """Return whether the next request would pass `share` of the threshold."""
         return self._meter.tokens() >= self.threshold * share
 
     async def reduce_if_needed(self, scope: TurnScope, share: float = 1.0) -> bool:
@@ -173,7 +173,7 @@ class Compactor:
         return True
 
     def could_free(self) -> dict[str, int]:
-        """What the rungs of the ladder would free, in estimated tokens."""
+        """Return what the rungs of the ladder would free, in estimated tokens."""
         visible = self._session.visible()
         before = estimate(visible)
         record = self._shortened(*_SHORTEN_STEPS[-1], "")
@@ -197,7 +197,7 @@ class Compactor:
         return estimate(self._session.visible()) < before
 
     def _is_over(self, size: int) -> bool:
-        """Whether a request of a measured size would not fit, by all that is known."""
+        """Return whether a request of a measured size would not fit, by all that is known."""
         window = self._meter.window()
         return window is not None and size >= window <= self._meter.at_least()
 
@@ -229,7 +229,7 @@ class Compactor:
         return False
 
     async def _written(self, older: Sequence[Message], focus: str, scope: TurnScope) -> str:
-        """The model's summary of a part; empty when there is none, which is told."""
+        """Return the model's summary of a part; empty when there is none, which is told."""
         request = self._services.request(
             [*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")]
         )
@@ -255,7 +255,7 @@ class Compactor:
         return self._add(self._fold(visible[:cut], scope.turn_id, self._summed_up(), "left_out"), scope)
 
     def _summed_up(self) -> str:
-        """What an earlier summary said, as far as there is room for it, where no new one can be had."""
+        """Return what an earlier summary said, as far as there is room for it, where no new one can be had."""
         first = self._session.visible()[0]
         if not isinstance(first, UserMessage) or first.origin != "summary":
             return ""
@@ -263,14 +263,14 @@ class Compactor:
         return f"Summed up before:\n{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
 
     def _in_place_of_originals(self) -> list[Message]:
-        """All messages that count, as they are sent where they are; of the others there may be no text."""
+        """Return all messages that count, as they are sent where they are; of the others there may be no text."""
         sent = {message.id: message for message in self._session.visible()}
         return [sent.get(each.id, each) for each in history.active_messages(self._session.records)]
 
     def _fold(
         self, older: Sequence[Message], turn_id: str, summary: str, how: Literal["summary", "left_out"]
     ) -> CompactionSaved:
-        """A part of the conversation folded into `summary`, the facts about it, and what only it told."""
+        """Return a part of the conversation folded into `summary`, the facts about it, and what only it told."""
         from . import compaction_facts
 
         budget = self._meter.budget()
@@ -330,7 +330,7 @@ class Compactor:
         return False
 
     def _shortened(self, newest: int, keep_chars: int, turn_id: str) -> Shortened | None:
-        """The results that one step would shorten; None when there are none."""
+        """Return the results that one step would shorten; None when there are none."""
         results = [m for m in self._session.visible() if isinstance(m, ToolResult)]
         older = results[: max(0, len(results) - newest)]
         long = tuple(r.call_id for r in older if len(r.text) > keep_chars + 200)
@@ -345,7 +345,7 @@ class Compactor:
         return estimate(self._session.visible()), estimate(self._with(fold))
 
     def largest(self, count: int) -> list[Message]:
-        """The largest messages that could be dropped by hand, the largest first."""
+        """Return the largest messages that could be dropped by hand, the largest first."""
         prompts = self._session.view.prompts
         last = prompts[-1].turn_id if prompts else ""
         free = [m for m in self._session.visible() if not (isinstance(m, UserMessage) and m.turn_id == last)]

@@ -16,9 +16,9 @@ _HASH_CHARS = 8
 
 
 def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | None = None) -> int:
-    """How many of the oldest messages to fold: as many as leave about `keep_tokens` behind and, where that is
-    given, have no more than `at_most` tokens, at a place that parts no call from its results. 0 when nothing can
-    be folded."""
+    """Return how many of the oldest messages to fold: as many as leave about `keep_tokens` behind and, where that
+    is given, have no more than `at_most` tokens, at a place that parts no call from its results. 0 when nothing
+    can be folded."""
     kept = 0
     place = 0
     for index in range(len(messages) - 1, 0, -1):
@@ -37,7 +37,7 @@ def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | Non
 
 
 def _within(messages: Sequence[Message], place: int, at_most: int) -> int:
-    """The last place for a cut, up to `place`, before which there are at most `at_most` tokens."""
+    """Return the last place for a cut, up to `place`, before which there are at most `at_most` tokens."""
     size, found = 0, 0
     for index, message in enumerate(messages[:place]):
         size += message_tokens(message)
@@ -79,8 +79,8 @@ def facts(
     jobs: Sequence[JobState],
     room_chars: int,
 ) -> str:
-    """The facts beside a summary, the most important first; what does not fit the room is left out from the end of
-    each section."""
+    """Return the facts beside a summary, the most important first; what does not fit the room is left out from the
+    end of each section."""
     results = [message for message in active if isinstance(message, ToolResult)]
     changed = dict.fromkeys(change.path for result in results for change in result.changes)
     read = {path: hash for path, hash in known_files.items() if not any(path.endswith(f"/{c}") for c in changed)}
@@ -121,7 +121,7 @@ def _fitting(sections: Sequence[tuple[str, Sequence[str]]], room_chars: int) -> 
 
 
 def _failed(active: Sequence[Message]) -> list[str]:
-    """A line for each of the newest calls that failed or were denied: what it was, and its last words."""
+    """Return a line for each of the newest calls that failed or were denied: what it was, and its last words."""
     calls = {call.id: call for m in active if isinstance(m, AssistantMessage) for call in m.calls}
     lines: dict[str, None] = {}
     for result in reversed(active):

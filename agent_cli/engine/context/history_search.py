@@ -45,15 +45,15 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def words_of(query: str) -> list[str]:
-    """The words of a query, in lower case, each once."""
+    """Return the words of a query, in lower case, each once."""
     return list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
 
 
 def search_records(
     records: Sequence[AnyRecord], query: str, spill_dir: Path | None, shown: Collection[str] = ()
 ) -> list[Found]:
-    """Where this session speaks of a query, the best first. Messages whose ids are `shown` are left out, since the
-    model has them before its eyes."""
+    """Return where this session speaks of a query, the best first. Messages whose ids are `shown` are left out,
+    since the model has them before its eyes."""
     words = words_of(query)
     if not words:
         return []
@@ -125,7 +125,7 @@ def _who(message: Message) -> str:
 
 
 def snippet(text: str, words: Sequence[str]) -> str:
-    """The part of a text around the place where most of the words stand, on one line."""
+    """Return the part of a text around the place where most of the words stand, on one line."""
     low = text.lower()
     places = sorted(at for word in words if (at := low.find(word)) >= 0)
     best = max(places, key=lambda at: sum(at <= other < at + _SNIPPET_CHARS for other in places), default=0)
@@ -138,7 +138,7 @@ _AGES = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "h
 
 
 def age(then: float, now: float | None = None) -> str:
-    """How long ago, in words."""
+    """Return how long ago, in words."""
     seconds = max(0.0, (time.time() if now is None else now) - then)
     for size, name in (
         (86400 * 365, "year"),
@@ -154,7 +154,7 @@ def age(then: float, now: float | None = None) -> str:
 
 
 def format_hits(found: Sequence[Found], earlier: Sequence[Found]) -> str:
-    """What was found, for the model: this session first, then earlier ones."""
+    """Return what was found, for the model: this session first, then earlier ones."""
     parts = []
     for title, rows in (("In this session:", found), ("In earlier sessions of this project:", earlier)):
         if rows:
@@ -169,12 +169,12 @@ class EarlierSessions(Protocol):
     """The other sessions of the project."""
 
     def search(self, query: str) -> tuple[list[Found], str]:
-        """What they say of a query, the best first, and where text of strangers in it came from. May take a
+        """Return what they say of a query, the best first, and where text of strangers in it came from. May take a
         moment; called in a thread."""
         ...
 
     def text(self, identifier: str) -> str | None:
-        """A message, by the id that `search` gave it."""
+        """Return a message, by the id that `search` gave it."""
         ...
 
 
@@ -187,7 +187,7 @@ class SessionHistory:
         self._earlier = earlier
 
     async def search(self, query: str) -> tuple[str, str]:
-        """What was said of a query, in words for the model, and where text of strangers in it came from."""
+        """Return what was said of a query, in words for the model, and where text of strangers in it came from."""
         records = self._session.whole()
         whole = {each.id: each.text for each in records if isinstance(each, ToolResult) and not was_cut(each.text)}
         shown = {
@@ -200,6 +200,6 @@ class SessionHistory:
         return format_hits(here, earlier), untrusted
 
     def recall(self, identifier: str) -> str | None:
-        """The whole text of a call's result or a message; None when there is none with this id."""
+        """Return the whole text of a call's result or a message; None when there is none with this id."""
         found = recalled(self._session.whole(), self._spill_dir, identifier)
         return self._earlier.text(identifier) if found is None and self._earlier is not None else found

@@ -116,7 +116,7 @@ async def attach(
 
 
 def _with_room(context: ToolContext, tokens: int) -> ToolContext:
-    """The same context for one thing, which may take no more than is left."""
+    """Return the same context for one thing, which may take no more than is left."""
     room = min(tokens, context.max_tokens())
     return context.for_call(new_id("mention"), max_tokens=lambda: room)
 
@@ -133,7 +133,7 @@ def _together(items: list[_Item]) -> Attachments:
 
 
 def _mentions(text: str) -> Iterator[_Mention]:
-    """What a prompt names, in order, outside code and what was piped in."""
+    """Yield what a prompt names, in order, outside code and what was piped in."""
     text = text.partition(_PIPED)[0]
     if "@" not in text and not _PICTURE.search(text):
         return
@@ -161,7 +161,7 @@ def _mention(found: "re.Match[str]") -> _Mention:
 
 
 def _pasted(found: "re.Match[str]") -> str:
-    """The path of a picture as terminals paste it: quoted, with escaped blanks, or as a file's address."""
+    """Return the path of a picture as terminals paste it: quoted, with escaped blanks, or as a file's address."""
     quoted, bare = found.group(1) or found.group(2), found.group(3)
     path = quoted if quoted is not None else re.sub(r"\\(.)", r"\1", bare)
     if path.startswith("file://"):
@@ -170,7 +170,7 @@ def _pasted(found: "re.Match[str]") -> str:
 
 
 async def _followed(found: "_Found", context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
-    """What a mention leads to."""
+    """Return what a mention leads to."""
     mention, is_folder = found.mention, os.path.isdir(found.real)
     if not found.real:
         return _left_out(mention.name, "file", "there is no such file")
@@ -201,8 +201,8 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def _place(mention: _Mention, context: ToolContext) -> _Found | None:
-    """The mention with its lines and without what follows it in the sentence, and the real path; None where it is
-    no mention after all."""
+    """Return the mention with its lines and without what follows it in the sentence, and the real path; None where
+    it is no mention after all."""
     for candidate in _readings(mention):
         try:
             real = context.workspace.resolve(candidate.name).real
@@ -214,7 +214,7 @@ def _place(mention: _Mention, context: ToolContext) -> _Found | None:
 
 
 def _readings(mention: _Mention) -> Iterator[_Mention]:
-    """What a name may mean, the longest first: it may end in a range of lines or in punctuation."""
+    """Yield what a name may mean, the longest first: it may end in a range of lines or in punctuation."""
     yield mention
     name = mention.name
     for _ in range(0 if mention.is_quoted or len(name) > _LONGEST else _MOST_AFTER):
@@ -299,8 +299,8 @@ def _as_text(name: str, kind: Kind, outcome: ToolOutcome, context: ToolContext, 
 
 
 def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> str:
-    """Why the user's own naming of a thing is not enough to read it; empty where it is. What a mode says is said
-    to the model, and does not bind the user."""
+    """Return why the user's own naming of a thing is not enough to read it; empty where it is. What a mode says is
+    said to the model, and does not bind the user."""
     for action in actions:
         match authorize(action):
             case Allow():
@@ -315,14 +315,15 @@ def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> st
 
 
 def _way(action: Action, rule: str, name: str) -> str:
-    """How to have it all the same."""
+    """Return how to have it all the same."""
     asking = "ask for it in words, and allow the reading when you are asked"
     is_lifted = isinstance(action, ReadPath) and (BUILT_IN_PLACE in rule or rule == "protected path")
     return f"{asking}, or add the rule `read({name})` under permissions.allow" if is_lifted else asking
 
 
 def _left_out(name: str, kind: Kind, why: str) -> _Item:
-    """The model is told as well, so that it neither takes the thing for attached nor tries to get round a rule."""
+    """Return the model is told as well, so that it neither takes the thing for attached nor tries to get round a
+    rule."""
     text = f"[{name} is not attached: {why}]"
     return _Item(AttachmentSummary(name, kind, 0, f"not attached: {why}"), Attachment(name, text))
 

@@ -58,9 +58,9 @@ def system_prompt(
     extra_roots: Sequence[Path] = (),
     append: str = "",
 ) -> SystemPrompt:
-    """The system prompt of a new session. Doubtful instructions are left to the first `moment`. Advice on tools
-    that are not among `tools` is left out, and so are memory blocks without text where there is no tool to fill
-    them."""
+    """Return the system prompt of a new session. Doubtful instructions are left to the first `moment`. Advice on
+    tools that are not among `tools` is left out, and so are memory blocks without text where there is no tool to
+    fill them."""
     instructions = [each for each in instructions if not each.is_doubtful]
     parts = [
         _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
@@ -77,7 +77,8 @@ def system_prompt(
 
 
 def init_prompt(focus: str = "") -> str:
-    """What is asked of the model to write the project's AGENTS.md; `focus` is what the user said besides."""
+    """Return what is asked of the model to write the project's AGENTS.md; `focus` is what the user said
+    besides."""
     text = (_PROMPTS / "init.md").read_text(encoding="utf-8").strip()
     return f"{text}\n\nThe user adds: {focus.strip()}" if focus.strip() else text
 
@@ -117,9 +118,9 @@ def moment(
     blocks: Sequence[Block] = (),
     started_in: str = "",
 ) -> PromptAdditions:
-    """What is new since the session began and `earlier` messages, those that are still sent, said so: date, git
-    branch, the workspace where it is not the one the session was `started_in`, instructions and memory blocks as
-    they are now. A block that the model itself has changed is known to it."""
+    """Return what is new since the session began and `earlier` messages, those that are still sent, said so: date,
+    git branch, the workspace where it is not the one the session was `started_in`, instructions and memory blocks
+    as they are now. A block that the model itself has changed is known to it."""
     facts = _new_facts(root, earlier, started_in)
     known = _known(header_told, earlier, blocks)
     if "*" in known:
@@ -145,7 +146,7 @@ _CHANGED = "New, or changed since it was given last; it counts from here on:"
 
 
 def _new_facts(root: Path, earlier: Iterable[Message], started_in: str) -> str:
-    """A line for each fact that is not as it was said last."""
+    """Return a line for each fact that is not as it was said last."""
     latest: dict[str, str] = {}
     for message in earlier:
         if isinstance(message, UserMessage):
@@ -176,7 +177,7 @@ def _source(block: Block) -> str:
 
 
 def _version(each: Instruction) -> str:
-    """What the model knows of instructions: their hash, and whether they were given as data."""
+    """Return what the model knows of instructions: their hash, and whether they were given as data."""
     return f"data:{each.hash}" if each.is_doubtful else each.hash
 
 
@@ -195,7 +196,7 @@ def _gone(source: str, root: Path) -> str:
 
 
 def _remembered(block: Block) -> str:
-    """A block as the model is given it; of one that has outgrown its limit the beginning."""
+    """Return a block as the model is given it; of one that has outgrown its limit the beginning."""
     text, used = block.text, f"{len(block.text)} of {block.limit} characters"
     if len(text) > block.limit:
         text = f"{text[: block.limit]}\n[cut: the block has {len(text)} characters, its limit is {block.limit}]"
@@ -217,7 +218,7 @@ def _inner(text: str) -> str:
 
 
 def _branch(root: Path) -> str:
-    """The branch checked out, read from `.git` without starting a process."""
+    """Return the branch checked out, read from `.git` without starting a process."""
     try:
         place = git_folder(root)
         if place is None:

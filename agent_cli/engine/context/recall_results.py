@@ -16,7 +16,8 @@ _NOT_WHOLE = "[The whole of this result is no longer kept with this session; wha
 
 
 def within_bound(text: str, context: ToolContext, call_id: str) -> str:
-    """A result as the model reads it: of one that is too long its head and tail, the whole kept in a file."""
+    """Return a result as the model reads it: of one that is too long its head and tail, the whole kept in a
+    file."""
     if result_tokens(text) <= context.max_tokens():
         return text
     path = keep_whole(context.spill_dir, call_id, text, context.redactor)
@@ -25,8 +26,8 @@ def within_bound(text: str, context: ToolContext, call_id: str) -> str:
 
 
 def recalled(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> str | None:
-    """The whole text of a call's result or of a message, or what is left of it, which then says so; None when
-    there is none with this id."""
+    """Return the whole text of a call's result or of a message, or what is left of it, which then says so; None
+    when there is none with this id."""
     result = next((each for each in records if isinstance(each, ToolResult) and each.call_id == identifier), None)
     if result is None:
         messages = (each for each in records if isinstance(each, UserMessage | AssistantMessage | CompactionSaved))
@@ -40,7 +41,7 @@ def recalled(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> 
 
 
 def recallable(messages: Sequence[Message]) -> list[str]:
-    """A line for each of the newest longer results: the id of the call, the tool, and what it was about."""
+    """Return a line for each of the newest longer results: the id of the call, the tool, and what it was about."""
     answers = (message for message in messages if isinstance(message, AssistantMessage))
     calls = {call.id: call for answer in answers for call in answer.calls}
     lines = [

@@ -24,11 +24,11 @@ class Reminders:
         self._unfinished_left = MAX_UNFINISHED if self._finish_plan else 0
 
     def due(self) -> str:
-        """What to say before the next step; empty when there is nothing."""
+        """Return what to say before the next step; empty when there is nothing."""
         return "\n".join([*self._jobs.take_news(), *self._stale_plan()])
 
     def unfinished(self) -> str:
-        """What to say to a model that stops while its plan has open items, a bounded number of times."""
+        """Return what to say to a model that stops while its plan has open items, a bounded number of times."""
         left = self._open_items()
         if not left or self._unfinished_left == 0:
             return ""

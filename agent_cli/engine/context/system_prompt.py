@@ -37,7 +37,7 @@ class PromptBuilder:
         self._sources = sources
 
     def system(self, tools: Collection[str]) -> SystemPrompt:
-        """The system prompt of a new session, for the tools that it has."""
+        """Return the system prompt of a new session, for the tools that it has."""
         given = self._sources
         if given.replaced is not None:
             return SystemPrompt(f"{given.replaced.strip()}\n\n{given.append}".strip(), dict(REPLACED))
@@ -52,7 +52,7 @@ class PromptBuilder:
         )
 
     def additions(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
-        """What the next prompt brings along; `earlier` are the messages that are still sent."""
+        """Return what the next prompt brings along; `earlier` are the messages that are still sent."""
         given = self._sources
         new = moment(
             given.root,

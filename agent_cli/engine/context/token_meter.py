@@ -90,7 +90,7 @@ class TokenMeter:
         """Id of the last call, where its count is known to be wrong."""
 
     def window(self) -> int | None:
-        """The context window in tokens, if known."""
+        """Return the context window in tokens, if known."""
         info = self._info()
         return self._learnt.get(info.name) or info.context_window
 
@@ -105,7 +105,7 @@ class TokenMeter:
         return int((window - reserved) * (1 - _MARGIN))
 
     def result_tokens(self) -> int:
-        """How many one tool result may have: a share of the window, so that a small one is not drowned."""
+        """Return how many one tool result may have: a share of the window, so that a small one is not drowned."""
         return min(MAX_RESULT_TOKENS, max(_LEAST_RESULT_TOKENS, self.budget() // _RESULT_SHARE))
 
     def tokens(self) -> int:
@@ -138,12 +138,12 @@ class TokenMeter:
         self._ratio = max(self._ratio, full / max(1, self._estimated()))
 
     def tokens_after(self, before: int, after: int) -> int:
-        """The size of the next request once messages estimated at `before` are estimated at `after`."""
+        """Return the size of the next request once messages estimated at `before` are estimated at `after`."""
         return int(self.tokens() - (before - after) * self._ratio)
 
     def at_least(self) -> int:
-        """What the next request has in all likelihood at least; 0 where the provider's own count says that its
-        window is larger than is known."""
+        """Return what the next request has in all likelihood at least; 0 where the provider's own count says that
+        its window is larger than is known."""
         last = self._session.view.last_call
         taken = last[1].usage.context if last and last[1].usage else None
         window = self.window()
@@ -154,11 +154,11 @@ class TokenMeter:
         return fixed + estimate(self._session.visible())
 
     def source(self) -> str:
-        """Where `tokens` comes from, in words."""
+        """Return where `tokens` comes from, in words."""
         return "last response + estimate" if self._session.view.last_call else "estimate"
 
     def parts(self) -> tuple[ContextPart, ...]:
-        """What fills the window, by kind, estimated."""
+        """Return what fills the window, by kind, estimated."""
         own, _, given = self._session.header.system.partition(_INSTRUCTIONS)
         sums = {
             "system prompt": text_tokens(own),
@@ -188,7 +188,7 @@ class TokenMeter:
 
 
 def part_of(message: Message) -> str:
-    """Which part of the window a message belongs to."""
+    """Return which part of the window a message belongs to."""
     if isinstance(message, ToolResult):
         return "tool results"
     if isinstance(message, AssistantMessage):

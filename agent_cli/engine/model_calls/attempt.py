@@ -148,7 +148,8 @@ class ModelCall:
         )
 
     def _at_most_usd(self) -> float | None:
-        """The most this attempt can have cost: an answer as long as the time allowed, or as what arrived."""
+        """Return the most this attempt can have cost: an answer as long as the time allowed, or as what
+        arrived."""
         partial = self._assembler.answer()
         texts = (partial.text, *(each.text for each in partial.reasoning), *(it.arguments for it in partial.calls))
         possible = max(sum(map(len, texts)), int(self.elapsed_s() * _FASTEST_TOKENS_S))

@@ -61,7 +61,7 @@ class BudgetLimits:
             self._day.add(cost_usd)
 
     def today_usd(self) -> float | None:
-        """What the day has cost so far; None when it is not recorded."""
+        """Return what the day has cost so far; None when it is not recorded."""
         return None if self._day is None else self._day.today_usd()
 
     @property
@@ -70,11 +70,11 @@ class BudgetLimits:
         return self._bounds.on_cost
 
     def unbounded(self, info: ModelInfo) -> bool:
-        """Whether there is a bound that a model's unknown prices make void."""
+        """Return whether there is a bound that a model's unknown prices make void."""
         return self.bounded and info.worst_case_usd(1, 1) is None
 
     def admit(self, info: ModelInfo, request: ModelRequest) -> ModelRequest:
-        """The request, its answer bounded so that even the worst case stays within what is left.
+        """Return the request, its answer bounded so that even the worst case stays within what is left.
 
         The bound is a power of two, so that it changes seldom: most providers keep their cache only while
         a request begins with the same bytes.
@@ -101,12 +101,13 @@ class BudgetLimits:
         raise OverBudget(f"{left.bound}{counted}: the next request might cost {_usd(worst)}")
 
     def size(self, info: ModelInfo, request: ModelRequest) -> tuple[int, int]:
-        """The most tokens that a request may have, and its answer."""
+        """Return the most tokens that a request may have, and its answer."""
         longest = request.max_output_tokens or info.max_output_tokens or _UNKNOWN_OUTPUT
         return int(self._tokens() * _INPUT_MARGIN), longest
 
     def warning(self) -> str:
-        """A question for the person when the session has become dear, once for each doubling; else empty."""
+        """Return a question for the person when the session has become dear, once for each doubling; else
+        empty."""
         spent = self._known()
         if self._warn_at is None or spent < self._warn_at:
             return ""
@@ -115,7 +116,7 @@ class BudgetLimits:
         return f"This session has cost {_usd(spent)} so far; the next reminder comes at {self._warn_at:g} USD."
 
     def _left(self) -> _Left | None:
-        """The least that is left under any bound; None without one."""
+        """Return the least that is left under any bound; None without one."""
         spent = self._spent()
         bounds = self._bounds
         each = []
@@ -128,7 +129,7 @@ class BudgetLimits:
         return min(each, key=lambda left: left.usd, default=None)
 
     def _spent(self) -> float:
-        """What counts towards the bounds: a call of unknown cost as the most it can have cost."""
+        """Return what counts towards the bounds: a call of unknown cost as the most it can have cost."""
         return self._known() + self._session.totals.at_most_usd
 
     def _known(self) -> float:

@@ -68,7 +68,7 @@ class ModelCaller:
         """Models of which the person was asked whether to go on without known prices."""
 
     def unpriced(self) -> str:
-        """A doubt for the person to settle, once a model: a bound on cost that unknown prices make void."""
+        """Return a doubt for the person to settle, once a model: a bound on cost that unknown prices make void."""
         info = self._models.model.info
         if info.name in self._doubted or not self._spending.unbounded(info):
             return ""
@@ -156,7 +156,7 @@ class ModelCaller:
         return admitted
 
     async def _small(self, request: ModelRequest, scope: TurnScope) -> Model | None:
-        """The model for summaries, if there is one whose window takes the request."""
+        """Return the model for summaries, if there is one whose window takes the request."""
         try:
             small = await self._models.small()
         except Exception as error:  # no key, unknown name: the one in use writes them

@@ -70,7 +70,7 @@ class Limits:
         return max(0.0, min(CLOSING_S, self.bounds.time_s - self.elapsed_s()))
 
     def reached(self) -> tuple[StopReason, str] | None:
-        """The limit that forbids another model call, with a sentence that says so."""
+        """Return the limit that forbids another model call, with a sentence that says so."""
         if self.bounds.turns is not None and self.steps >= self.bounds.turns:
             calls = f"{self.bounds.turns} model call{'s' * (self.bounds.turns != 1)}"
             return "turn_limit", f"{calls} for one input (limits.turns)"

@@ -66,7 +66,7 @@ class Models:
         return None
 
     async def small(self) -> Model | None:
-        """The model for summaries; None where there is none of its own.
+        """Return the model for summaries; None where there is none of its own.
 
         Raises:
             Exception: it cannot be used; it is not tried again.

@@ -106,7 +106,7 @@ class Permissions:
         self._kept += [parse_rule(text, "allow", "this session") for text in rules]
 
     def authorize(self, action: Action) -> Verdict:
-        """What the policy says to an action, now."""
+        """Return what the policy says to an action, now."""
         is_command = isinstance(action, RunCommand | SendInput)
         try:
             return authorize(action, self.policy() if is_command else self._unconfined())
@@ -124,7 +124,7 @@ class Permissions:
         return tuple(path for line, cwd in lines for path in written_outside(line, cwd, policy))
 
     def policy(self) -> Policy:
-        """The policy as a value, with what the sandbox does for commands."""
+        """Return the policy as a value, with what the sandbox does for commands."""
         policy = self._unconfined()
         confining = self._confining
         if confining is None:
@@ -135,7 +135,8 @@ class Permissions:
         return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 
     def _unconfined(self) -> Policy:
-        """The policy without the sandbox, which matters to commands alone and may take a walk to be judged."""
+        """Return the policy without the sandbox, which matters to commands alone and may take a walk to be
+        judged."""
         policy = Policy(
             mode=self.mode,
             rules=self.rules(),
@@ -161,7 +162,8 @@ class Permissions:
         )
 
     def _closed_below(self, policy: Policy, folder: str) -> tuple[str, ...] | None:
-        """The closed files of the workspace below a folder; None for one outside, or too large to be known."""
+        """Return the closed files of the workspace below a folder; None for one outside, or too large to be
+        known."""
         if not self._workspace.contains(folder):
             return None
         found = self._closed_files_of(policy)
@@ -170,21 +172,21 @@ class Permissions:
         return tuple(path for path in found if inside(path, [folder]) or inside(folder, [path]))
 
     def _closed_files_of(self, policy: Policy) -> tuple[str, ...]:
-        """The files of the workspace that a policy closes, as they are at this moment."""
+        """Return the files of the workspace that a policy closes, as they are at this moment."""
         if self._judging is None or self._judging.rules != policy.rules:
             self._closed_files.forget()
         self._judging = policy
         return self._closed_files.paths()
 
     def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
-        """The closed files that are the same file as the one at a path: its hard links."""
+        """Return the closed files that are the same file as the one at a path: its hard links."""
         from .denied_paths import closed_outside, further_names
 
         return further_names(path, policy.home, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
 
     def beyond(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
-        """What the policy says to running commands with more than the sandbox that has kept them from something:
-        the network, where they wanted these hosts, or everything."""
+        """Return what the policy says to running commands with more than the sandbox that has kept them from
+        something: the network, where they wanted these hosts, or everything."""
         policy = self.policy()
         if reach != "network":
             try:
@@ -198,7 +200,7 @@ class Permissions:
         return Ask("sandbox", "it wants the network", grant, "network")
 
     def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
-        """What a command with this reach may touch; None where it is not confined."""
+        """Return what a command with this reach may touch; None where it is not confined."""
         return self._confining.for_command(self._unconfined(), reach, report) if self._confining else None
 
     @property
@@ -207,7 +209,7 @@ class Permissions:
         return self._confining is not None and self._confining.level(self.mode, self._untrusted()) != "off"
 
     def level(self) -> str:
-        """The sandbox in force, in words."""
+        """Return the sandbox in force, in words."""
         if self._confining is None:
             return "none"
         return self._confining.described(self.mode, self._untrusted(), self.rules())
@@ -223,7 +225,7 @@ class Permissions:
         return changed
 
     def way_out(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> EgressProxy:
-        """How the commands of these processes reach the hosts that rules allow, until `close`."""
+        """Return how the commands of these processes reach the hosts that rules allow, until `close`."""
         self._outlet = EgressProxy(processes, self.rules, self.authorize, private_hosts)
         return self._outlet
 
@@ -238,14 +240,14 @@ class Permissions:
         return self._judging is not None and watched(path, path, self._judging) is not None
 
     def _unwritable(self) -> str:
-        """Why nothing may be changed here: a home directory or the root is no project."""
+        """Return why nothing may be changed here: a home directory or the root is no project."""
         root = str(self._workspace.root)
         if root == os.path.realpath(os.path.expanduser("~")):
             return f"{root} is a home directory: start agent in a project's folder"
         return "/ is the root of the system: start agent in a project's folder" if root == "/" else ""
 
     def _hidden(self, path: str, glob: bool) -> str | None:
-        """What closes a path, or one of the files that a glob stands for now."""
+        """Return what closes a path, or one of the files that a glob stands for now."""
         if not glob:
             return self._closed.verdict(path)
         from glob import iglob
@@ -255,7 +257,7 @@ class Permissions:
         return next(filter(None, places), None)
 
     def _searched(self, folder: str) -> str | None:
-        """The access list that holds in a folder; lists below it are not looked for."""
+        """Return the access list that holds in a folder; lists below it are not looked for."""
         while self._workspace.contains(folder):
             if found := self._closed.list_of(folder):
                 return found
@@ -274,7 +276,7 @@ class Permissions:
         return tuple(path for root in self._workspace.roots for path in run_by_git(str(root)))
 
     def rules(self) -> tuple[Rule, ...]:
-        """Every rule in force."""
+        """Return every rule in force."""
         return (*self._rules, *self._kept)
 
     def keep(self, text: str, scope: GrantScope) -> Rule:
@@ -302,7 +304,7 @@ def _kept_rule(text: str, path: Path, number: int) -> Rule:
 
 
 def _names(glob: str) -> tuple[str, ...] | None:
-    """What a glob stands for now; None when that is too much to look at."""
+    """Return what a glob stands for now; None when that is too much to look at."""
     from glob import iglob
 
     found = tuple(islice(iglob(glob), _MAX_NAMES))
@@ -327,5 +329,5 @@ def _resolve(word: str, folder: str) -> str:
 
 
 def _unsettled(error: OSError) -> Deny:
-    """What has no one place cannot be judged: something swaps its folders while it is looked at."""
+    """Return what has no one place cannot be judged: something swaps its folders while it is looked at."""
     return Deny("unsettled path", f"a path of it cannot be resolved ({error.strerror}), it is being changed now")

@@ -26,7 +26,7 @@ class DeniedFiles:
         self._write = HiddenFiles(workspace.roots, self._is_unwritable)
 
     def masked(self, policy: Policy) -> Confinement | None:
-        """Everything but the files that rules deny; None where they deny none that is there."""
+        """Return everything but the files that rules deny; None where they deny none that is there."""
         if self._policy is None or self._policy.rules != policy.rules:
             self._read.forget()
             self._write.forget()
@@ -57,12 +57,12 @@ class DeniedFiles:
 
 
 def denies_reading(rule: Rule) -> bool:
-    """Whether a rule says that files are never to be read."""
+    """Return whether a rule says that files are never to be read."""
     return rule.kind == "read" and rule.effect == "deny"
 
 
 def denies_writing(rule: Rule) -> bool:
-    """Whether a rule says that files are never to be changed."""
+    """Return whether a rule says that files are never to be changed."""
     return rule.kind == "write" and rule.effect == "deny"
 
 
@@ -71,14 +71,14 @@ _MOST_ENTRIES = 20_000
 
 
 def closed_outside(policy: Policy) -> Iterator[str]:
-    """The files and folders outside the workspace that rules on reading close and that are there."""
+    """Yield the files and folders outside the workspace that rules on reading close and that are there."""
     for rule in policy.rules:
         if rule.kind == "read" and rule.effect != "allow" and rule.pattern:
             yield from _covered(rule, policy)
 
 
 def usual_secrets(home: str) -> Iterator[str]:
-    """What is there of the files and folders that usually hold secrets, outside any workspace."""
+    """Yield what is there of the files and folders that usually hold secrets, outside any workspace."""
     with suppress(OSError), os.scandir(home) as entries:
         yield from (entry.path for entry in entries if is_secret(entry.path))
     for pattern in secret_patterns():
@@ -90,8 +90,8 @@ def usual_secrets(home: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _secret_files(home: str) -> dict[tuple[int, int], str]:
-    """The files among the usual secrets of a home, by device and number; they are looked at once, since stores of
-    packages have many files with several names, each of which is compared with these."""
+    """Return the files among the usual secrets of a home, by device and number; they are looked at once, since
+    stores of packages have many files with several names, each of which is compared with these."""
     found = {}
     for path in islice((file for each in usual_secrets(home) for file in _files(each)), _MOST_ENTRIES):
         with suppress(OSError):
@@ -101,8 +101,8 @@ def _secret_files(home: str) -> dict[tuple[int, int], str]:
 
 
 def further_names(path: str, home: str, closed: Callable[[], Iterable[str]]) -> tuple[str, ...]:
-    """The closed files, those in closed folders, and the usual secrets of a home that are the same file as the one
-    at a path."""
+    """Return the closed files, those in closed folders, and the usual secrets of a home that are the same file as
+    the one at a path."""
     try:
         status = os.stat(path)
     except OSError:
@@ -135,7 +135,7 @@ def _entries(folder: str, without: tuple[str, ...]) -> Iterator[str]:
 
 
 def _files(path: str) -> Iterator[str]:
-    """A file, or the files below a folder."""
+    """Yield a file, or the files below a folder."""
     yield path
     for folder, _, names in os.walk(path):
         yield from (os.path.join(folder, name) for name in names)

@@ -47,8 +47,8 @@ class EgressProxy:
         return self._proxy.connected if self._proxy else 0
 
     async def open(self) -> str:
-        """The URL of the proxy, for a command that is about to start; empty where there is none: no rule allows a
-        host, or commands share no network. The first call takes some 10 ms."""
+        """Return the URL of the proxy, for a command that is about to start; empty where there is none: no rule
+        allows a host, or commands share no network. The first call takes some 10 ms."""
         rules, network = self._rules(), self._processes.network
         if not network or not allow_hosts(rules):
             return ""
@@ -62,7 +62,7 @@ class EgressProxy:
         return self._url
 
     def take_refused(self) -> tuple[str, ...]:
-        """The hosts that commands wanted and did not get since the last call."""
+        """Return the hosts that commands wanted and did not get since the last call."""
         return self._proxy.take_refused() if self._proxy else ()
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class EgressProxy:
                     await self._proxy.forward(await self._processes.listen(port), host, port)
 
     def _allows(self, host: str) -> bool:
-        """Whether the policy lets a host, or HOST:PORT of this machine, be contacted now."""
+        """Return whether the policy lets a host, or HOST:PORT of this machine, be contacted now."""
         name, colon, port = host.partition(":")
         if colon and port.isdigit() and isinstance(self._authorize(Fetch(f"tcp://{name}", name)), Deny):
             return False
@@ -102,7 +102,7 @@ class EgressProxy:
 
 
 def allow_hosts(rules: Iterable[Rule]) -> bool:
-    """Whether any rule allows to contact hosts."""
+    """Return whether any rule allows to contact hosts."""
     return any(rule.effect == "allow" and rule.kind == "fetch" for rule in rules)
 
 

@@ -68,8 +68,8 @@ class SandboxProfiles:
         self.strength = strength
 
     def level(self, mode: Mode, untrusted: str) -> SandboxLevel:
-        """What is in force in a mode. Plan changes nothing; yolo means no sandbox unless one was asked for, or
-        text of strangers has entered the conversation."""
+        """Return what is in force in a mode. Plan changes nothing; yolo means no sandbox unless one was asked for,
+        or text of strangers has entered the conversation."""
         wanted = self._wanted
         if wanted.level == "off" or not self.strength.is_there:
             return "off"
@@ -78,8 +78,8 @@ class SandboxProfiles:
         return "read-only" if mode == "plan" else wanted.level
 
     def described(self, mode: Mode, untrusted: str, rules: Sequence[Rule] = ()) -> str:
-        """The level in force in words, with what enforces it, or why nothing does, and which of the rules on files
-        it cannot hold."""
+        """Return the level in force in words, with what enforces it, or why nothing does, and which of the rules
+        on files it cannot hold."""
         level = self.level(mode, untrusted)
         has_rules = any(denies_writing(rule) or _closes_more(rule) for rule in rules)
         if level != "off":
@@ -114,8 +114,8 @@ class SandboxProfiles:
         self._closed_inside(policy, ())
 
     def is_enough(self, policy: Policy) -> bool:
-        """Whether commands may run in it without a question: what is closed to them, for reading or for writing,
-        must stay closed."""
+        """Return whether commands may run in it without a question: what is closed to them, for reading or for
+        writing, must stay closed."""
         if self.level(policy.mode, policy.untrusted) == "off" or not self._hidden.is_complete:
             return False
         if self.strength.hides_inside:
@@ -132,12 +132,13 @@ class SandboxProfiles:
         return "there is no sandbox here"
 
     def _masks(self, mode: Mode) -> bool:
-        """Whether commands without a sandbox are kept from the files that rules deny."""
+        """Return whether commands without a sandbox are kept from the files that rules deny."""
         can = self.strength.mechanism == "bubblewrap" and self.strength.hides_inside
         return mode == "yolo" and self._wanted.level != "off" and can
 
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
-        """What a command may reach; None where it is not confined. `report` is a folder that it may write to."""
+        """Return what a command may reach; None where it is not confined. `report` is a folder that it may write
+        to."""
         level = self.level(policy.mode, policy.untrusted)
         if level == "off":
             return self._denied.masked(policy) if self._masks(policy.mode) else None
@@ -199,7 +200,8 @@ class SandboxProfiles:
         return tuple(path for path in found if path not in tracked)
 
     def _fixed_inside(self, policy: Policy) -> tuple[str, ...]:
-        """What is never to be changed, of what commands could change; to be asked after `_closed_inside`."""
+        """Return what is never to be changed, of what commands could change; to be asked after
+        `_closed_inside`."""
         has_any = bool(policy.untrusted) or any(map(denies_writing, policy.rules))
         return self._fixed.paths() if self._may_write(policy) and has_any else ()
 
@@ -208,8 +210,8 @@ class SandboxProfiles:
         return level == "workspace-write" and not policy.unwritable
 
     def _is_usual(self, path: str, policy: Policy) -> bool:
-        """Whether a file is closed for its name alone. One that git tracks can be read from its objects as well,
-        and without it git could not work."""
+        """Return whether a file is closed for its name alone. One that git tracks can be read from its objects as
+        well, and without it git could not work."""
         return not policy.hidden(path, False) and not any(
             _closes_more(rule) and matches_path(rule, path, policy.root) for rule in policy.rules
         )
@@ -238,12 +240,12 @@ def _is_fixed_by_rule(path: str, policy: Policy) -> bool:
 
 
 def _closes_more(rule: Rule) -> bool:
-    """Whether a rule closes files that are no usual secrets."""
+    """Return whether a rule closes files that are no usual secrets."""
     return rule.kind == "read" and rule.effect != "allow" and rule.place != BUILT_IN_PLACE
 
 
 def _obeyed(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
-    """What editors, shells, other agents, git and the agent itself read or run by themselves."""
+    """Return what editors, shells, other agents, git and the agent itself read or run by themselves."""
     from agent_cli.protocol.autorun_paths import OBEYED
     from agent_cli.workspace.git.programs import run_by_git
 
@@ -253,7 +255,8 @@ def _obeyed(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
 
 
 def _ourselves(roots: tuple[str, ...]) -> tuple[str, ...]:
-    """The environment this program runs from, where it lies in the workspace: commands shall not change it."""
+    """Return the environment this program runs from, where it lies in the workspace: commands shall not change
+    it."""
     own = os.path.realpath(sys.prefix)
     return (own,) if any(own.startswith(root.rstrip("/") + "/") for root in roots) else ()
 
@@ -263,7 +266,7 @@ def _some(path: Path | None) -> tuple[str, ...]:
 
 
 def _made(folder: Path) -> str:
-    """A folder that a command is to find; what cannot be made is not there."""
+    """Return a folder that a command is to find; what cannot be made is not there."""
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return str(folder)

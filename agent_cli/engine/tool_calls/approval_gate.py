@@ -85,7 +85,7 @@ class ApprovalGate:
                 pass
 
     def out_of_order(self, pending: PendingCall) -> ToolResult | None:
-        """The result of a call that a rule about the order or number of calls does not let happen now."""
+        """Return the result of a call that a rule about the order or number of calls does not let happen now."""
         refusal = self._rules.refusal(pending.call.name, pending.actions)
         if refusal is None:
             return None
@@ -146,7 +146,7 @@ class ApprovalGate:
         return "; ".join(dict.fromkeys(filter(None, map(risk, pending.actions))))
 
     async def is_as_approved(self, pending: PendingCall) -> bool:
-        """Whether a call still means what the person has seen: the same places, the same change."""
+        """Return whether a call still means what the person has seen: the same places, the same change."""
         assert pending.tool is not None
         if tuple(pending.tool.actions(pending.params, self._context)) != pending.actions:
             return False
@@ -155,7 +155,7 @@ class ApprovalGate:
         return (await pending.tool.preview(pending.params, self._shown_in(pending))).text == pending.preview.text
 
     def _shown_in(self, pending: PendingCall) -> ToolContext:
-        """The context for a preview: it keeps to the places the call was judged by."""
+        """Return the context for a preview: it keeps to the places the call was judged by."""
         leaves = pending.reach == "outside" and self._permissions.is_confining
         return self._context.leaving(leaves).within(pending.places)
 
@@ -180,8 +180,9 @@ class ApprovalGate:
         return True
 
     async def lets_out(self, pending: PendingCall, outcome: ToolOutcome) -> Reach | None:
-        """How much of the machine a command gets, that the sandbox has kept from something, when it runs again;
-        None when it does not. The network alone, still in the sandbox, where that is all it was kept from."""
+        """Return how much of the machine a command gets, that the sandbox has kept from something, when it runs
+        again; None when it does not. The network alone, still in the sandbox, where that is all it was kept
+        from."""
         if not self._approvals.interactive or not pending.command:
             return None
         verdict = self._permissions.beyond(pending.actions, outcome.needs, outcome.blocked_hosts)
@@ -212,7 +213,7 @@ class ApprovalGate:
         return outcome.needs
 
     def kept_in(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
-        """The outcome of a command that failed because of the sandbox, and stays in it."""
+        """Return the outcome of a command that failed because of the sandbox, and stays in it."""
         if self._approvals.interactive:
             said = f" They said: {pending.said}" if pending.said else ""
             who = f"The user does not let it.{said}"
@@ -223,7 +224,7 @@ class ApprovalGate:
 
 
 def _asks_for_more(verdict: Verdict, seen: Verdict) -> bool:
-    """Whether an edited call needs a question of its own: another rule asks, or it would reach further."""
+    """Return whether an edited call needs a question of its own: another rule asks, or it would reach further."""
     if not (isinstance(verdict, Ask) and isinstance(seen, Ask)):
         return False
     return (verdict.rule, verdict.reach) != (seen.rule, seen.reach)

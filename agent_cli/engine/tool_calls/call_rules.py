@@ -62,7 +62,7 @@ def was_made(result: ToolResult) -> bool:
 
 
 def bind(rules: Iterable[tuple[ToolRule, str]]) -> tuple[BoundRule, ...]:
-    """The rules that depend on other calls, ready to be held against a turn.
+    """Return the rules that depend on other calls, ready to be held against a turn.
 
     Raises:
         RuleError: a CALL or a path that cannot be read.
@@ -71,7 +71,7 @@ def bind(rules: Iterable[tuple[ToolRule, str]]) -> tuple[BoundRule, ...]:
 
 
 def as_permissions(rules: Iterable[tuple[ToolRule, str]]) -> Iterator[Rule]:
-    """The permission rules that the others mean.
+    """Yield the permission rules that the others mean.
 
     Raises:
         RuleError: a pattern that cannot be read.
@@ -142,7 +142,7 @@ class TurnRules:
             self._output = result.text
 
     def refusal(self, tool: str, actions: tuple[Action, ...]) -> Deny | None:
-        """Why a call may not be made now; None when no rule speaks against it."""
+        """Return why a call may not be made now; None when no rule speaks against it."""
         for bound in self._rules:
             if why := self._against(bound, tool, actions):
                 because = f" ({bound.rule.because})" if bound.rule.because else ""
@@ -167,12 +167,12 @@ class TurnRules:
         return ""
 
     def _is_a_beginning(self, tool: str, actions: tuple[Action, ...]) -> bool:
-        """Whether any of the rules about what comes first names this call."""
+        """Return whether any of the rules about what comes first names this call."""
         first = (call for bound in self._rules if bound.rule.kind == "run_first" for call in bound.calls)
         return any(is_alone(call, tool, actions, self._root) for call in first)
 
     def _follows(self, bound: BoundRule) -> bool:
-        """Whether the last call was the one that the rule speaks of, with the output that it speaks of."""
+        """Return whether the last call was the one that the rule speaks of, with the output that it speaks of."""
         if not self._done or bound.about is None:
             return False
         last = self._done[-1]
@@ -181,7 +181,7 @@ class TurnRules:
         return is_it and (wanted is None or re.search(wanted, self._output) is not None)
 
     def _count(self, bound: BoundRule, tool: str, actions: tuple[Action, ...]) -> int:
-        """How often what a rule speaks of was called, with this call."""
+        """Return how often what a rule speaks of was called, with this call."""
         assert bound.about is not None
         made = (*self._begun, (tool, actions))
         return sum(count(bound.about, name, done, self._root) for name, done in made)
@@ -192,8 +192,8 @@ class TurnRules:
         )
 
     def _since_edit(self, paths: Rule | None, required: tuple[CallPattern, ...]) -> list[_Done]:
-        """The calls after the last one that changed a file, one of `paths` if given. What a required call writes
-        itself, caches and reports, is no edit."""
+        """Return the calls after the last one that changed a file, one of `paths` if given. What a required call
+        writes itself, caches and reports, is no edit."""
         for at in range(len(self._done) - 1, -1, -1):
             done = self._done[at]
             if any(ends_with(call, done.tool, done.actions, self._root) for call in required if not _edits(call)):
@@ -203,7 +203,7 @@ class TurnRules:
         return self._done
 
     def _edited(self, done: _Done, paths: Rule | None) -> list[str]:
-        """The files that a call has changed, of those meant."""
+        """Return the files that a call has changed, of those meant."""
         written = [action.path for action in done.actions if isinstance(action, WritePath)] if done.ok else []
         files = dict.fromkeys((*written, *done.changed))
         return [path for path in files if paths is None or matches_path(paths, path, self._root)]
@@ -218,7 +218,7 @@ class TurnRules:
         )
 
     def after_edit(self, written: Iterable[str]) -> Iterator[tuple[BoundRule, str]]:
-        """The commands to run once files were changed, each with its rule."""
+        """Yield the commands to run once files were changed, each with its rule."""
         from shlex import quote
 
         found = list(dict.fromkeys(written))
@@ -242,7 +242,7 @@ class TurnRules:
         return names.pop() if len(names) == 1 else ""
 
     def ended_by(self, tool: str, actions: tuple[Action, ...]) -> str:
-        """The rule that ends the turn when this call has succeeded; empty when none does."""
+        """Return the rule that ends the turn when this call has succeeded; empty when none does."""
         for bound in self._rules:
             if bound.rule.kind == "ends_turn" and any(
                 surely_is(call, tool, actions, self._root) for call in bound.calls
@@ -251,8 +251,8 @@ class TurnRules:
         return ""
 
     def missing(self) -> str:
-        """What must still be done before the turn may end, in words for the model; empty when nothing is, or when
-        it has been said often enough."""
+        """Return what must still be done before the turn may end, in words for the model; empty when nothing is,
+        or when it has been said often enough."""
         lacking = [bound for bound in self._rules if self._is_missing(bound)]
         if not lacking or self._reminders_left == 0:
             return ""
@@ -263,7 +263,7 @@ class TurnRules:
         )
 
     def unmet(self) -> tuple[str, ...]:
-        """The rules that the turn ends without having met."""
+        """Return the rules that the turn ends without having met."""
         return tuple(bound.label for bound in self._rules if self._is_missing(bound))
 
     def _is_missing(self, bound: BoundRule) -> bool:
@@ -281,12 +281,12 @@ def _edits(call: CallPattern) -> bool:
 
 
 def _tool_of(call: CallPattern) -> str:
-    """The tool that a pattern names; empty where several may do what it says."""
+    """Return the tool that a pattern names; empty where several may do what it says."""
     return call.tool or ("shell" if call.rule is not None and call.rule.kind == "shell" else "")
 
 
 def describe_rules(rules: Iterable[ToolRule]) -> tuple[str, ...]:
-    """The rules in sentences, for the model."""
+    """Return the rules in sentences, for the model."""
     return tuple(_sentence(rule) + (f" Reason: {rule.because}" if rule.because else "") for rule in rules)
 
 

@@ -64,8 +64,8 @@ class LoopDetector:
         self._hinted = False
 
     def check(self) -> LoopDetected | None:
-        """The alarm to act on now, if any; each streak gives one hint. To be asked behind each answer: calls
-        that one answer makes twice count once, since the model has not seen the first one's result."""
+        """Return the alarm to act on now, if any; each streak gives one hint. To be asked behind each answer:
+        calls that one answer makes twice count once, since the model has not seen the first one's result."""
         self._take_in()
         if len(self._malformed) >= 2 and self._malformed[-1] == self._malformed[-2]:
             tool = self._malformed[-1]
@@ -115,7 +115,7 @@ class LoopDetector:
 
 
 def _is_shorter_cycle(cycle: list[str]) -> bool:
-    """Whether these calls are themselves rounds of a shorter cycle, which has its own bounds."""
+    """Return whether these calls are themselves rounds of a shorter cycle, which has its own bounds."""
     sizes = (size for size in range(1, len(cycle)) if len(cycle) % size == 0)
     return any(cycle[:size] * (len(cycle) // size) == cycle for size in sizes)
 

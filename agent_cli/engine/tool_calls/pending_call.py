@@ -70,15 +70,15 @@ class PendingCall:
 
 
 def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
-    """The result of a call whose preview failed, before anybody was asked: it may say no more of a file than
-    what may be read without a question."""
+    """Return the result of a call whose preview failed, before anybody was asked: it may say no more of a file
+    than what may be read without a question."""
     if not pending.may_tell:
         return failure(pending, "failed", "It cannot be done as asked. To be told why, read the file first.")
     return msgspec.structs.replace(failure(pending, "failed", describe(error)), seen=shown_by(error))
 
 
 def stopped(pending: PendingCall) -> ToolOutcome:
-    """The outcome of a call that was stopped: what it had shown is kept."""
+    """Return the outcome of a call that was stopped: what it had shown is kept."""
     text = "Stopped before it ended; it may have had effects."
     if pending.printed.strip():
         text = f"{text} It had printed:\n{pending.printed}"
@@ -86,7 +86,7 @@ def stopped(pending: PendingCall) -> ToolOutcome:
 
 
 def failure(pending: PendingCall, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
-    """A result without a run: the reason is the text; `display` is the part of it that is for people."""
+    """Return a result without a run: the reason is the text; `display` is the part of it that is for people."""
     return ToolResult(
         id=new_id("result"),
         call_id=pending.call.id,
@@ -99,7 +99,7 @@ def failure(pending: PendingCall, status: ToolStatus, text: str, rule: str = "",
 
 
 def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
-    """The result of a call that needed a person where none is: what would allow it."""
+    """Return the result of a call that needed a person where none is: what would allow it."""
     ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
     ways += ["another --mode"] if verdict.by_mode else []
     allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only a person can allow it. "
@@ -109,7 +109,7 @@ def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
 
 
 def approval_item(pending: PendingCall, risk: str, is_confined: bool) -> ApprovalItem:
-    """What the person is shown."""
+    """Return what the person is shown."""
     assert pending.tool is not None and pending.preview is not None and isinstance(pending.verdict, Ask)
     reason = "; ".join(filter(None, (pending.verdict.reason, pending.preview.note)))
     return ApprovalItem(
@@ -130,19 +130,19 @@ def approval_item(pending: PendingCall, risk: str, is_confined: bool) -> Approva
 
 
 def _hunks(preview: Preview) -> int:
-    """How many hunks can be chosen from; one is no choice."""
+    """Return how many hunks can be chosen from; one is no choice."""
     shown = preview.text.rstrip("\n").split("\n")
     found = sum(line.startswith("@@ ") for line in shown) if preview.by_hunk and shown[-1][:1] != "…" else 0
     return found if found > 1 else 0
 
 
 def describe(error: Exception) -> str:
-    """A tool's failure in words for the model."""
+    """Return a tool's failure in words for the model."""
     if isinstance(error, ToolError):
         return str(error)
     return f"The tool failed unexpectedly: {type(error).__name__}: {error}"
 
 
 def shown_by(error: Exception) -> dict[str, str]:
-    """The files whose present state a failure has shown the model, with their hashes."""
+    """Return the files whose present state a failure has shown the model, with their hashes."""
     return dict(error.seen) if isinstance(error, ToolError) else {}

@@ -40,7 +40,7 @@ def calls_made(records: Sequence[AnyRecord], registry: Registry, context: ToolCo
 
 
 def _newest_input(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
-    """The records from the newest turn on that began with a prompt: later ones have gone on with it."""
+    """Return the records from the newest turn on that began with a prompt: later ones have gone on with it."""
     undone = undone_turns(records)
     turns: set[str] = set()
     start = 0
@@ -56,7 +56,7 @@ def _newest_input(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
 def _actions(
     call: ToolCall, result: ToolResult | None, registry: Registry, context: ToolContext
 ) -> tuple[Action, ...] | None:
-    """What a call did; None for one that could not be read."""
+    """Return what a call did; None for one that could not be read."""
     try:
         tool, params = registry.parse(call.name, call.arguments)
         actions = tuple(tool.actions(params, context))

@@ -93,7 +93,8 @@ class ToolRunner:
 
     @staticmethod
     def _end(prepared: Sequence[PendingCall]) -> PendingCall | None:
-        """The call that ends the turn: it said that the task is done, and it and all before it succeeded."""
+        """Return the call that ends the turn: it said that the task is done, and it and all before it
+        succeeded."""
         for pending in prepared:
             if not pending.succeeded:
                 return None
@@ -240,7 +241,7 @@ class ToolRunner:
         await self._undo.before_effect(self._scope, (*pending.writes, *beyond))
 
     def _view(self, pending: PendingCall, reach: Reach) -> ToolContext:
-        """The context for one run of a call, with so much of the machine."""
+        """Return the context for one run of a call, with so much of the machine."""
         return self._context.for_call(
             pending.call.id,
             emit=self._live(pending),
@@ -252,7 +253,7 @@ class ToolRunner:
         )
 
     async def _named(self, pending: PendingCall) -> str:
-        """How to bring back what git keeps beside the files, where a command may throw it away."""
+        """Return how to bring back what git keeps beside the files, where a command may throw it away."""
         if not pending.command or "git" not in pending.command:
             return ""
         from agent_cli.policy.shell.destructive import discards_git_state
@@ -289,8 +290,8 @@ class ToolRunner:
         return outcome
 
     async def _with_changes(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
-        """The outcome with the files that the call has changed in truth, where a rule depends on that: a command
-        does not say which it writes."""
+        """Return the outcome with the files that the call has changed in truth, where a rule depends on that: a
+        command does not say which it writes."""
         if pending.reads_only or not self.rules.follows_edits:
             return outcome
         self._mark, found = await self._undo.changed_since(self._scope.turn_id, self._mark)

@@ -38,7 +38,8 @@ class UserQuestions:
         return self._approvals.interactive
 
     async def drops(self, full: str, largest: Sequence[Message]) -> Message | None:
-        """Which of the largest messages goes from a conversation that nothing else makes fit; None for none."""
+        """Return which of the largest messages goes from a conversation that nothing else makes fit; None for
+        none."""
         if not self.is_there or not largest:
             return None
         offered = {f"Drop {named(m)} ({message_tokens(m):,} tokens)": m for m in largest}

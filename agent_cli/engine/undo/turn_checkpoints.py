@@ -78,7 +78,7 @@ def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
 
 
 def points_of(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
-    """Where one can go back to: before each turn that began with one of `prompts`, oldest first."""
+    """Return where one can go back to: before each turn that began with one of `prompts`, oldest first."""
     pairs, written = checkpoint_pairs(records), written_by(records)
     humans = [r for r in records if isinstance(r, UserMessage) and r.origin == "human"]
     numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
@@ -95,7 +95,7 @@ def points_of(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> t
 
 
 def memory_of(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[MemoryChange]:
-    """What undoing or redoing turns, in this order, does to the blocks of the agent's memory."""
+    """Return what undoing or redoing turns, in this order, does to the blocks of the agent's memory."""
     made: dict[str, list[MemoryChange]] = {}
     for record in records:
         if isinstance(record, ToolResult) and record.memory:
@@ -108,7 +108,7 @@ def memory_of(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, undo: bo
 
 
 def prompt_of(records: Iterable[AnyRecord], turn_id: str) -> str:
-    """The first human text of a turn, undone or not; empty where it has none."""
+    """Return the first human text of a turn, undone or not; empty where it has none."""
     for record in records:
         if isinstance(record, UserMessage) and record.origin == "human" and record.turn_id == turn_id:
             return record.text
@@ -116,7 +116,7 @@ def prompt_of(records: Iterable[AnyRecord], turn_id: str) -> str:
 
 
 def moves_of(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[Move]:
-    """What undoing or redoing turns, in this order, does to the files.
+    """Return what undoing or redoing turns, in this order, does to the files.
 
     Raises:
         NothingToRestore: a turn changed files and its checkpoints are not complete.
@@ -140,12 +140,12 @@ def moves_of(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: boo
 
 
 def is_turn(turn_id: str) -> bool:
-    """Whether it is the id of a turn, and not one under which an undo has its own checkpoints."""
+    """Return whether it is the id of a turn, and not one under which an undo has its own checkpoints."""
     return not turn_id.startswith((RESOLVED, AROUND))
 
 
 def way_forth(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
-    """The moves of a redo: decisions on what the undo left alone are taken back, then the undo itself.
+    """Return the moves of a redo: decisions on what the undo left alone are taken back, then the undo itself.
 
     Raises:
         NothingToRestore: as `moves_of`.
@@ -156,7 +156,7 @@ def way_forth(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
 
 
 def last_moves(records: Sequence[AnyRecord]) -> list[Move]:
-    """Those of the last undo, redo or rewind, if nothing has happened since.
+    """Return those of the last undo, redo or rewind, if nothing has happened since.
 
     Raises:
         NothingToRestore: it was none of these, or as `moves_of`.
@@ -174,7 +174,7 @@ def last_moves(records: Sequence[AnyRecord]) -> list[Move]:
 
 
 def is_torn(records: Sequence[AnyRecord]) -> bool:
-    """Whether an undo was begun and never finished: part of what it does may be done."""
+    """Return whether an undo was begun and never finished: part of what it does may be done."""
     for record in reversed(records):
         if isinstance(record, TurnsUndone):
             return False
@@ -184,7 +184,7 @@ def is_torn(records: Sequence[AnyRecord]) -> bool:
 
 
 def _decided(records: Sequence[AnyRecord], at: int) -> list[str]:
-    """The decisions on what the undo at an index left alone, the newest first."""
+    """Return the decisions on what the undo at an index left alone, the newest first."""
     found: list[str] = []
     for record in records[at + 1 :]:
         if isinstance(record, TurnsUndone | TurnsRedone):

@@ -102,8 +102,8 @@ class TurnUndo:
             self._save(turn_id, "before", checkpoint, uncovered=tuple(beyond))
 
     async def changed_since(self, turn_id: str, mark: str) -> tuple[str, tuple[FileChange, ...]]:
-        """The state now, and the files that differ from an earlier one (empty: before the first side effect);
-        nothing where no checkpoint can be taken."""
+        """Return the state now, and the files that differ from an earlier one (empty: before the first side
+        effect); nothing where no checkpoint can be taken."""
         before = mark or self._before.get(turn_id) or ""
         if not before:
             return "", ()
@@ -222,21 +222,22 @@ class TurnUndo:
         return report
 
     def points(self) -> tuple[RewindPoint, ...]:
-        """The prompts that one can go back to before, oldest first."""
+        """Return the prompts that one can go back to before, oldest first."""
         return points_of(self._session.records, self._session.prompts())
 
     def saved(self, turn_id: str) -> Saved:
-        """How far the files of a turn are saved."""
+        """Return how far the files of a turn are saved."""
         return saved(self._session.records, turn_id)
 
     def redo_prompts(self) -> list[tuple[str, Rewound]]:
-        """What can be brought back, the next one first: the prompt it begins with, and what of it was taken."""
+        """Return what can be brought back, the next one first: the prompt it begins with, and what of it was
+        taken."""
         redoable = taken_back(self._session.records).redoable
         return [(prompt_of(self._session.records, each.turn_ids[0]), each.what) for each in reversed(redoable)]
 
     async def would_undo(self, turn_id: str, what: Rewound, *, close: bool = True) -> tuple[str, RestoreReport]:
-        """The prompt of a rewind and what it would do to the files, of which nothing is changed. Without `close`,
-        turns that a crash tore stay so, and nothing at all is written.
+        """Return the prompt of a rewind and what it would do to the files, of which nothing is changed. Without
+        `close`, turns that a crash tore stay so, and nothing at all is written.
 
         Raises:
             NothingToRestore: nothing would happen.
@@ -249,7 +250,7 @@ class TurnUndo:
         return prompt_of(records, turn_id), _naming(uncovered_in(records, files), report)
 
     async def would_redo(self) -> tuple[str, RestoreReport]:
-        """The same of the next redo.
+        """Return the same of the next redo.
 
         Raises:
             NothingToRestore: there is nothing to redo.
@@ -273,7 +274,7 @@ class TurnUndo:
         return await self._snapshots.diff(first, await self._snapshots.take())
 
     def _way_back(self, turn_id: str, what: Rewound) -> tuple[tuple[str, ...], list[str]]:
-        """The turns that a rewind takes back, and those of them whose files it does, the newest first."""
+        """Return the turns that a rewind takes back, and those of them whose files it does, the newest first."""
         if turn_id not in self.turn_prompts():
             raise NothingToRestore("there is no such prompt to go back to")
         taken = taken_back(self._session.records)
@@ -298,7 +299,7 @@ class TurnUndo:
         return turn_id
 
     async def _after_undo(self, turn_id: str, moves: Sequence[Move]) -> list[CheckpointTaken]:
-        """The record of what the undo has made; it is saved together with that of the undo."""
+        """Return the record of what the undo has made; it is saved together with that of the undo."""
         if not turn_id:
             return []
         try:
@@ -335,7 +336,7 @@ class TurnUndo:
         )
 
     async def _rehearsed(self, moves: list[Move]) -> RestoreReport:
-        """What moves would do, with the lines they add and remove."""
+        """Return what moves would do, with the lines they add and remove."""
         if not moves:
             return RestoreReport()
         try:
@@ -350,7 +351,7 @@ class TurnUndo:
         return msgspec.structs.replace(report, restored=restored)
 
     def _prompted(self, turn_ids: tuple[str, ...]) -> set[str]:
-        """Those of some turns that count and began with a prompt."""
+        """Return those of some turns that count and began with a prompt."""
         return {message.turn_id for message in self._session.prompts()}.intersection(turn_ids)
 
     def _save(
@@ -398,7 +399,7 @@ class TurnUndo:
 
 
 def _naming(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:
-    """A report on an undo with the files that the turns wrote and no checkpoint holds."""
+    """Return a report on an undo with the files that the turns wrote and no checkpoint holds."""
     more = tuple(Conflict(path, "undo does not cover it", decidable=False) for path in uncovered)
     return msgspec.structs.replace(report, conflicts=report.conflicts + more)
 

@@ -19,7 +19,7 @@ _LITELLM_FILE = "model_prices_and_context_window_backup.json"
 
 
 def model_info(name: str, override: ModelOverride | None = None, *, deep: bool = False) -> ModelInfo:
-    """What is known of a model before its server is asked; every figure from the best source that has it.
+    """Return what is known of a model before its server is asked; every figure from the best source that has it.
 
     Args:
         name: `provider/model`.
@@ -34,7 +34,7 @@ def model_info(name: str, override: ModelOverride | None = None, *, deep: bool =
 
 
 def configured(override: ModelOverride) -> Facts:
-    """What the configuration says."""
+    """Return what the configuration says."""
     prices = msgspec.convert(msgspec.structs.asdict(override.prices), Prices)
     return Facts(
         "configuration", override.context_window, override.max_output_tokens,
@@ -43,7 +43,7 @@ def configured(override: ModelOverride) -> Facts:
 
 
 def known(query: str = "") -> Iterator[ModelInfo]:
-    """The models of the catalogue whose name contains all words of `query`, by provider."""
+    """Yield the models of the catalogue whose name contains all words of `query`, by provider."""
     words = query.lower().split()
     for provider, models in _catalogue().items():
         for model, row in models.items():

@@ -54,7 +54,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 def facts_of(row: Row, source: Source) -> Facts:
-    """What a row says."""
+    """Return what a row says."""
     tiers = tuple(LongPrompt(above, Rates(*rates)) for above, *rates in row.long)
     rates = (row.input, row.output, row.cache_read, row.cache_write, row.cache_write_1h)
     efforts = tuple(name for letter, name in _EFFORTS.items() if letter in row.efforts)
@@ -68,7 +68,7 @@ def facts_of(row: Row, source: Source) -> Facts:
 
 
 def row_of(entry: dict[str, Any]) -> Row:
-    """A row from an entry of LiteLLM's table."""
+    """Return a row from an entry of LiteLLM's table."""
     rates, tiers = _priced(entry)
     return Row(
         window=_whole(entry.get("max_input_tokens") or entry.get("max_tokens")),
@@ -85,7 +85,7 @@ def row_of(entry: dict[str, Any]) -> Row:
 
 
 def _priced(entry: dict[str, Any]) -> tuple[dict[str, Money], tuple[Tier, ...]]:
-    """The rates of short prompts, and those of longer ones. The table writes the latter as fields with the
+    """Return the rates of short prompts, and those of longer ones. The table writes the latter as fields with the
     bound in their name, or as a list of ranges."""
     ranges = entry.get("tiered_pricing")
     if isinstance(ranges, list) and ranges and "input_cost_per_token" not in entry:
@@ -110,7 +110,8 @@ def _per_million(price: Any) -> Money:
 
 
 def _efforts(entry: dict[str, Any]) -> str:
-    """The letters of the efforts an entry names. One that says anything of a level knows the usual three."""
+    """Return the letters of the efforts an entry names. One that says anything of a level knows the usual
+    three."""
     levels = entry.get("reasoning_effort_levels")
     if isinstance(levels, list) and levels:
         return "".join(letter for letter, name in _EFFORTS.items() if name in levels)

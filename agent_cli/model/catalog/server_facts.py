@@ -103,20 +103,20 @@ def from_ollama(show: Any, running: Any, model: str) -> Facts | None:
 
 
 def running_window(running: Any, model: str) -> int | None:
-    """The context in force of a model that Ollama has loaded, from `GET /api/ps`; None when it is not."""
+    """Return the context in force of a model that Ollama has loaded, from `GET /api/ps`; None when it is not."""
     entry = _entry(_items(running, "models"), model, alone=False)
     return _first(entry, ("context_length",)) if entry is not None else None
 
 
 def _ollama_efforts(shown: Json) -> tuple[str, ...] | None:
-    """The named levels of thinking, for a model that has them instead of on and off."""
+    """Return the named levels of thinking, for a model that has them instead of on and off."""
     values = _object(shown.get("thinking")).get("values")
     names = tuple(name for name in _EFFORTS if name in values) if isinstance(values, list) else ()
     return names or None
 
 
 def _entry(items: Iterable[Json], model: str, *, alone: bool = True) -> Json | None:
-    """The entry of a model; with `alone`, the only entry there is, because a server of one model often
+    """Return the entry of a model; with `alone`, the only entry there is, because a server of one model often
     lists it under another name than it answers to."""
     items = list(items)
     for item in items:

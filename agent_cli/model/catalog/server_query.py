@@ -52,7 +52,8 @@ class CapabilityProbe:
         return self._info
 
     def with_learnt(self, learnt: LearnedLimits) -> ModelInfo:
-        """The same with what was learnt. A window counts no more once a server nearby told the one in force."""
+        """Return the same with what was learnt. A window counts no more once a server nearby told the one in
+        force."""
         known = self._known
         if known is None or known[0] is not self._info or known[1] != learnt:
             window = None if self._live else learnt.context_window
@@ -61,7 +62,7 @@ class CapabilityProbe:
         return known[2]
 
     def take_notice(self) -> Adjusted | None:
-        """What the user should be told, once."""
+        """Return what the user should be told, once."""
         notice, self._notice = self._notice, None
         return notice
 
@@ -70,7 +71,7 @@ class CapabilityProbe:
         self._notice = Adjusted(text)
 
     def pictures_left_out(self, request: ModelRequest, learnt: LearnedLimits) -> Adjusted | None:
-        """What the user should be told, once, of pictures that are not sent because of what is known of the
+        """Return what the user should be told, once, of pictures that are not sent because of what is known of the
         model. To be asked before each request is sent; what a refusal teaches behind that is told with it."""
         if not any(message.images for message in request.messages if not isinstance(message, AssistantMessage)):
             return None
@@ -141,11 +142,11 @@ class _Asker:
         self._headers = {"authorization": f"Bearer {route.api_key}"} if route.api_key else {}
 
     async def at_root(self, path: str, body: Any = None) -> Any:
-        """The JSON of an endpoint beside `/v1`; None when there is none."""
+        """Return the JSON of an endpoint beside `/v1`; None when there is none."""
         return await self._get(self.route.base_url.removesuffix("/v1"), path, body)
 
     async def at_base(self, path: str) -> Any:
-        """The JSON of an endpoint below the base URL; None when there is none."""
+        """Return the JSON of an endpoint below the base URL; None when there is none."""
         return await self._get(self.route.base_url, path, None)
 
     async def _get(self, base_url: str, path: str, body: Any) -> Any:
@@ -168,7 +169,7 @@ async def _fetched(connection: "Connection", path: str, body: Any, limit_s: floa
 
 
 def questions(route: Route, info: ModelInfo) -> list[Question]:
-    """What to ask, one question a message. Some are asked again behind the first answer, when the model has
+    """Return what to ask, one question a message. Some are asked again behind the first answer, when the model has
     been loaded."""
     if route.wire == "ollama_chat":
         return [_ollama, _ollama_loaded]
@@ -200,7 +201,7 @@ async def _ollama(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
 
 
 async def _ollama_loaded(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
-    """Whether Ollama gave the model the context that was asked for."""
+    """Return whether Ollama gave the model the context that was asked for."""
     window = running_window(await asker.at_root("/api/ps"), asker.route.model)
     wanted = inquiry.info.context_window
     if window is None or wanted is None or window >= wanted:
@@ -232,8 +233,8 @@ async def _listed(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
 
 
 async def _any_server(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
-    """A server of unknown make: its list of models and, when it is nearby, what llama.cpp and LM Studio have
-    beside it."""
+    """Return a server of unknown make: its list of models and, when it is nearby, what llama.cpp and LM Studio
+    have beside it."""
     if not asker.local:
         return await _listed(inquiry, asker)
     listed, props, studio = await asyncio.gather(

@@ -165,7 +165,7 @@ class LiteLLMModel:
 
 @functools.cache
 def load_litellm() -> Any:
-    """The package, imported with everything unasked switched off. Takes seconds: call it in a thread.
+    """Return the package, imported with everything unasked switched off. Takes seconds: call it in a thread.
 
     Raises:
         ModelError: `unsupported`, when it is not installed.
@@ -207,7 +207,7 @@ def _silence(litellm: Any) -> None:
 
 @functools.cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop LiteLLM runs in, in a thread of its own that ends with the program."""
+    """Return the event loop LiteLLM runs in, in a thread of its own that ends with the program."""
 
     load_litellm()
     loop = asyncio.new_event_loop()
@@ -225,7 +225,7 @@ async def _limit(limit_s: float) -> AsyncGenerator[None, None]:
 
 
 def _takes_effort(model: str) -> bool:
-    """Whether LiteLLM passes an effort on to a model, which it would otherwise drop without a word."""
+    """Return whether LiteLLM passes an effort on to a model, which it would otherwise drop without a word."""
     try:
         return "reasoning_effort" in (load_litellm().get_supported_openai_params(model=model) or ())
     except Exception:  # it cannot tell: the provider will
@@ -233,7 +233,7 @@ def _takes_effort(model: str) -> bool:
 
 
 def _believed(chunk: Json, chunks: Any) -> Json:
-    """A chunk without usage that LiteLLM made up from the text because the provider reported none."""
+    """Return a chunk without usage that LiteLLM made up from the text because the provider reported none."""
     received = getattr(chunks, "chunks", None)
     if chunk.get("usage") and received and not any(getattr(each, "usage", None) for each in received):
         chunk["usage"] = None
@@ -241,7 +241,7 @@ def _believed(chunk: Json, chunks: Any) -> Json:
 
 
 def _raw_finish(chunks: Any) -> str:
-    """The finish that was really received; LiteLLM invents one for streams that stop without."""
+    """Return the finish that was really received; LiteLLM invents one for streams that stop without."""
     return str(getattr(chunks, "received_finish_reason", None) or "")
 
 
@@ -278,7 +278,7 @@ def _kind(error: BaseException, message: str, answered: ErrorKind) -> ErrorKind:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and those it stands for; LiteLLM reports a refused connection as a server error."""
+    """Yield the error and those it stands for; LiteLLM reports a refused connection as a server error."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause

@@ -20,7 +20,7 @@ class LiteLLMStream:
         self._thought = ""
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        """The events of one chunk. Its finish is left out: it may be invented.
+        """Yield the events of one chunk. Its finish is left out: it may be invented.
 
         Raises:
             ModelError: it reports an error.
@@ -36,7 +36,7 @@ class LiteLLMStream:
         yield from self._chat.chunk(chunk)
 
     def end(self, raw_finish: str) -> Iterator[ModelEvent]:
-        """The last events.
+        """Yield the last events.
 
         Args:
             raw_finish: the provider's word for the end; empty when it gave none.
@@ -71,7 +71,7 @@ class LiteLLMStream:
 
 
 def with_signatures(body: Json, request: ModelRequest, route: Route) -> Json:
-    """The body with signed reasoning put back into the answers of the same provider."""
+    """Return the body with signed reasoning put back into the answers of the same provider."""
     answers = [message for message in request.messages if isinstance(message, AssistantMessage)]
     sent = [message for message in body["messages"] if message["role"] == "assistant"]
     for message, answer in zip(sent, answers, strict=True):

@@ -31,13 +31,13 @@ _BROKEN = (
 
 
 def opener_of(text: str) -> str:
-    """The tag that a call in text begins with; empty where it begins with plain JSON or a code block."""
+    """Return the tag that a call in text begins with; empty where it begins with plain JSON or a code block."""
     begun = plain(text[:40])
     return next((each for each in _OPENERS if begun.startswith(each)), "")
 
 
 def is_attempt(text: str, *, final: bool) -> bool | None:
-    """Whether a text that begins with a tag means to call something; None while that is open."""
+    """Return whether a text that begins with a tag means to call something; None while that is open."""
     opener = opener_of(text)
     begun = plain(text[:400])
     if not opener or _SURE.match(begun):

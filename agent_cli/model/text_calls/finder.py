@@ -31,7 +31,7 @@ class CallFinder:
         self._off = not tools
 
     def feed(self, event: ModelEvent) -> Iterator[ModelEvent]:
-        """What to hand on for an event."""
+        """Yield what to hand on for an event."""
         if self._off:
             yield event
         elif isinstance(event, TextPiece):
@@ -56,7 +56,7 @@ class CallFinder:
         yield Finished("tool_calls", event.raw) if calls else event
 
     def _calls(self) -> tuple[list[tuple[str, CallPiece]], int]:
-        """The calls of the whole answer, and where they begin."""
+        """Return the calls of the whole answer, and where they begin."""
         reading = self._look(final=True)
         if reading is not None and self._candidate is not None and reading.calls:
             found = enumerate(reading.calls)
@@ -93,7 +93,7 @@ class CallFinder:
                 self._attempt = place
 
     def _held_from(self) -> int:
-        """Where what is held back begins."""
+        """Return where what is held back begins."""
         if self._is_attempt() and self._attempt is not None:
             return self._attempt
         if self._candidate is not None:
@@ -101,7 +101,7 @@ class CallFinder:
         return len(self._text) if self._places.hold is None else self._places.hold
 
     def _is_attempt(self) -> bool:
-        """Whether a call that cannot be read has begun, or may have."""
+        """Return whether a call that cannot be read has begun, or may have."""
         if (at := self._attempt) is None:
             return False
         from .attempts import is_attempt

@@ -38,7 +38,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def read_calls(text: str, tools: dict[str, ToolSpec], *, alone: bool, final: bool) -> Reading:
-    """The calls that a text consists of.
+    """Return the calls that a text consists of.
 
     Args:
         text: from the beginning of a form on.
@@ -56,7 +56,7 @@ def read_calls(text: str, tools: dict[str, ToolSpec], *, alone: bool, final: boo
 
 
 def all_calls(reader: Reader) -> list[Found]:
-    """All calls, to the end."""
+    """Return all calls, to the end."""
     found: list[Found] = []
     allowed = dict(FORMS)
     while True:
@@ -238,7 +238,7 @@ def _mistral(reader: Reader) -> list[Found]:
 
 
 def _fenced(reader: Reader) -> list[Found]:
-    """A code block that is the whole answer."""
+    """Return a code block that is the whole answer."""
     if not reader.alone:
         raise NoMatch
     reader.need("```")

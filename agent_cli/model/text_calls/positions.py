@@ -38,7 +38,7 @@ class Places:
         self._rejected = -1
 
     def alone(self, text: str, place: int) -> bool:
-        """Whether nothing but thoughts comes before a place."""
+        """Return whether nothing but thoughts comes before a place."""
         return not text[self._start : place].strip()
 
     def reject(self, place: int) -> None:
@@ -46,7 +46,7 @@ class Places:
         self._rejected = place
 
     def next(self, text: str, *, final: bool) -> int | None:
-        """The next place where a form begins; None when the text is used up.
+        """Return the next place where a form begins; None when the text is used up.
 
         Args:
             text: the answer so far, longer each time.
@@ -69,7 +69,7 @@ class Places:
         return None
 
     def _begin_line(self, text: str, final: bool) -> int:
-        """Whether the line opens or closes a code block."""
+        """Return whether the line opens or closes a code block."""
         begin = _PREFIX.match(text, self._at).end()  # type: ignore[union-attr]
         if begin == len(text) and not final:
             return _WAIT
@@ -93,7 +93,7 @@ class Places:
         return _GO
 
     def _turns(self, run: str, info: str) -> bool:
-        """Whether a line of backticks or tildes opens or closes a block."""
+        """Return whether a line of backticks or tildes opens or closes a block."""
         if self._fence:
             if run[0] != self._fence[0] or len(run) < len(self._fence) or info.strip():
                 return False
@@ -145,7 +145,7 @@ class Places:
         return _GO
 
     def _allowed(self, text: str, at: int) -> Iterator[str]:
-        """The openers that may stand at a place."""
+        """Yield the openers that may stand at a place."""
         line = text[self._line : at]
         first = not line.strip() and "\t" not in line and len(line) < _CODE_INDENT
         before = text[at - 1 : at]

@@ -43,13 +43,13 @@ _NO_MORE = "Answer in words now, without using a tool."
 
 
 def needs_text(learnt: LearnedLimits, info: ModelInfo) -> bool:
-    """Whether this model must be told of tools in words: it refused them, or those who know say so."""
+    """Return whether this model must be told of tools in words: it refused them, or those who know say so."""
     sure = info.source("tools") in ("configuration", "server")
     return TOOLS_REPAIR.name in learnt.refused or (sure and info.tools is False)
 
 
 def as_text(request: ModelRequest) -> ModelRequest:
-    """The same request without tools, calls and results, all of it in words."""
+    """Return the same request without tools, calls and results, all of it in words."""
     if not request.tools:
         return request
     messages = tuple(_messages(request.messages))

@@ -36,7 +36,7 @@ class NoMatch(Exception):
 
 
 def plain(text: str) -> str:
-    """The text with each special token written the common way; as long as before."""
+    """Return the text with each special token written the common way; as long as before."""
     return text.translate(_SAME)
 
 
@@ -62,7 +62,7 @@ class Reader:
         return self.plain[self.at :]
 
     def tool(self, name: str) -> ToolSpec | None:
-        """The tool of a name; where any call is read, one without a schema stands in for an unknown one."""
+        """Return the tool of a name; where any call is read, one without a schema stands in for an unknown one."""
         found = self.tools.get(name)
         return ToolSpec(name, "", {}) if found is None and self.any_call and _ANY_NAME.fullmatch(name) else found
 
@@ -111,7 +111,7 @@ class Reader:
         return found
 
     def until(self, *literals: str) -> str:
-        """The text up to the first of the literals, which are left where they are."""
+        """Return the text up to the first of the literals, which are left where they are."""
         places = [place for literal in literals if (place := self.plain.find(literal, self.at)) >= 0]
         if not places:
             raise Incomplete
@@ -119,7 +119,7 @@ class Reader:
         return before
 
     def tool_name(self, *ends: str) -> str:
-        """The name of a known tool, up to one of the ends."""
+        """Return the name of a known tool, up to one of the ends."""
         try:
             name = self.until(*ends).strip()
         except Incomplete:
@@ -150,7 +150,7 @@ class Reader:
         return value
 
     def _unclosed(self, end: int) -> Any:
-        """The object that lacks nothing but its last brace, as the closing tag behind it tells."""
+        """Return the object that lacks nothing but its last brace, as the closing tag behind it tells."""
         if not self.final and self.plain[end:] == "<":
             raise Incomplete
         try:
@@ -163,7 +163,7 @@ class Reader:
         return value
 
     def call(self, name: str, arguments: Any) -> Found:
-        """A call of a known tool with an object that has the required keys."""
+        """Return a call of a known tool with an object that has the required keys."""
         tool = self.tool(name.strip().removeprefix("functions."))
         if isinstance(arguments, str):
             try:
@@ -179,7 +179,7 @@ class Reader:
         return tool.name, json.dumps(arguments, ensure_ascii=False)
 
     def json_calls(self, *, strict: bool = False) -> list[Found]:
-        """The calls of a JSON object, or of a list of them.
+        """Return the calls of a JSON object, or of a list of them.
 
         Args:
             strict: no other keys than a call has, no other arguments than the tool has.
@@ -217,7 +217,7 @@ class Reader:
         return tool.parameters.get("properties", {}) if tool else {}
 
     def typed(self, name: str, values: Iterable[tuple[str, str, bool | None]]) -> Found:
-        """A call whose arguments are text; each is read as the schema says.
+        """Return a call whose arguments are text; each is read as the schema says.
 
         Args:
             name: of a known tool.

@@ -9,7 +9,7 @@ MOST_BYTES = 20_000_000
 
 
 def too_long() -> ModelError:
-    """What an answer beyond the bound is."""
+    """Return what an answer beyond the bound is."""
     return ModelError("malformed", f"more than {MOST_BYTES // 1_000_000} MB came without an end")
 
 

@@ -49,7 +49,7 @@ class Unreachable(ModelError):
 
 
 def no_address(host: str, reason: str, via: Proxy | None) -> Unreachable:
-    """The host's name could not be resolved."""
+    """Return the host's name could not be resolved."""
     if via is not None:
         return Unreachable(
             "connection",
@@ -83,7 +83,7 @@ def not_connected(place: str, reason: str, via: Proxy | None) -> Unreachable:
 
 
 def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachable:
-    """The proxy answered, but does not let the request through."""
+    """Return the proxy answered, but does not let the request through."""
     said = f"HTTP {status} {reason}".strip()
     if status == 407:
         what = (
@@ -98,7 +98,7 @@ def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachab
 
 
 def proxy_broke(reason: str, via: Proxy) -> Unreachable:
-    """The proxy took the connection and did not do its work."""
+    """Return the proxy took the connection and did not do its work."""
     return Unreachable(
         "connection",
         f"the proxy {via} broke the connection off: {reason}",
@@ -108,7 +108,7 @@ def proxy_broke(reason: str, via: Proxy) -> Unreachable:
 
 
 def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
-    """The server's certificate is not trusted."""
+    """Return the server's certificate is not trusted."""
     by = f", issued by “{issuer}”," if issuer else ""
     missing = unreadable(os.environ)
     note = f" {' and '.join(missing)} cannot be read as certificates." if missing else ""
@@ -123,7 +123,7 @@ def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
 
 
 def tls_broke(host: str, reason: str) -> Unreachable:
-    """The TLS handshake failed for another reason than trust."""
+    """Return the TLS handshake failed for another reason than trust."""
     hint = "A firewall or proxy may be in between; check the port and that the server speaks https."
     if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason:
         hint = "Something answers there without TLS: use http:// in the base URL, or another port."
@@ -131,7 +131,7 @@ def tls_broke(host: str, reason: str) -> Unreachable:
 
 
 def too_slow(hop: Hop, place: str, limit_s: float, via: Proxy | None) -> Unreachable:
-    """A station did not answer in time."""
+    """Return a station did not answer in time."""
     where = f"the proxy {via}" if via is not None and hop in ("dns", "tcp", "proxy") else place
     message, hint = {
         "dns": (f"the name of {where} was not resolved", "Check the network, its name server and any VPN."),
@@ -152,7 +152,7 @@ def too_slow(hop: Hop, place: str, limit_s: float, via: Proxy | None) -> Unreach
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and everything behind it, outermost first."""
+    """Yield an exception and everything behind it, outermost first."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:
@@ -166,7 +166,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def reason(error: BaseException) -> str:
-    """Why, in a few words and never empty: the system's own words where there are some."""
+    """Return why, in a few words and never empty: the system's own words where there are some."""
     chain = list(causes(error))
     for found in reversed(chain):
         if isinstance(found, OSError) and not isinstance(found, TimeoutError) and (found.strerror or found.args):
@@ -175,7 +175,7 @@ def reason(error: BaseException) -> str:
 
 
 def broken(error: BaseException, hop: Hop, host: str, place: str, via: Proxy | None) -> Unreachable | None:
-    """What an exception on the way to the server means; None when it says nothing about the way.
+    """Return what an exception on the way to the server means; None when it says nothing about the way.
 
     Args:
         hop: the station that had been reached.
@@ -210,7 +210,7 @@ def _words(error: OSError) -> str:
 
 
 def usable_proxy(url: str) -> Proxy | None:
-    """The proxy for an address, as the environment says.
+    """Return the proxy for an address, as the environment says.
 
     Raises:
         ModelError: `unsupported`: what is set cannot be used.

@@ -71,7 +71,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def list_path(path: str) -> str:
-    """Where a server lists its models, given where it answers: `/v1/messages` → `/v1/models`."""
+    """Return where a server lists its models, given where it answers: `/v1/messages` → `/v1/models`."""
     for end, replacement in _LISTS.items():
         if path.endswith(end):
             return path.removesuffix(end) + replacement
@@ -79,7 +79,7 @@ def list_path(path: str) -> str:
 
 
 async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[HopResult, None]:
-    """The stations up to the first that fails, each as soon as it is passed, none longer than `limit_s`."""
+    """Yield the stations up to the first that fails, each as soon as it is passed, none longer than `limit_s`."""
     url = urlsplit(target.base_url)
     if url.scheme not in ("http", "https") or not url.hostname:
         yield HopResult(
@@ -149,7 +149,7 @@ class _Walk:
         return reader, self._writer
 
     async def _tunnel(self, via: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
-        """What the proxy does for us. One for plain http, or by SOCKS, is asked with the request only."""
+        """Return what the proxy does for us. One for plain http, or by SOCKS, is asked with the request only."""
         if via.url.startswith("https:"):
             async with self._station("tls", via.host):
                 await writer.start_tls(tls_context(), server_hostname=via.host)
@@ -171,7 +171,7 @@ class _Walk:
         return f"{via} connects to {self._place}"
 
     async def _trusted(self, writer: asyncio.StreamWriter) -> str:
-        """Who signed the server's certificate, once it is trusted."""
+        """Return who signed the server's certificate, once it is trusted."""
         try:
             async with self._station("tls"):
                 await writer.start_tls(tls_context(), server_hostname=self._host)
@@ -185,7 +185,7 @@ class _Walk:
         return f"{connection.version()}, the certificate is issued by “{by}”"
 
     async def _signer(self) -> str:
-        """Who signed a certificate that is not trusted: looked at over a second connection that carries
+        """Return who signed a certificate that is not trusted: looked at over a second connection that carries
         nothing."""
         curious = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         curious.check_hostname, curious.verify_mode = False, ssl.CERT_NONE
@@ -218,7 +218,7 @@ class _Walk:
 
 
 async def _ask(target: Target, limit_s: float) -> HopResult:
-    """The first HTTP answer, over the client itself."""
+    """Return the first HTTP answer, over the client itself."""
     from .http import Connection
 
     connection: Connection | None = None

@@ -88,7 +88,7 @@ _LONG_S = 60 * _DAY_S
 
 
 def explain(error: ModelError, model: str) -> ErrorInfo:
-    """The error in words for the user.
+    """Return the error in words for the user.
 
     Args:
         error: what a client raised.

@@ -51,7 +51,7 @@ class Response:
         self._end_by = min(self._end_by, asyncio.get_running_loop().time() + seconds)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes, decompressed.
+        """Yield the body as it comes, decompressed.
 
         Raises:
             ModelError: `stalled` when nothing comes any more, `connection` when it breaks off.
@@ -75,7 +75,7 @@ class Response:
                 silence_s = self._idle_s
 
     async def read(self) -> bytes:
-        """The whole body.
+        """Return the whole body.
 
         Raises:
             ModelError: as `chunks`, or `malformed` when it is absurdly long.
@@ -86,7 +86,7 @@ class Response:
         raise too_long()
 
     async def beginning(self, most: int) -> bytes:
-        """The body as far as it came: up to so many bytes, or until it broke off or stalled."""
+        """Return the body as far as it came: up to so many bytes, or until it broke off or stalled."""
         parts: list[bytes] = []
         with contextlib.suppress(ModelError):
             await self._collect(parts, most)
@@ -209,14 +209,14 @@ class _Way:
 
 
 def first_byte_limit_s(base_url: str, timeouts: Timeouts) -> float:
-    """How long to wait for the first byte of an answer; an empty URL is a remote one."""
+    """Return how long to wait for the first byte of an answer; an empty URL is a remote one."""
     if timeouts.first_byte_s is not None:
         return timeouts.first_byte_s
     return FIRST_BYTE_LOCAL_S if base_url and is_local(_host(base_url)) else FIRST_BYTE_S
 
 
 def is_local(host: str) -> bool:
-    """Whether a host is this machine or on its private network, judged by its name alone."""
+    """Return whether a host is this machine or on its private network, judged by its name alone."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -307,7 +307,7 @@ def _closed_early(error: httpx.RemoteProtocolError) -> str:
 
 
 def _proxy_failure(error: httpx.ProxyError, way: _Way | None) -> ModelError:
-    """What a proxy said to CONNECT: the library puts status and reason into the text."""
+    """Return what a proxy said to CONNECT: the library puts status and reason into the text."""
     status, _, words = str(error).partition(" ")
     if way is None or way.via is None:
         return ModelError("connection", f"the proxy failed: {reason(error)}")

@@ -40,7 +40,7 @@ DEFAULT_POLICY = RetryPolicy()
 
 
 def uniform() -> float:
-    """A random number from 0 to 1."""
+    """Return a random number from 0 to 1."""
     return int.from_bytes(os.urandom(4), "big") / 0xFFFFFFFF
 
 
@@ -53,7 +53,7 @@ async def stream_with_retries(
     again: Callable[[], ModelRequest] | None = None,
     given_up: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[ModelEvent, None]:
-    """The events of the first attempt that succeeds, with a `Retrying` behind each failed one; what came
+    """Yield the events of the first attempt that succeeds, with a `Retrying` behind each failed one; what came
     before it is void.
 
     Waits are exponential with full jitter, or what the provider asked for. A wait beyond the horizon, up to
@@ -117,7 +117,7 @@ async def _sleep(delay_s: float, given_up: Callable[[], bool]) -> None:
 
 
 async def _closable(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-    """The model's stream, closed with this one whether or not it is a generator."""
+    """Yield the model's stream, closed with this one whether or not it is a generator."""
     stream = model.stream(request)
     try:
         async for event in stream:
@@ -129,7 +129,7 @@ async def _closable(model: Model, request: ModelRequest) -> AsyncGenerator[Model
 
 
 def _wait(error: ModelError, attempt: int, policy: RetryPolicy, left: _Left, random: Callable[[], float]) -> _Wait:
-    """The wait before attempt number `attempt`.
+    """Return the wait before attempt number `attempt`.
 
     Raises:
         ModelError: there is to be none.

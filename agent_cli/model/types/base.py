@@ -206,7 +206,7 @@ class Memory(Protocol):
     """Keeps what was learnt, across sessions."""
 
     def recall(self, key: str) -> LearnedLimits:
-        """What is known of a model; an empty value when nothing is. Never raises."""
+        """Return what is known of a model; an empty value when nothing is. Never raises."""
         ...
 
     def learn(self, key: str, learnt: LearnedLimits) -> None:
@@ -273,5 +273,5 @@ class Fallback(msgspec.Struct, frozen=True):
 
 
 def takes_pictures(learnt: LearnedLimits) -> bool:
-    """Whether pictures are sent: none of them was refused so far."""
+    """Return whether pictures are sent: none of them was refused so far."""
     return not {"images", "pictures"} & set(learnt.refused)

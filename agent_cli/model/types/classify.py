@@ -45,7 +45,7 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ModelError:
-    """The error that an answer stands for. Never raises, whatever the answer is.
+    """Return the error that an answer stands for. Never raises, whatever the answer is.
 
     Args:
         status: HTTP status; None or 200 when the error came inside a stream or a successful answer.
@@ -74,7 +74,7 @@ def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = 
 
 
 def no_answer(body: Any) -> ModelError:
-    """The error for a success that holds no answer: the one it tells of, or `not_api` where it is a page or
+    """Return the error for a success that holds no answer: the one it tells of, or `not_api` where it is a page or
     another program's words. Never raises."""
     first = _first(body)
     if isinstance(first, dict) and first.keys() & _TELLING:
@@ -85,7 +85,7 @@ def no_answer(body: Any) -> ModelError:
 
 
 def request_id(headers: Mapping[str, str], body: Any = None) -> str | None:
-    """The provider's name for a request, for its support."""
+    """Return the provider's name for a request, for its support."""
     for name in REQUEST_ID_HEADERS:
         if headers.get(name):
             return join_surrogates(headers[name])
@@ -119,12 +119,12 @@ def _text_kind(status: int, message: str) -> ErrorKind | None:
 
 
 def _status_inside(words: tuple[str, ...]) -> int | None:
-    """The status that an error inside a success gives itself."""
+    """Return the status that an error inside a success gives itself."""
     return next((int(word) for word in words if re.fullmatch(r"[45][0-9]{2}", word)), None)
 
 
 def _status_of_type(words: tuple[str, ...]) -> int:
-    """The status that an error without any is sorted by."""
+    """Return the status that an error without any is sorted by."""
     return next((STATUS_OF_TYPE[word] for word in words if word in STATUS_OF_TYPE), 500)
 
 
@@ -149,7 +149,7 @@ def _read_body(body: Any, depth: int = 0) -> _Body:
 
 
 def _fields(body: Any) -> dict[str, Any]:
-    """The error object in a body, wherever a wire format keeps it."""
+    """Return the error object in a body, wherever a wire format keeps it."""
     body = _first(body)
     if not isinstance(body, dict):
         return {}
@@ -167,7 +167,7 @@ def _message(body: dict[str, Any], fields: dict[str, Any]) -> Any:
 
 
 def _sentence(said: Any) -> str:
-    """A message of any shape as text; a list of faults, as FastAPI sends it, with the place of each."""
+    """Return a message of any shape as text; a list of faults, as FastAPI sends it, with the place of each."""
     if isinstance(said, dict) and isinstance(said.get("detail"), list | str):
         said = said["detail"]
     if isinstance(said, list) and said and all(isinstance(each, dict) and "msg" in each for each in said):
@@ -193,14 +193,15 @@ def _codes(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _word(value: Any) -> str:
-    """A text or whole number as text; empty when it is neither."""
+    """Return a text or whole number as text; empty when it is neither."""
     if isinstance(value, int) and abs(value) < _LONGEST_NUMBER:
         return str(value)
     return value if isinstance(value, str) else ""
 
 
 def _reasons(fields: dict[str, Any]) -> Iterator[str]:
-    """The reasons in a list of details (google.rpc.Status); a day's quota, which no short wait brings back."""
+    """Yield the reasons in a list of details (google.rpc.Status); a day's quota, which no short wait brings
+    back."""
     details = fields.get("details")
     for detail in details if isinstance(details, list) else ():
         if not isinstance(detail, dict):
@@ -215,7 +216,7 @@ def _reasons(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _upstream(fields: dict[str, Any], depth: int) -> str:
-    """What a router says of the provider behind it."""
+    """Return what a router says of the provider behind it."""
     metadata = fields.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if not isinstance(raw, str) or not raw:
@@ -232,7 +233,7 @@ def _headers_inside(holder: Any) -> dict[str, str]:
 
 
 def _decoded(text: str) -> Any:
-    """The error object that a text is; None when it is none."""
+    """Return the error object that a text is; None when it is none."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:

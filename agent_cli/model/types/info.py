@@ -28,7 +28,7 @@ class Rates(msgspec.Struct, frozen=True, omit_defaults=True):
     """For writes to a cache that lasts an hour instead of minutes."""
 
     def dearest_input(self) -> float | None:
-        """The most that a token of the prompt can cost; None when the plain price is unknown."""
+        """Return the most that a token of the prompt can cost; None when the plain price is unknown."""
         if self.input is None:
             return None
         return max(self.input, self.cache_write or 0.0, self.cache_read or 0.0)
@@ -53,7 +53,7 @@ class Prices(Rates, frozen=True, omit_defaults=True):
     """Dearer rates for long prompts, by rising bound."""
 
     def rates_for(self, prompt_tokens: int) -> Rates:
-        """The rates of a request by the length of its prompt, cached tokens included."""
+        """Return the rates of a request by the length of its prompt, cached tokens included."""
         rates: Rates = self
         for tier in self.long:
             if prompt_tokens > tier.above:
@@ -107,7 +107,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
     """Where each known figure comes from: the names of `FIGURES`, of `RATES`, and `long`."""
 
     def source(self, figure: str) -> Source:
-        """Where a figure comes from."""
+        """Return where a figure comes from."""
         return self.sources.get(figure, "unknown")
 
     def plus(self, facts: Facts) -> "ModelInfo":
@@ -125,8 +125,8 @@ class ModelInfo(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **taken, prices=prices, sources=sources)
 
     def cost_usd(self, usage: Usage | None) -> float | None:
-        """The price of one call, or None when a needed price or count is unknown. Tokens of the cache without
-        a price of their own count as any others of the prompt, which is seldom less than they cost."""
+        """Return the price of one call, or None when a needed price or count is unknown. Tokens of the cache
+        without a price of their own count as any others of the prompt, which is seldom less than they cost."""
         if usage is None or usage.input is None or usage.output is None:
             return None
         read, write = usage.cache_read or 0, usage.cache_write or 0
@@ -142,7 +142,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
         return sum(tokens * (price or 0.0) for tokens, price in parts) / _PER_MILLION
 
     def worst_case_usd(self, input_tokens: int, output_tokens: int) -> float | None:
-        """The most that a call of this size can cost: all of its prompt at the dearest of the rates for
+        """Return the most that a call of this size can cost: all of its prompt at the dearest of the rates for
         prompts. None when a price is unknown."""
         rates = self.prices.rates_for(input_tokens)
         prompt = rates.dearest_input()
@@ -152,7 +152,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
 
 def _fitting(tier: LongPrompt, sources: dict[str, Source]) -> LongPrompt:
-    """The tier without the rates for which a better source than its own named a price."""
+    """Return the tier without the rates for which a better source than its own named a price."""
     own = _RANK[sources.get("long", "unknown")]
     beaten = {name: None for name in RATES if _RANK[sources.get(name, "unknown")] < own}
     return msgspec.structs.replace(tier, rates=msgspec.structs.replace(tier.rates, **beaten)) if beaten else tier

@@ -8,14 +8,15 @@ Json = dict[str, Any]
 
 
 def tokens_in(digits: str | None) -> int | None:
-    """A number of tokens such as `131,072`; None when it is none, or one that no model has."""
+    """Return a number of tokens such as `131,072`; None when it is none, or one that no model has."""
     plain = (digits or "").replace(",", "")
     count = int(plain) if plain.isascii() and plain.isdecimal() and len(plain) < 12 else 0
     return count if 0 < count <= MOST_TOKENS else None
 
 
 def join_surrogates(text: str) -> str:
-    """The text with adjoining halves joined into the character they are, and lone ones replaced by U+FFFD."""
+    """Return the text with adjoining halves joined into the character they are, and lone ones replaced by
+    U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

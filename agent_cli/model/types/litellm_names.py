@@ -26,7 +26,7 @@ def litellm_providers() -> frozenset[str]:
 
 
 def nearest(provider: str, known: Collection[str]) -> str:
-    """A sentence with the names that were probably meant; empty when none is near."""
+    """Return a sentence with the names that were probably meant; empty when none is near."""
     import difflib
 
     near = difflib.get_close_matches(provider, known, 3)

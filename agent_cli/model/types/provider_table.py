@@ -267,10 +267,10 @@ BARE_NAMES = {
 
 
 def without_user(url: str) -> str:
-    """A URL without the user's name and password that may stand before its host."""
+    """Return a URL without the user's name and password that may stand before its host."""
     return _USER.sub("", url)
 
 
 def provider_spec(provider: str) -> ProviderSpec | None:
-    """The row of a provider, or None when the table does not have it."""
+    """Return the row of a provider, or None when the table does not have it."""
     return PROVIDERS.get(ALIASES.get(provider, provider))

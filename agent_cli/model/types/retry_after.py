@@ -90,8 +90,8 @@ def _body_delay(fields: Mapping[str, Any], now: float) -> float | None:
 
 
 def _reset_s(headers: Mapping[str, str], now: float) -> float | None:
-    """The longest wait of the limits of which nothing remains; without a word on what remains, the
-    shortest wait told."""
+    """Return the longest wait of the limits of which nothing remains; without a word on what remains, the shortest
+    wait told."""
     used_up: list[float] = []
     told: list[float] = []
     for name, value in headers.items():
@@ -134,7 +134,7 @@ def _until(text: str, now: float) -> float | None:
 
 
 def _now(headers: Mapping[str, str]) -> float:
-    """The present by the server's clock, where it tells."""
+    """Return the present by the server's clock, where it tells."""
     moment = _timestamp(headers.get("date", ""))
     return time.time() if moment is None else moment
 

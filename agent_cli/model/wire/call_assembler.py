@@ -22,7 +22,7 @@ class _Open:
         self.arguments = TextBuffer()
 
     def complete(self) -> bool:
-        """Whether its arguments are a whole JSON object already."""
+        """Return whether its arguments are a whole JSON object already."""
         if self.arguments.last != "}":
             return False
         try:
@@ -49,7 +49,7 @@ class CallAssembler:
         return len(self._calls)
 
     def feed(self, delta: dict[str, Any]) -> Iterator[CallStart | CallPiece]:
-        """The events of one entry of `tool_calls`."""
+        """Yield the events of one entry of `tool_calls`."""
         function = delta.get("function")
         function = function if isinstance(function, dict) else {}
         identifier = _text(delta.get("id"))
@@ -94,7 +94,7 @@ class CallAssembler:
 
     @staticmethod
     def _late_name(call: _Open, name: str) -> str:
-        """What a continuation adds to the name: nothing when it only repeats it."""
+        """Return what a continuation adds to the name: nothing when it only repeats it."""
         if not name or call.arguments or name == call.name:
             return ""
         late = name.removeprefix(call.name)

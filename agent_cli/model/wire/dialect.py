@@ -60,7 +60,7 @@ class Reader(Protocol):
         ...
 
     def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events that these bytes complete.
+        """Yield the events that these bytes complete.
 
         Raises:
             ModelError: the stream reports an error, or is malformed.
@@ -68,7 +68,7 @@ class Reader(Protocol):
         ...
 
     def whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events of an answer that is one JSON object instead of a stream; `end` follows.
+        """Yield the events of an answer that is one JSON object instead of a stream; `end` follows.
 
         Raises:
             ModelError: it is an error, or no answer at all.
@@ -76,7 +76,7 @@ class Reader(Protocol):
         ...
 
     def end(self) -> Iterator[ModelEvent]:
-        """The last events, when no more bytes come.
+        """Yield the last events, when no more bytes come.
 
         Raises:
             ModelError: `truncated` when the server never said that the answer is over.
@@ -98,11 +98,11 @@ class Dialect(Protocol):
         ...
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """The body, without what `learnt` says the model refuses."""
+        """Return the body, without what `learnt` says the model refuses."""
         ...
 
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Whether a body holds the part that a repair is about."""
+        """Return whether a body holds the part that a repair is about."""
         ...
 
     def reader(self) -> Reader:
@@ -124,7 +124,7 @@ class LearnedLimit(msgspec.Struct, frozen=True):
 def lesson(
     dialect: Dialect, written: EncodedRequest, error: ModelError, learnt: LearnedLimits
 ) -> LearnedLimit | None:
-    """What a refusal teaches; None when it is about nothing that can be left out.
+    """Return what a refusal teaches; None when it is about nothing that can be left out.
 
     A refused effort that names the efforts it knows is kept and mapped to the nearest of those. Pictures are
     left out when the model takes none, not when one of them is named.
@@ -161,7 +161,7 @@ def _is_about(repair: Fallback, message: str) -> bool:
 
 
 def _known_efforts(message: str, body: Json) -> tuple[str, ...]:
-    """The efforts a refusal lists as known: it also names the one it refuses."""
+    """Return the efforts a refusal lists as known: it also names the one it refuses."""
     plain = _PLAINLY_LISTED.search(message)
     listed = set(_LISTED.findall(message)) | set(re.findall(r"\w+", plain[1]) if plain else ())
     refused = {*_strings(body), *_REFUSED_EFFORT.findall(message)}
@@ -185,7 +185,7 @@ _PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?
 
 
 def culprit(written: EncodedRequest, error: ModelError, lists: str) -> str:
-    """The id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
+    """Return the id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
     if error.sorted_as not in (400, 413, 422) or error.kind not in ("bad_request", "too_large", "content_filter"):
         return ""
     for name, place, part in _PLACE.findall(error.message):
@@ -196,7 +196,7 @@ def culprit(written: EncodedRequest, error: ModelError, lists: str) -> str:
 
 
 def known_effort(effort: str, known: tuple[str, ...]) -> str:
-    """The nearest effort at or below the wanted one that a model knows, else its lowest; empty stays."""
+    """Return the nearest effort at or below the wanted one that a model knows, else its lowest; empty stays."""
     if effort not in EFFORTS or not known:
         return ""
     below = [name for name in EFFORTS[: EFFORTS.index(effort) + 1] if name in known]

@@ -26,7 +26,7 @@ class Chunks:
         """A `[DONE]` came."""
 
     def feed(self, data: bytes) -> Iterator[Json]:
-        """The objects that these bytes complete, each with a `type`: its own or its event's name.
+        """Yield the objects that these bytes complete, each with a `type`: its own or its event's name.
 
         Raises:
             ModelError: `malformed`.
@@ -34,7 +34,7 @@ class Chunks:
         yield from self._objects(self._sse.feed(data))
 
     def flush(self) -> Iterator[Json]:
-        """The object that was still open when the stream ended.
+        """Yield the object that was still open when the stream ended.
 
         Raises:
             ModelError: `malformed`.
@@ -55,7 +55,7 @@ class Chunks:
 
 
 def _error(value: Any) -> Json:
-    """What an event named `error` holds, as an object that says so."""
+    """Return what an event named `error` holds, as an object that says so."""
     if isinstance(value, dict) and (value.get("type") == "error" or "error" in value):
         return value | {"type": "error"}
     return {"type": "error", "error": value}
@@ -91,7 +91,7 @@ class EventStream:
         return bool(self._raw_finish)
 
     def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events that these bytes complete.
+        """Yield the events that these bytes complete.
 
         Raises:
             ModelError: the stream reports an error, or is malformed.
@@ -100,7 +100,7 @@ class EventStream:
             yield from self.chunk(chunk)
 
     def whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events of an answer that is one JSON object instead of a stream; `end` follows.
+        """Yield the events of an answer that is one JSON object instead of a stream; `end` follows.
 
         Raises:
             ModelError: it is an error, or no answer at all.
@@ -111,7 +111,7 @@ class EventStream:
         yield from self._answer(answer)
 
     def end(self) -> Iterator[ModelEvent]:
-        """The last events, when no more bytes come.
+        """Yield the last events, when no more bytes come.
 
         Raises:
             ModelError: `truncated` when the server never said that the answer is over.
@@ -132,7 +132,7 @@ class EventStream:
             yield Finished("tool_calls" if called else self._finish, join_surrogates(self._raw_finish))
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        """The events of one decoded object.
+        """Yield the events of one decoded object.
 
         Raises:
             ModelError: it reports an error.
@@ -140,11 +140,11 @@ class EventStream:
         raise NotImplementedError
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
-        """The events of a whole answer."""
+        """Yield the events of a whole answer."""
         raise NotImplementedError
 
     def _unsaid(self) -> Iterator[ModelEvent]:
-        """What is left to say when no more objects come."""
+        """Yield what is left to say when no more objects come."""
         return iter(())
 
     def _failed(self, body: Any, status: int | None = None) -> ModelError:
@@ -160,7 +160,7 @@ class SurrogateJoiner:
         self._half = ""
 
     def mend(self, text: str) -> str:
-        """The text that is whole by now."""
+        """Return the text that is whole by now."""
         if text.isascii() and not self._half:
             return text
         text = self._half + text
@@ -182,7 +182,7 @@ class TextBuffer:
         return self._length > 0
 
     def __str__(self) -> str:
-        """The text, without lone halves of characters."""
+        """Return the text, without lone halves of characters."""
         return join_surrogates("".join(self._parts))
 
     def add(self, text: str) -> str:
@@ -195,7 +195,7 @@ class TextBuffer:
         return self._mender.mend(text)
 
     def beyond(self, whole: str) -> str:
-        """What a whole text has beyond what came in pieces; nothing when they disagree."""
+        """Return what a whole text has beyond what came in pieces; nothing when they disagree."""
         if len(whole) <= self._length:
             return ""
         return whole[self._length :] if whole.startswith("".join(self._parts)) else ""
@@ -221,7 +221,7 @@ def decoded(data: bytes) -> Any:
 
 
 def body_of(data: bytes) -> Any:
-    """An answer that came whole: JSON, or text when it is none."""
+    """Return an answer that came whole: JSON, or text when it is none."""
     try:
         return decoded(data)
     except ModelError:
@@ -229,20 +229,20 @@ def body_of(data: bytes) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """A field that should be a string; empty when it is none."""
+    """Return a field that should be a string; empty when it is none."""
     return value if isinstance(value, str) else ""
 
 
 def word_of(value: Any) -> str:
-    """A name, an id or a signature, which come whole: as text that can be written."""
+    """Return a name, an id or a signature, which come whole: as text that can be written."""
     return join_surrogates(text_of(value))
 
 
 def object_of(value: Any) -> Json:
-    """A field that should be an object; empty when it is none."""
+    """Return a field that should be an object; empty when it is none."""
     return value if isinstance(value, dict) else {}
 
 
 def count_of(value: Any) -> int | None:
-    """A field that should be a number of tokens; None when it is none, or none that can be true."""
+    """Return a field that should be a number of tokens; None when it is none, or none that can be true."""
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None

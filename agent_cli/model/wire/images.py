@@ -12,7 +12,7 @@ from ..types.provider_table import ImageLimits
 def sendable_images(
     images: tuple[Image, ...], text: str, limits: ImageLimits | None
 ) -> tuple[tuple[Image, ...], str]:
-    """The pictures a provider takes, and the text with a line for each one that is left out.
+    """Return the pictures a provider takes, and the text with a line for each one that is left out.
 
     Args:
         images: the pictures of one message.

@@ -37,22 +37,22 @@ def in_order(message: AssistantMessage, provider: str, *, reasoning: bool = True
 
 
 def plain_id(call_id: str) -> str:
-    """An id of letters, digits, `_` and `-`, 64 at most; the same id always gives the same one."""
+    """Return an id of letters, digits, `_` and `-`, 64 at most; the same id always gives the same one."""
     return call_id if _PLAIN.fullmatch(call_id) else f"call_{_digest(call_id)}"
 
 
 def plain_name(name: str) -> str:
-    """A tool's name in the same letters: models have been seen to call tools that cannot exist."""
+    """Return a tool's name in the same letters: models have been seen to call tools that cannot exist."""
     return name if _PLAIN.fullmatch(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_CHARS] or "unnamed"
 
 
 def joined(*texts: str) -> str:
-    """The texts that are not blank, an empty line between them."""
+    """Return the texts that are not blank, an empty line between them."""
     return "\n\n".join(text for text in texts if text.strip())
 
 
 def short_key(text: str, most: int) -> str:
-    """A text of at most `most` characters, 24 at least, that stands for the given one."""
+    """Return a text of at most `most` characters, 24 at least, that stands for the given one."""
     return text if len(text) <= most else _digest(text)
 
 
@@ -66,7 +66,7 @@ def _text(text: str) -> Iterator[str]:
 
 
 def object_text(arguments: str) -> str:
-    """The arguments as they are when they are a JSON object, else an empty one."""
+    """Return the arguments as they are when they are a JSON object, else an empty one."""
     try:
         is_object = isinstance(msgspec.json.decode(arguments), dict)
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -40,7 +40,7 @@ class AnswerReader:
         return self._reader.finished
 
     def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events that these bytes complete: none as long as an answer that is no stream comes.
+        """Yield the events that these bytes complete: none as long as an answer that is no stream comes.
 
         Raises:
             ModelError: the answer reports an error, or is malformed.
@@ -59,7 +59,7 @@ class AnswerReader:
                 yield event
 
     def end(self) -> Iterator[ModelEvent]:
-        """The last events, when no more bytes come.
+        """Yield the last events, when no more bytes come.
 
         Raises:
             ModelError: as `feed`, or `truncated` when the server never said that the answer is over.

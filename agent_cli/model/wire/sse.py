@@ -31,7 +31,7 @@ class SseParser:
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """The frames this chunk completes. Bytes are looked at once, however long a line is."""
+        """Yield the frames this chunk completes. Bytes are looked at once, however long a line is."""
         if not chunk:
             return
         if self._after_cr:
@@ -44,7 +44,7 @@ class SseParser:
             yield from self._take(line)
 
     def flush(self) -> Iterator[Frame]:
-        """The frame that was still open when the stream ended."""
+        """Yield the frame that was still open when the stream ended."""
         yield from self.feed(b"\n\n")
 
     def _take(self, line: bytes) -> Iterator[Frame]:

@@ -15,7 +15,7 @@ _KNOWN = frozenset(
 
 
 def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The strict form of an object's schema; None when it has words that such a provider may not know, or
+    """Return the strict form of an object's schema; None when it has words that such a provider may not know, or
     properties that are not listed."""
     if not schema.keys() <= _KNOWN:
         return None

@@ -60,7 +60,7 @@ _NOT_THESE = (
 
 
 def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
-    """What is left out when a server refuses pictures: for good when its model takes none, else for now."""
+    """Return what is left out when a server refuses pictures: for good when its model takes none, else for now."""
     return (
         Fallback("images", _CAN_SEE, _NO_IMAGES, statuses, sure=True, elsewhere=IN_A_TOOL),
         Fallback(

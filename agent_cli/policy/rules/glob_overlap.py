@@ -10,7 +10,8 @@ _WILD = ("?", "*", "**", "**/")
 
 @lru_cache(maxsize=1024)
 def globs_meet(word: str, pattern: str, below: bool = True) -> bool:
-    """Whether some path matches both a shell's glob and the pattern of a rule, or lies `below` one that does.
+    """Return whether some path matches both a shell's glob and the pattern of a rule, or lies `below` one that
+    does.
 
     In `word`, wildcards stop at `/` and never match a leading dot; what follows a `[` may be anything. In
     `pattern`, `**` crosses directories. Both are absolute, and case does not count.

@@ -82,7 +82,8 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on several actions together, with all the reach that they need; nothing to judge is allowed."""
+    """Return the verdict on several actions together, with all the reach that they need; nothing to judge is
+    allowed."""
     given = list(verdicts)
     if not given:
         return Allow("nothing to decide")
@@ -90,7 +91,7 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def reaching(verdict: Verdict, parts: Iterable[Verdict]) -> Verdict:
-    """A verdict with at least the reach of all its parts."""
+    """Return a verdict with at least the reach of all its parts."""
     if isinstance(verdict, Deny):
         return verdict
     reach = widest((verdict.reach, *(part.reach for part in parts if not isinstance(part, Deny))))
@@ -98,14 +99,14 @@ def reaching(verdict: Verdict, parts: Iterable[Verdict]) -> Verdict:
 
 
 def with_reach(verdict: Allow | Ask, reach: Reach) -> Allow | Ask:
-    """The same verdict with another reach."""
+    """Return the same verdict with another reach."""
     return msgspec.structs.replace(verdict, reach=reach)
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on all actions of one call. Of several questions the weightiest is put, one of a rule before
-    one of the mode; a rule to keep is offered only when it would answer all of them. A yes covers the reach that
-    all of them need."""
+    """Return the verdict on all actions of one call. Of several questions the weightiest is put, one of a rule
+    before one of the mode; a rule to keep is offered only when it would answer all of them. A yes covers the reach
+    that all of them need."""
     given = list(verdicts)
     worst = strictest(given)
     asks = [verdict for verdict in given if isinstance(verdict, Ask)]
@@ -119,7 +120,7 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def weightiest(asks: list[Ask]) -> Ask:
-    """The question to show: what a rule or destruction asks before what only the mode does."""
+    """Return the question to show: what a rule or destruction asks before what only the mode does."""
     return next((ask for ask in asks if not ask.by_mode), asks[0])
 
 
@@ -128,8 +129,9 @@ def _rank(verdict: Verdict) -> int:
 
 
 def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict | None:
-    """What a deny or ask rule for reading says to a path, by its real form, by its written one and by its hard
-    links; None when none covers it. A glob that may match a denied file asks. What this covers a sandbox hides."""
+    """Return what a deny or ask rule for reading says to a path, by its real form, by its written one and by its
+    hard links; None when none covers it. A glob that may match a denied file asks. What this covers a sandbox
+    hides."""
     if verdict := _watched(path, shown, policy, glob):
         return verdict
     for name in (policy.names(path) or ()) if glob else (path,):
@@ -152,7 +154,7 @@ def _watched(path: str, shown: str, policy: Policy, glob: bool) -> Verdict | Non
 
 
 def _closing(policy: Policy, path: str, shown: str, glob: bool) -> str | None:
-    """What closes a path, by its real form or by the name of the link that was written."""
+    """Return what closes a path, by its real form or by the name of the link that was written."""
     if place := policy.hidden(path, glob):
         return place
     written = _written(policy, shown)
@@ -165,7 +167,7 @@ def _written(policy: Policy, shown: str) -> str:
 
 
 def may_open(rule: Rule, shown: str) -> Ask:
-    """The question about names that may stand for files which a rule covers."""
+    """Return the question about names that may stand for files which a rule covers."""
     return Ask(str(rule), f"{shown} may name files that this rule covers", reach="outside")
 
 
@@ -189,7 +191,7 @@ def _path_rule(
 
 
 def _lifted(policy: Policy, path: str, glob: bool) -> bool:
-    """Whether a rule that speaks of secrets by name allows to read this one."""
+    """Return whether a rule that speaks of secrets by name allows to read this one."""
     return not glob and any(
         rule.effect == "allow"
         and rule.kind == "read"
@@ -200,12 +202,12 @@ def _lifted(policy: Policy, path: str, glob: bool) -> bool:
 
 
 def inside(path: str, folders: Iterable[str]) -> bool:
-    """Whether a path is one of some folders or lies below one."""
+    """Return whether a path is one of some folders or lies below one."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def is_protected(path: str, policy: Policy) -> bool:
-    """Whether a path belongs to git or to the agent itself, or says what the agent may open."""
+    """Return whether a path belongs to git or to the agent itself, or says what the agent may open."""
     if inside(path, policy.protected) and not inside(path, policy.readable):
         return True
     parts = path.lower().split("/")
@@ -215,7 +217,7 @@ def is_protected(path: str, policy: Policy) -> bool:
 
 
 def is_obeyed(path: str, policy: Policy) -> bool:
-    """Whether editors, shells, other agents or git run or obey a file of the workspace by themselves."""
+    """Return whether editors, shells, other agents or git run or obey a file of the workspace by themselves."""
     from agent_cli.protocol.autorun_paths import is_obeyed_by_name
 
     around = max((root for root in policy.roots if inside(path, (root,))), key=len, default="")
@@ -225,7 +227,7 @@ def is_obeyed(path: str, policy: Policy) -> bool:
 
 
 def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict:
-    """What the policy says to reading a file."""
+    """Return what the policy says to reading a file."""
     if verdict := watched(path, shown, policy, glob):
         return verdict
     if rule := _path_rule(policy, "allow", "read", path, shown):
@@ -245,7 +247,7 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
 
 
 def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
-    """What the policy says to creating, changing or deleting a file."""
+    """Return what the policy says to creating, changing or deleting a file."""
     if denied := _unwritable(path, shown, policy):
         return denied
     for twin in policy.twins(path):
@@ -279,7 +281,7 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
 
 
 def guarded_write(path: str, shown: str, policy: Policy) -> Verdict | None:
-    """What deny and ask rules say to changing a file, whatever the mode; None when none covers it."""
+    """Return what deny and ask rules say to changing a file, whatever the mode; None when none covers it."""
     if denied := _unwritable(path, shown, policy):
         return denied
     if rule := _path_rule(policy, "ask", "write", path, shown):
@@ -288,13 +290,14 @@ def guarded_write(path: str, shown: str, policy: Policy) -> Verdict | None:
 
 
 def is_instruction(path: str, policy: Policy) -> bool:
-    """Whether later conversations in the workspace are given what is in a file."""
+    """Return whether later conversations in the workspace are given what is in a file."""
     names = tuple(f"/{name.lower()}" for name in policy.instructions)
     return inside(path, policy.roots) and path.lower().endswith(names)
 
 
 def _instructing(path: str, shown: str, policy: Policy) -> Ask | None:
-    """The question about instructions to later conversations while text from others may have led the model."""
+    """Return the question about instructions to later conversations while text from others may have led the
+    model."""
     if not policy.untrusted or not is_instruction(path, policy):
         return None
     why = f"text from {policy.untrusted} is in the conversation, and later ones would be given {shown}"
@@ -314,8 +317,8 @@ def _unwritable(path: str, shown: str, policy: Policy) -> Deny | None:
 
 
 def _write_grant(path: str, policy: Policy) -> str:
-    """The rule offered for a changed file. In the workspace it is wider than what was asked: all files of the
-    same folder and below, since edits come in groups; the root's own files and files elsewhere one by one."""
+    """Return the rule offered for a changed file. In the workspace it is wider than what was asked: all files of
+    the same folder and below, since edits come in groups; the root's own files and files elsewhere one by one."""
     prefix = policy.root.rstrip("/") + "/"
     if not path.startswith(prefix):
         return f"write({path})"

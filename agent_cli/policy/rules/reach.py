@@ -9,15 +9,15 @@ ORDER: tuple[Reach, ...] = ("inside", "network", "outside")
 
 
 def widest(reaches: Iterable[Reach]) -> Reach:
-    """The most that any of them is; `inside` for none."""
+    """Return the most that any of them is; `inside` for none."""
     return max(reaches, key=ORDER.index, default="inside")
 
 
 def narrowest(reaches: Iterable[Reach]) -> Reach:
-    """The least that any of them is; `outside` for none."""
+    """Return the least that any of them is; `outside` for none."""
     return min(reaches, key=ORDER.index, default="outside")
 
 
 def exceeds(need: Reach, trusted: Reach) -> bool:
-    """Whether something would get more than it is trusted with."""
+    """Return whether something would get more than it is trusted with."""
     return ORDER.index(need) > ORDER.index(trusted)

@@ -46,7 +46,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def parse_rule(text: str, effect: Effect, place: str) -> Rule:
-    """A rule from its text.
+    """Return a rule from its text.
 
     Raises:
         RuleError: unknown name, brackets that do not close, or a path pattern with `[`, `]`, `{` or `}`.
@@ -71,7 +71,8 @@ def parse_rule(text: str, effect: Effect, place: str) -> Rule:
 
 
 def _means_another(kind: Kind, pattern: str) -> str:
-    """What to write instead of a pattern in the way of other programs, that nothing here would ever match."""
+    """Return what to write instead of a pattern in the way of other programs, that nothing here would ever
+    match."""
     if kind in ("shell", "outside") and pattern.endswith(":*"):
         return f"write {kind}({pattern[:-2]} *)"
     if kind == "fetch":
@@ -91,7 +92,7 @@ _FOREIGN: dict[str, Kind] = {
 
 
 def _nearest(name: str) -> str:
-    """A hint: the kind that was probably meant."""
+    """Return a hint: the kind that was probably meant."""
     from difflib import get_close_matches
 
     word = re.match(r"\s*([A-Za-z_]*)", name)
@@ -112,7 +113,7 @@ def _words_regex(pattern: str) -> re.Pattern[str]:
 
 
 def matches_words(rule: Rule, text: str) -> bool:
-    """Whether a rule's pattern covers a simple command, host or `server/tool`. `*` stands for anything."""
+    """Return whether a rule's pattern covers a simple command, host or `server/tool`. `*` stands for anything."""
     return not rule.pattern or _words_regex(rule.pattern).fullmatch(text) is not None
 
 
@@ -140,7 +141,7 @@ def _path_regex(pattern: str, fold: bool) -> re.Pattern[str]:
 
 
 def matches_path(rule: Rule, path: str, root: str) -> bool:
-    """Whether a rule's pattern covers an absolute path. Patterns without a leading `/` or `~` start at the
+    """Return whether a rule's pattern covers an absolute path. Patterns without a leading `/` or `~` start at the
     workspace root; a directory covers what is in it; deny and ask rules ignore case, `x/**` covers `x`, and a link
     that they name covers what it leads to."""
     if not rule.pattern:
@@ -150,7 +151,7 @@ def matches_path(rule: Rule, path: str, root: str) -> bool:
 
 
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:
-    """Whether a shell's glob, made absolute, may stand for a path that a rule covers. The built-in patterns
+    """Return whether a shell's glob, made absolute, may stand for a path that a rule covers. The built-in patterns
     name files, so nothing lies below them unless they end in `/**`."""
     from .glob_overlap import globs_meet  # only for lines with globs
 
@@ -164,7 +165,7 @@ def may_match_path(rule: Rule, glob: str, root: str) -> bool:
 
 
 def _is_far(glob: str, pattern: str) -> bool:
-    """Whether a glob only meets the name of a pattern because both leave nearly everything open: `*.py` and
+    """Return whether a glob only meets the name of a pattern because both leave nearly everything open: `*.py` and
     `id_rsa*`, which some `id_rsa.py` would fit."""
     if "*" not in pattern[1:] or pattern == "**":
         return False
@@ -174,7 +175,7 @@ def _is_far(glob: str, pattern: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def absolute_pattern(rule: Rule, root: str) -> str:
-    """The pattern of a rule on paths from `/` on, as it is matched."""
+    """Return the pattern of a rule on paths from `/` on, as it is matched."""
     pattern = os.path.expanduser(rule.pattern)
     if rule.effect != "allow":
         pattern = pattern.removesuffix("/**") or pattern
@@ -197,7 +198,7 @@ BUILT_IN: tuple[Rule, ...] = tuple(
 
 @lru_cache(maxsize=1024)
 def _patterns(rule: Rule, root: str) -> tuple[str, ...]:
-    """The absolute pattern of a rule; of a deny or ask rule also the one with the links that it begins with
+    """Return the absolute pattern of a rule; of a deny or ask rule also the one with the links that it begins with
     resolved, since paths are judged by their real form."""
     written = absolute_pattern(rule, root)
     folder, _ = fixed_part(written)
@@ -209,7 +210,7 @@ def _patterns(rule: Rule, root: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def fixed_part(pattern: str) -> tuple[str, bool]:
-    """The folder (or file) that an absolute pattern begins with, and whether anything follows it."""
+    """Return the folder (or file) that an absolute pattern begins with, and whether anything follows it."""
     parts = pattern.split("/")
     fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
     return "/".join(parts[:fixed]) or "/", fixed < len(parts)

@@ -50,18 +50,18 @@ _UNSEEN = re.compile(
 
 
 def seen_path(path: str) -> str:
-    """A path as it looks, without invisible characters and without blanks at the end of a name."""
+    """Return a path as it looks, without invisible characters and without blanks at the end of a name."""
     return _UNSEEN.sub("", path)
 
 
 def secret_patterns() -> tuple[str, ...]:
-    """Every pattern, as a rule `read(PATTERN)` would write it."""
+    """Return every pattern, as a rule `read(PATTERN)` would write it."""
     return (*(f"**/{name}" for name in _FILES), *(f"**/{name}/**" for name in _FOLDERS), *_SYSTEM)
 
 
 def is_secret(path: str, home: str = "") -> bool:
-    """Whether a file or folder usually holds secrets. `path` is absolute, or starts with `~` for `home`; whether
-    it exists does not matter, and nor does case."""
+    """Return whether a file or folder usually holds secrets. `path` is absolute, or starts with `~` for `home`;
+    whether it exists does not matter, and nor does case."""
     if home and path.startswith("~/"):
         path = home + path[1:]
     path = seen_path(path)
@@ -69,7 +69,7 @@ def is_secret(path: str, home: str = "") -> bool:
 
 
 def names_a_secret(pattern: str) -> bool:
-    """Whether the pattern of a rule is itself the name of a secret, its wildcards taken as written: so that
+    """Return whether the pattern of a rule is itself the name of a secret, its wildcards taken as written: so that
     `.env` and `**/*.pem` speak of secrets and `**` does not."""
     return is_secret(f"/{pattern.lstrip('/')}")
 

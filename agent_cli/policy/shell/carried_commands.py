@@ -31,7 +31,7 @@ _MOST_TEXTS = 2_000
 
 
 def carried_commands(part: SimpleCommand, cwd: str, policy: Policy) -> tuple[str, ...]:
-    """The texts inside a command that may be commands; none where no rule on commands forbids or asks."""
+    """Return the texts inside a command that may be commands; none where no rule on commands forbids or asks."""
     if not part.words or not any(rule.kind == "shell" and rule.effect != "allow" for rule in policy.rules):
         return ()
     pieces = (
@@ -76,7 +76,7 @@ def _run_by_sed(script: str) -> str:
 
 
 def _behind_options(words: tuple[str, ...]) -> Iterator[str]:
-    """The words behind the options; a word behind an option may be its value or the first of them."""
+    """Yield the words behind the options; a word behind an option may be its value or the first of them."""
     for at, word in enumerate(words):
         if word.startswith("-"):
             continue
@@ -86,7 +86,7 @@ def _behind_options(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def _aliased(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
-    """What git's verb stands for, if it is an alias, and what that stands for in turn."""
+    """Yield what git's verb stands for, if it is an alias, and what that stands for in turn."""
     verb, *rest = normalize(part)[1:] or [""]
     folder = os.path.join(cwd, *option_values(part.argv[1 : len(part.argv) - len(rest)], "-C"))
     given = [setting.partition("=") for setting in git_settings(part)]

@@ -44,8 +44,8 @@ class CommandInPlace(msgspec.Struct, frozen=True):
 
 
 def judge_step(step: CommandInPlace, policy: Policy, scripts: list[CommandVerdict]) -> CommandVerdict:
-    """The verdict on a simple command: its own, that of its files, and those of all that it runs; `scripts` are
-    those on the lines it hands to a shell."""
+    """Return the verdict on a simple command: its own, that of its files, and those of all that it runs; `scripts`
+    are those on the lines it hands to a shell."""
     outer, *inner = step.inside.commands
     is_transparent = bool(inner) and _adds_nothing(outer) and not is_doubtful(outer, policy)
     own = judge_one(outer, step.cwd, policy, is_transparent)
@@ -68,7 +68,7 @@ def judge_step(step: CommandInPlace, policy: Policy, scripts: list[CommandVerdic
 
 
 def _adds_nothing(wrapper: SimpleCommand) -> bool:
-    """Whether a wrapper is as harmless as what it runs."""
+    """Return whether a wrapper is as harmless as what it runs."""
     name = program(wrapper)
     return wrapper.argv[0] == name in TRANSPARENT and not (wrapper.assigns or wrapper.background or wrapper.fed)
 
@@ -82,7 +82,8 @@ def _is_of_the_mode(verdict: Verdict) -> bool:
 
 
 def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> CommandVerdict:
-    """The verdict on one command, whatever it runs in turn. A transparent wrapper is as good as what it runs."""
+    """Return the verdict on one command, whatever it runs in turn. A transparent wrapper is as good as what it
+    runs."""
     shown = " ".join(part.argv)
     if denied := _forbidding(part, cwd, policy, "deny"):
         return CommandVerdict(Deny(str(denied), f"`{shown}` is denied"), shown)
@@ -104,14 +105,14 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: boo
 
 
 def _forbidding(part: SimpleCommand, cwd: str, policy: Policy, effect: Effect) -> Rule | None:
-    """The rule of an effect that covers a command in any of its forms, or what it carries."""
+    """Return the rule of an effect that covers a command in any of its forms, or what it carries."""
     if not any(rule.kind == "shell" and rule.effect == effect for rule in policy.rules):
         return None
     return rule_on((*all_texts_of(part), *carried_commands(part, cwd, policy)), policy, effect)
 
 
 def _on_hosts(part: SimpleCommand, policy: Policy, effect: Effect) -> Rule | None:
-    """A rule about a host that a command names in an address."""
+    """Return a rule about a host that a command names in an address."""
     hosts = [host.lower() for word in part.argv[1:] for host in _HOST.findall(word)]
     for rule in policy.rules:
         if rule.effect == effect and rule.kind == "fetch" and any(matches_words(rule, host) for host in hosts):
@@ -120,7 +121,8 @@ def _on_hosts(part: SimpleCommand, policy: Policy, effect: Effect) -> Rule | Non
 
 
 def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Policy) -> Deny | None:
-    """What names a host that is denied may not run; where nothing may change, only what is known to read may."""
+    """Return what names a host that is denied may not run; where nothing may change, only what is known to read
+    may."""
     if denied := _on_hosts(part, policy, "deny"):
         return Deny(str(denied), f"`{shown}` names a host that is denied")
     if read is not None and set(part.writes) <= destructive.HARMLESS:
@@ -166,7 +168,7 @@ def _weighed(
 def _leaving(
     verdict: Verdict, part: SimpleCommand, shown: str, policy: Policy, trusted: Reach = "outside"
 ) -> CommandVerdict:
-    """A verdict after the rules on leaving the sandbox: what may never leave is denied when it would."""
+    """Return a verdict after the rules on leaving the sandbox: what may never leave is denied when it would."""
     leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
     if leaves and (denied := on_leaving(part, policy).denied):
         return CommandVerdict(Deny(str(denied), f"`{shown}` may not run outside the sandbox"), shown)
@@ -176,7 +178,7 @@ def _leaving(
 def _own(
     part: SimpleCommand, shown: str, read: Reading | None, need: SandboxNeed, cwd: str, policy: Policy
 ) -> CommandVerdict:
-    """What rules, tables and the mode say to the command itself."""
+    """Return what rules, tables and the mode say to the command itself."""
     leaving = on_leaving(part, policy)
     if leaving.asked and (leaving.asked.pattern or need.reach == "outside"):
         return CommandVerdict(
@@ -218,7 +220,7 @@ def _by_mode(
 
 
 def _grant(part: SimpleCommand, need: SandboxNeed, policy: Policy) -> str:
-    """The rule offered: one on leaving the sandbox where only that would be enough."""
+    """Return the rule offered: one on leaving the sandbox where only that would be enough."""
     rule = grant_for(part)
     if rule and policy.sandboxed and need.reach == "outside":
         return f"outside{rule.removeprefix('shell')}"

@@ -49,12 +49,13 @@ _HEEDED = (
 
 
 def changes_what_runs(variable: str) -> bool:
-    """Whether a variable of this name can make harmless programs run others; the PATH is seen to apart."""
+    """Return whether a variable of this name can make harmless programs run others; the PATH is seen to apart."""
     return variable != "PATH" and re.fullmatch(_RUNS_LATER, variable) is not None
 
 
 def may_change_what_runs(variable: str) -> bool:
-    """Whether programs that only read might run others, or read other settings, for a variable of this name."""
+    """Return whether programs that only read might run others, or read other settings, for a variable of this
+    name."""
     return variable != "PATH" and re.fullmatch(f"(?i:{_HEEDED})|{_RUNS_LATER}", variable) is not None
 
 
@@ -198,7 +199,7 @@ def catastrophic(line: str) -> bool:
 
 
 def destroys(command: SimpleCommand, place: Cwd) -> str:
-    """Why one normalised simple command needs a person in every mode; empty when nothing is known."""
+    """Return why one normalised simple command needs a person in every mode; empty when nothing is known."""
     for name in command.assigns:
         if re.fullmatch(_RUNS_LATER, name):
             return f"setting {name} changes what programs run"
@@ -221,7 +222,7 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
 
 
 def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
-    """Why the words behind an unknown program need a person, should it run them: `tool rm -rf ~`."""
+    """Return why the words behind an unknown program need a person, should it run them: `tool rm -rf ~`."""
     if name in _SPEAKERS or name in _REMOVES:
         return ""
     for at, word in enumerate(command.words[1:], 1):
@@ -232,7 +233,7 @@ def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
 
 
 def runs_a_pipe(commands: list[SimpleCommand]) -> str:
-    """Why a pipeline must be asked about: a shell or interpreter runs what comes through it."""
+    """Return why a pipeline must be asked about: a shell or interpreter runs what comes through it."""
     if why := runs_what_was_fetched(commands, frozenset({"curl", "wget", "aria2c"})):
         return why
     fetched = False
@@ -250,14 +251,14 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
 
 
 def redirected(command: SimpleCommand, place: Cwd) -> str:
-    """Why a redirection of a command needs a person; empty when nothing is known."""
+    """Return why a redirection of a command needs a person; empty when nothing is known."""
     targets = [target for target in command.writes if target not in HARMLESS]
     return next(filter(None, (protected_target(place.resolve(target), place) for target in targets)), "")
 
 
 def reach_of(command: SimpleCommand, needed: Reach) -> Reach:
-    """How much a destructive command must be given to do its work: git's own data can be changed in a sandbox, and
-    what only loses something on the network needs no more than that."""
+    """Return how much a destructive command must be given to do its work: git's own data can be changed in a
+    sandbox, and what only loses something on the network needs no more than that."""
     words = normalize(command)
     if words[:1] == ("git",) and words[1:2] != ("config",) and not git_settings(command) and not command.assigns:
         return needed
@@ -265,7 +266,7 @@ def reach_of(command: SimpleCommand, needed: Reach) -> Reach:
 
 
 def protected_target(path: str, place: Cwd) -> str:
-    """Why a file outside the workspace is not to be written to without a person."""
+    """Return why a file outside the workspace is not to be written to without a person."""
     if path in HARMLESS or path.startswith("/dev/fd/") or _inside(path, (*place.roots, *place.scratch)):
         return ""
     if re.fullmatch(_SYSTEM, path):
@@ -289,7 +290,7 @@ def _discards(command: SimpleCommand, args: list[str]) -> str:
 
 
 def operands(command: SimpleCommand) -> list[Word]:
-    """The words of a command that are no options; all of them behind `--`."""
+    """Return the words of a command that are no options; all of them behind `--`."""
     ended = False
     found = []
     for word in command.words[1:]:
@@ -318,7 +319,7 @@ def _removes(name: str, command: SimpleCommand, place: Cwd) -> str:
 
 
 def _covers_a_root(path: str, place: Cwd) -> bool:
-    """Whether a pattern stands for all there is in a workspace, such as `*`, `.*` or `*/*`."""
+    """Return whether a pattern stands for all there is in a workspace, such as `*`, `.*` or `*/*`."""
     return any(
         path.startswith(root.rstrip("/") + "/") and re.fullmatch(r"[*?.!/]+", path[len(root.rstrip("/")) + 1 :])
         for root in (*place.roots, place.home)
@@ -333,7 +334,7 @@ def _writes(command: SimpleCommand, place: Cwd) -> str:
 
 
 def written_targets(command: SimpleCommand) -> list[str]:
-    """The files that a program of the tables changes, as written; its redirections are not among them."""
+    """Return the files that a program of the tables changes, as written; its redirections are not among them."""
     name = program(command)
     which = _WRITES.get(name)
     if which is None:
@@ -354,7 +355,7 @@ def written_targets(command: SimpleCommand) -> list[str]:
 
 
 def _named_folders(command: SimpleCommand) -> list[str]:
-    """The values of `-t FOLDER`."""
+    """Return the values of `-t FOLDER`."""
     argv = command.argv
     joined = [word for word in argv if word.startswith(("-t", "--ta")) and word != "-t"]
     apart = [value for flag, value in zip(argv, argv[1:], strict=False) if flag == "-t"]
@@ -368,7 +369,7 @@ _UNREAD = re.compile(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
 
 
 def discards_git_state(line: str) -> bool:
-    """Whether staged or stashed work may be gone after it. A line beyond the reader counts by its words."""
+    """Return whether staged or stashed work may be gone after it. A line beyond the reader counts by its words."""
     try:
         commands = [normalize(inner) for part in parse(line) for inner in unwrap(part).commands]
         if any(unwrap(part).scripts for part in parse(line)):

@@ -35,14 +35,15 @@ _CODE = re.compile(r"-[a-zA-Z]*[ceErpS]\b.*|--(eval|print|exec|execute|command|e
 
 
 def _is_code(command: SimpleCommand) -> bool:
-    """Whether an interpreter is given its program as text, or by its input; `python -m x` and files are not."""
+    """Return whether an interpreter is given its program as text, or by its input; `python -m x` and files are
+    not."""
     argv = command.argv[1:]
     return not argv or any(_CODE.fullmatch(word) for word in argv[:3])
 
 
 def grant_for(command: SimpleCommand) -> str:
-    """A rule that would allow a simple command next time; empty when none should: with variables set in front,
-    with globs, and where words with blanks in them would make the exact rule cover other commands too."""
+    """Return a rule that would allow a simple command next time; empty when none should: with variables set in
+    front, with globs, and where words with blanks in them would make the exact rule cover other commands too."""
     if not command.words or command.assigns or any(word.glob for word in command.words):
         return ""
     name = program(command)
@@ -60,7 +61,7 @@ def grant_for(command: SimpleCommand) -> str:
 
 
 def _is_plain(command: SimpleCommand, pattern: str) -> bool:
-    """Whether a prefix would cover this very command."""
+    """Return whether a prefix would cover this very command."""
     if command.argv[0] == "git":
         return git_extras_are_known(command.argv, "")
     return not has_risky_option(command, pattern, ())

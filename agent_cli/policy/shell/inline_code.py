@@ -24,8 +24,8 @@ _FILES = re.compile(r"\bunlink|os\.remove|\.rmdir\(|rename\(|truncate\(|\.rm\(|F
 
 
 def destroys_by_code(command: SimpleCommand, is_confined: bool) -> str:
-    """Why a command that carries a program is asked about in every mode; empty when nothing in it looks like
-    destruction. Deleting single files counts only where no sandbox `is_confined` to the workspace, which undo
+    """Return why a command that carries a program is asked about in every mode; empty when nothing in it looks
+    like destruction. Deleting single files counts only where no sandbox `is_confined` to the workspace, which undo
     brings back."""
     name = program(command)
     is_interpreter = INTERPRETERS.fullmatch(name) is not None
@@ -41,7 +41,7 @@ def destroys_by_code(command: SimpleCommand, is_confined: bool) -> str:
 
 
 def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str]) -> str:
-    """Why a line that fetches a file and then runs it is asked about."""
+    """Return why a line that fetches a file and then runs it is asked about."""
     fetched: set[str] = set()
     for command in commands:
         name = program(command)
@@ -56,7 +56,7 @@ def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str
 
 
 def _outputs(command: SimpleCommand) -> list[str]:
-    """The files into which a fetching program puts what it gets."""
+    """Return the files into which a fetching program puts what it gets."""
     argv = command.argv
     named = [
         value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(r"-\w*[oO]|--output\S*", flag)

@@ -26,13 +26,13 @@ _MOST_WORDS = 20_000
 
 
 def run_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
-    """What the policy says to a shell line."""
+    """Return what the policy says to a shell line."""
     return _judge(line, cwd, policy, 0).verdict
 
 
 def parts_of(line: str, cwd: str, policy: Policy) -> list[tuple[str, Verdict]]:
-    """Each simple command of a line with what the policy says to it alone; the line itself when it cannot be
-    read."""
+    """Return each simple command of a line with what the policy says to it alone; the line itself when it cannot
+    be read."""
     try:
         found = steps(line, cwd, policy)
     except Unsure:
@@ -41,7 +41,7 @@ def parts_of(line: str, cwd: str, policy: Policy) -> list[tuple[str, Verdict]]:
 
 
 def is_read(line: str, cwd: str, policy: Policy) -> bool:
-    """Whether a line can be read with certainty."""
+    """Return whether a line can be read with certainty."""
     try:
         return bool(steps(line, cwd, policy)) or not line.strip()
     except Unsure:
@@ -49,8 +49,8 @@ def is_read(line: str, cwd: str, policy: Policy) -> bool:
 
 
 def outside_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
-    """What the policy says to running a line without the sandbox in which it may run: never where a rule forbids
-    that for one of its commands, at once where rules allow it for all of them, else a person decides."""
+    """Return what the policy says to running a line without the sandbox in which it may run: never where a rule
+    forbids that for one of its commands, at once where rules allow it for all of them, else a person decides."""
     try:
         rulings = [
             on_leaving(command, policy) for step in steps(line, cwd, policy) for command in step.inside.commands
@@ -119,8 +119,8 @@ def _with(reach: Reach) -> str:
 
 
 def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
-    """What the policy says to input for a running command. What it does with it cannot be known, so no table
-    and no rule allows it; rules against commands hold for each line of it."""
+    """Return what the policy says to input for a running command. What it does with it cannot be known, so no
+    table and no rule allows it; rules against commands hold for each line of it."""
     lines = (text.strip(), *lines_of(text))
     if rule := rule_on(lines, policy, "deny"):
         return Deny(str(rule), "the command is denied")
@@ -141,7 +141,7 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
 
 
 def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
-    """Each simple command with its directory. `cd` is followed only where it cannot fail unnoticed."""
+    """Return each simple command with its directory. `cd` is followed only where it cannot fail unnoticed."""
     parts = parse(line)
     found = []
     for at, part in enumerate(parts):
@@ -157,7 +157,7 @@ def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
 
 
 def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
-    """The directory after `cd DIR`, as the shell keeps it: links in it are not resolved."""
+    """Return the directory after `cd DIR`, as the shell keeps it: links in it are not resolved."""
     word = part.words[1] if len(part.words) == 2 else Word("-")
     if word.glob or word.text[:1] in ("-", "") or part.assigns:
         raise Unsure("a change of directory that cannot be followed")
@@ -169,7 +169,7 @@ def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
 
 
 def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
-    """A line the reader refused: no rule can allow it; in yolo it runs unless a rule might forbid it."""
+    """Return a line the reader refused: no rule can allow it; in yolo it runs unless a rule might forbid it."""
     reason = f"the command cannot be checked ({doubt})"
     if rule := rule_on((line.strip(),), policy, "deny"):
         return Deny(str(rule), "the command is denied")
@@ -192,7 +192,7 @@ def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
 
 
 def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
-    """A verdict on an unread line after the rules that forbid to leave the sandbox."""
+    """Return a verdict on an unread line after the rules that forbid to leave the sandbox."""
     leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
     if leaves and (denied := rule_on((line.strip(), *lines_of(line)), policy, "deny", "outside")):
         return Deny(str(denied), "the command may not run outside the sandbox")
@@ -200,8 +200,8 @@ def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
 
 
 def _may_meet_a_rule(line: str, reason: str, policy: Policy) -> Ask | None:
-    """The question about a line that a deny or ask rule may cover; those on reading are the sandbox's to enforce
-    where there is one, because it hides what they close."""
+    """Return the question about a line that a deny or ask rule may cover; those on reading are the sandbox's to
+    enforce where there is one, because it hides what they close."""
     kinds = ("shell", "write") if policy.sandboxed else ("shell", "read", "write")
     for rule in policy.rules:
         if rule.effect != "allow" and rule.kind in kinds and rule.place != BUILT_IN_PLACE:

@@ -39,8 +39,8 @@ class FilesVerdict(msgspec.Struct, frozen=True):
 
 
 def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Policy) -> FilesVerdict:
-    """The verdict on every file a simple command names. Words of unknown programs are held only against deny and
-    ask rules and protected paths; files of known readers and redirections are judged in full."""
+    """Return the verdict on every file a simple command names. Words of unknown programs are held only against
+    deny and ask rules and protected paths; files of known readers and redirections are judged in full."""
     found: list[Verdict] = []
     for target in part.writes:
         if target not in destructive.HARMLESS:
@@ -63,14 +63,15 @@ def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Pol
 
 
 def real_path(word: str, cwd: str, policy: Policy) -> str:
-    """The real path of a word for a command in `cwd`: `/proc/self/cwd` means its own directory, not ours."""
+    """Return the real path of a word for a command in `cwd`: `/proc/self/cwd` means its own directory, not
+    ours."""
     if match := _OWN_PROCESS.match(word):
         word = (cwd if match[1] == "cwd" else "").rstrip("/") + "/" + word[match.end() :].lstrip("/")
     return policy.resolve(word, cwd)
 
 
 def _is_seen_to(verdict: Verdict, policy: Policy) -> bool:
-    """Whether a question about files that a word only may stand for is settled: the sandbox hides them."""
+    """Return whether a question about files that a word only may stand for is settled: the sandbox hides them."""
     return (
         policy.sandboxed and isinstance(verdict, Ask) and "may name files that this rule covers" in verdict.reason
     )
@@ -99,7 +100,7 @@ def _written(word: str, cwd: str, policy: Policy) -> str:
 
 
 def _watched_word(word: Word, cwd: str, policy: Policy, protected: bool) -> list[Verdict]:
-    """What deny and ask rules say to all that a program may take for a file in one word."""
+    """Return what deny and ask rules say to all that a program may take for a file in one word."""
     found: list[Verdict] = []
     for text in _parts(word.text):
         path = real_path(text, cwd, policy)
@@ -111,9 +112,9 @@ def _watched_word(word: Word, cwd: str, policy: Policy, protected: bool) -> list
 
 
 def _named_in_code(part: SimpleCommand, cwd: str, policy: Policy) -> list[Verdict]:
-    """What rules say to the files that a program given as text names. It may put names together as it likes, and
-    words that come through a pipe are not seen at all; so where somebody has written a rule that closes files,
-    neither runs unasked."""
+    """Return what rules say to the files that a program given as text names. It may put names together as it
+    likes, and words that come through a pipe are not seen at all; so where somebody has written a rule that closes
+    files, neither runs unasked."""
     texts = [word.text for word in part.words[1:] if re.search(r"[\s('\"]", word.text)]
     codes = texts if INTERPRETERS.fullmatch(program(part)) else []
     found: list[Verdict] = []
@@ -128,7 +129,7 @@ def _named_in_code(part: SimpleCommand, cwd: str, policy: Policy) -> list[Verdic
 
 
 def _parts(word: str) -> list[str]:
-    """The word itself, what follows `=`, `@` or `:` in it, and what follows the letters of an option."""
+    """Return the word itself, what follows `=`, `@` or `:` in it, and what follows the letters of an option."""
     parts = [] if word.startswith("-") else [word]
     if any(mark in word for mark in "=@:"):
         parts += re.split("[=@:]", word)[1:]
@@ -138,7 +139,7 @@ def _parts(word: str) -> list[str]:
 
 
 def _opened_by(read: Reading, cwd: str, policy: Policy) -> Rule | None:
-    """The first rule about files that a search may open without naming them, and that are there."""
+    """Return the first rule about files that a search may open without naming them, and that are there."""
     folders = [real_path(word.text, cwd, policy) for word in read.files] or [cwd]
     closed = [policy.closed_below(folder) for folder in folders]
     for rule in policy.rules:

@@ -218,7 +218,8 @@ class _Reader:
         return text
 
     def is_plain_dollar(self) -> bool:
-        """Whether a `$` within double quotes stands for itself, as that of a pattern does in `"s/5$/6/"`."""
+        """Return whether a `$` within double quotes stands for itself, as that of a pattern does in
+        `"s/5$/6/"`."""
         return self.line[self.at] == "$" and self.line[self.at + 1 : self.at + 2] in _AFTER_PLAIN_DOLLAR
 
     def double(self) -> str:

@@ -23,7 +23,7 @@ _MOST_FOLDERS = 40
 
 
 def option_values(words: Sequence[str], short: str, *long: str) -> Iterator[str]:
-    """The values of an option, however it is written: `-C a`, `-Ca`, `--directory a`, `--directory=a`."""
+    """Yield the values of an option, however it is written: `-C a`, `-Ca`, `--directory a`, `--directory=a`."""
     for at, word in enumerate(words):
         if word in (short, *long):
             yield from words[at + 1 : at + 2]
@@ -34,8 +34,8 @@ def option_values(words: Sequence[str], short: str, *long: str) -> Iterator[str]
 
 
 def make_recipes(words: Sequence[str], cwd: str, read: Read) -> str:
-    """The recipes that targets of a Makefile run, those of what they need included; all of them when it cannot be
-    told which."""
+    """Return the recipes that targets of a Makefile run, those of what they need included; all of them when it
+    cannot be told which."""
     folder = os.path.join(cwd, *option_values(words, "-C", "--directory"))
     named = [*option_values(words, "-f", "--file", "--makefile")]
     text = (
@@ -62,8 +62,8 @@ def make_recipes(words: Sequence[str], cwd: str, read: Read) -> str:
 
 
 def just_recipes(words: Sequence[str], cwd: str, read: Read) -> str:
-    """The recipes of a justfile that a command runs, those they depend on included; all of them when it cannot be
-    told which."""
+    """Return the recipes of a justfile that a command runs, those they depend on included; all of them when it
+    cannot be told which."""
     folder = os.path.join(cwd, *option_values(words, "-d", "--working-directory"))
     named = [*option_values(words, "-f", "--justfile")]
     text = (
@@ -84,8 +84,8 @@ def just_recipes(words: Sequence[str], cwd: str, read: Read) -> str:
 
 
 def package_scripts(words: Sequence[str], cwd: str, read: Read) -> str:
-    """The scripts of a package.json that a command of a package manager runs, with those before and after them and
-    those they name."""
+    """Return the scripts of a package.json that a command of a package manager runs, with those before and after
+    them and those they name."""
     folder = os.path.join(cwd, *option_values(words, "-C", "--prefix", "--cwd", "--dir"))
     try:
         found = json.loads(_upward(folder, ("package.json",), read) or "{}")["scripts"].items()
@@ -106,7 +106,8 @@ def package_scripts(words: Sequence[str], cwd: str, read: Read) -> str:
 
 
 def _needed(wanted: list[str], needs: dict[str, list[str]], recipes: dict[str, list[str]], text: str) -> str:
-    """The recipes of what is wanted and of all that it needs; the whole text where something of it is unknown."""
+    """Return the recipes of what is wanted and of all that it needs; the whole text where something of it is
+    unknown."""
     if any(name not in needs for name in wanted):
         return text
     seen: dict[str, None] = {}
@@ -124,7 +125,7 @@ def _first(folder: str, names: tuple[str, ...], read: Read) -> str:
 
 
 def _upward(folder: str, names: tuple[str, ...], read: Read) -> str:
-    """The first of some files in a folder or one above it."""
+    """Return the first of some files in a folder or one above it."""
     folder = os.path.normpath(folder)
     for _ in range(_MOST_FOLDERS):
         if (text := _first(folder, names, read)) or folder == os.path.dirname(folder):

@@ -275,7 +275,7 @@ GIT_CHANGES: dict[str, str] = {
 
 
 def reading(command: SimpleCommand) -> Reading | None:
-    """What a simple command reads, given that it is known to read only; None when it is not."""
+    """Return what a simple command reads, given that it is known to read only; None when it is not."""
     if not all(re.fullmatch(_OF_LANGUAGE, name) for name in command.assigns):
         return None
     if command.background or command.fed or not command.words:
@@ -316,7 +316,7 @@ def _judge(reader: Program, words: list[Word]) -> Reading | None:
 
 
 def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | None:
-    """The options and the operands; None when a word is not permitted."""
+    """Return the options and the operands; None when a word is not permitted."""
     options: list[str] = []
     operands: list[Word] = []
     ended = False
@@ -345,7 +345,7 @@ def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | 
 
 
 def _glob_is_safe(reader: Program, word: Word, ended: bool) -> bool:
-    """Whether the names a glob may stand for cannot be taken for options that do harm."""
+    """Return whether the names a glob may stand for cannot be taken for options that do harm."""
     if reader.globs == "none":
         return False
     if reader.globs == "any" or ended or word.text[0] not in "*?[":
@@ -354,7 +354,8 @@ def _glob_is_safe(reader: Program, word: Word, ended: bool) -> bool:
 
 
 def git_extras_are_known(argv: tuple[str, ...], named: str) -> bool:
-    """Whether every option of a git command is harmless by the tables or stands in the rule that allows it."""
+    """Return whether every option of a git command is harmless by the tables or stands in the rule that allows
+    it."""
     written = named.split()
     place = next((at for at, word in enumerate(argv) if at and not word.startswith("-")), len(argv))
     if any(word not in written and not re.fullmatch(_GIT_BEFORE, word) for word in argv[1:place]):

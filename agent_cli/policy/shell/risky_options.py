@@ -103,8 +103,8 @@ BENDS: dict[str, str] = {
 
 
 def has_risky_option(command: SimpleCommand, pattern: str, roots: tuple[str, ...]) -> bool:
-    """Whether a command that fits the wildcard of a rule has words which make it another one: an option of the
-    table that the pattern does not name, or a file outside the workspace that it then runs or obeys."""
+    """Return whether a command that fits the wildcard of a rule has words which make it another one: an option of
+    the table that the pattern does not name, or a file outside the workspace that it then runs or obeys."""
     name = program(command)
     spec = BENDS.get("python" if re.fullmatch(r"python[\d.]*", name) else name)
     if spec is None or not pattern:

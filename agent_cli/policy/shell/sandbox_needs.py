@@ -202,7 +202,7 @@ _ELSEWHERE = re.compile(r"://|^[^@-].*\.[A-Za-z]|@.*:")
 
 
 def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
-    """What one simple command needs, whatever it runs in turn, when it runs in `cwd`."""
+    """Return what one simple command needs, whatever it runs in turn, when it runs in `cwd`."""
     words = _through_module(normalize(command))
     if not words:
         return SandboxNeed()
@@ -227,8 +227,8 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
 
 
 def _is_at_home(command: SimpleCommand) -> bool:
-    """Whether all it names are servers of this machine: commands in the sandbox reach those of one another, and no
-    others."""
+    """Return whether all it names are servers of this machine: commands in the sandbox reach those of one another,
+    and no others."""
     words = command.argv[1:]
     ours = [word for word in words if _AT_HOME.fullmatch(word)]
     return bool(ours) and not any(_ELSEWHERE.search(word) for word in words if word not in ours)
@@ -241,7 +241,7 @@ def _is_by_http(name: str, line: str) -> bool:
 
 
 def unread_need(line: str) -> SandboxNeed:
-    """What a line beyond the reader plainly needs."""
+    """Return what a line beyond the reader plainly needs."""
     return SandboxNeed("network", _NET) if _UNREAD.search(line) else SandboxNeed()
 
 

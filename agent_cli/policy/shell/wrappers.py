@@ -99,7 +99,7 @@ class UnwrappedCommand(msgspec.Struct, frozen=True):
 
 
 def unwrap(command: SimpleCommand) -> UnwrappedCommand:
-    """All that a simple command runs, as far as its words say.
+    """Return all that a simple command runs, as far as its words say.
 
     Raises:
         Unsure: a wrapper, a shell or git is given an option that is not in the tables.
@@ -119,7 +119,7 @@ def unwrap(command: SimpleCommand) -> UnwrappedCommand:
 
 
 def program(command: SimpleCommand) -> str:
-    """The name of the program without its directory."""
+    """Return the name of the program without its directory."""
     return command.argv[0].rsplit("/", 1)[-1] if command.words else ""
 
 
@@ -141,7 +141,7 @@ def normalize(command: SimpleCommand) -> tuple[str, ...]:
 
 
 def git_settings(command: SimpleCommand) -> tuple[str, ...]:
-    """The words of `-c NAME=VALUE` in front of git's verb."""
+    """Return the words of `-c NAME=VALUE` in front of git's verb."""
     before = len(command.words) - len(normalize(command)) + 1
     argv = command.argv[:before]
     return tuple(value for flag, value in zip(argv, argv[1:], strict=False) if flag in ("-c", "--config-env"))
@@ -224,7 +224,7 @@ def _find_commands(words: list[Word]) -> list[SimpleCommand]:
 
 
 def _parallel(words: list[Word]) -> list[SimpleCommand]:
-    """What `parallel` runs once for each of its arguments; a single word may hold all of it."""
+    """Return what `parallel` runs once for each of its arguments; a single word may hold all of it."""
     ends = next((at for at, word in enumerate(words) if word.text.startswith(":::")), len(words))
     rest = _past_options("parallel", words[:ends], r"-[kqtvXmN0u]+|-[jnN]\d+%?|--[\w-]+(=.*)?", "-[jnNaIP]")
     if rest and " " in rest[0].text:
@@ -233,7 +233,7 @@ def _parallel(words: list[Word]) -> list[SimpleCommand]:
 
 
 def _recorded(words: list[Word]) -> list[str]:
-    """The line that `script` records."""
+    """Return the line that `script` records."""
     for at, word in enumerate(words):
         if re.fullmatch(r"-[a-zA-Z]*c|--command", word.text):
             return [_joined(words[at + 1 : at + 2])]

@@ -35,6 +35,6 @@ def _written(line: str, cwd: str, policy: Policy, depth: int) -> Iterator[str]:
 
 
 def _targets(command: SimpleCommand) -> Iterator[str]:
-    """What a command writes, as its words have it."""
+    """Yield what a command writes, as its words have it."""
     yield from (target for target in command.writes if target not in destructive.HARMLESS)
     yield from destructive.written_targets(command)

@@ -40,7 +40,7 @@ _MOST_FDS = 6
 
 
 def pack(*message: "Any") -> bytes:
-    """A frame."""
+    """Return a frame."""
     payload = marshal.dumps(message)
     return len(payload).to_bytes(_LENGTH, "big") + payload
 
@@ -80,7 +80,7 @@ class Inbox:
         return bool(data)
 
     def messages(self) -> "Iterator[tuple[Any, ...]]":
-        """The whole frames, each once. The types of the fields are those above."""
+        """Return the whole frames, each once. The types of the fields are those above."""
         while len(self._data) >= _LENGTH:
             end = _LENGTH + int.from_bytes(self._data[:_LENGTH], "big")
             if len(self._data) < end:
@@ -90,7 +90,7 @@ class Inbox:
             yield marshal.loads(payload)
 
     def take_fds(self, count: int) -> list[int]:
-        """The oldest `count` descriptors."""
+        """Return the oldest `count` descriptors."""
         taken, self.fds = self.fds[:count], self.fds[count:]
         return taken
 

@@ -85,7 +85,7 @@ def cut_abstract_sockets() -> None:
 
 
 def _known(version: int) -> int:
-    """The rights a kernel can refuse."""
+    """Return the rights a kernel can refuse."""
     return (1 << (15 if version < 5 else 16)) - 1
 
 
@@ -140,7 +140,7 @@ class _Kernel:
         self._prctl = self._ctypes.dlsym(library, "prctl")
 
     def call(self, number: int, *arguments: "int | bytes") -> int:
-        """The result; below 0 for an error."""
+        """Return the result; below 0 for an error."""
         return int(self._ctypes.call_function(self._syscall, (number, *arguments)))
 
     def prctl(self, option: int, *arguments: "int | bytes") -> int:

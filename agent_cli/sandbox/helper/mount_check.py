@@ -52,7 +52,7 @@ class MountTree:
         self.devices = {mount.device for mount in self.all}
 
     def at(self, path: bytes) -> Mount:
-        """The mount that shows what is seen at a path, links in it not counted."""
+        """Return the mount that shows what is seen at a path, links in it not counted."""
         mount, place = self._root, b""
         for name in filter(None, path.split(b"/")):
             place += b"/" + name
@@ -60,7 +60,7 @@ class MountTree:
         return mount
 
     def shown(self, path: bytes) -> tuple[bytes, bytes]:
-        """What is seen at a path: the device, and the path in it."""
+        """Return what is seen at a path: the device, and the path in it."""
         mount = self.at(path)
         below = path[len(mount.place) :] if mount.place != b"/" else path
         return mount.device, b"/" + b"/".join(filter(None, (mount.root + b"/" + below).split(b"/")))
@@ -74,14 +74,15 @@ class MountTree:
 
 
 def are_made(inside: MountTree) -> bool:
-    """Whether the mounts are all there; before, they are below another root, in which no such device folder is."""
+    """Return whether the mounts are all there; before, they are below another root, in which no such device folder
+    is."""
     device = inside.at(b"/dev")
     return device.place == b"/dev" and device.kind == b"tmpfs" and inside.at(b"/newroot").place != b"/newroot"
 
 
 def misplaced_mounts(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
-    """The first place where something else is mounted than what was asked for; empty when there is none. `inside`
-    are the mounts of the sandbox, `outside` are ours, read later than those."""
+    """Return the first place where something else is mounted than what was asked for; empty when there is none.
+    `inside` are the mounts of the sandbox, `outside` are ours, read later than those."""
     for place, source, is_fixed in _uncovered(asked):
         mount = inside.at(place)
         if mount.place != place or (is_fixed and not mount.is_fixed):
@@ -92,7 +93,7 @@ def misplaced_mounts(asked: "Asked", inside: MountTree, outside: MountTree) -> b
 
 
 def _uncovered(asked: "Asked") -> "Asked":
-    """Those that are seen in the end: no later one lies at the same place or above it."""
+    """Return those that are seen in the end: no later one lies at the same place or above it."""
     later: set[bytes] = set()
     found = []
     for one in reversed(asked):
@@ -105,8 +106,8 @@ def _uncovered(asked: "Asked") -> "Asked":
 
 
 def _unasked(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
-    """Where there is a mount that is no copy of one of ours. One of ours is there once, and once more for each
-    folder above it that was mounted anew."""
+    """Return where there is a mount that is no copy of one of ours. One of ours is there once, and once more for
+    each folder above it that was mounted anew."""
     left: dict[tuple[bytes, bytes, bytes], int] = {}
     for mount in outside.all:
         copies = sum(source == place and _is_below(mount.place, place) for place, source, _ in asked)
@@ -142,7 +143,7 @@ def _plain(text: bytes) -> bytes:
 
 
 def read(pid: "int | str") -> MountTree:
-    """The mounts of a process.
+    """Return the mounts of a process.
 
     Raises:
         OSError: it is gone, or may not be looked at.

@@ -73,7 +73,7 @@ class Gate:
         self._release = self._held = self._news = self._said = -1
 
     def _child(self) -> int:
-        """The pid of what will be the command; 0 where bubblewrap ends without one.
+        """Return the pid of what will be the command; 0 where bubblewrap ends without one.
 
         Raises:
             OSError: it says nothing.
@@ -92,7 +92,8 @@ class Gate:
 
 
 def _look(child: int, asked: "Asked") -> bool:
-    """Whether the mounts are as asked for; False where they cannot be, since bubblewrap has failed and says why.
+    """Return whether the mounts are as asked for; False where they cannot be, since bubblewrap has failed and says
+    why.
 
     Raises:
         MountsAstrayError: a mount is not where it was asked for, or not what.

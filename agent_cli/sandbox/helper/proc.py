@@ -28,7 +28,7 @@ class Process:
 
 
 def process_table() -> dict[int, Process]:
-    """All processes by pid; empty where there is no `/proc`."""
+    """Return all processes by pid; empty where there is no `/proc`."""
     table: dict[int, Process] = {}
     try:
         names = os.listdir("/proc")
@@ -41,7 +41,7 @@ def process_table() -> dict[int, Process]:
 
 
 def descendants(roots: Iterable[int], table: dict[int, Process], but: Collection[int] = ()) -> list[int]:
-    """The pids below `roots`, without these, parents first; without `but` and what is below that."""
+    """Return the pids below `roots`, without these, parents first; without `but` and what is below that."""
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)
@@ -56,7 +56,8 @@ def descendants(roots: Iterable[int], table: dict[int, Process], but: Collection
 
 
 def below(pid: int, but: Collection[int] = ()) -> list[int]:
-    """The pids below `pid`, parents first, zombies perhaps among them; without `but` and what is below that.
+    """Return the pids below `pid`, parents first, zombies perhaps among them; without `but` and what is below
+    that.
 
     From the kernel's lists of children where it keeps them: they cost what the tree costs, not what the
     machine does, and that is quick enough to catch a program that flees from process to process.
@@ -72,7 +73,7 @@ def below(pid: int, but: Collection[int] = ()) -> list[int]:
 
 
 def _children(pid: int) -> set[int] | None:
-    """The children of all threads of a process; None where the kernel does not say."""
+    """Return the children of all threads of a process; None where the kernel does not say."""
     found: set[int] = set()
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -87,7 +88,7 @@ def _children(pid: int) -> set[int] | None:
 
 
 def group_alive(group: int) -> bool:
-    """Whether a process group still has members."""
+    """Return whether a process group still has members."""
     return send_signal(os.killpg, group, 0)
 
 

@@ -131,7 +131,7 @@ class Reaper:
 
 
 def _end_of(agent: int) -> int | None:
-    """A descriptor that becomes readable when the agent has ended; a socket alone is not enough, because a
+    """Return a descriptor that becomes readable when the agent has ended; a socket alone is not enough, because a
     fork of the agent may hold it."""
     try:
         fd = os.pidfd_open(agent)

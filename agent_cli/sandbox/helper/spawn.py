@@ -49,10 +49,10 @@ def spawn_in_bubblewrap(
     has_network: bool,
     asked: "Asked" = (),
 ) -> int:
-    """The same below bubblewrap, which is given the variables `own` alone and makes `env` itself: an earlier
-    command may have set what would have it load a library. The namespaces `entered` it enters before; where it
-    `has_network`, it gives up the sockets that come with that. Nothing runs before the mounts are found to be
-    those that were `asked` for; with none, nobody looks.
+    """Return the same below bubblewrap, which is given the variables `own` alone and makes `env` itself: an
+    earlier command may have set what would have it load a library. The namespaces `entered` it enters before;
+    where it `has_network`, it gives up the sockets that come with that. Nothing runs before the mounts are found
+    to be those that were `asked` for; with none, nobody looks.
 
     Raises:
         MountsAstrayError: they are not.
@@ -101,7 +101,7 @@ def spawn_in_landlock(
     env: dict[bytes, bytes],
     fds: "Sequence[int]",
 ) -> int:
-    """The same as `spawn` in a fork of this process that has confined itself; see `restrict`.
+    """Return the same as `spawn` in a fork of this process that has confined itself; see `restrict`.
 
     Raises:
         OSError: it cannot be confined or started; it has not run then.
@@ -185,7 +185,7 @@ def _become(
 
 
 def _file(content: bytes) -> int:
-    """A file in memory that children inherit, to be read from its beginning."""
+    """Return a file in memory that children inherit, to be read from its beginning."""
     fd = os.memfd_create("sandbox", 0)
     view = memoryview(content)
     while view:

@@ -43,7 +43,7 @@ _LOOK_AGAIN_MS = 200
 
 
 def wake_on_children() -> int:
-    """The reading end of a pipe that has something to read when a child has ended."""
+    """Return the reading end of a pipe that has something to read when a child has ended."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     os.set_blocking(reading, False)
@@ -291,7 +291,7 @@ class _Log:
 
 
 def _find(program: bytes, env: dict[bytes, bytes]) -> bytes:
-    """Where `program` is, on the path of `env`; relative to the present folder."""
+    """Return where `program` is, on the path of `env`; relative to the present folder."""
     if b"/" in program:
         os.stat(program)
         return program

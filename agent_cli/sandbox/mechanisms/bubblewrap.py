@@ -59,7 +59,7 @@ class HostFacts(msgspec.Struct, frozen=True):
 
 
 def program() -> str:
-    """Where bubblewrap is; empty where it is not."""
+    """Return where bubblewrap is; empty where it is not."""
     return next((path for path in PLACES if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 
 
@@ -92,7 +92,7 @@ def arguments(
     own_proc: bool,
     own_network: bool = True,
 ) -> list[str]:
-    """The arguments, without those for the environment, the filter and the command.
+    """Return the arguments, without those for the environment, the filter and the command.
 
     `new_users`: a user namespace, which only root can do without. `own_proc`: a `/proc` of its own, which some
     containers forbid; else that of the machine, whose processes it then sees but cannot look into.
@@ -113,9 +113,9 @@ def arguments(
 
 
 def asked(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
-    """What must be found mounted when `words`, the arguments, were carried out, in order, as `mounts` takes it: of
-    several at one place the last one shows. The system's
-    own places may be links; that any other is one would be somebody's doing."""
+    """Return what must be found mounted when `words`, the arguments, were carried out, in order, as `mounts` takes
+    it: of several at one place the last one shows. The system's own places may be links; that any other is one
+    would be somebody's doing."""
     found: list[tuple[str, str, bool]] = []
     rest = iter(words)
     for word in rest:
@@ -134,8 +134,8 @@ def asked(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
 
 
 def _masks(confinement: Confinement, ground: HostFacts, *, new_users: bool) -> Iterator[str]:
-    """The machine as it is, but for files that are hidden or stay as they are. Root gives up its rights to take
-    mounts off or to go round them; anybody else has none in a user namespace, whose mounts are locked."""
+    """Yield the machine as it is, but for files that are hidden or stay as they are. Root gives up its rights to
+    take mounts off or to go round them; anybody else has none in a user namespace, whose mounts are locked."""
     if new_users:
         yield "--unshare-user"
     for name in _BREAKING_CAPABILITIES if not ground.uid else ():
@@ -197,9 +197,9 @@ def _private_folders(confinement: Confinement, ground: HostFacts) -> Iterator[st
 
 
 def tops(confinement: Confinement, ground: HostFacts) -> tuple[str, ...]:
-    """The uppermost folders in a `/tmp` that lasts in which, or as which, something is mounted. Commands find it
-    as the last one left it; as a mount of its own such a folder cannot be moved away, or a link in its place would
-    lead the next mounts astray, and make folders elsewhere."""
+    """Return the uppermost folders in a `/tmp` that lasts in which, or as which, something is mounted. Commands
+    find it as the last one left it; as a mount of its own such a folder cannot be moved away, or a link in its
+    place would lead the next mounts astray, and make folders elsewhere."""
     if not confinement.tmp:
         return ()
     writable = (path for path in confinement.writable if path in ground.folders)
@@ -212,7 +212,7 @@ def _is_in_tmp(path: str) -> bool:
 
 
 def _laid_over(confinement: Confinement, ground: HostFacts) -> Iterator[str]:
-    """What is writable, and what is hidden or fixed around and inside of it."""
+    """Yield what is writable, and what is hidden or fixed around and inside of it."""
     writable = [path for path in sorted(confinement.writable) if path in ground.folders and not _is_fixed(path)]
     shown = (*writable, *ground.needed)
     hidden = [path for path in sorted(confinement.hidden) if not _is_private(path) or _is_in(path, shown)]
@@ -246,10 +246,10 @@ def _hide(paths: Iterable[str], ground: HostFacts) -> Iterator[str]:
 
 
 def _pinned(fixed: list[str], held: list[str], writable: list[str]) -> Iterator[str]:
-    """The folders above what is fixed or hidden in a writable one are mounts of their own, or they could be moved
-    away: what is fixed would be made anew in its place, what is hidden or closed by a rule be found by the next
-    command in the other. For what else is fixed that holds from the first folder with a dot on, since no file can
-    be moved across."""
+    """Yield the folders above what is fixed or hidden in a writable one are mounts of their own, or they could be
+    moved away: what is fixed would be made anew in its place, what is hidden or closed by a rule be found by the
+    next command in the other. For what else is fixed that holds from the first folder with a dot on, since no file
+    can be moved across."""
     above = {folder for path in held for folder in _between(path, writable)}
     for path in fixed:
         folders = _between(path, writable)
@@ -262,7 +262,7 @@ def _pinned(fixed: list[str], held: list[str], writable: list[str]) -> Iterator[
 
 
 def _between(path: str, writable: list[str]) -> list[str]:
-    """The folders above a path and below the writable one it is in, from the top."""
+    """Return the folders above a path and below the writable one it is in, from the top."""
     top = max((folder for folder in writable if _is_in(path, (folder,))), key=len)
     names = path[len(top) :].strip("/").split("/")[:-1]
     return [os.path.join(top, *names[: at + 1]) for at in range(len(names))]
@@ -282,7 +282,7 @@ def _tools(env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _sockets(env: Mapping[str, str]) -> set[str]:
-    """Where programs outside listen: what the kernel lists, what variables name, and well-known places, for
+    """Return where programs outside listen: what the kernel lists, what variables name, and well-known places, for
     the kernel does not list those of other containers."""
     home = env.get("HOME", "")
     found = {os.path.join(home, path) for path in _SOCKETS} if os.path.isabs(home) else set()
@@ -313,7 +313,7 @@ def _is_private(path: str) -> bool:
 
 
 def _is_fixed(path: str) -> bool:
-    """What must not be laid over our own mounts."""
+    """Return what must not be laid over our own mounts."""
     return path == "/" or any(path == folder or _is_below(path, folder) for folder in _KERNEL)
 
 

@@ -33,7 +33,7 @@ def rules(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> list[tu
 
 
 def _readable(path: str, away: frozenset[str], depth: int) -> Iterator[tuple[str, str]]:
-    """All at and below `path` but what is away."""
+    """Yield all at and below `path` but what is away."""
     if path in away or depth > _DEEPEST:
         return
     top = path.rstrip("/") + "/"
@@ -46,7 +46,7 @@ def _readable(path: str, away: frozenset[str], depth: int) -> Iterator[tuple[str
 
 
 def _entries(path: str) -> Iterable[str]:
-    """What is in a folder, links left out: where they lead to has a rule of its own."""
+    """Return what is in a folder, links left out: where they lead to has a rule of its own."""
     try:
         with os.scandir(path) as found:
             return sorted(entry.name for entry in found if not entry.is_symlink())

@@ -41,7 +41,7 @@ _LOCAL = """(allow network-bind (local ip "localhost:*"))
 
 
 def profile(confinement: Confinement) -> str:
-    """What the command may do; nothing else. `/tmp` cannot be replaced: the folder for that is writable."""
+    """Return what the command may do; nothing else. `/tmp` cannot be replaced: the folder for that is writable."""
     writable = (*confinement.writable, *((confinement.tmp,) if confinement.tmp else ()))
     return "".join(
         (
@@ -59,8 +59,8 @@ def profile(confinement: Confinement) -> str:
 
 
 def _above(confinement: Confinement) -> list[str]:
-    """The folders between a writable one and what is hidden or fixed in it: moved away, they would take it out of
-    the reach of its rule."""
+    """Return the folders between a writable one and what is hidden or fixed in it: moved away, they would take it
+    out of the reach of its rule."""
     found: dict[str, None] = {}
     for path in (*confinement.read_only, *confinement.hidden):
         for top in confinement.writable:
@@ -77,7 +77,7 @@ def _rule(head: str, paths: Iterable[str], *, below: bool = True) -> str:
 
 
 def _quoted(path: str) -> str:
-    """A path as a string of the profile's language.
+    """Return a path as a string of the profile's language.
 
     Raises:
         ValueError: it holds a character that cannot be in one.

@@ -98,7 +98,7 @@ MACHINES: dict[str, tuple[int, dict[str, int], dict[str, int]]] = {
 
 
 def filter_program(machine: str, families: Collection[int]) -> bytes:
-    """The filter for a machine as `os.uname` names it, with these address families for sockets.
+    """Return the filter for a machine as `os.uname` names it, with these address families for sockets.
 
     Raises:
         KeyError: there is no filter for that machine.

@@ -53,7 +53,7 @@ def confined(
     cwd: Path,
     network: tuple[int, ...] = (),
 ) -> SpawnRequest:
-    """The order for a confined command. `network`: descriptors of the namespaces with a network that leads
+    """Return the order for a confined command. `network`: descriptors of the namespaces with a network that leads
     nowhere, which commands share, so that one reaches the server that another has left running.
 
     Raises:
@@ -136,7 +136,7 @@ def _by_bubblewrap(
 
 
 def _gathered(confinement: Confinement) -> tuple[str, ...]:
-    """What is hidden, a folder in the place of many files where it holds nothing else."""
+    """Return what is hidden, a folder in the place of many files where it holds nothing else."""
     by_folder: dict[str, set[str]] = {}
     for path in confinement.hidden:
         by_folder.setdefault(os.path.dirname(path), set()).add(path)
@@ -176,5 +176,5 @@ def _by_landlock(confinement: Confinement, argv: Sequence[str], env: Mapping[str
 
 
 def _with_tmp(env: Mapping[str, str], tmp: str) -> dict[str, str]:
-    """Where programs are to put what they need for a while."""
+    """Return where programs are to put what they need for a while."""
     return {**env, "TMPDIR": tmp} if tmp else dict(env)

@@ -94,7 +94,7 @@ class ReaperLink:
             self._spare.append(ready)
 
     async def supervisor(self) -> socket.socket:
-        """A non-blocking socket to a supervisor; at its end of stream that one is gone.
+        """Return a non-blocking socket to a supervisor; at its end of stream that one is gone.
 
         Raises:
             OSError: no descriptor can be had, or the reaper takes no orders (TimeoutError).
@@ -117,7 +117,7 @@ class ReaperLink:
             supervisor.close()
 
     def _ordered(self) -> socket.socket | None:
-        """A socket whose other end is on its way to a new supervisor; None when it could not be sent."""
+        """Return a socket whose other end is on its way to a new supervisor; None when it could not be sent."""
         assert self._socket is not None  # `start` has set it
         ours, theirs = socket.socketpair()
         with theirs:
@@ -156,7 +156,7 @@ class ReaperLink:
 
 
 def _command(fd: int, scratch: str) -> list[str]:
-    """What `ps` shows of the reaper ends with its name."""
+    """Return what `ps` shows of the reaper ends with its name."""
     folder = str(Path(__file__).parents[3])
     return [
         *(sys.executable, "-I", "-S", *(("-B",) if sys.dont_write_bytecode else ()), "-X", "utf8", "-c", _CODE),

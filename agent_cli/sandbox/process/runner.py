@@ -205,8 +205,8 @@ class ProcessRunner:
         )
 
     async def listen(self, port: int) -> socket.socket:
-        """A socket that listens on a loopback port (0: any) of the network that confined commands share; whoever
-        connects to it there is accepted here. It belongs to the caller, and holds that network.
+        """Return a socket that listens on a loopback port (0: any) of the network that confined commands share;
+        whoever connects to it there is accepted here. It belongs to the caller, and holds that network.
 
         Raises:
             ProcessError: they share none, or something listens on that port already.
@@ -341,13 +341,13 @@ class ProcessRunner:
 
 
 def shell_program(search_path: str) -> str:
-    """The shell for command lines: bash where there is one, else sh."""
+    """Return the shell for command lines: bash where there is one, else sh."""
     found = (f"{folder}/bash" for folder in search_path.split(os.pathsep) if folder.startswith("/"))
     return next((path for path in (*_SHELLS, *found) if os.access(path, os.X_OK)), "/bin/sh")
 
 
 def _piped(sink: Callable[[bytes], None], ours: ExitStack, theirs: ExitStack) -> tuple[Pipe, int]:
-    """A new pipe into `sink`, which `ours` closes, and its writing end, which `theirs` does."""
+    """Return a new pipe into `sink`, which `ours` closes, and its writing end, which `theirs` does."""
     reading, writing = os.pipe()
     theirs.callback(os.close, writing)
     pipe = Pipe(reading, sink)
@@ -358,7 +358,7 @@ def _piped(sink: Callable[[bytes], None], ours: ExitStack, theirs: ExitStack) ->
 def _request(
     argv: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: "tuple[Any, ...] | None" = None
 ) -> bytes:
-    """What a supervisor is to start.
+    """Return what a supervisor is to start.
 
     Raises:
         ProcessError: it is far too long, or holds text that is no text.
@@ -375,7 +375,7 @@ def _request(
 
 
 def _readable(data: bytes) -> int | None:
-    """A descriptor to give a child as its standard input; None for no input."""
+    """Return a descriptor to give a child as its standard input; None for no input."""
     if not data:
         return None
     import tempfile
@@ -387,7 +387,7 @@ def _readable(data: bytes) -> int | None:
 
 
 def _code(running: Running) -> int:
-    """The exit code, 137 where nobody was there to learn it."""
+    """Return the exit code, 137 where nobody was there to learn it."""
     return 137 if running.exit_code is None else running.exit_code
 
 

@@ -73,7 +73,7 @@ def _call_yourself(name: str) -> None:
 
 
 def _local(attributes: list[object]) -> int:
-    """The flags of line editing, echo and signal keys."""
+    """Return the flags of line editing, echo and signal keys."""
     flags = attributes[3]
     assert isinstance(flags, int)
     return flags

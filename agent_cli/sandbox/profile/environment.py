@@ -93,9 +93,9 @@ def confined_env(
     passed: Collection[str] = (),
     proxy: str = "",
 ) -> dict[str, str]:
-    """The environment for a confined command: `env` without secrets and without what leads to other programs of
-    the user, but for the names `passed`; caches go to the folder `cache`, which should be writable (None: they
-    stay where they are). Where it is `offline`, `proxy` is the URL at which allowed hosts are reached
+    """Return the environment for a confined command: `env` without secrets and without what leads to other
+    programs of the user, but for the names `passed`; caches go to the folder `cache`, which should be writable
+    (None: they stay where they are). Where it is `offline`, `proxy` is the URL at which allowed hosts are reached
     all the same; empty: none are.
 
     A setting of git keeps its place and loses its value, as git counts them.
@@ -121,13 +121,13 @@ def _way_out(proxy: str) -> dict[str, str]:
 
 
 def is_provider_secret(name: str) -> bool:
-    """Whether a variable of this name holds a key to a model provider."""
+    """Return whether a variable of this name holds a key to a model provider."""
     upper = name.upper()
     return upper in _SECRETS or upper.endswith(_SECRET_ENDINGS)
 
 
 def child_env(base: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a command: `base` without provider keys, questions switched off, then `extra`;
+    """Return the environment for a command: `base` without provider keys, questions switched off, then `extra`;
     git's guards come last.
 
     What the user sets on purpose in `extra` wins over everything, a key included.

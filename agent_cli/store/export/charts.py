@@ -126,7 +126,7 @@ def _label(x: float, y: float, text: str, anchor: str = "end") -> str:
 
 
 def _step(highest: float) -> float:
-    """A round distance between three to six lines of a grid."""
+    """Return a round distance between three to six lines of a grid."""
     size = 1e-9
     while highest / size > 5:
         for factor in _STEPS:

@@ -22,7 +22,7 @@ _OUTPUTS = frozenset({"text", "display"})
 
 
 def exported(records: Sequence[AnyRecord], format: Format) -> str:
-    """The records of a session in a format. JSON is a session file itself, one record a line."""
+    """Return the records of a session in a format. JSON is a session file itself, one record a line."""
     if format == "json":
         return "[\n" + ",\n".join(encode(record).decode() for record in records) + "\n]\n"
     if format == "md":
@@ -35,8 +35,8 @@ def exported(records: Sequence[AnyRecord], format: Format) -> str:
 
 
 def masked(records: Sequence[AnyRecord], redactor: Redactor) -> tuple[AnyRecord, ...]:
-    """The records with the secrets in all their texts replaced; in the results of tools also values that are
-    assigned to the name of a secret."""
+    """Return the records with the secrets in all their texts replaced; in the results of tools also values that
+    are assigned to the name of a secret."""
     return tuple(_masked(record, redactor) for record in records)
 
 

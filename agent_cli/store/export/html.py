@@ -25,7 +25,7 @@ _LINE_KINDS = (("+++", "file"), ("---", "file"), ("@@", "hunk"), ("+", "add"), (
 
 
 def page_of(story: Transcript) -> str:
-    """The whole page."""
+    """Return the whole page."""
     style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -144,7 +144,7 @@ def _deed(deed: CallEntry) -> str:
 
 
 def _result(display: str, text: str) -> str:
-    """What the model read, which says more than what was shown, unless that is all there is."""
+    """Return what the model read, which says more than what was shown, unless that is all there is."""
     shown = text if len(text) >= len(display) else display
     return f'<pre class="result">{_bounded(shown)}</pre>' if shown.strip() else ""
 
@@ -158,7 +158,7 @@ def _diff(text: str) -> str:
 
 
 def _picture(image: Image) -> str:
-    """A picture of the session itself, if it is what it says."""
+    """Return a picture of the session itself, if it is what it says."""
     try:
         base64.b64decode(image.data, validate=True)
     except (binascii.Error, ValueError):

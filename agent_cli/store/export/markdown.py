@@ -14,7 +14,7 @@ _STATES = {"done": "x", "in_progress": "/", "pending": " "}
 
 
 def markdown_of(story: Transcript) -> str:
-    """The whole text. What was said is kept; long results are cut, which is said."""
+    """Return the whole text. What was said is kept; long results are cut, which is said."""
     parts = [f"# {_line(story.title)}", _facts(story)]
     if story.plan:
         items = "\n".join(f"- [{_STATES[item.status]}] {_line(item.text)}" for item in story.plan)
@@ -76,13 +76,13 @@ def _deed(deed: CallEntry) -> str:
 
 
 def pretty(deed: CallEntry) -> str:
-    """The arguments of a call, one a line where they are an object."""
+    """Return the arguments of a call, one a line where they are an object."""
     values = arguments(deed.call)
     return msgspec.json.format(msgspec.json.encode(values), indent=2).decode() if values else deed.call.arguments
 
 
 def bounded(text: str, most: int = _MOST_CHARS) -> str:
-    """A text that is safe to show, with its middle left out when it is long."""
+    """Return a text that is safe to show, with its middle left out when it is long."""
     if len(text) > most:
         gap = f"\n[… {len(text) - most:,} characters left out; the session file has them …]\n"
         text = text[: most // 2] + gap + text[-(most - most // 2) :]
@@ -95,7 +95,7 @@ def moment(seconds: float) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A block of code that nothing in it can end."""
+    """Return a block of code that nothing in it can end."""
     shown = bounded(text)
     longest = max((len(run) for run in re.findall("`{3,}", shown)), default=2)
     fence = "`" * max(3, longest + 1)
@@ -108,7 +108,7 @@ def _line(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """A text as code in a line."""
+    """Return a text as code in a line."""
     shown = " ".join(clean(text).split())[:300]
     ticks = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""

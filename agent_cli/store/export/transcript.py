@@ -103,7 +103,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
 
 def story_of(records: Sequence[AnyRecord]) -> Transcript:
-    """The story that the records of a session tell; the first one is its header."""
+    """Return the story that the records of a session tell; the first one is its header."""
     header = records[0]
     assert isinstance(header, Header)
     results = {each.call_id: each for each in reversed(records) if isinstance(each, ToolResult)}
@@ -134,7 +134,7 @@ def story_of(records: Sequence[AnyRecord]) -> Transcript:
 
 
 def arguments(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call; empty where they are no JSON object."""
+    """Return the arguments of a call; empty where they are no JSON object."""
     try:
         values = msgspec.json.decode(call.arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -143,13 +143,13 @@ def arguments(call: ToolCall) -> dict[str, Any]:
 
 
 def is_diff(text: str) -> bool:
-    """Whether a text shows changes line by line."""
+    """Return whether a text shows changes line by line."""
     lines = text.splitlines()
     return any(line.startswith("@@") for line in lines) and any(line.startswith(("+", "-")) for line in lines)
 
 
 def _begins(record: AnyRecord, turn: Turn) -> bool:
-    """Whether a record is the prompt of another turn than this one."""
+    """Return whether a record is the prompt of another turn than this one."""
     human = isinstance(record, UserMessage) and record.origin == "human"
     return human and (record.turn_id != turn.turn_id or not turn.number)
 

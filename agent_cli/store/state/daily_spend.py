@@ -32,7 +32,7 @@ class SpendLog:
             pass
 
     def today_usd(self) -> float:
-        """The sum since midnight, local time. Lines that cannot be read count as nothing."""
+        """Return the sum since midnight, local time. Lines that cannot be read count as nothing."""
         path = self._today()
         try:
             size = path.stat().st_size

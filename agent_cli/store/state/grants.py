@@ -24,7 +24,7 @@ class GrantFile:
         self.path = path
 
     def rules(self) -> tuple[str, ...]:
-        """The rules, oldest first.
+        """Return the rules, oldest first.
 
         Raises:
             StoreError: the file is damaged or unreadable.

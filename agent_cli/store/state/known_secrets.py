@@ -34,7 +34,8 @@ class KnownSecretsFile:
         self.path = path
 
     def recognizer(self, known: Mapping[str, str]) -> Recognizer:
-        """What recognizes the secrets of all runs, those of this one included: `known` are its values by name."""
+        """Return what recognizes the secrets of all runs, those of this one included: `known` are its values by
+        name."""
         lines = secret_lines(known)
         content = self._read()
         if self.path.parent.is_dir() and (content is None or _unknown(content, lines)) and lines:
@@ -58,14 +59,14 @@ class KnownSecretsFile:
 
 
 def _unknown(content: _Content, lines: Mapping[str, str]) -> list[str]:
-    """The lines of which no fingerprint is kept."""
+    """Return the lines of which no fingerprint is kept."""
     key = bytes.fromhex(content.key)
     kept = {each.forms[0].digest for each in content.secrets}
     return [line for line in lines if digest(key, line) not in kept]
 
 
 def _with(content: _Content, lines: Mapping[str, str]) -> _Content:
-    """The same with the fingerprints of `lines`, which are forgotten last."""
+    """Return the same with the fingerprints of `lines`, which are forgotten last."""
     key = bytes.fromhex(content.key)
     here = {digest(key, line) for line in lines}
     used = [each for each in content.secrets if each.forms[0].digest in here]

@@ -36,12 +36,12 @@ class LearntFile:
         self._now = now
 
     def recall(self, key: str) -> LearnedLimits:
-        """What is known of a model; an empty value when nothing is."""
+        """Return what is known of a model; an empty value when nothing is."""
         entry = self._read().get(key)
         return entry.learnt if entry is not None else LearnedLimits()
 
     def all(self) -> dict[str, LearnedLimits]:
-        """Everything that is known, by key."""
+        """Return everything that is known, by key."""
         return {key: entry.learnt for key, entry in self._read().items()}
 
     def learn(self, key: str, learnt: LearnedLimits) -> None:
@@ -73,7 +73,7 @@ class LearntFile:
         return dropped
 
     def _read(self) -> dict[str, _Entry]:
-        """The entries that can be read and are not too old."""
+        """Return the entries that can be read and are not too old."""
         try:
             with self.path.open("rb") as file:
                 raw = msgspec.json.decode(file.read(_LARGEST_BYTES), type=dict[str, msgspec.Raw])

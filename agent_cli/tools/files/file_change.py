@@ -41,13 +41,13 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def edit_label(number: int, count: int) -> str:
-    """How one of several edits is called."""
+    """Return how one of several edits is called."""
     return f"edit {number} of {count}" if count > 1 else "the edit"
 
 
 async def aside(work: Callable[[], T]) -> T:
-    """The result of work done in a thread, so that a long one holds up nothing else. Who is cancelled waits for
-    its end: a write that has begun is finished."""
+    """Return the result of work done in a thread, so that a long one holds up nothing else. Who is cancelled waits
+    for its end: a write that has begun is finished."""
     doing = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(doing)
@@ -125,7 +125,7 @@ class PlannedChange(msgspec.Struct, frozen=True):
         )
 
     def _with_hunks(self, kept: Collection[int]) -> tuple["PlannedChange", str]:
-        """The part of the change that the user has taken over, and a sentence about the rest."""
+        """Return the part of the change that the user has taken over, and a sentence about the rest."""
         before = self.before.text if self.before else ""
         after = with_hunks(before, self.after, kept)
         if after == before:
@@ -135,12 +135,12 @@ class PlannedChange(msgspec.Struct, frozen=True):
         return part, "\n".join([" The user took over a part of the change only. Not taken over:", *left_out])
 
     def file_change(self, diff: Diff) -> FileChange:
-        """The change in figures."""
+        """Return the change in figures."""
         kind = "modified" if self.before else "created"
         return FileChange(path=self.place.relative, kind=kind, added=diff.added, removed=diff.removed)  # type: ignore[arg-type]
 
     def seen(self, context: ToolContext) -> dict[str, str]:
-        """What to note about the model's knowledge once this is made; the content is kept for a merge."""
+        """Return what to note about the model's knowledge once this is made; the content is kept for a merge."""
         if self.forgets:
             return {self.place.real: UNKNOWN}
         if self.knows is None:
@@ -176,7 +176,7 @@ class PlannedChange(msgspec.Struct, frozen=True):
 
 
 def python_note(path: str, text: str) -> str:
-    """A warning where a Python file would not compile; empty where it would."""
+    """Return a warning where a Python file would not compile; empty where it would."""
     if not path.endswith((".py", ".pyi")) or len(text) > _LONGEST_CHECKED:
         return ""
     import ast
@@ -194,7 +194,7 @@ def python_note(path: str, text: str) -> str:
 
 
 def _links_note(path: str) -> str:
-    """A remark on a file that has further names."""
+    """Return a remark on a file that has further names."""
     try:
         linked = os.stat(path).st_nlink > 1
     except OSError:
@@ -203,7 +203,7 @@ def _links_note(path: str) -> str:
 
 
 def read_for_change(place: Resolved) -> TextFile:
-    """The file as it is.
+    """Return the file as it is.
 
     Raises:
         ToolError: it cannot be read, is not text or is damaged, or a write to it was cut short.
@@ -227,7 +227,7 @@ def read_for_change(place: Resolved) -> TextFile:
 def with_knowledge(
     change: PlannedChange, context: ToolContext, redo: Callable[[str], str]
 ) -> tuple[PlannedChange, str]:
-    """The change with what the model knows after it, and a sentence when others had changed the file.
+    """Return the change with what the model knows after it, and a sentence when others had changed the file.
 
     `redo` does the same edit to another text or raises ToolError. When the model last knew another content, it
     is shown what others did if that is short; else it will know the content it knew with its edit in it.
@@ -256,7 +256,7 @@ def with_knowledge(
 
 
 def known_text(context: ToolContext, hash: str) -> str | None:
-    """A content the model knew, if it is still kept."""
+    """Return a content the model knew, if it is still kept."""
     data = context.known.get(hash) if hash else None
     found = decode(data) if data is not None else None
     return found[0] if found else None
@@ -277,7 +277,7 @@ def refuse_unknown_encoding(file: TextFile, shown: str, *texts: str) -> None:
 
 
 def short_diff(diff: str) -> str:
-    """The hunks of a diff, for the model; a long one is cut."""
+    """Return the hunks of a diff, for the model; a long one is cut."""
     lines = diff.split("\n")[2:]
     if len(lines) <= _MAX_SHOWN_LINES:
         return "\n".join(lines)

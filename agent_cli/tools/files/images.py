@@ -47,7 +47,7 @@ class EncodedImage(msgspec.Struct, frozen=True):
 
 
 def picture_kind(head: bytes) -> str:
-    """The format of a file that begins with these 32 bytes; empty for what is no picture."""
+    """Return the format of a file that begins with these 32 bytes; empty for what is no picture."""
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "WEBP"
     if (
@@ -60,7 +60,7 @@ def picture_kind(head: bytes) -> str:
 
 
 def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTES) -> EncodedImage:
-    """The picture within the limits. An animation gives its first frame.
+    """Return the picture within the limits. An animation gives its first frame.
 
     Raises:
         PictureError: damaged, cut off, or with more pixels than can be opened safely.
@@ -120,7 +120,7 @@ def _fitted(picture: "Picture", data: bytes, longest_side: int, max_bytes: int) 
 
 
 def _is_whole(data: bytes, kind: str) -> bool:
-    """Whether a file ends as its format wants. Pillow forgives a missing end, providers do not."""
+    """Return whether a file ends as its format wants. Pillow forgives a missing end, providers do not."""
     if kind == "PNG":
         return data.endswith(b"IEND\xaeB`\x82")
     if kind == "GIF":
@@ -143,7 +143,7 @@ def _upright(picture: "Picture") -> "Picture":
 
 
 def _extremes(grey: "Picture") -> tuple[float, float]:
-    """The darkest and the brightest value of a picture of one channel."""
+    """Return the darkest and the brightest value of a picture of one channel."""
     low, high = grey.getextrema()
     return (low, high) if isinstance(low, int | float) and isinstance(high, int | float) else (0.0, 255.0)
 

@@ -47,7 +47,7 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 def parse(data: bytes) -> Notebook | None:
-    """The notebook; None when the data is something else or damaged."""
+    """Return the notebook; None when the data is something else or damaged."""
     try:
         return msgspec.json.decode(data, type=Notebook)
     except (msgspec.DecodeError, RecursionError):

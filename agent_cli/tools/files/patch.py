@@ -126,8 +126,8 @@ def _parsed(params: PatchParams) -> "tuple[FilePatch, ...]":
 
 
 def _place(file: "FilePatch", context: ToolContext) -> Resolved:
-    """The file meant. A folder may really be called `a`; what is deleted or moved may be a link, and then it is
-    the link that is meant."""
+    """Return the file meant. A folder may really be called `a`; what is deleted or moved may be a link, and then
+    it is the link that is meant."""
     place = meant(context, file.path, existing=file.kind != "add")
     if file.prefixed and file.kind != "add" and not os.path.lexists(place.real):
         whole = meant(context, f"a/{file.path}")
@@ -136,7 +136,7 @@ def _place(file: "FilePatch", context: ToolContext) -> Resolved:
 
 
 def _itself(place: Resolved, context: ToolContext) -> Resolved:
-    """The link meant by the path, where it is one, else the place."""
+    """Return the link meant by the path, where it is one, else the place."""
     folder, name = os.path.split(os.path.join(context.workspace.root, os.path.expanduser(place.shown)))
     try:
         link = os.path.join(os.path.realpath(folder), name)
@@ -184,7 +184,7 @@ def _planned(params: PatchParams, context: ToolContext) -> list[Step]:
 
 
 def _is_idle(step: Step) -> bool:
-    """Whether there is nothing to do."""
+    """Return whether there is nothing to do."""
     return isinstance(step, Change) and step.executable is None and step.change.after == step.before.text
 
 
@@ -211,7 +211,7 @@ def _added(file: "FilePatch", place: Resolved) -> Step:
 
 
 def _deleted(file: "FilePatch", place: Resolved, before: TextFile, context: ToolContext) -> Step:
-    """A patch that shows all that goes needs nothing more; else the model must know what goes."""
+    """Return a patch that shows all that goes needs nothing more; else the model must know what goes."""
     from .patch_apply import with_hunks
 
     if file.hunks:
@@ -254,7 +254,7 @@ def _gone(place: Resolved, text: str) -> Diff:
 
 
 def _headed(diff: Diff, old: str, new: str) -> Diff:
-    """The diff; of an empty file, which has no lines to show, its head at least."""
+    """Return the diff; of an empty file, which has no lines to show, its head at least."""
     return diff if diff.text else Diff(f"--- {old}\n+++ {new}\n", 0, 0)
 
 

@@ -31,7 +31,7 @@ def with_hunks(text: str, hunks: tuple[Hunk, ...], shown: str) -> EditResult:
 
 
 def _with_hunk(text: str, hunk: Hunk, shown: str, drift: int, done: int) -> tuple[EditResult, int]:
-    """The text with it, and the line behind it."""
+    """Return the text with it, and the line behind it."""
     label = f"the hunk at line {hunk.line} of the patch"
     if not hunk.old:
         return _inserted(text, hunk, label, shown, drift)
@@ -96,7 +96,7 @@ class _HunkTarget:
         return later[0] if len(later) == 1 else None
 
     def _anchored(self) -> int | None:
-        """The line of the innermost anchor, from 1; of several that read the same none."""
+        """Return the line of the innermost anchor, from 1; of several that read the same none."""
         lines = self._view.text.split("\n")
         at = 0
         for anchor in self._hunk.anchors:
@@ -111,7 +111,7 @@ class _HunkTarget:
         return at or None
 
     def _belongs(self, line: int) -> bool:
-        """Whether a line stands below the anchor, with nothing of the anchor's kind between."""
+        """Return whether a line stands below the anchor, with nothing of the anchor's kind between."""
         if self.anchor is None or line < self.anchor:
             return False
         lines = self._view.text.split("\n")
@@ -131,7 +131,7 @@ def _depth(line: str) -> int:
 
 
 def _nearest(lines: list[int], stated: int) -> int | None:
-    """The line nearest to the stated one, if it is clearly nearer than the others."""
+    """Return the line nearest to the stated one, if it is clearly nearer than the others."""
     order = sorted(range(len(lines)), key=lambda index: abs(lines[index] - stated))
     first, second = (abs(lines[index] - stated) for index in order[:2])
     return order[0] if first * _CLEARLY_NEARER < second else None

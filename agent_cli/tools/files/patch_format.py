@@ -70,7 +70,7 @@ class FilePatch(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> tuple[FilePatch, ...]:
-    """The files of a patch, in order.
+    """Return the files of a patch, in order.
 
     Raises:
         ToolError: no patch; the text names the line and what was expected there.
@@ -127,11 +127,11 @@ class _Cursor:
         return self.at + 1
 
     def peek(self, ahead: int = 1) -> str:
-        """A line further on, empty behind the last."""
+        """Return a line further on, empty behind the last."""
         return self.all[self.at + ahead] if self.at + ahead < len(self.all) else ""
 
     def wrong(self, expected: str) -> ToolError:
-        """The error for the present line."""
+        """Return the error for the present line."""
         line = self.line
         found = "the patch ends" if line is None else f"there is {line[:80]!r}"
         return ToolError(
@@ -167,7 +167,7 @@ def _enveloped(lines: _Cursor) -> list[FilePatch]:
 
 
 def _goes_on(lines: _Cursor) -> bool:
-    """Whether another envelope follows, whose first line is then behind the cursor.
+    """Return whether another envelope follows, whose first line is then behind the cursor.
 
     Raises:
         ToolError: lines of a change follow that belong to none.
@@ -302,7 +302,7 @@ def _git_file(lines: _Cursor) -> FilePatch:
 
 
 def _executable(headers: dict[str, str]) -> bool | None:
-    """What the modes git names say of running the file."""
+    """Return what the modes git names say of running the file."""
     new = headers.get("new mode", headers.get("new file mode", ""))
     if not new or ("new mode" in headers and new == headers.get("old mode")):
         return None
@@ -310,7 +310,7 @@ def _executable(headers: dict[str, str]) -> bool | None:
 
 
 def _git_names(text: str) -> str:
-    """The path of `a/x b/x`."""
+    """Return the path of `a/x b/x`."""
     half = text[len(text) // 2 + 1 :] if text.startswith("a/") else text.rpartition(" ")[2]
     return _unquoted(half).removeprefix("b/")
 
@@ -337,12 +337,12 @@ def _plain_file(lines: _Cursor, headers: dict[str, str]) -> FilePatch:
 
 
 def _name(text: str) -> str:
-    """A path from a `---` or `+++` line, which may carry a time behind a tab."""
+    """Return a path from a `---` or `+++` line, which may carry a time behind a tab."""
     return _unquoted(text.partition("\t")[0].strip())
 
 
 def _unquoted(text: str) -> str:
-    """A path that git put in quotes, with its bytes as octal escapes."""
+    """Return a path that git put in quotes, with its bytes as octal escapes."""
     text = text.strip()
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text

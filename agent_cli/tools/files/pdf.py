@@ -14,7 +14,7 @@ _HARD_S = 25.0
 
 
 async def read_pdf(context: ToolContext, place: Resolved, first: int, limit: int, page_bytes: int) -> ToolOutcome:
-    """The text of some pages.
+    """Return the text of some pages.
 
     Raises:
         ToolError: encrypted, damaged, or without that page.

@@ -127,8 +127,8 @@ class ReadFile:
 
 
 async def _seen(context: ToolContext, place: Resolved, hash: str | None, data: bytes | None) -> dict[str, str]:
-    """What the model knows once all of a file was shown, by its last page or part; `hash` is None before that.
-    The content is kept for a merge with what others change."""
+    """Return what the model knows once all of a file was shown, by its last page or part; `hash` is None before
+    that. The content is kept for a merge with what others change."""
     if hash is None:
         return {}
     if data is None:
@@ -140,7 +140,7 @@ async def _seen(context: ToolContext, place: Resolved, hash: str | None, data: b
 
 
 def _looked_at(place: Resolved) -> tuple[str, int]:
-    """What the file is by its beginning and name, and its size in bytes."""
+    """Return what the file is by its beginning and name, and its size in bytes."""
     from .images import picture_kind
 
     fd, status = open_regular(place.real, place.shown)

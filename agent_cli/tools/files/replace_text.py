@@ -102,7 +102,7 @@ def _edited(view: LineView, found: Match, words: EditMessages) -> EditResult:
 
 
 def _made_before(view: LineView, old: str, new: str, found: Match) -> int:
-    """The line at which `new`, which has `old` in it, stands around the place found for `old`; 0 if not."""
+    """Return the line at which `new`, which has `old` in it, stands around the place found for `old`; 0 if not."""
     inside = new.find(old)
     if inside < 0 or len(new.replace(old, "", 1).strip()) < _MIN_APPLIED_CHARS:
         return 0
@@ -111,7 +111,7 @@ def _made_before(view: LineView, old: str, new: str, found: Match) -> int:
 
 
 def _stands_alone(view: LineView, old: str, new: str) -> int:
-    """The line at which the new text stands, if it surely is this edit made before; else 0.
+    """Return the line at which the new text stands, if it surely is this edit made before; else 0.
 
     It must stand in one place only, bring something that `old` has not, and have a line of `old` beside it.
     """
@@ -123,7 +123,7 @@ def _stands_alone(view: LineView, old: str, new: str) -> int:
 
 
 def _only_line(view: LineView, new: str) -> int:
-    """The line of the one place at which a text stands; 0 if there is none or another."""
+    """Return the line of the one place at which a text stands; 0 if there is none or another."""
     at = view.text.find(new)
     if at < 0 or len(new.strip()) < _MIN_APPLIED_CHARS or view.text.find(new, at + 1) >= 0:
         return 0
@@ -143,14 +143,14 @@ def _ambiguous(view: LineView, starts: tuple[int, ...], layer: str, words: EditM
 
 
 def _lines(view: LineView, starts: tuple[int, ...]) -> str:
-    """The lines at some offsets, for a sentence."""
+    """Return the lines at some offsets, for a sentence."""
     numbers = list(dict.fromkeys(str(view.line_of(start)) for start in starts[:MAX_PLACES]))
     more = " and more" if len(starts) > MAX_PLACES else ""
     return f"{'line' if len(numbers) == 1 and not more else 'lines'} {', '.join(numbers)}{more}"
 
 
 def _first_lines(view: LineView, starts: tuple[int, ...]) -> str:
-    """What stands there, numbered as reading shows it."""
+    """Return what stands there, numbered as reading shows it."""
     found = dict.fromkeys((view.line_of(start), _line_at(view.text, start)) for start in starts[:3])
     return "".join(f"\n{number}\t{line[:200]}" for number, line in found)
 
@@ -180,7 +180,7 @@ def _not_found(view: LineView, old: str, new: str, missing: Missing, words: Edit
 
 
 def typography_remark(removed: str, added: str, elsewhere: str, name: str) -> str:
-    """A sentence about quotes and accents that a change brought into source code or lost; mostly empty."""
+    """Return a sentence about quotes and accents that a change brought into source code or lost; mostly empty."""
     notes = []
     fresh = [char for char in sorted(TYPOGRAPHIC.intersection(added).difference(removed)) if char not in elsewhere]
     if fresh and PurePath(name).suffix.lower() not in (*PROSE_SUFFIXES, ".html", ".htm", ""):
@@ -197,7 +197,7 @@ def _named(chars: list[str]) -> str:
 
 
 def _plain(char: str) -> str:
-    """The ASCII character somebody might write for this one, else itself."""
+    """Return the ASCII character somebody might write for this one, else itself."""
     plain = typography(char).text
     if not plain.isascii():
         plain = unicodedata.normalize("NFD", plain)[:1]
@@ -228,7 +228,7 @@ def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> EditResult:
 
 
 def _after_others(error: ToolError, number: int, changed: bool) -> ToolError:
-    """The error, with a word on the text it speaks of where edits before have changed that."""
+    """Return the error, with a word on the text it speaks of where edits before have changed that."""
     if not changed:
         return error
     before = "edit 1" if number == 2 else f"edits 1 to {number - 1}"

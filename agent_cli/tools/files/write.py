@@ -90,7 +90,7 @@ def _planned(params: WriteParams, context: ToolContext) -> tuple[PlannedChange, 
 
 
 def _base(place: Resolved, before: TextFile, context: ToolContext) -> str:
-    """The content the new one was made from: the one the model knows."""
+    """Return the content the new one was made from: the one the model knows."""
     hash = context.seen.get(place.real)
     if hash == before.hash or not before.text:
         return before.text
@@ -105,7 +105,7 @@ def _base(place: Resolved, before: TextFile, context: ToolContext) -> str:
 def _merged(
     place: Resolved, before: TextFile, base: str, content: str, context: ToolContext
 ) -> tuple[PlannedChange, str]:
-    """The new content with what others changed since in it, if that is elsewhere."""
+    """Return the new content with what others changed since in it, if that is elsewhere."""
     from agent_cli.workspace.editing.three_way import merged
 
     both = merged(base, content, before.text)

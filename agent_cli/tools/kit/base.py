@@ -96,11 +96,11 @@ class Egress(Protocol):
         ...
 
     async def open(self) -> str:
-        """The URL of a proxy, for a command that is about to start; empty where no host is allowed."""
+        """Return the URL of a proxy, for a command that is about to start; empty where no host is allowed."""
         ...
 
     def take_refused(self) -> tuple[str, ...]:
-        """The hosts that commands wanted and did not get since the last call."""
+        """Return the hosts that commands wanted and did not get since the last call."""
         ...
 
 
@@ -170,19 +170,19 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The real paths that the call was judged by and keeps to; None before it was judged."""
 
     def for_call(self, call_id: str, **given: Any) -> "ToolContext":
-        """A copy for one call; `given` are values of the last group of fields."""
+        """Return a copy for one call; `given` are values of the last group of fields."""
         return msgspec.structs.replace(self, call_id=call_id, **given)
 
     def leaving(self, leaves: bool) -> "ToolContext":
-        """A copy for a command that leaves the sandbox, or does not."""
+        """Return a copy for a command that leaves the sandbox, or does not."""
         return msgspec.structs.replace(self, leaves=leaves)
 
     def within(self, places: frozenset[str]) -> "ToolContext":
-        """A copy for a call that keeps to the real paths it was judged by."""
+        """Return a copy for a call that keeps to the real paths it was judged by."""
         return msgspec.structs.replace(self, places=places)
 
     def with_all_hunks(self) -> "ToolContext":
-        """A copy for a change that is made whole."""
+        """Return a copy for a change that is made whole."""
         return msgspec.structs.replace(self, hunks=None)
 
 
@@ -205,7 +205,7 @@ class Tool(Protocol):
         ...
 
     def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
-        """What running would do.
+        """Return what running would do.
 
         Raises:
             ToolError: the parameters make no sense (a path that cannot be, for example).
@@ -213,7 +213,7 @@ class Tool(Protocol):
         ...
 
     async def preview(self, params: Any, context: ToolContext) -> Preview:
-        """What would change.
+        """Return what would change.
 
         Raises:
             ToolError: it could not be done, for the reason given.
@@ -230,7 +230,7 @@ class Tool(Protocol):
 
 
 def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
-    """The real place of a path the model wrote. To go there by its real path follows no link (`anchored`).
+    """Return the real place of a path the model wrote. To go there by its real path follows no link (`anchored`).
 
     Raises:
         ToolError: it cannot be a path; or it should be `existing`, and is so only from where commands start; or
@@ -240,7 +240,7 @@ def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolv
 
 
 def kept_to(context: ToolContext, place: Resolved) -> Resolved:
-    """The place, if it is one of those the call was judged by.
+    """Return the place, if it is one of those the call was judged by.
 
     Raises:
         ToolError: it is not: a link has been put in its way.
@@ -273,7 +273,7 @@ def meant(context: ToolContext, path: str, *, existing: bool = False) -> Resolve
 
 
 def describe(tool: Tool) -> str:
-    """The tool's text for the model: its own, or `<name>.md` beside its module."""
+    """Return the tool's text for the model: its own, or `<name>.md` beside its module."""
     if isinstance(own := getattr(tool, "description", None), str):
         return own.strip()
     return (

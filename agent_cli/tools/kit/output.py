@@ -70,8 +70,8 @@ def bounded(text: str, max_tokens: int, where: str) -> str:
 
 
 def file_stem(call_id: str) -> str:
-    """A file name for a call, another one for every id: the id itself where it is plain, else what can be told
-    of it and a hash. At most 80 ASCII characters; it begins with no dot."""
+    """Return a file name for a call, another one for every id: the id itself where it is plain, else what can be
+    told of it and a hash. At most 80 ASCII characters; it begins with no dot."""
     if re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", call_id):
         return call_id
     import hashlib
@@ -82,12 +82,12 @@ def file_stem(call_id: str) -> str:
 
 
 def spill_path(folder: Path, name: str) -> Path:
-    """Where the whole output of the call `name` is kept."""
+    """Return where the whole output of the call `name` is kept."""
     return folder / f"{file_stem(name)}.txt"
 
 
 def was_cut(text: str) -> bool:
-    """Whether a result is no longer whole: its middle was left out."""
+    """Return whether a result is no longer whole: its middle was left out."""
     return re.search(r"^\[… .{1,80} left out here.* …\]$", text, re.MULTILINE) is not None
 
 
@@ -177,7 +177,7 @@ class OutputLog:
             self._spill = None
 
     def text(self) -> str:
-        """The output for the model, bounded."""
+        """Return the output for the model, bounded."""
         if self._chars <= self._budget:
             return self._head
         tail = _tail(self._tail, int(self._budget * (1 - _HEAD_SHARE)))
@@ -197,7 +197,7 @@ class OutputLog:
         self._write("", final=True)
 
     def unread(self) -> str:
-        """What has come since the model was last given something, bounded; it counts as given then."""
+        """Return what has come since the model was last given something, bounded; it counts as given then."""
         self.flush()
         if self.path is None or self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
             return self._unread_end()
@@ -212,7 +212,7 @@ class OutputLog:
         return bounded(data.decode("utf-8", "replace"), self._budget // _BYTES_PER_TOKEN, str(self.path))
 
     def _unread_end(self) -> str:
-        """The end of what has come, where the file does not hold it; says how much there was before."""
+        """Return the end of what has come, where the file does not hold it; says how much there was before."""
         text, lost = self._tail, self._unread_chars - len(self._tail)
         self._tail, self._unread_chars = "", 0
         end = bounded(text, self._budget // _BYTES_PER_TOKEN, "")

@@ -12,7 +12,7 @@ _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool:
 
 
 def object_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of a Struct's JSON object: its fields in order, none other allowed.
+    """Return the schema of a Struct's JSON object: its fields in order, none other allowed.
 
     Raises:
         TypeError: a field has a type outside the subset.

@@ -10,7 +10,7 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """A test for paths with `/`, relative to the folder searched.
+    """Return a test for paths with `/`, relative to the folder searched.
 
     Raises:
         ValueError: more than 64 alternatives; `re.error` for a set that cannot be.
@@ -22,14 +22,14 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def ignore_file(pattern: str) -> str:
-    """The text of an ignore file that hides all files which `matcher(pattern)` refuses."""
+    """Return the text of an ignore file that hides all files which `matcher(pattern)` refuses."""
     if pattern.startswith("!"):
         return "".join(f"{_escaped(each)}\n" for each in expanded(pattern[1:]))
     return "*\n!*/\n" + "".join(f"!{_escaped(each)}\n" for each in expanded(pattern))
 
 
 def expanded(pattern: str) -> list[str]:
-    """The pattern without braces, once for each alternative.
+    """Return the pattern without braces, once for each alternative.
 
     Raises:
         ValueError: more than 64 alternatives, or too long.
@@ -45,7 +45,7 @@ def expanded(pattern: str) -> list[str]:
 
 
 def _without_first(pattern: str) -> list[str]:
-    """The pattern with its first innermost braces replaced by each of their alternatives."""
+    """Return the pattern with its first innermost braces replaced by each of their alternatives."""
     braces = _BRACES.search(pattern)
     if braces is None:
         return [pattern]
@@ -58,7 +58,7 @@ def _escaped(pattern: str) -> str:
 
 
 def _regex(pattern: str) -> str:
-    """A regular expression that needs no more than linear time for each part of the pattern: between two
+    """Return a regular expression that needs no more than linear time for each part of the pattern: between two
     wildcards the first fit is as good as any other, so none of them is tried again."""
     anchored = "/" in pattern.rstrip("/")
     parts = pattern.removeprefix("./").lstrip("/").split("/")
@@ -73,7 +73,7 @@ def _regex(pattern: str) -> str:
 
 
 def _blocks(parts: list[str]) -> list[list[str]]:
-    """The names of a pattern in groups, between which there is `**`."""
+    """Return the names of a pattern in groups, between which there is `**`."""
     blocks: list[list[str]] = [[]]
     for part in parts:
         if part == "**":
@@ -84,7 +84,7 @@ def _blocks(parts: list[str]) -> list[list[str]]:
 
 
 def _name(text: str) -> str:
-    """The regular expression of one name of a path."""
+    """Return the regular expression of one name of a path."""
     pieces, at = [""], 0
     while at < len(text):
         if text[at] == "*":
@@ -99,7 +99,7 @@ def _name(text: str) -> str:
 
 
 def _piece(text: str, at: int) -> tuple[str, int]:
-    """The regular expression of the next element that is no `*`, and where the one after it begins."""
+    """Return the regular expression of the next element that is no `*`, and where the one after it begins."""
     char = text[at]
     if char == "?":
         return "[^/]", at + 1

@@ -96,7 +96,7 @@ class _Shown:
         return self._known.get(name, True)
 
     def told(self, outcome: ToolOutcome) -> ToolOutcome:
-        """The outcome, with the number of files kept back."""
+        """Return the outcome, with the number of files kept back."""
         kept = sum(not shown for shown in self._known.values())
         if not kept:
             return outcome
@@ -183,7 +183,7 @@ class Glob:
 
 
 def _inside(pattern: str, place: SearchPath) -> str:
-    """A pattern relative to the folder searched.
+    """Return a pattern relative to the folder searched.
 
     Raises:
         ToolError: it leads out of the folder.
@@ -194,7 +194,8 @@ def _inside(pattern: str, place: SearchPath) -> str:
 
 
 def _files_outcome(names: list[str], limit: int, found: Found, place: SearchPath, what: str) -> ToolOutcome:
-    """A list of files; `what` is said of them. `names`, relative to the folder, may be more than `limit`."""
+    """Return a list of files; `what` is said of them. `names`, relative to the folder, may be more than
+    `limit`."""
     lines = [printable(place.prefix + name) for name in there(place.folder, names[:limit])]
     if len(names) > limit or found.cut:
         total = f"{len(names)} or more" if found.cut else str(len(names))
@@ -207,7 +208,7 @@ def _files_outcome(names: list[str], limit: int, found: Found, place: SearchPath
 
 
 def _names(found: Found, wanted: Callable[[str], bool] | None) -> list[str]:
-    """The NUL-terminated paths of a listing, relative to the folder searched."""
+    """Return the NUL-terminated paths of a listing, relative to the folder searched."""
     names = (os.fsdecode(raw).removeprefix("./") for raw in found.stdout.split(b"\0")[:-1])
     return [name for name in names if wanted is None or wanted(name)]
 

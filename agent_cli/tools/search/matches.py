@@ -72,7 +72,7 @@ class Matches(msgspec.Struct):
     """Characters left for more."""
 
     def render(self, prefix: str) -> list[str]:
-        """A heading for each file, then `12: match` and `13- context`."""
+        """Return a heading for each file, then `12: match` and `13- context`."""
         out: list[str] = []
         for path, lines in self.files.items():
             out.append(printable(prefix + path))
@@ -87,7 +87,7 @@ class Matches(msgspec.Struct):
 
 
 def by_path(path: str) -> list[str]:
-    """A key that sorts paths folder by folder."""
+    """Return a key that sorts paths folder by folder."""
     return path.split("/")
 
 
@@ -97,8 +97,8 @@ def collect(
     limit: int,
     standing: Callable[[str], AbstractContextManager[Stands]] = lambda path: nullcontext(lambda offset, raw: True),
 ) -> Matches:
-    """The first `limit` matches among files that are `wanted`, in the order of their paths, that stand there; a
-    last line that is torn does not count."""
+    """Return the first `limit` matches among files that are `wanted`, in the order of their paths, that stand
+    there; a last line that is torn does not count."""
     decoder = msgspec.json.Decoder(_Event)
     matches = Matches(files={})
     for path, block in _blocks(stdout, decoder):
@@ -140,7 +140,7 @@ def _add(
 
 
 def _blocks(stdout: bytes, decoder: "msgspec.json.Decoder[_Event]") -> list[tuple[str, bytes]]:
-    """The output of each file, which ripgrep writes in one piece, by path."""
+    """Return the output of each file, which ripgrep writes in one piece, by path."""
     found = []
     for block in (b"\n" + stdout).split(b'\n{"type":"begin",')[1:]:
         try:
@@ -157,7 +157,7 @@ def _drop_bare_context(matches: Matches) -> None:
 
 
 def _excerpt(raw: bytes, data: _Data) -> str:
-    """The line, or of a long one the part around the first match."""
+    """Return the line, or of a long one the part around the first match."""
     start = data.submatches[0].start if data.submatches else 0
     if len(raw) <= _MAX_LINE:
         return _decoded(raw.rstrip(b"\r\n"))

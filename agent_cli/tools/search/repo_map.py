@@ -84,7 +84,7 @@ class RepoMap:
 
 
 def _only_sources() -> str:
-    """An ignore file that hides all but source code."""
+    """Return an ignore file that hides all but source code."""
     from agent_cli.workspace.symbols.languages import BY_EXTENSION, PLAIN
 
     return "*\n!*/\n" + "".join(f"!*.{each}\n" for each in (*BY_EXTENSION, *sorted(PLAIN)))
@@ -121,7 +121,7 @@ def _is_utf8(raw: bytes) -> bool:
 
 
 def _known(cache: Path, place: SearchPath, paths: Iterable[str]) -> "tuple[Stored, list[str]]":
-    """What the cache has, and the files that are new or changed since."""
+    """Return what the cache has, and the files that are new or changed since."""
     from agent_cli.workspace.symbols.cache import load
     from agent_cli.workspace.symbols.languages import language_of
 
@@ -195,7 +195,7 @@ def _symbols_of(path: str, stored: "Stored") -> "Symbols | None":
 def _outline(
     ranked: "list[RankedFile]", budget_bytes: int, place: SearchPath, context: ToolContext
 ) -> tuple[list[str], int]:
-    """The lines, and how many files are in them: the best definitions of all files that fit the budget."""
+    """Return the lines, and how many files are in them: the best definitions of all files that fit the budget."""
     items: list[tuple[float, int, Definition | None]] = [
         (score, number, each) for number, file in enumerate(ranked) for score, each in file.definitions
     ]

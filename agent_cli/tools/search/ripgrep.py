@@ -70,7 +70,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def search_place(context: ToolContext, path: str) -> SearchPath:
-    """The place to search for a path the model wrote.
+    """Return the place to search for a path the model wrote.
 
     Raises:
         ToolError: it does not exist, or is a pipe or device.
@@ -153,13 +153,13 @@ def _shared(place: SearchPath) -> tuple[str, ...]:
 
 
 def _is_root(place: SearchPath, context: ToolContext) -> bool:
-    """Whether ripgrep would read the folder's access list as it is meant: relative to this folder, and with
+    """Return whether ripgrep would read the folder's access list as it is meant: relative to this folder, and with
     nothing above it that has a word on the same files."""
     return place.folder in context.workspace.roots
 
 
 async def ignored(context: ToolContext, place: SearchPath, *arguments: str) -> tuple[str, ...] | None:
-    """What ignore files hide below a folder, relative to it; None where that took too long."""
+    """Return what ignore files hide below a folder, relative to it; None where that took too long."""
     if place.argument != ".":
         return ()
     called = (*_QUIETLY, _program(context.workspace.roots), *_shared(place))
@@ -219,7 +219,7 @@ def skipped_note(found: Found, place: SearchPath) -> list[str]:
 
 
 def printable(name: str) -> str:
-    """A file name on one line, in characters that any encoder takes."""
+    """Return a file name on one line, in characters that any encoder takes."""
     name = name.encode("utf-8", "backslashreplace").decode("utf-8")
     return re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found.group())[1:-1], name)
 

@@ -32,7 +32,7 @@ def standing(folder: Path, name: str) -> Iterator[Stands]:
 
 
 def there(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    """Those of some paths below a real folder that are there."""
+    """Yield those of some paths below a real folder that are there."""
     return (name for name in names if is_there(os.path.join(folder, name)))
 
 

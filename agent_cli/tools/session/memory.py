@@ -89,7 +89,7 @@ def _found(memory: Memory, params: MemoryParams) -> Block:
 
 
 def _change(params: MemoryParams, memory: Memory) -> _Change:
-    """What a call would do.
+    """Return what a call would do.
 
     Raises:
         ToolError: it cannot be done; the text says why, and where it helps what stands in the block.

@@ -73,7 +73,7 @@ def _page_note(call_id: str, first: int, count: int, total: int) -> str:
 
 
 def _part(call_id: str, lines: list[str], number: int, column: int, room: int) -> str:
-    """A piece of one line, from `column` on.
+    """Return a piece of one line, from `column` on.
 
     Raises:
         ToolError: the line is shorter.

@@ -117,7 +117,7 @@ class Jobs:
         return sum(job.is_running for job in self) >= MAX_RUNNING
 
     def tampering(self, workspace: Workspace) -> "TamperWatch":
-        """What confined commands change there."""
+        """Return what confined commands change there."""
         if self._tampering is None:
             from .tamper_watch import TamperWatch
 
@@ -132,7 +132,7 @@ class Jobs:
         return self._watch
 
     def take_changes(self) -> list[str]:
-        """What commands in the background have changed that would run later, in words, for the user."""
+        """Return what commands in the background have changed that would run later, in words, for the user."""
         found = self._tampering.look() if self._tampering else []
         found += self._watch.look() if self._watch else []
         return [f"{words[0].upper()}{words[1:]}." for words in found]
@@ -145,7 +145,7 @@ class Jobs:
         )
 
     def add(self, command: str, running: Running, log: OutputLog, begun: float) -> Job:
-        """A command whose call returns while it runs."""
+        """Return a command whose call returns while it runs."""
         log.goes_on()
         self._last += 1
         job = Job(str(self._last), command, running, log, begun)
@@ -153,12 +153,13 @@ class Jobs:
         return job
 
     def get(self, identifier: str) -> Job | None:
-        """The job of this number, however it is written: `3`, `#3`, `job 3`."""
+        """Return the job of this number, however it is written: `3`, `#3`, `job 3`."""
         found = re.fullmatch(r"\s*(?:job)?[\s#]*(\d+)\s*", identifier, re.IGNORECASE)
         return self._jobs.get(found.group(1)) if found else None
 
     def take_news(self) -> list[str]:
-        """What the model has not been told yet: jobs of an earlier run of the program, jobs that have ended."""
+        """Return what the model has not been told yet: jobs of an earlier run of the program, jobs that have
+        ended."""
         kept = [job.id for job in self._earlier if job.state.startswith("kept")]
         but = f", but for {', '.join(kept)}, left to go on" if kept else ""
         news = [f"Jobs up to {self._last} ended with the last run of the program{but}."] if self._gone else []
@@ -170,7 +171,7 @@ class Jobs:
         return news
 
     def last_words(self) -> list[str]:
-        """What a user who leaves should know: the jobs that end now, and those that go on."""
+        """Return what a user who leaves should know: the jobs that end now, and those that go on."""
         running = [job for job in self if job.is_running]
         ended = [f"job {job.id} (`{job.shown}`)" for job in running if not job.is_kept]
         said = [f"Ended with the session: {', '.join(ended)}."] if ended else []
@@ -182,7 +183,7 @@ class Jobs:
         ]
 
     def states(self) -> tuple[JobState, ...]:
-        """What a front end shows."""
+        """Return what a front end shows."""
         now = (
             JobState(job.id, job.command, job.state, round(job.runtime_s, 1), str(job.log.path or ""))
             for job in self
@@ -191,5 +192,6 @@ class Jobs:
 
 
 def _after_all(state: str) -> str:
-    """What became of a job of an earlier run of the program: those that ran end with it, but for those kept."""
+    """Return what became of a job of an earlier run of the program: those that ran end with it, but for those
+    kept."""
     return {"running": "ended with the program", "kept": "kept by an earlier run"}.get(state, state)

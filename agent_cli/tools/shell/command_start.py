@@ -81,7 +81,7 @@ def _beside(confinement: Confinement | None, report: Path | None, context: ToolC
 
 
 async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
-    """The URL at which the command reaches allowed hosts; empty where it does not, or needs no proxy."""
+    """Return the URL at which the command reaches allowed hosts; empty where it does not, or needs no proxy."""
     if confinement is None or confinement.network != "none" or context.egress is None:
         return ""
     url = await context.egress.open()
@@ -114,8 +114,8 @@ def tampering_notes(start: StartedCommand, context: ToolContext) -> list[str]:
 
 
 def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:
-    """What the sandbox kept a command from, as fields of the outcome; none when it failed for another reason or
-    not at all."""
+    """Return what the sandbox kept a command from, as fields of the outcome; none when it failed for another
+    reason or not at all."""
     if start.confinement is None or not start.running.exit_code:
         return {}
     refused = context.egress.take_refused() if context.egress and start.proxied is not None else ()

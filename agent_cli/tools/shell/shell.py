@@ -103,7 +103,7 @@ class Shell:
 
 
 def _circumstances(params: ShellParams, context: ToolContext) -> Iterator[str]:
-    """What a person should know of a command besides its text."""
+    """Yield what a person should know of a command besides its text."""
     if said := " ".join(params.description.split())[:80]:
         yield f"“{said}”"
     if context.shell.start != context.workspace.root:
@@ -167,7 +167,7 @@ async def _job(command: str, running: Running, log: OutputLog, begun: float, con
 
 
 def _end(running: Running, job: Job | None, ended: bool, took_s: float, context: ToolContext) -> Iterator[str]:
-    """How it ended."""
+    """Yield how it ended."""
     if running.lost:
         yield "it was killed together with what watches over commands: its exit code is unknown"
     elif ended:
@@ -181,7 +181,7 @@ def _end(running: Running, job: Job | None, ended: bool, took_s: float, context:
 
 
 def _news(job: Job | None, ended: bool, context: ToolContext) -> Iterator[str]:
-    """What is not plain from the output and the exit code."""
+    """Yield what is not plain from the output and the exit code."""
     if ended and len(context.shell.pipe) > 1 and any(context.shell.pipe):
         yield f"exit codes of the parts of the pipe: {', '.join(map(str, context.shell.pipe))}"
     if job is not None:
@@ -198,7 +198,7 @@ def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:
 
 
 def _place(context: ToolContext, lost: str, ended: bool) -> Iterator[str]:
-    """Where the next command starts, unless that is plain, and what of this one does not last."""
+    """Yield where the next command starts, unless that is plain, and what of this one does not last."""
     if context.shell.cwd != context.workspace.root:
         yield f"working directory: {context.workspace.relative(str(context.shell.cwd))}"
     if lost:

@@ -89,7 +89,7 @@ class ShellSession:
         """Exit codes of the parts of the last pipeline, as last reported."""
 
     def fresh(self) -> "ShellSession":
-        """A session as this one began, without what commands have left in it."""
+        """Return a session as this one began, without what commands have left in it."""
         return ShellSession(self._root, self._launch, self._scratch)
 
     @property
@@ -130,8 +130,8 @@ class ShellSession:
         return was_there
 
     def prepare(self, name: str) -> Path | None:
-        """A folder for the report of the next shell; `name` tells calls apart. Where nothing can be written there
-        is no report, and nothing lasts."""
+        """Return a folder for the report of the next shell; `name` tells calls apart. Where nothing can be written
+        there is no report, and nothing lasts."""
         import tempfile
 
         try:
@@ -148,7 +148,8 @@ class ShellSession:
         *,
         leaves: bool = False,
     ) -> ShellStart:
-        """The environment for the next shell: ours as `confined` makes it, and the order to report in `folder`.
+        """Return the environment for the next shell: ours as `confined` makes it, and the order to report in
+        `folder`.
 
         A shell that `leaves` the sandbox in which the others ran starts as the first one did: whatever those have
         set, and what they have made functions of, was never looked at.
@@ -166,8 +167,8 @@ class ShellSession:
         return ShellStart({**env, "BASH_ENV": str(begin)}, folder, own, leaves)
 
     def _beginning(self, env: Mapping[str, str], report: Path, leaves: bool) -> bytes:
-        """What bash reads before the command: the user's own BASH_ENV, what earlier commands have left, and the
-        order to report. The command itself is passed as it is, so that errors quote nothing else."""
+        """Return what bash reads before the command: the user's own BASH_ENV, what earlier commands have left, and
+        the order to report. The command itself is passed as it is, so that errors quote nothing else."""
         from shlex import quote
 
         own = env.get("BASH_ENV", "")
@@ -210,8 +211,8 @@ class ShellSession:
             self.cwd = Path(os.fsdecode(first.removesuffix(b"\n")))
 
     def _take_env(self, env: dict[str, str], given: ShellStart) -> str:
-        """The variables as the shell left them. What only the sandbox added does not last, unless it was changed;
-        what the sandbox left out is still there for a command outside it."""
+        """Return the variables as the shell left them. What only the sandbox added does not last, unless it was
+        changed; what the sandbox left out is still there for a command outside it."""
         lasting = {name: value for name, value in self.env.items() if name not in given.env}
         for name, value in env.items():
             told = self.env.get(name) if value == given.env.get(name) else value
@@ -233,12 +234,12 @@ class ShellSession:
 
 
 def _is_the_users(name: str) -> bool:
-    """Whether bash reports a variable, and it means something from one command to the next."""
+    """Return whether bash reports a variable, and it means something from one command to the next."""
     return name not in _OWN and not name.startswith("BASH") and name.isidentifier() and name.isascii()
 
 
 def read_report(data: bytes) -> ShellState | None:
-    """The report in `data`; None when it is torn or was not written by us."""
+    """Return the report in `data`; None when it is torn or was not written by us."""
     parts = data.split(b"\0")
     if len(parts) != 4 or parts[3]:
         return None
@@ -276,7 +277,7 @@ def _variables(text: bytes) -> tuple[dict[str, str], dict[str, bytes]] | None:
 
 
 def _ansi_c(text: bytes) -> str:
-    """The value of bash's `$'…'`."""
+    """Return the value of bash's `$'…'`."""
 
     def value(found: re.Match[bytes]) -> bytes:
         code = found.group(1)
@@ -291,7 +292,7 @@ def _ansi_c(text: bytes) -> str:
 
 
 def _read_plain(file: Path) -> bytes | None:
-    """The start of a regular file. The command may have put something else in its place: neither links are
+    """Return the start of a regular file. The command may have put something else in its place: neither links are
     followed nor pipes waited for."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -307,7 +308,7 @@ def _read_plain(file: Path) -> bytes | None:
 
 
 def _names_in(folder: Path) -> list[str]:
-    """The files of a folder on the PATH; `*`, any name, when they cannot be listed."""
+    """Return the files of a folder on the PATH; `*`, any name, when they cannot be listed."""
     try:
         return os.listdir(folder)
     except FileNotFoundError:

@@ -25,7 +25,7 @@ class Found(msgspec.Struct, frozen=True):
     left: tuple[str, ...] = ()
 
     def words(self, who: str) -> list[str]:
-        """A sentence for each kind."""
+        """Return a sentence for each kind."""
         said = []
         if self.restored:
             said.append(f"{who} changed {', '.join(self.restored)}, which git runs or reads; that was put back")
@@ -63,8 +63,8 @@ class TamperWatch:
             self._alive.append(running)
 
     def ended(self, running: Running) -> list[str]:
-        """What a confined command whose call returns has changed, in words. Where something of it goes on, it is
-        looked for again when that ends."""
+        """Return what a confined command whose call returns has changed, in words. Where something of it goes on,
+        it is looked for again when that ends."""
         said = self._compared().words("it")
         if running in self._alive:
             running.gone.add_done_callback(lambda _: self._news.extend(self._compared().words(_JOB)))
@@ -120,7 +120,7 @@ class TamperWatch:
             confined.resume()
 
     def look(self) -> list[str]:
-        """What background commands have changed since it was last asked, in words."""
+        """Return what background commands have changed since it was last asked, in words."""
         said = [*self._news, *self._compared().words(_JOB)]
         self._news.clear()
         return said
@@ -171,8 +171,8 @@ class TamperWatch:
 
 
 def places_of(root: str) -> Places:
-    """Where in a root something lies, or would lie, that runs later: found by walking it once, and again where a
-    folder has changed since."""
+    """Return where in a root something lies, or would lie, that runs later: found by walking it once, and again
+    where a folder has changed since."""
     walked = HiddenFiles([Path(root)], _runs_later, links=True)
     at_the_top = [os.path.join(root, name) for name in sorted(OBEYED)]
     return lambda: _below(root, (*at_the_top, *walked.paths(), *run_by_git(root)))

@@ -97,7 +97,7 @@ def _redirect(found: "Document") -> str:
 
 
 async def _text(media_type: str, charset: str, data: bytes, context: ToolContext) -> str:
-    """The document as text that is safe to show.
+    """Return the document as text that is safe to show.
 
     Raises:
         ToolError: it is none, or cannot be converted.
@@ -117,7 +117,7 @@ async def _text(media_type: str, charset: str, data: bytes, context: ToolContext
 
 
 async def _readable(html: bytes, context: ToolContext) -> str:
-    """A page as Markdown, or where that cannot be had, its bare words.
+    """Return a page as Markdown, or where that cannot be had, its bare words.
 
     Raises:
         ToolError: not even they.

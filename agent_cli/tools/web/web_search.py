@@ -135,7 +135,8 @@ class WebSearch:
 def search_tool(
     name: str | None, base_url: str | None, env: Mapping[str, str], private_hosts: tuple[str, ...]
 ) -> WebSearch | None:
-    """The tool for the engine of this name, or for the first whose key is in `env`; None when there is none.
+    """Return the tool for the engine of this name, or for the first whose key is in `env`; None when there is
+    none.
 
     Raises:
         ToolError: the engine named lacks its key or address.

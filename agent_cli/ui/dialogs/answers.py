@@ -76,7 +76,7 @@ OwnNames = Callable[[], Iterable[str]]
 
 
 def meaning(text: str, offered: Sequence[Choice], known: Sequence[Choice], own: OwnNames = tuple) -> Meaning:
-    """What a text says where some of the `known` choices are offered."""
+    """Return what a text says where some of the `known` choices are offered."""
     typed = text.strip()
     if not typed:
         return Meaning("nothing")
@@ -91,7 +91,7 @@ def meaning(text: str, offered: Sequence[Choice], known: Sequence[Choice], own: 
 
 
 def _named(typed: str, choices: Sequence[Choice]) -> Choice | None:
-    """The choice with this letter as it is, else with this letter, word or number whatever the case."""
+    """Return the choice with this letter as it is, else with this letter, word or number whatever the case."""
     low = typed.lower()
     exact = (choice for choice in choices if typed == choice.key)
     other = (c for c in choices if low in (c.key, c.number) or low in c.words)
@@ -99,8 +99,8 @@ def _named(typed: str, choices: Sequence[Choice]) -> Choice | None:
 
 
 def is_for_later(text: str, own: OwnNames = tuple, *, alone: bool = True) -> bool:
-    """Whether a line is a command, of the program or of the user's shell, which no question takes for an answer.
-    `alone`: a name behind a slash is one whether it is known or not, when nothing follows it."""
+    """Return whether a line is a command, of the program or of the user's shell, which no question takes for an
+    answer. `alone`: a name behind a slash is one whether it is known or not, when nothing follows it."""
     text = text.strip()
     if text.startswith("!"):
         return bool(text[1:].strip())

@@ -37,7 +37,7 @@ _CHOICES: dict[Stage, tuple[Choice, ...]] = {
 
 
 def _reason(item: ApprovalItem, width: int) -> list[str]:
-    """Why it asks and the rule that asks, each to be seen however long the other is."""
+    """Return why it asks and the rule that asks, each to be seen however long the other is."""
     whole = lines.boxed(f"{item.reason} [{item.rule}]", width, 5)
     if len(whole) < 5:
         return whole
@@ -80,7 +80,7 @@ class ApprovalDialog:
         self._guard = self._chords = Guard(now)
 
     def is_new(self, now: float) -> bool:
-        """Whether it has not stood long enough for keys to be meant for it."""
+        """Return whether it has not stood long enough for keys to be meant for it."""
         return self._guard.stands(now)
 
     @property
@@ -88,11 +88,11 @@ class ApprovalDialog:
         return self._items[self._at]
 
     def _left(self) -> list[int]:
-        """The calls that are not decided."""
+        """Return the calls that are not decided."""
         return [at for at in range(len(self._items)) if at not in self._decisions]
 
     def _offered(self) -> tuple[Choice, ...]:
-        """What can be chosen now."""
+        """Return what can be chosen now."""
         known = _CHOICES[self._stage]
         if self._stage != "call":
             return known
@@ -108,8 +108,8 @@ class ApprovalDialog:
     # What is shown
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """The question, the reason, the rule that asks, and the choices, all within `width` columns; or the rule
-        about to be saved. Of a batch as many calls are listed as `rows` leave room for."""
+        """Return the question, the reason, the rule that asks, and the choices, all within `width` columns; or the
+        rule about to be saved. Of a batch as many calls are listed as `rows` leave room for."""
         head, *rest = lines.boxed(self._question(), width - 2, 2)
         out = [f"{theme.paint('warning', '?')} {theme.paint('strong', head)}"]
         out += [theme.paint("strong", f"  {row}") for row in rest]
@@ -127,8 +127,8 @@ class ApprovalDialog:
         return out
 
     def _facts(self, theme: Theme, width: int) -> list[str]:
-        """Why it asks, how far the call reaches and, once asked for, what it could do at worst. None of that
-        is known of an edited call."""
+        """Return why it asks, how far the call reaches and, once asked for, what it could do at worst. None of
+        that is known of an edited call."""
         item = self._item
         if self._at in self._edited:
             return [f"  {row}" for row in lines.boxed(JUDGED_ANEW, width - 2, 3)]
@@ -138,7 +138,7 @@ class ApprovalDialog:
         return [f"  {row}" for row in _reason(item, width - 2)] + [f"  {mark} {row}" for row in warnings]
 
     def _choices(self, theme: Theme, width: int) -> list[str]:
-        """What can be chosen, that which the arrows have reached marked."""
+        """Return what can be chosen, that which the arrows have reached marked."""
         shown = [f"{choice.key} {choice.label}" for choice in self._offered()]
         if not shown:
             return []
@@ -150,7 +150,7 @@ class ApprovalDialog:
         return [row.replace(marked, theme.paint("strong", marked)) if marked else row for row in rows]
 
     def _question(self) -> str:
-        """What is asked; a command stands in full above, and a call of a batch in its row."""
+        """Return what is asked; a command stands in full above, and a call of a batch in its row."""
         item = self._item
         edited = " (edited)" if self._at in self._edited else ""
         alone = len(self._items) == 1 and item.preview_kind != "command"
@@ -170,7 +170,7 @@ class ApprovalDialog:
         return theme.paint("strong" if at == self._at else "muted", row) + lines.one_line(call, width - len(row))
 
     def hint(self, text: str) -> str:
-        """What Enter would do with this text in the line."""
+        """Return what Enter would do with this text in the line."""
         if self._stage == "edit":
             return "⏎ keeps the edit; nothing runs yet"
         if self._stage == "rule":
@@ -198,7 +198,7 @@ class ApprovalDialog:
     # What is pressed and entered
 
     def press(self, key: str, now: float) -> str:
-        """An arrow in the empty line, or a chord; returns text to print for good, if any."""
+        """Return an arrow in the empty line, or a chord; returns text to print for good, if any."""
         offered = self._offered()
         match key:
             case "up" | "down" if offered:
@@ -215,7 +215,7 @@ class ApprovalDialog:
         return ""
 
     def entered(self, text: str) -> str:
-        """The line with Enter behind it; returns text to print for good, if any."""
+        """Return the line with Enter behind it; returns text to print for good, if any."""
         match self._stage:
             case "edit":
                 return self._keep_edit(text)
@@ -247,7 +247,7 @@ class ApprovalDialog:
         return ""
 
     def _take(self, name: Name) -> str:
-        """What was chosen."""
+        """Return what was chosen."""
         match name:
             case "yes" | "no":
                 self._decide(name == "yes")
@@ -294,7 +294,7 @@ class ApprovalDialog:
         self.entry = Entry("answer", ANSWER_LABEL, text)
 
     def _editable(self) -> str | None:
-        """The text a person may change, or None."""
+        """Return the text a person may change, or None."""
         if not self._item.editable:
             return None
         try:
@@ -340,7 +340,7 @@ class ApprovalDialog:
         self._go("call")
 
     def _arguments(self) -> str | None:
-        """The call's arguments with the edited text in its place; None when nothing was edited."""
+        """Return the call's arguments with the edited text in its place; None when nothing was edited."""
         if self._at not in self._edited:
             return None
         import json

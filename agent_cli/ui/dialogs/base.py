@@ -60,11 +60,11 @@ class Guard:
         self._armed_at = now + GUARD_S
 
     def stands(self, now: float) -> bool:
-        """Whether it still holds keys off."""
+        """Return whether it still holds keys off."""
         return now < self._armed_at
 
     def holds(self, now: float) -> bool:
-        """Whether a key pressed now is to be ignored; typing that goes on keeps the guard up."""
+        """Return whether a key pressed now is to be ignored; typing that goes on keeps the guard up."""
         if now >= self._armed_at:
             return False
         self._armed_at = max(self._armed_at, now + _QUIET_S)
@@ -72,5 +72,5 @@ class Guard:
 
 
 def moved(at: int, key: str, count: int) -> int:
-    """The row that an arrow, `up` or `down`, reaches among `count`, all round; -1 stands for none."""
+    """Return the row that an arrow, `up` or `down`, reaches among `count`, all round; -1 stands for none."""
     return (at + 1) % count if key == "down" else (at if at > 0 else count) - 1

@@ -44,7 +44,7 @@ class HunkChoice:
                 raise ValueError(f"{name} is nothing to do with a hunk")
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """The hunk that stands to be decided, as much of it as there is room for."""
+        """Return the hunk that stands to be decided, as much of it as there is room for."""
         whole = self._rows(theme, width)
         room = max(2, rows - 1)
         shown = (
@@ -54,7 +54,7 @@ class HunkChoice:
         return [head, *shown]
 
     def _rows(self, theme: Theme, width: int) -> list[str]:
-        """All of the hunk, drawn once and not for each frame."""
+        """Return all of the hunk, drawn once and not for each frame."""
         if self._drawn[:3] != (self._at, theme, width):
             text = tame(visible(self._hunks[self._at])).rstrip("\n").split("\n")
             self._drawn = (self._at, theme, width, diff_view.drawn(text, theme, width))

@@ -45,11 +45,11 @@ class Picker:
         return False
 
     def hint(self, text: str) -> str:
-        """The keys stand below the rows."""
+        """Return the keys stand below the rows."""
         return ""
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """The title with what was typed, the rows around the present one, and the keys."""
+        """Return the title with what was typed, the rows around the present one, and the keys."""
         found = self._found()
         head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(self._title, width - 2))}"
         if self._sought:
@@ -70,7 +70,7 @@ class Picker:
         return f"  {label}{detail}"
 
     def _found(self) -> list[Choice]:
-        """The rows that have every word typed in them."""
+        """Return the rows that have every word typed in them."""
         words = self._sought.lower().split()
         return [
             choice
@@ -79,7 +79,7 @@ class Picker:
         ]
 
     def press(self, key: str, now: float) -> str:
-        """A key, by its name or as text."""
+        """Return a key, by its name or as text."""
         found = self._found()
         match key:
             case "up" | "down" | "pageup" | "pagedown":

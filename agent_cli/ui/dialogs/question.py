@@ -33,11 +33,11 @@ class QuestionDialog:
         self._guard = Guard(now)
 
     def is_new(self, now: float) -> bool:
-        """Whether it has not stood long enough for keys to be meant for it."""
+        """Return whether it has not stood long enough for keys to be meant for it."""
         return self._guard.stands(now)
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """The options, each in a few rows of `width` columns; the question itself stands in full above."""
+        """Return the options, each in a few rows of `width` columns; the question itself stands in full above."""
         each = max(1, min(4, (rows - 2) // max(1, len(self._request.options))))
         out: list[str] = []
         for at, option in enumerate(self._request.options):
@@ -50,7 +50,7 @@ class QuestionDialog:
         return [*out, *(theme.paint("muted", f"  {row}") for row in rest)]
 
     def hint(self, text: str) -> str:
-        """What Enter would do with this text in the line."""
+        """Return what Enter would do with this text in the line."""
         if is_for_later(text, self._own, alone=False):
             return "⏎ does nothing: commands wait for your answer"
         answer = self._answer(text)
@@ -59,13 +59,13 @@ class QuestionDialog:
         return "⏎ sends your answer" if answer == text else f"⏎ answers: {lines.one_line(answer, 60)}"
 
     def press(self, key: str, now: float) -> str:
-        """An arrow in the empty line."""
+        """Return an arrow in the empty line."""
         if key in ("up", "down") and self._request.options:
             self._chosen = moved(self._chosen, key, len(self._request.options))
         return ""
 
     def entered(self, text: str) -> str:
-        """The line with Enter behind it; returns text to print for good, if any."""
+        """Return the line with Enter behind it; returns text to print for good, if any."""
         if is_for_later(text, self._own, alone=False):
             return ANSWER_FIRST
         if (answer := self._answer(text)).strip():
@@ -73,7 +73,8 @@ class QuestionDialog:
         return ""
 
     def _answer(self, text: str) -> str:
-        """What a text answers: itself, or the option it is the number of; the empty one, the option chosen."""
+        """Return what a text answers: itself, or the option it is the number of; the empty one, the option
+        chosen."""
         options = self._request.options
         if not text.strip() and self._chosen >= 0:
             return options[self._chosen]

@@ -36,14 +36,14 @@ _NOT_SAVED = "The conversation was not saved; without --no-session it could go o
 
 
 def hint(text: str) -> str:
-    """A hint that may name commands of the REPL, without them."""
+    """Return a hint that may name commands of the REPL, without them."""
     for command, instead in _INSTEAD.items():
         text = text.replace(command, instead)
     return text
 
 
 def stopped(reason: StopReason, *, saved: bool, from_outside: bool) -> str:
-    """Why a run stopped short of its end, and how to go on.
+    """Return why a run stopped short of its end, and how to go on.
 
     Args:
         reason: the stop reason.

@@ -372,7 +372,7 @@ class _Run:
 
 
 def _refusal(denied: tuple[Denied, ...]) -> str:
-    """Why the exit code tells of refusals."""
+    """Return why the exit code tells of refusals."""
     first = lines.one_line(denied[0].reason, 1000).removeprefix("Denied: ").partition(". ")[0]
     many = f"{len(denied)} calls were denied, the first" if len(denied) > 1 else "1 call was denied"
     return f"exit {DENIED}: {many}: {first}"
@@ -389,7 +389,7 @@ _UNFIT_HINT = (
 
 
 def _sum(before: FileChange | None, after: FileChange) -> FileChange:
-    """What has happened to a file in two turns."""
+    """Return what has happened to a file in two turns."""
     if before is None:
         return after
     kind = "created" if before.kind == "created" and after.kind == "modified" else after.kind

@@ -64,11 +64,11 @@ class DrawnBlocks:
         return rows if any(rows) else plain  # such as `8081.`, which is an empty list item
 
     def fence(self, line: str) -> str:
-        """The first or the last line of a fence."""
+        """Return the first or the last line of a fence."""
         return self.theme.paint("muted", line)
 
     def code(self, language: str) -> "DrawnCode":
-        """The lines of one fence."""
+        """Return the lines of one fence."""
         return DrawnCode(self, language)
 
 
@@ -79,16 +79,16 @@ class DrawnCode:
         self._blocks, self._lines = blocks, CodeLines(language)
 
     def line(self, text: str) -> str:
-        """The next line."""
+        """Return the next line."""
         return self._lines.line(text.expandtabs(4), self._blocks.theme)
 
     def glimpse(self, text: str) -> str:
-        """What there is of the next line."""
+        """Return what there is of the next line."""
         return self._lines.glimpse(text.expandtabs(4), self._blocks.theme)
 
 
 def _tree(marks: Iterator[Mark]) -> list[_Node]:
-    """The blocks up to the end of the one they are in."""
+    """Return the blocks up to the end of the one they are in."""
     nodes: list[_Node] = []
     for mark in marks:
         if mark.nesting < 0:
@@ -200,7 +200,7 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def numbered(written: int, last: int) -> int:
-    """An item's number: as it was written, unless all have the same one."""
+    """Return an item's number: as it was written, unless all have the same one."""
     return max(written, last + 1)
 
 
@@ -213,7 +213,7 @@ def _open_brackets(source: str) -> int:
 
 
 def _task(item: _Node) -> str:
-    """What stands in the box of a task; empty where it is none. The box itself is taken away."""
+    """Return what stands in the box of a task; empty where it is none. The box itself is taken away."""
     for block in item.children[:1]:
         for line in block.children[:1]:
             for text in (line.mark.children or ())[:1]:

@@ -62,12 +62,12 @@ class CodeLines:
         self._state = _State(_first(self._lexer))
 
     def line(self, text: str, theme: Theme) -> str:
-        """The next line, in colours."""
+        """Return the next line, in colours."""
         painted, self._state = self._paint(text, theme)
         return painted
 
     def glimpse(self, text: str, theme: Theme) -> str:
-        """What there is of the next line."""
+        """Return what there is of the next line."""
         return self._paint(text, theme)[0]
 
     def _paint(self, text: str, theme: Theme) -> tuple[str, _State]:
@@ -94,7 +94,7 @@ def _first_chars(tokens: list[tuple[Any, str]], count: int) -> Iterator[tuple[An
 
 
 def _inside(text: str, state: _State) -> tuple[str, str, _State]:
-    """What of a line still belongs to what was open before it, the rest, and where the rest stands."""
+    """Return what of a line still belongs to what was open before it, the rest, and where the rest stands."""
     if not state.close:
         return "", text, state
     at = text.find(state.close)
@@ -126,7 +126,7 @@ def _first(lexer: Lexer | None) -> tuple[str, ...]:
 
 
 def _lexed(lexer: Lexer, text: str, stack: tuple[str, ...]) -> tuple[list[tuple[Any, str]], tuple[str, ...]]:
-    """The tokens of one line, and the states that the next one begins in."""
+    """Return the tokens of one line, and the states that the next one begins in."""
     text += "\n"
     if not isinstance(lexer, RegexLexer) or isinstance(lexer, ExtendedRegexLexer):
         return [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(text)], stack
@@ -164,7 +164,7 @@ def _go(states: list[str], following: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _pairs(lexer: Lexer) -> tuple[tuple[str, str, tuple[Role, ...]], ...]:
-    """Which of the pairs this language knows, without states of its own for them."""
+    """Return which of the pairs this language knows, without states of its own for them."""
     found = []
     first = _first(lexer)
     plain = len(_lexed(lexer, "x", first)[1])
@@ -180,7 +180,7 @@ def _pairs(lexer: Lexer) -> tuple[tuple[str, str, tuple[Role, ...]], ...]:
 
 
 def _opening(lexer: Lexer, tokens: list[tuple[Any, str]]) -> tuple[int, str, tuple[Role, ...]] | None:
-    """Where a comment or text begins that this line does not end, what will end it, and how it looks."""
+    """Return where a comment or text begins that this line does not end, what will end it, and how it looks."""
     text, at = "".join(value for _, value in tokens), 0
     for kind, value in tokens:
         for start, close, look in _pairs(lexer):

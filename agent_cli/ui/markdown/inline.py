@@ -54,11 +54,11 @@ def _leaf(mark: Mark) -> str:
 
 
 def safe(text: str) -> str:
-    """What the parser has read, made safe once more: Markdown can spell any character as an entity."""
+    """Return what the parser has read, made safe once more: Markdown can spell any character as an entity."""
     return text if text.isascii() and text.isprintable() else clean(text)
 
 
 def _address(address: str, text: str) -> str:
-    """Where a link leads, unless its text says so."""
+    """Return where a link leads, unless its text says so."""
     said = {address, address.removeprefix("mailto:")}
     return "" if not address or text in said or PARSER.normalizeLink(text) in said else f" ({safe(address)})"

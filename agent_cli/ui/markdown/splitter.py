@@ -29,11 +29,11 @@ class Code(Protocol):
     """How the lines of one fence look, in their order."""
 
     def line(self, text: str) -> str:
-        """The next line."""
+        """Return the next line."""
         ...
 
     def glimpse(self, text: str) -> str:
-        """What there is of the next line."""
+        """Return what there is of the next line."""
         ...
 
 
@@ -41,15 +41,15 @@ class Blocks(Protocol):
     """How blocks look: text with colours, as lines."""
 
     def block(self, source: str, width: int, number: int | None) -> list[str]:
-        """A Markdown block; `number` counts an ordered list's item."""
+        """Return a Markdown block; `number` counts an ordered list's item."""
         ...
 
     def fence(self, line: str) -> str:
-        """The first or the last line of a fence."""
+        """Return the first or the last line of a fence."""
         ...
 
     def code(self, language: str) -> Code:
-        """What stands in a fence."""
+        """Return what stands in a fence."""
         ...
 
 
@@ -57,19 +57,19 @@ class PlainBlocks:
     """Blocks as they were written."""
 
     def block(self, source: str, width: int, number: int | None) -> list[str]:
-        """The source itself."""
+        """Return the source itself."""
         return source.split("\n")
 
     def fence(self, line: str) -> str:
-        """The line itself."""
+        """Return the line itself."""
         return line
 
     def code(self, language: str) -> "PlainBlocks":
-        """The same for all code."""
+        """Return the same for all code."""
         return self
 
     def line(self, text: str) -> str:
-        """The line itself."""
+        """Return the line itself."""
         return text
 
     glimpse = line
@@ -109,7 +109,7 @@ class Splitter:
         self._done: list[Segment] = []
 
     def feed(self, text: str, final: bool = False) -> list[Segment]:
-        """The segments that `text` finishes; with `final`, all that is left."""
+        """Return the segments that `text` finishes; with `final`, all that is left."""
         *whole, self._partial = (self._partial + text).split("\n")
         for line in whole:
             self._line(line)
@@ -122,7 +122,7 @@ class Splitter:
         return done
 
     def tail(self) -> Segment | None:
-        """What has not ended yet, as if it ended here."""
+        """Return what has not ended yet, as if it ended here."""
         if self._fence:
             return Segment("code", self._dedented(self._partial)) if self._partial else None
         partial = [] if not self._partial or _FENCE.match(self._partial.strip()) else [self._partial]
@@ -147,7 +147,7 @@ class Splitter:
             self._start(line)
 
     def _belongs(self, line: str) -> bool:
-        """Whether a line goes on with the open list item."""
+        """Return whether a line goes on with the open list item."""
         if _indent(line) >= self._base + 2:
             return True
         starts = _FENCE.match(line) or _HEADING.match(line) or _ITEM.match(line)
@@ -234,7 +234,8 @@ class Splitter:
 
 
 def language(info: str) -> str:
-    """The language that the first line of a fence names: `py` in `py`, `{.py}`, `py,ignore` and `py:src/x.py`."""
+    """Return the language that the first line of a fence names: `py` in `py`, `{.py}`, `py,ignore` and
+    `py:src/x.py`."""
     found = _LANGUAGE.match(info)
     return found[1].lower() if found else ""
 
@@ -250,7 +251,7 @@ def _expanded(line: str, indent: int) -> str:
 
 
 def _end(lines: list[str]) -> str:
-    """The end of a block that is not finished, with the header where it is a table."""
+    """Return the end of a block that is not finished, with the header where it is a table."""
     is_table = len(lines) > _TAIL_LINES and "|" in lines[0] and _TABLE_RULE.match(lines[1])
     shown = "\n".join([*lines[:2], *lines[2:][-_TAIL_LINES:]] if is_table else lines[-_TAIL_LINES:])
     return shown if len(shown) <= _TAIL_CHARS else shown[-_TAIL_CHARS:]
@@ -272,14 +273,14 @@ class MarkdownStream:
         self._done += self._splitter.feed(self._sanitizer.feed(text))
 
     def take(self, width: int, final: bool = False) -> list[str]:
-        """The lines that are finished since the last time; with `final`, all that is left."""
+        """Return the lines that are finished since the last time; with `final`, all that is left."""
         if final:
             self._done += self._splitter.feed(self._sanitizer.feed("", final=True), final=True)
         done, self._done = self._done, []
         return [line for segment in done for line in self._draw(segment, width)]
 
     def tail(self, width: int) -> list[str]:
-        """The unfinished rest as lines, drawn anew only when it has changed."""
+        """Return the unfinished rest as lines, drawn anew only when it has changed."""
         segment = self._splitter.tail()
         if segment is None:
             return []

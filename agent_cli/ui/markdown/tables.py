@@ -27,7 +27,7 @@ _SIDES: tuple[Side, ...] = get_args(Side)
 
 
 def table(rows: Sequence[Sequence[Text]], aligned: Sequence[str], theme: Theme, width: int) -> list[str]:
-    """A table; its first row is the header, `aligned` says `left`, `right` or `center` for each column."""
+    """Return a table; its first row is the header, `aligned` says `left`, `right` or `center` for each column."""
     columns = [[row[at] for row in rows] for at in range(len(aligned))]
     natural = [max([1, *(lines.cells(cell.plain) for cell in column)]) for column in columns]
     least = [max([1, *(_longest(cell.plain) for cell in column)]) for column in columns]
@@ -69,8 +69,8 @@ def _longest(cell: str) -> int:
 
 
 def _widths(natural: list[int], least: list[int], room: int) -> list[int]:
-    """How wide each column becomes: as it is, else so that words stay whole and the table low, else by breaking
-    words of the widest columns. Empty where even that is too little."""
+    """Return how wide each column becomes: as it is, else so that words stay whole and the table low, else by
+    breaking words of the widest columns. Empty where even that is too little."""
     if sum(natural) <= room:
         return natural
     if sum(least) > room:
@@ -99,7 +99,7 @@ def _shared(wanted: list[int], room: int) -> list[int]:
 
 
 def _records(rows: Sequence[Sequence[Text]], theme: Theme, width: int) -> list[str]:
-    """Each row as lines of a name and a value."""
+    """Return each row as lines of a name and a value."""
     header, *body = rows
     out: list[str] = []
     for cells in body or [[Text() for _ in header]]:

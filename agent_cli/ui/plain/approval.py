@@ -52,7 +52,7 @@ class ApprovalLines:
         return ApprovalAnswer(self._request.request_id, tuple(self._decisions.values()))
 
     def facts(self) -> list[str]:
-        """What there is to know of the call in turn, a line each."""
+        """Return what there is to know of the call in turn, a line each."""
         item, count = self._item, len(self._request.items)
         if self.number in self._edited:
             return [JUDGED_ANEW]
@@ -66,7 +66,7 @@ class ApprovalLines:
         ]
 
     def prompt(self) -> str:
-        """What the next line may be; ends in a colon."""
+        """Return what the next line may be; ends in a colon."""
         match self._asks:
             case "scope":
                 scopes = " ".join(f"[{choice.number}] {choice.label}" for choice in answers.SCOPE)
@@ -82,7 +82,7 @@ class ApprovalLines:
                 return f"{offered}, or type what to do instead: "
 
     def _offered(self) -> tuple[Choice, ...]:
-        """What can be chosen for the call in turn; the risk has been said."""
+        """Return what can be chosen for the call in turn; the risk has been said."""
         names: set[Name] = {"yes", "no"}
         names |= {"always"} if self._item.grant and self.number not in self._edited else set()
         names |= {"edit"} if self._editable() is not None else set()
@@ -94,7 +94,7 @@ class ApprovalLines:
         return len(self._request.items) - self.number > 1
 
     def take(self, line: str) -> str:
-        """A line of the user's; returns what to say to it, if anything."""
+        """Return a line of the user's; returns what to say to it, if anything."""
         asks, self._asks = self._asks, "call"
         match asks:
             case "scope":
@@ -126,7 +126,7 @@ class ApprovalLines:
         return ""
 
     def _take(self, name: Name) -> str:
-        """What was chosen for the call in turn."""
+        """Return what was chosen for the call in turn."""
         match name:
             case "yes" | "no":
                 self._decide(name == "yes")
@@ -165,7 +165,7 @@ class ApprovalLines:
         return self._item.hunks > 1 and self.number not in self._edited
 
     def _hunks(self) -> list[str]:
-        """Each hunk under its number."""
+        """Return each hunk under its number."""
         found = _HUNK.split(self._item.preview)[1:]
         return [f"Hunk {number} of {len(found)}\n{visible(text).rstrip()}" for number, text in enumerate(found, 1)]
 
@@ -189,7 +189,7 @@ class ApprovalLines:
         self._decide(bool(kept), hunks=None if whole or not kept else kept)
 
     def _editable(self) -> str | None:
-        """The text a person may change, or None."""
+        """Return the text a person may change, or None."""
         item = self._item
         try:
             value = json.loads(item.arguments).get(item.editable) if item.editable else None

@@ -28,7 +28,7 @@ class LineReader:
         threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
 
     async def next(self) -> str | None:
-        """The next line with its line break, `GIVEN_UP`, or None at the end of the input."""
+        """Return the next line with its line break, `GIVEN_UP`, or None at the end of the input."""
         if not self._awaited:
             self._awaited = True
             self._wanted.release()
@@ -66,7 +66,7 @@ class Listed:
         self._title, self._choices = title, tuple(choices)
 
     def rows(self) -> list[str]:
-        """The title and the first of the rows under their numbers."""
+        """Return the title and the first of the rows under their numbers."""
         return [lines.one_line(self._title, 300), *self._shown(range(len(self._choices)))]
 
     def _shown(self, numbers: Sequence[int]) -> list[str]:
@@ -80,7 +80,7 @@ class Listed:
         return f"[{number + 1}] {lines.one_line(choice.label, 200)}{detail}"
 
     def take(self, line: str) -> tuple[str | None, list[str]]:
-        """What a line picks (empty: nothing; None: that is not clear yet), and what to say to it."""
+        """Return what a line picks (empty: nothing; None: that is not clear yet), and what to say to it."""
         word = line.strip().lower()
         if not word:
             return "", []
@@ -92,7 +92,7 @@ class Listed:
         return None, self._shown(fitting) if fitting else ["No row has that in it."]
 
     def _fitting(self, word: str) -> list[int]:
-        """The rows that are this word, else those that have all its words in them."""
+        """Return the rows that are this word, else those that have all its words in them."""
         rows = list(enumerate(self._choices))
         same = [at for at, choice in rows if word in (choice.value.lower(), choice.label.lower())]
         return same or [at for at, choice in rows if _holds(f"{choice.label} {choice.detail}", word.split())]

@@ -334,7 +334,7 @@ class PlainRepl:
         self.say(clean(text))
 
     def summary(self) -> str:
-        """The summary that was shown last."""
+        """Return the summary that was shown last."""
         return self._renderer.summary
 
     def use_theme(self, theme: Theme) -> None:

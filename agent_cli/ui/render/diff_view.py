@@ -46,19 +46,20 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def is_diff(text: str) -> bool:
-    """Whether `text` is, or holds, a unified diff."""
+    """Return whether `text` is, or holds, a unified diff."""
     return bool(re.search(r"^(--- |\+\+\+ |diff --git |@@ -)", text, re.MULTILINE))
 
 
 def drawn(text: Iterable[str], theme: Theme, width: int = 0) -> list[str]:
-    """The lines of a diff, safe already, as they are shown; with `width`, cut to so many columns."""
+    """Return the lines of a diff, safe already, as they are shown; with `width`, cut to so many columns."""
     rows = list(_marked(_read(text)))
     digits = len(str(max((row.number for row in rows), default=0) or ""))
     return [_draw(row, digits, theme, width) for row in rows]
 
 
 def _read(text: Iterable[str]) -> Iterator[Row]:
-    """What each line is. Only the counts of a hunk's header tell a removed `-- x` from the name of a file."""
+    """Yield what each line is. Only the counts of a hunk's header tell a removed `-- x` from the name of a
+    file."""
     old = new = old_left = new_left = 0
     for line in text:
         kind = _KINDS.get(line[:1], "other")
@@ -78,7 +79,7 @@ def _read(text: Iterable[str]) -> Iterator[Row]:
 
 
 def _outside(line: str) -> Row:
-    """A line that no hunk's header announces."""
+    """Return a line that no hunk's header announces."""
     if line.startswith(_HEADS):
         return Row("head", line)
     kind = _KINDS.get(line[:1], "other")
@@ -88,7 +89,7 @@ def _outside(line: str) -> Row:
 
 
 def _marked(rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows, with marks where lines that were removed and added belong together."""
+    """Yield the rows, with marks where lines that were removed and added belong together."""
     budget = word_diff.WorkLimit()
     block: list[Row] = []
     for row in rows:
@@ -123,7 +124,7 @@ def _compared(block: list[Row], budget: word_diff.WorkLimit) -> list[Row]:
 
 
 def _seen(text: str) -> str:
-    """What of a line can be told from another by looking at it."""
+    """Return what of a line can be told from another by looking at it."""
     return re.sub(r"\s", " ", text.expandtabs(_TAB)).rstrip()
 
 
@@ -139,7 +140,7 @@ def _draw(row: Row, digits: int, theme: Theme, width: int) -> str:
 
 
 def _pieces(row: Row, look: tuple[Role, ...]) -> Iterator[Piece]:
-    """The text by colours: what changed stands out, and blanks are seen where they are all that changed."""
+    """Yield the text by colours: what changed stands out, and blanks are seen where they are all that changed."""
     column = done = 0
     end = len(row.text.rstrip()) if row.kind == "added" else len(row.text)
     for start, stop in (*((min(a, end), min(b, end)) for a, b in row.marks), (end, end)):
@@ -168,7 +169,7 @@ def _spaced(text: str, column: int, seen: bool) -> str:
 
 
 def _cut(pieces: list[Piece], width: int) -> Iterator[Piece]:
-    """The pieces in `width` columns, ending in `…` where they are cut."""
+    """Yield the pieces in `width` columns, ending in `…` where they are cut."""
     if sum(lines.cells(text) for _, text in pieces) <= width:
         yield from pieces
         return

@@ -103,11 +103,11 @@ class Live:
             self.waited_s += 0.0 if self._asked else now - self._asked_at
 
     def asks(self, call_id: str) -> str | None:
-        """The open question a call waits for."""
+        """Return the open question a call waits for."""
         return next((key for key, calls in self._asked.items() if call_id in calls), None)
 
     def draw(self, tail: list[str], queued: tuple[str, ...], now: float, rows: int, width: int) -> list[str]:
-        """The live region, at most `rows` lines; of the answer's tail the newest lines are shown."""
+        """Return the live region, at most `rows` lines; of the answer's tail the newest lines are shown."""
         spinner = _SPINNER[int(now * 10) % len(_SPINNER)]
         below = self._calls(spinner, now, width) + self._waiting(spinner, now, width)
         below += [self._theme.paint("muted", "  " + lines.one_line(text, width - 2)) for text in queued[-5:]]

@@ -7,13 +7,13 @@ from ..text.theme import Role, Theme
 
 
 def marked(mark: str, role: Role | None, text: str, theme: Theme, width: int) -> list[str]:
-    """A text of others, broken between words, behind a mark of one column."""
+    """Return a text of others, broken between words, behind a mark of one column."""
     first, *rest = lines.wrapped(clean(text).strip(), width - 2)
     return [f"{theme.paint(role, mark) if role else mark} {first}", *("  " + row for row in rest)]
 
 
 def warning(text: str, theme: Theme, width: int, mark: str = "!") -> list[str]:
-    """A warning: its mark has a colour, the words are there to be read."""
+    """Return a warning: its mark has a colour, the words are there to be read."""
     return marked(mark, "warning", text, theme, width)
 
 

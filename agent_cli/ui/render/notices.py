@@ -22,7 +22,7 @@ Plain = (
 
 
 def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
-    """The lines of an event; none where there is nothing to say."""
+    """Return the lines of an event; none where there is nothing to say."""
     match event:
         case ev.SessionStarted():
             return _banner(event, theme, width)
@@ -73,7 +73,7 @@ def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
 
 
 def retry(event: ev.RetryScheduled, is_afresh: bool) -> str:
-    """Why a model call is made again, and when."""
+    """Return why a model call is made again, and when."""
     why = (lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)).rstrip(".")
     when = f"in {lines.seconds(event.delay_s)}"
     if event.parked:
@@ -93,7 +93,7 @@ def _clock(delay_s: float) -> str:
 def turn_end(
     event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed, spent: Totals, worked_s: float | None, theme: Theme
 ) -> str:
-    """What a turn took and changed. `worked_s` is measured here, for a turn that was not completed."""
+    """Return what a turn took and changed. `worked_s` is measured here, for a turn that was not completed."""
     facts = [] if worked_s is None else [lines.seconds(worked_s)]
     if isinstance(event, ev.TurnCompleted):
         facts = [lines.seconds(event.duration_s), lines.number(event.steps, "step")]

@@ -43,13 +43,13 @@ class ReasoningView:
         return len(self._kept)
 
     def feed(self, text: str, now: float) -> list[str]:
-        """The lines that a piece finishes; blank ones only between others."""
+        """Return the lines that a piece finishes; blank ones only between others."""
         self._since = now if self._since is None else self._since
         *whole, self._partial = (self._partial + self._sanitizer.feed(text)).split("\n")
         return self._taken(whole)
 
     def end(self, now: float) -> tuple[list[str], tuple[str, ...], float]:
-        """The stretch is over: what is left of it, all that was kept, and the seconds it took."""
+        """Return the stretch is over: what is left of it, all that was kept, and the seconds it took."""
         rest = self._taken((self._partial + self._sanitizer.feed("", final=True)).split("\n"))
         kept, passed_s = tuple(self._kept), now - (now if self._since is None else self._since)
         self._begin()
@@ -69,7 +69,7 @@ class ReasoningView:
         return found
 
     def glimpse(self, width: int) -> list[str]:
-        """The newest rows of the line that is not finished."""
+        """Return the newest rows of the line that is not finished."""
         start = max(0, len(self._partial) - _GLIMPSE_CHARS) // _GLIMPSE_CHARS * _GLIMPSE_CHARS
         rows = lines.wrapped(self._partial[start:].strip(), width)[-_GLIMPSE_ROWS:]
         return [lines.clipped(row, width) for row in rows if row.strip()]

@@ -84,7 +84,7 @@ class Renderer:
             self._out.append(f"(could not show {type(event).__name__}: {type(problem).__name__})\n")
 
     def take(self) -> str:
-        """The text to print now, in whole lines; empty when there is nothing new."""
+        """Return the text to print now, in whole lines; empty when there is nothing new."""
         try:
             if self._answer and (done := self._answer.take(self._width())):
                 self._print("answer", done)
@@ -95,7 +95,7 @@ class Renderer:
         return clean(text, keep_sgr=True)  # whatever was forgotten above ends here
 
     def frame(self, queued: tuple[str, ...], rows: int, works: bool = False) -> list[str]:
-        """The live region's lines right now; `works` says that something runs, a turn or not."""
+        """Return the live region's lines right now; `works` says that something runs, a turn or not."""
         try:
             self.live.works(works, time.monotonic())
             tail = self._answer.tail(self._width()) if self._answer else self._thinking()
@@ -259,7 +259,7 @@ class Renderer:
             self._print("reasoning", thought_rows(whole, self._theme, self._width()))
 
     def _thinking(self) -> list[str]:
-        """What of the reasoning is alive."""
+        """Return what of the reasoning is alive."""
         if not self._thoughts.open:
             return []
         rows = self._thoughts.glimpse(self._width() - 2) if self._settings.show_reasoning else []
@@ -297,7 +297,8 @@ class Renderer:
         self._print("other", warning(notices.retry(event, is_afresh), self._theme, self._width(), "↻"))
 
     def _void(self) -> bool:
-        """What was shown of an answer stays; the next piece begins a new one. Whether anything was shown."""
+        """Return what was shown of an answer stays; the next piece begins a new one. Whether anything was
+        shown."""
         shown = self._answer is not None or self._thoughts.open
         self._end_answer()
         self._answered = False

@@ -57,8 +57,8 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 def finished(event: ToolCallFinished, previewed: str, theme: Theme, width: int, hint: str) -> Finished:
-    """The rows of a finished call. `previewed` is the diff that its approval has shown; `hint` says how to see the
-    whole of what is folded."""
+    """Return the rows of a finished call. `previewed` is the diff that its approval has shown; `hint` says how to
+    see the whole of what is folded."""
     body = _body(event, previewed)
     alone = lines.tool_line(event, NONE, 1_000_000)
     fits = bool(body.glance) and lines.cells(alone) + lines.cells(body.glance) + 3 <= width
@@ -99,7 +99,7 @@ def _with_glance(head: list[str], text: list[str], rows: int = _RESULT_ROWS, kin
 
 
 def _whole(body: _Body, cut: ToolCallFinished | None) -> Whole:
-    """All of a result, and before it the command or title of a call whose line shows it `cut`."""
+    """Return all of a result, and before it the command or title of a call whose line shows it `cut`."""
     said = visible((cut.command or cut.title) if cut else "")
     head = [f"  {'$ ' * bool(cut and cut.command)}{line}" for line in said.split("\n") if cut]
     return lambda theme, width: [*head, *_Page(theme, width, "").drawn(body.text, body.kind)]
@@ -113,7 +113,7 @@ class _Page(msgspec.Struct, frozen=True):
     hint: str
 
     def rows(self, body: _Body, exit_code: int | None) -> tuple[list[str], bool]:
-        """The body's rows, and whether they are less than all of it."""
+        """Return the body's rows, and whether they are less than all of it."""
         is_output = body.kind == "output"
         text = body.text
         if body.kind == "words":
@@ -134,8 +134,8 @@ class _Page(msgspec.Struct, frozen=True):
         return [f"  {row}".rstrip() for row in rows]
 
     def _before(self, text: tuple[str, ...], hidden: int, kept: tuple[str, ...] | None) -> list[str]:
-        """What stands for the hidden beginning of an output: the first line that says why the command failed,
-        where no line that is `kept` does."""
+        """Return what stands for the hidden beginning of an output: the first line that says why the command
+        failed, where no line that is `kept` does."""
         telling = kept is not None and not any(map(_TELLING.search, kept))
         at = next((at for at in range(hidden) if telling and _TELLING.search(text[at])), None)
         if at is None:
@@ -152,13 +152,13 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text of others, made safe; none of an empty one."""
+    """Return the lines of a text of others, made safe; none of an empty one."""
     return [line.expandtabs(8) for line in clean(text).strip("\n").split("\n")] if text.strip() else []
 
 
 def preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
-    """A call that asks for approval: its tool, and in full what it would run or change. A command of one line
-    is its own title."""
+    """Return a call that asks for approval: its tool, and in full what it would run or change. A command of one
+    line is its own title."""
     head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(item.tool, 40))}"
     text = visible(item.preview).rstrip("\n").split("\n")
     if item.preview_kind == "command":
@@ -178,7 +178,7 @@ _DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "re
 
 
 def report(event: Restored, theme: Theme, width: int) -> list[str]:
-    """What an undo or redo did, file by file."""
+    """Return what an undo or redo did, file by file."""
     done = event.report
     head = f"{_DONE[event.kind]} {lines.number(event.turns, 'turn')}: {lines.one_line(event.prompt, 80)}"
     head = "Decided on what was left alone" if event.kind == "resolve" else head
@@ -207,8 +207,8 @@ _REDUCED = {
 
 
 def compacted(event: Compacted, width: int, hint: str) -> tuple[list[str], list[str]]:
-    """A reduction: what was done, how much it freed, and the beginning of the summary, all of it in a preview.
-    Then the whole summary, where that is not all of it."""
+    """Return a reduction: what was done, how much it freed, and the beginning of the summary, all of it in a
+    preview. Then the whole summary, where that is not all of it."""
     done = _REDUCED[event.how]
     if event.how == "preview" and event.after >= event.before:
         done = "This would be the summary, no smaller than now; /compact keep would not help"

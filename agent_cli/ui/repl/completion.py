@@ -76,7 +76,7 @@ class InputCompleter(Completer):
                 yield own.name, clean(f"{own.hint}  {own.description}".strip())
 
     def _own_commands(self) -> tuple[OwnCommand, ...]:
-        """Those that can be used; read again after a moment."""
+        """Return those that can be used; read again after a moment."""
         if time.monotonic() > self._own_until:
             self._own = tuple(each for each in self._desk.host.own_commands() if not each.problem)
             self._own_until = time.monotonic() + _OWN_FRESH_S
@@ -103,7 +103,7 @@ class InputCompleter(Completer):
             found = []
 
     def _named_folder(self, fragment: Fragment) -> list[str]:
-        """What lies right in the folder that the fragment names, however deep it is and however much lies
+        """Return what lies right in the folder that the fragment names, however deep it is and however much lies
         before."""
         if not fragment.folder and not fragment.name:
             return []
@@ -111,7 +111,7 @@ class InputCompleter(Completer):
         return [path for path in found if _can_be_typed(path)]
 
     def _walked(self) -> "_Walk":
-        """The walk through the workspace: a new one when the last is old, which counts once it is over."""
+        """Return the walk through the workspace: a new one when the last is old, which counts once it is over."""
         with self._lock:
             root = self._root()
             if self._walk is None or self._walk.root != root:
@@ -134,7 +134,7 @@ class _Walk:
         threading.Thread(target=self._go, args=(paths,), daemon=True).start()
 
     def ended_before(self, seconds: float) -> bool:
-        """Whether it is over, and began more than so long ago."""
+        """Return whether it is over, and began more than so long ago."""
         return self.over.is_set() and time.monotonic() - self._began > seconds
 
     def _go(self, paths: Paths) -> None:
@@ -153,6 +153,6 @@ def _can_be_typed(path: str) -> bool:
 
 
 def _is_still(text: str) -> bool:
-    """Whether what stands before the cursor is still the same."""
+    """Return whether what stands before the cursor is still the same."""
     app = get_app_or_none()
     return app is None or app.current_buffer.document.text_before_cursor == text

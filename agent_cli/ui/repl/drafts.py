@@ -34,7 +34,7 @@ class DraftFile:
         self._held = ""
 
     def left_behind(self) -> list[str]:
-        """The drafts in this directory whose programs are gone, oldest first, once."""
+        """Return the drafts in this directory whose programs are gone, oldest first, once."""
         found = (_taken(path, self._directory) for path in self._folder.glob("*.json"))
         return [text for _, text in sorted(saved for saved in found if saved is not None)]
 
@@ -93,8 +93,8 @@ def _taken(path: Path, directory: str) -> tuple[float, str] | None:
 
 
 def _text(data: bytes, directory: str) -> str:
-    """What a file holds for a directory. Only its first line counts: a killed program may have left the end of a
-    longer one behind it."""
+    """Return what a file holds for a directory. Only its first line counts: a killed program may have left the end
+    of a longer one behind it."""
     try:
         saved = msgspec.json.decode(data.partition(b"\n")[0], type=_Saved)
     except msgspec.MsgspecError:

@@ -30,7 +30,7 @@ class Editor:
         self._process: subprocess.Popen[bytes] | None = None
 
     def edit(self, text: str, suffix: str) -> Edited:
-        """The text as the editor leaves it."""
+        """Return the text as the editor leaves it."""
         try:
             command = shlex.split(self._chosen) or [each for each in _USUAL if shutil.which(each)][:1]
         except ValueError as error:

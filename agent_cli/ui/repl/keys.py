@@ -20,7 +20,7 @@ _TWICE_S = 1.0
 
 
 def bindings(screen: "Screen") -> KeyBindings:
-    """All bindings; what is not here keeps prompt_toolkit's own meaning."""
+    """Return all bindings; what is not here keeps prompt_toolkit's own meaning."""
     keys = KeyBindings()
     _bind_input(keys, screen)
     _bind_always(keys, screen)
@@ -82,7 +82,7 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
 
 
 def _has_completions(screen: "Screen") -> bool:
-    """Whether there is something to choose from; while that is being looked for, there is not."""
+    """Return whether there is something to choose from; while that is being looked for, there is not."""
     state = screen.draft.complete_state
     return state is not None and bool(state.completions)
 
@@ -265,7 +265,7 @@ def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
 
 
 def _pasted(event: KeyPressEvent) -> str:
-    """The text of a paste, with line breaks as they are written here; empty for another key."""
+    """Return the text of a paste, with line breaks as they are written here; empty for another key."""
     if event.key_sequence[0].key != Keys.BracketedPaste:
         return ""
     return event.data.replace("\r\n", "\n").replace("\r", "\n")

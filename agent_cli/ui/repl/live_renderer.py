@@ -26,7 +26,7 @@ _TERMS = ("alacritty", "foot", "xterm-ghostty", "xterm-kitty")
 
 
 def reflows(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether this terminal is known to break rows anew."""
+    """Return whether this terminal is known to break rows anew."""
     return (
         any(name in environ for name in _SAY_SO)
         or environ.get("TERM_PROGRAM") in _PROGRAMS
@@ -58,7 +58,7 @@ class LiveRenderer(Renderer):
         return self._last_size is not None and self.output.get_size().columns < self._last_size.columns
 
     def _more_rows(self, screen: Screen, columns: int) -> int:
-        """How many rows more lie above the cursor than before."""
+        """Return how many rows more lie above the cursor than before."""
         above = sum(max(0, _width(screen, row) - 1) // columns for row in range(self._cursor_pos.y))
         return above + self._cursor_pos.x // columns
 

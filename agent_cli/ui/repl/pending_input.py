@@ -13,7 +13,7 @@ _SHOWN = {"steer": "steers: ", "prompt": "queued: ", "command": "queued: "}
 
 
 def rows(now: Snapshot, columns: int, *, can_take_back: bool) -> list[str]:
-    """Where the plan stands, then what waits, the newest last."""
+    """Return where the plan stands, then what waits, the newest last."""
     waiting = [f"{_SHOWN[each.kind]}{each.text}" for each in now.waiting]
     if waiting and can_take_back:
         waiting[-1] = lines.one_line(waiting[-1], max(20, columns - len(_HINT) - 2)) + _HINT
@@ -21,8 +21,8 @@ def rows(now: Snapshot, columns: int, *, can_take_back: bool) -> list[str]:
 
 
 def returned(event: InputReturned, draft: str) -> tuple[str, str]:
-    """The text to put before the draft, and what to say. A command comes back to an empty line alone: behind
-    other text it would be none."""
+    """Return the text to put before the draft, and what to say. A command comes back to an empty line alone:
+    behind other text it would be none."""
     if event.commands and not event.texts and not draft and len(event.commands) == 1:
         return event.commands[0], ""
     said = f"Not carried out: {', '.join(map(lines.one_line, event.commands))}." if event.commands else ""
@@ -30,7 +30,7 @@ def returned(event: InputReturned, draft: str) -> tuple[str, str]:
 
 
 def _plan(now: Snapshot) -> list[str]:
-    """The step of the plan that is being done, while something runs."""
+    """Return the step of the plan that is being done, while something runs."""
     doing = next((item.text for item in now.plan if item.status == "in_progress"), "")
     done = sum(item.status == "done" for item in now.plan)
     return [f"plan {done}/{len(now.plan)}: {doing}"] if doing and now.busy else []

@@ -277,7 +277,7 @@ class Repl:
                 self._changed()
 
     def frame(self, rows: int) -> list[str]:
-        """The live region's lines, without a dialog."""
+        """Return the live region's lines, without a dialog."""
         can_take_back = not self._screen.text
         handed_in = pending_input.rows(self._now, self._screen.columns, can_take_back=can_take_back)
         out = self._renderer.frame(tuple(handed_in), rows, self.busy())
@@ -290,7 +290,7 @@ class Repl:
         return self.theme.paint("muted", lines.status(self._now))
 
     def busy(self) -> bool:
-        """Whether Esc has something to stop."""
+        """Return whether Esc has something to stop."""
         now = self.client.snapshot()
         working = now.busy or now.compacting or self._command is not None
         return working or self._renderer.live.busy_since is not None
@@ -312,7 +312,7 @@ class Repl:
         self._submit(UserInput(text, self._clips.take(text)))
 
     def take_back(self) -> bool:
-        """What was handed in last and still waits goes back into the draft; False when nothing waits."""
+        """Return what was handed in last and still waits goes back into the draft; False when nothing waits."""
         waits = bool(self.client.snapshot().waiting)
         if waits:
             self._submit(TakeBack())
@@ -368,7 +368,7 @@ class Repl:
         self._screen.propose(text)
 
     def summary(self) -> str:
-        """The summary that was shown last."""
+        """Return the summary that was shown last."""
         return self._renderer.summary
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
@@ -426,5 +426,5 @@ class PastedImages:
         return mark
 
     def take(self, text: str) -> tuple[Image, ...]:
-        """The pictures whose marks are in a text, which is about to be sent."""
+        """Return the pictures whose marks are in a text, which is about to be sent."""
         return tuple(picture for mark, picture in self._marked.items() if mark in text)

@@ -260,7 +260,7 @@ class Screen:
         self.app.invalidate()
 
     def flush_pending(self) -> str:
-        """What could not be printed yet."""
+        """Return what could not be printed yet."""
         pending, self._pending = self._pending, ""
         return pending
 
@@ -283,8 +283,8 @@ class Screen:
         (self.draft if self._entry is None else self.line).insert_text(text)
 
     def take_draft(self) -> str:
-        """The typed text, pastes expanded; the input line is empty and the history longer afterwards. Of a command
-        behind a text that the program has put there, only the command: the text stays."""
+        """Return the typed text, pastes expanded; the input line is empty and the history longer afterwards. Of a
+        command behind a text that the program has put there, only the command: the text stays."""
         text = self._expanded(self.draft.text)
         proposal, self._proposal = self._proposal, ""
         typed = text.removeprefix(proposal)
@@ -372,7 +372,7 @@ class Screen:
         return "  " if number or wrapped else label
 
     def _hint(self) -> StyleAndTextTuples:
-        """What Enter does with the answer line as it stands."""
+        """Return what Enter does with the answer line as it stands."""
         dialog = self.asking.dialog
         hint = dialog.hint(self.line.text) if dialog else ""
         return to_formatted_text(ANSI(self._theme.paint("muted", f"  {hint}" if hint else "")))
@@ -404,7 +404,7 @@ class InputHistory(History):
         self._path = path
 
     def load_history_strings(self) -> Iterable[str]:
-        """All entries, newest first; of a very long file, the newest megabyte."""
+        """Return all entries, newest first; of a very long file, the newest megabyte."""
         import json
 
         try:
@@ -449,7 +449,7 @@ class GraphemeProcessor(Processor):
     """Shows an emoji sequence by its first sign, a flag by its two letters."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
-        """The fragments to draw, and how positions map."""
+        """Return the fragments to draw, and how positions map."""
         fragments = transformation_input.fragments
         text = "".join(fragment[1] for fragment in fragments)
         if text.isprintable() and (text.isascii() or not _CLUSTER.search(text)):
@@ -473,7 +473,7 @@ class GraphemeProcessor(Processor):
 
 
 def _drawn(text: str) -> list[str]:
-    """What is drawn for each code point: nothing for those that belong to the one before."""
+    """Return what is drawn for each code point: nothing for those that belong to the one before."""
     drawn = [" " * _TAB if char == "\t" else visible(char) if not char.isprintable() else char for char in text]
     for found in _CLUSTER.finditer(text):
         start, end = found.span()

@@ -106,7 +106,7 @@ class Terminal(Vt100_Output):
 
 
 def open_terminal() -> Terminal:
-    """The terminal on standard output."""
+    """Return the terminal on standard output."""
     terminal = Terminal.from_pty(sys.stdout, term=os.environ.get("TERM"))
     assert isinstance(terminal, Terminal)
     return terminal
@@ -123,7 +123,7 @@ class Keyboard(Vt100Input):
         self._read_at = 0.0
 
     def read_keys(self) -> list[KeyPress]:
-        """The keys that have arrived."""
+        """Return the keys that have arrived."""
         text = _NO_TEXT.sub("\ufffd", self._gathered())
         if self._in_paste and self._gives_up(text):
             text = _PASTE_END + text
@@ -140,11 +140,11 @@ class Keyboard(Vt100Input):
         return keys
 
     def _gives_up(self, text: str) -> bool:
-        """Whether this is a person who wants out of a paste whose end never came."""
+        """Return whether this is a person who wants out of a paste whose end never came."""
         return text == "\x03" or (text == "\x1b" and time.monotonic() - self._read_at > _LOST_S)
 
     def _gathered(self) -> str:
-        """What there is to read; of a long text also what follows at once, so that it is looked at once."""
+        """Return what there is to read; of a long text also what follows at once, so that it is looked at once."""
         pieces = [self.stdin_reader.read(1 << 16)]
         end = time.monotonic() + _GATHER_S
         while len(pieces[-1]) >= _GATHER_CHARS and time.monotonic() < end and self._more():
@@ -156,8 +156,8 @@ class Keyboard(Vt100Input):
 
 
 def _is_burst(text: str) -> bool:
-    """Whether a text without any control is a paste: several lines at once, or more than anybody types. One line
-    with Enter behind it, as other programs send it, is typed."""
+    """Return whether a text without any control is a paste: several lines at once, or more than anybody types. One
+    line with Enter behind it, as other programs send it, is typed."""
     if len(text) < _BURST_CHARS or "\x1b" in text:
         return False
     several = any(mark in text.rstrip("\r\n") for mark in "\r\n")

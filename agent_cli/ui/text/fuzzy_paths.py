@@ -22,9 +22,9 @@ class Fragment:
         self._in_order = re.compile(letters, re.DOTALL).match
 
     def best(self, paths: Iterable[str], count: int, *, loosely: bool) -> list[str]:
-        """The `count` that fit best: names or paths that begin with it, names that hold it, and, `loosely`, paths
-        with its letters in order. Hidden ones only for a fragment that asks for them; the upper ones for an empty
-        one."""
+        """Return the `count` that fit best: names or paths that begin with it, names that hold it, and, `loosely`,
+        paths with its letters in order. Hidden ones only for a fragment that asks for them; the upper ones for an
+        empty one."""
         if not self._sought:
             return heapq.nsmallest(count, self._open(paths), key=lambda path: (path.rstrip("/").count("/"), path))
         begins: list[str] = []
@@ -59,7 +59,7 @@ class Fragment:
             loose.append(path)
 
     def _densest(self, count: int, paths: Sequence[str]) -> Iterator[str]:
-        """Those in which the letters lie closest together."""
+        """Yield those in which the letters lie closest together."""
         spans = ((span(path.lower(), self._sought) or 0, len(path), path) for path in paths[:_MOST_COMPARED])
         return (path for *_, path in heapq.nsmallest(count, spans))
 
@@ -69,8 +69,8 @@ def _shortest(count: int, paths: Sequence[str]) -> list[str]:
 
 
 def span(text: str, sought: str) -> int | None:
-    """How much of `text` the letters of `sought` lie in, from where their first occurrence ends backwards; None
-    where they do not occur in order. Linear in the text."""
+    """Return how much of `text` the letters of `sought` lie in, from where their first occurrence ends backwards;
+    None where they do not occur in order. Linear in the text."""
     at = -1
     for char in sought:
         at = text.find(char, at + 1)

@@ -71,7 +71,7 @@ def cells(text: str) -> int:
 
 
 def signs(text: str) -> Iterator[tuple[str, int]]:
-    """The signs of a text that has no colours, each with its columns; marks stay with what they stand on."""
+    """Yield the signs of a text that has no colours, each with its columns; marks stay with what they stand on."""
     start = 0
     for sequence in _SEQUENCE.finditer(text):
         yield from _simple(text[start : sequence.start()])
@@ -113,7 +113,7 @@ def _cell(char: str) -> int:
 
 
 def fitting(text: str, width: int) -> int:
-    """How many characters of `text`, from its beginning, fit into `width` columns."""
+    """Return how many characters of `text`, from its beginning, fit into `width` columns."""
     if text.isascii():
         return max(0, min(len(text), width))
     used = at = 0
@@ -131,7 +131,8 @@ def clipped(text: str, width: int) -> str:
 
 
 def atoms(word: str) -> list[str]:
-    """What a word may be broken into at the end of a row: itself, or its signs where its script has no blanks."""
+    """Return what a word may be broken into at the end of a row: itself, or its signs where its script has no
+    blanks."""
     if word.isascii():
         return [word]
     found: list[str] = []
@@ -147,7 +148,7 @@ def atoms(word: str) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The text in rows of at most `width` columns, broken between words where that is possible; one row at
+    """Return the text in rows of at most `width` columns, broken between words where that is possible; one row at
     least. A line's indent goes on in its rows."""
     width = max(20, width)
     rows: list[str] = []
@@ -179,7 +180,7 @@ def one_line(text: str, limit: int = 200) -> str:
 
 
 def seconds(duration_s: float) -> str:
-    """A duration: `0.3s`, `42s`, `3m05s`, `2h10m`."""
+    """Return a duration: `0.3s`, `42s`, `3m05s`, `2h10m`."""
     if not math.isfinite(duration_s):
         return "?"
     if duration_s < 10:
@@ -193,7 +194,7 @@ def seconds(duration_s: float) -> str:
 
 
 def ago(then: float) -> str:
-    """How long ago a time is, in seconds since the epoch: `just now`, `5 min ago`, `2 d ago`."""
+    """Return how long ago a time is, in seconds since the epoch: `just now`, `5 min ago`, `2 d ago`."""
     passed_s = max(0.0, time.time() - then)
     for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
         if passed_s >= size:
@@ -202,7 +203,7 @@ def ago(then: float) -> str:
 
 
 def count(tokens: int | None) -> str:
-    """A number of tokens: `812`, `12.3k`, `1.2M`, or `?` when unknown."""
+    """Return a number of tokens: `812`, `12.3k`, `1.2M`, or `?` when unknown."""
     if tokens is None:
         return "?"
     if tokens < 1000:
@@ -224,7 +225,7 @@ def tokens(totals: Totals) -> str:
 
 
 def money(totals: Totals) -> str:
-    """What these calls cost; `≥` when some have no known price, `$?` when none has."""
+    """Return what these calls cost; `≥` when some have no known price, `$?` when none has."""
     if totals.cost_usd is None or (totals.unpriced and not totals.cost_usd):
         return "$?" if totals.requests else "$0"
     return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
@@ -263,7 +264,7 @@ _COST_HEADS = {
 
 
 def status(now: Snapshot) -> str:
-    """What is always in sight: model, mode, context, cost, jobs, sandbox."""
+    """Return what is always in sight: model, mode, context, cost, jobs, sandbox."""
     context = count(now.context_tokens)
     if now.context_window:
         context = f"{100 * now.context_tokens // now.context_window}%"
@@ -279,7 +280,7 @@ def status(now: Snapshot) -> str:
 
 
 def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
-    """A table of what was paid for, by cause and model. A count that no call reported has no column, one
+    """Return a table of what was paid for, by cause and model. A count that no call reported has no column, one
     that some calls did not report is `?` there."""
     fields = [field for field in _COST_HEADS if getattr(totals, field) is not None]
     rows: list[tuple[str, ...]] = [("", "", "calls", *(_COST_HEADS[field] for field in fields), "cost")]
@@ -308,7 +309,7 @@ def _cost_row(cause: str, model: str, totals: Totals, fields: list[str]) -> tupl
 
 
 def since(before: Totals, after: Totals) -> Totals:
-    """What was added between two sums; a field nobody has reported stays unknown. A run that added calls
+    """Return what was added between two sums; a field nobody has reported stays unknown. A run that added calls
     and no input had no report at all."""
     silent = after.requests > before.requests and after.input == before.input
 
@@ -332,12 +333,14 @@ def since(before: Totals, after: Totals) -> Totals:
 
 
 def named(tool: str, title: str, limit: int) -> str:
-    """What a call is about beside its tool's name, in at most `limit` columns; empty when the name says it."""
+    """Return what a call is about beside its tool's name, in at most `limit` columns; empty when the name says
+    it."""
     return "" if title == tool else one_line(title, max(10, limit))
 
 
 def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: str = "") -> str:
-    """The one line of a finished call: icon, tool, title, result at a glance, how it went, how long it took."""
+    """Return the one line of a finished call: icon, tool, title, result at a glance, how it went, how long it
+    took."""
     icon, role = ICONS[event.status]
     if event.command and event.status == "ok" and event.exit_code is None:
         icon, role = "↷", "accent"  # it goes on as a job
@@ -361,7 +364,7 @@ _WORTH_TELLING_S = 0.05
 
 
 def changes(files: tuple[FileChange, ...]) -> str:
-    """A sum over changed files: `3 files +10 −2`."""
+    """Return a sum over changed files: `3 files +10 −2`."""
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
     return f"{number(len(files), 'file')}{line_counts(added, removed)}"
 
@@ -372,7 +375,7 @@ def line_counts(added: int, removed: int) -> str:
 
 
 def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
-    """The plan as a check list."""
+    """Return the plan as a check list."""
     marks = {"pending": "☐", "in_progress": "▸", "done": "☑"}
     roles: dict[str, Role] = {"pending": "muted", "in_progress": "strong", "done": "ok"}
     return [
@@ -381,7 +384,7 @@ def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
 
 
 def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
-    """A failure in the user's words: what happened, then what to do."""
+    """Return a failure in the user's words: what happened, then what to do."""
     first, *rest = wrapped(clean(info.message).strip() or one_line(info.kind, 80), width - 2)
     rows = [f"{theme.paint('error', '✗')} {first.lstrip()}", *("  " + row.lstrip() for row in rest)]
     if info.request_id:
@@ -391,7 +394,7 @@ def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
 
 
 def attached(event: Attached) -> str:
-    """What a prompt brings along, and its size."""
+    """Return what a prompt brings along, and its size."""
     size = f"{count(event.tokens)} tokens" if event.tokens else "not attached"
     note = one_line(event.note, 200)
     facts = note if note.startswith(size) else f"{size}; {note}" if note else size

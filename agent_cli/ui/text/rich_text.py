@@ -24,7 +24,7 @@ _SHAPES = {"1": "bold", "2": "dim", "3": "italic", "4": "underline", "7": "rever
 
 
 def style(theme: Theme, *roles: Role) -> Style:
-    """What several roles look like together."""
+    """Return what several roles look like together."""
     return Style.combine([Style.null(), *(_style(theme.codes.get(role, "")) for role in roles)])
 
 
@@ -43,7 +43,7 @@ def _word(code: str) -> str:
 
 @lru_cache(maxsize=32)
 def console(width: int) -> Console:
-    """A console that draws at a width and writes nothing."""
+    """Return a console that draws at a width and writes nothing."""
     return Console(file=io.StringIO(), width=width, force_terminal=True, legacy_windows=False, emoji=False)
 
 
@@ -78,7 +78,7 @@ def filled(text: Text, width: int, fold: bool = False) -> list[Text]:
 
 
 def _ends(plain: str, width: int, fold: bool) -> list[int]:
-    """Where lines end, in characters."""
+    """Return where lines end, in characters."""
     found: list[int] = []
     used = 0
     for match in _WORD.finditer(plain):

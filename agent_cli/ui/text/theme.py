@@ -88,7 +88,7 @@ NONE = Theme({})
 
 
 def choose(settings: Ui, environ: Mapping[str, str] = os.environ) -> Theme:
-    """The theme for these settings and this terminal. `NO_COLOR` and a dumb terminal switch colours off."""
+    """Return the theme for these settings and this terminal. `NO_COLOR` and a dumb terminal switch colours off."""
     if settings.plain or environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return NONE
     if environ.get("CLICOLOR") == "0":
@@ -102,6 +102,6 @@ def choose(settings: Ui, environ: Mapping[str, str] = os.environ) -> Theme:
 
 
 def is_plain(settings: Ui, stdin: TextIO, stdout: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether to leave out everything that needs a real terminal: cursor movement, keys, repainting."""
+    """Return whether to leave out everything that needs a real terminal: cursor movement, keys, repainting."""
     dumb = environ.get("TERM", "dumb") == "dumb"
     return settings.plain or dumb or not (stdin.isatty() and stdout.isatty())

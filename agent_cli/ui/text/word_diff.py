@@ -30,7 +30,7 @@ class WorkLimit:
         self._left = _MAX_COST
 
     def takes(self, cost: int) -> bool:
-        """Whether so much is left; it is used up then."""
+        """Return whether so much is left; it is used up then."""
         self._left -= cost
         return self._left >= 0
 
@@ -78,7 +78,7 @@ def _spans(tokens: Sequence[str], ranges: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def _pairs(old: list[list[str]], new: list[list[str]], budget: WorkLimit) -> list[tuple[int, int]]:
-    """Which old line became which new one, both in their order."""
+    """Return which old line became which new one, both in their order."""
     if len(old) == len(new):
         return [(at, at) for at in range(len(old))]
     if len(old) * len(new) > _MAX_GRID or not budget.takes(20 * len(old) * len(new)):
@@ -95,7 +95,7 @@ def _likeness(one: "Counter[str]", other: "Counter[str]") -> float:
 
 
 def _best_path(likeness: list[list[float]]) -> list[tuple[int, int]]:
-    """The pairs, rising in both, that are most alike together."""
+    """Return the pairs, rising in both, that are most alike together."""
     rows, columns = len(likeness), len(likeness[0]) if likeness else 0
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for one in range(rows - 1, -1, -1):

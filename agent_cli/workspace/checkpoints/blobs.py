@@ -10,7 +10,7 @@ Pairs = Mapping[str, tuple[Entry, Entry]]
 
 
 async def contents(git: PrivateGit, blobs: Collection[str]) -> dict[str, bytes]:
-    """The bytes of some blobs.
+    """Return the bytes of some blobs.
 
     Raises:
         CheckpointError: the store cannot be read.

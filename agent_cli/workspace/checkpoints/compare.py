@@ -55,7 +55,7 @@ class Comparison:
         return tuple(found)
 
     async def folders(self) -> FolderPairs:
-        """The same of folders that do not just come and go with their files."""
+        """Return the same of folders that do not just come and go with their files."""
         return folder_differences(self._was, self._becomes, await self.files())
 
     async def line_counts(self) -> dict[str, tuple[int, int]]:
@@ -88,7 +88,7 @@ class Comparison:
         return self._was.own + self._becomes.own
 
     def not_held(self, shown: Callable[[str], str]) -> Iterator[Conflict]:
-        """What came, went or stayed and is not held by both, as far as that is known to matter."""
+        """Yield what came, went or stayed and is not held by both, as far as that is known to matter."""
         was, becomes = self._was.out, self._becomes.out
         one, two = self._was.stamps, self._becomes.stamps
         changed = {path for path in one.keys() & two.keys() if one[path] != two[path]}
@@ -144,7 +144,7 @@ class Comparison:
                 found[path] = (old, new)
 
     def _is_held(self, path: str) -> bool:
-        """Whether both checkpoints hold what is at this path, or know that nothing is."""
+        """Return whether both checkpoints hold what is at this path, or know that nothing is."""
         if path in self._was.covered and path in self._becomes.covered:
             return True
         if path in self._was.nested or path in self._becomes.nested:
@@ -159,14 +159,14 @@ class Touched:
         self._comparisons = comparisons
 
     async def files(self, found: Pairs) -> Pairs:
-        """Those of the files found that one of the comparisons has too."""
+        """Return those of the files found that one of the comparisons has too."""
         if not self._comparisons:
             return found
         touched = {path for each in self._comparisons for path in await each.files()}
         return {path: pair for path, pair in found.items() if path in touched}
 
     async def folders(self, found: FolderPairs) -> FolderPairs:
-        """The same of folders, those around such files included."""
+        """Return the same of folders, those around such files included."""
         if not self._comparisons:
             return found
         touched = {path for each in self._comparisons for path in await each.folders()}
@@ -178,7 +178,7 @@ class Touched:
 async def entries(
     git: PrivateGit, checkpoint: str, kept: SnapshotMetadata, paths: Collection[str]
 ) -> dict[str, Entry]:
-    """The states of some paths in a checkpoint; what it does not hold is left out."""
+    """Return the states of some paths in a checkpoint; what it does not hold is left out."""
     found: dict[str, Entry] = {}
     trees = {"": checkpoint} | {f"{path}/": each.tree for path, each in kept.nested.items() if each.tree}
     below: dict[str, list[str]] = {}

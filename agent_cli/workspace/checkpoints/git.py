@@ -76,7 +76,7 @@ class PrivateGit:
         input: bytes = b"",
         accept: tuple[int, ...] = (0,),
     ) -> bytes:
-        """What git prints. `work` is the work tree it stands in, `index` the index it uses.
+        """Return what git prints. `work` is the work tree it stands in, `index` the index it uses.
 
         Raises:
             CheckpointError: there is no git, or it took too long.
@@ -106,8 +106,8 @@ class PrivateGit:
         return done.stdout
 
     async def packs_many(self) -> bool:
-        """Whether this git puts large contents of one `update-index` into one pack; before 2.38 each got its
-        own."""
+        """Return whether this git puts large contents of one `update-index` into one pack; before 2.38 each got
+        its own."""
         if self._version is None:
             found = re.search(rb"(\d+)\.(\d+)", await self("version"))
             self._version = (int(found[1]), int(found[2])) if found else (0, 0)
@@ -150,12 +150,12 @@ class PrivateGit:
 
 
 def too_slow(timeout_s: float) -> CheckpointError:
-    """The error for a workspace that takes longer than it may."""
+    """Return the error for a workspace that takes longer than it may."""
     return CheckpointError(f"saving the workspace took longer than {timeout_s:.0f} s; it is too large for undo")
 
 
 def name_of(session_id: str) -> str:
-    """A session's name in file names and refs: its id, or what stands for one with odd characters."""
+    """Return a session's name in file names and refs: its id, or what stands for one with odd characters."""
     if _SAFE_ID.fullmatch(session_id):
         return session_id
     import hashlib
@@ -164,10 +164,10 @@ def name_of(session_id: str) -> str:
 
 
 def ref_of(store: Path, session_id: str) -> Path:
-    """The file that names a session's newest checkpoint, and through it all others."""
+    """Return the file that names a session's newest checkpoint, and through it all others."""
     return store / "refs" / "sessions" / name_of(session_id)
 
 
 def index_of(store: Path, session_id: str) -> Path:
-    """The index of a session's own work tree; those of nested repositories lie beside it."""
+    """Return the index of a session's own work tree; those of nested repositories lie beside it."""
     return store / f"files-{name_of(session_id)}.index"

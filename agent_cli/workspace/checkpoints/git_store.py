@@ -157,7 +157,7 @@ class Checkpoints:
                 self._last = (commit, raw.partition(b"\n")[0].decode().removeprefix("tree "), kept)
 
     def _kept(self, usual: "DefaultModes", states: Mapping[str, "Saved"]) -> "SnapshotMetadata":
-        """What git does not keep, of all work trees."""
+        """Return what git does not keep, of all work trees."""
         from .metadata import SnapshotMetadata, grouped, stamps_of
 
         modes: dict[str, int] = {}
@@ -382,7 +382,7 @@ class Checkpoints:
         return maintenance.is_due(self._store)
 
     async def _net(self, moves: Sequence[Move]) -> "_Net":
-        """What moves do together."""
+        """Return what moves do together."""
         from .compare import Touched
         from .metadata import add_folders
 
@@ -421,16 +421,16 @@ class Checkpoints:
             raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {error}") from error
 
     def _shown(self, path: str) -> str:
-        """A path as the user writes it: relative to the workspace."""
+        """Return a path as the user writes it: relative to the workspace."""
         return printable(path if self._scope == "." else os.path.relpath(path, self._scope))
 
     def _own_folders(self) -> frozenset[str]:
-        """What is not to be saved although it lies here: the store itself, and what others save."""
+        """Return what is not to be saved although it lies here: the store itself, and what others save."""
         inside = (each for each in (self._store, *self._without) if each.is_relative_to(self._top))
         return frozenset(each.relative_to(self._top).as_posix() for each in inside)
 
     def _exclusions(self) -> bytes:
-        """The user's own excludes of this clone, and the store itself."""
+        """Return the user's own excludes of this clone, and the store itself."""
         lines = b""
         with contextlib.suppress(OSError):
             lines = small_bytes(self._top / ".git" / "info" / "exclude", _LONGEST_EXCLUDE)

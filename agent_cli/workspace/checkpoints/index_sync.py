@@ -102,11 +102,11 @@ class WorkTree:
         self._allowance = IgnoredQuota()
 
     def holds(self, path: str) -> bool:
-        """Whether a file is in the index, or will be when it is there."""
+        """Return whether a file is in the index, or will be when it is there."""
         return path in self.covered or (self._names is not None and path in self._names)
 
     def enters(self, folder: str) -> bool:
-        """Whether files in a folder are in the index."""
+        """Return whether files in a folder are in the index."""
         return folder in self._known
 
     def forget(self) -> None:
@@ -148,8 +148,8 @@ class WorkTree:
         )  # fmt: skip
 
     def _linked_now(self, listed: _Listed, found: ScanResult, extra: list[UntrackedFile]) -> dict[str, Inode]:
-        """The files with several names. Whoever adds or removes a name changes the file's time, so git lists it
-        and its status is read again; of the others the last time counts."""
+        """Return the files with several names. Whoever adds or removes a name changes the file's time, so git
+        lists it and its status is read again; of the others the last time counts."""
         now = {path: inode for path, inode in self._linked.items() if path in self._modes}
         for path in listed.present:
             now.pop(path, None)
@@ -162,13 +162,13 @@ class WorkTree:
         return await self._git(*arguments, work=self.top, index=self._index, input=input, accept=accept)
 
     async def ignored(self, paths: list[str]) -> set[str]:
-        """Those that ignore files cover, tracked or not."""
+        """Return those that ignore files cover, tracked or not."""
         given = b"".join(os.fsencode(path) + b"\0" for path in paths)
         found = await self.run("check-ignore", "--no-index", "-z", "--stdin", input=given, accept=(0, 1))
         return {os.fsdecode(path) for path in found.split(b"\0") if path}
 
     async def with_file(self, checkpoint: str, path: str) -> str:
-        """The tree of a checkpoint with one more file, as that file is now."""
+        """Return the tree of a checkpoint with one more file, as that file is now."""
         draft = self._index.with_name(f"{self._index.name}.draft")
         try:
             await self._git("read-tree", checkpoint, work=self.top, index=draft)
@@ -202,11 +202,11 @@ class WorkTree:
         self._set_names(names, self._known_with(present, gone, names))
 
     def _known_with(self, present: Iterable[str], gone: list[str], names: set[str]) -> set[str]:
-        """The folders with files after a change."""
+        """Return the folders with files after a change."""
         return parents_of(names) if gone else self._known | parents_of(present)
 
     async def _list(self) -> _Listed:
-        """What is not as in the index: bounded by what git ignores."""
+        """Return what is not as in the index: bounded by what git ignores."""
         listing = self.run("ls-files", "-z", "--others", "--exclude-standard", "--", self._scope)
         try:
             raw = await unless_held_up(listing, self.top / self._scope)
@@ -304,7 +304,7 @@ class WorkTree:
                     name = f"{folder}/" if (folder := name.rstrip("/").rpartition("/")[0]) else ""
 
     async def _weighed(self, folder: str, found: ScanResult) -> list[UntrackedFile]:
-        """The files of an ignored folder, unless it is left out."""
+        """Return the files of an ignored folder, unless it is left out."""
         inside = await asyncio.to_thread(measured, str(self.top), folder)
         if not inside.why_not and not self._allowance.grants(len(inside.files), inside.size_bytes):
             inside.why_not = f"ignored, {len(inside.files):,} files"
@@ -316,7 +316,7 @@ class WorkTree:
         return inside.files
 
     def _admitted(self, loose: list[UntrackedFile], out: dict[str, str]) -> list[UntrackedFile]:
-        """The ignored files that may be held; the others are noted in `out`."""
+        """Return the ignored files that may be held; the others are noted in `out`."""
         chosen = []
         for each in sorted(loose, key=lambda each: each.size_bytes):
             if why := size_note(each.size_bytes):

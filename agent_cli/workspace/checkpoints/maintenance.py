@@ -77,13 +77,14 @@ def share_session(project_state: Path, session_id: str, copy_id: str) -> None:
 
 
 def newest_index(store: Path) -> Path | None:
-    """The index that was written last by any session; None where there is none."""
+    """Return the index that was written last by any session; None where there is none."""
     found = [(file.stat().st_mtime_ns, file) for file in store.glob("files-*.index")]
     return max(found)[1] if found else None
 
 
 def is_due(store: Path) -> bool:
-    """Whether there are so many single objects that they should become a pack, and none was made for a day."""
+    """Return whether there are so many single objects that they should become a pack, and none was made for a
+    day."""
     with contextlib.suppress(OSError):
         if len(os.listdir(store / "objects" / _SAMPLE)) * 256 < _MANY_OBJECTS:
             return False

@@ -26,11 +26,11 @@ class DefaultModes(msgspec.Struct, frozen=True):
     folder: int = 0o755
 
     def of(self, kind: str) -> int:
-        """Those of an entry of this kind, as git names it."""
+        """Return those of an entry of this kind, as git names it."""
         return self.program if kind == "100755" else self.file
 
     def of_mode(self, mode: int) -> int:
-        """Those of a file of the same kind as one with these permissions."""
+        """Return those of a file of the same kind as one with these permissions."""
         return self.program if mode & 0o100 else self.file
 
 
@@ -71,7 +71,7 @@ class SnapshotMetadata(msgspec.Struct, frozen=True):
     """False for a checkpoint of an older version, which says nothing of folders."""
 
     def is_out(self, path: str) -> str | None:
-        """The entry of `out` that a path falls under; None when it is covered."""
+        """Return the entry of `out` that a path falls under; None when it is covered."""
         if path in self.out:
             return path
         at = path.find("/")
@@ -83,7 +83,7 @@ class SnapshotMetadata(msgspec.Struct, frozen=True):
 
 
 def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> DefaultModes:
-    """The most common permissions; a link has -1."""
+    """Return the most common permissions; a link has -1."""
     programs: Counter[int] = Counter()
     others: Counter[int] = Counter()
     for mode, count in Counter(files.values()).items():
@@ -97,7 +97,7 @@ def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> Default
 
 
 def grouped(linked: Mapping[str, Inode]) -> tuple[tuple[str, ...], ...]:
-    """The paths of each file that has several names, as far as they are not too many."""
+    """Return the paths of each file that has several names, as far as they are not too many."""
     groups: dict[Inode, list[str]] = {}
     for path in sorted(linked)[:_MOST_LINKED]:
         groups.setdefault(linked[path], []).append(path)

@@ -149,7 +149,7 @@ class MultiRootCheckpoints:
 
 
 def outermost(root: Path, extra: Sequence[Path]) -> list[Path]:
-    """Those of `extra` that lie neither in `root` nor in one another, in order."""
+    """Return those of `extra` that lie neither in `root` nor in one another, in order."""
     found: list[Path] = []
     for folder in dict.fromkeys(extra):
         others = (root, *(each for each in extra if each != folder))
@@ -169,7 +169,7 @@ def _decoded(checkpoint: str) -> dict[str, str]:
 
 
 def _part(move: Move, folder: str) -> Move:
-    """What a move means for one folder; an empty id where a checkpoint does not have it."""
+    """Return what a move means for one folder; an empty id where a checkpoint does not have it."""
     left, target = (_decoded(each).get(folder, "") for each in (move.left, move.target))
     only = None if move.only is None else frozenset(_paths_in(folder, move.only))
     within = tuple(part for each in move.within if (part := _part(each, folder)).left and part.target)
@@ -179,20 +179,20 @@ def _part(move: Move, folder: str) -> Move:
 
 
 def _lacks(move: Move, folder: str) -> bool:
-    """Whether a further folder could not be saved in one of two checkpoints."""
+    """Return whether a further folder could not be saved in one of two checkpoints."""
     left, target = _decoded(move.left), _decoded(move.target)
     known = folder in left or folder in target
     return bool(folder) and known and not (left.get(folder) and target.get(folder))
 
 
 def _folders(moves: Sequence[Move]) -> tuple[str, ...]:
-    """The further folders that moves know."""
+    """Return the further folders that moves know."""
     ids = (folder for move in moves for each in (move.left, move.target) for folder in _decoded(each))
     return tuple(dict.fromkeys(folder for folder in ids if folder))
 
 
 def _shared(before: str, after: str) -> Iterator[tuple[str, str, str]]:
-    """Each folder that both checkpoints have, with its id in either."""
+    """Yield each folder that both checkpoints have, with its id in either."""
     one, two = _decoded(before), _decoded(after)
     yield from ((folder, one[folder], two[folder]) for folder in one if one[folder] and two.get(folder))
 
@@ -202,7 +202,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _paths_in(folder: str, paths: Collection[str]) -> list[str]:
-    """Those of some paths, as shown, that lie in a folder, as shown there."""
+    """Return those of some paths, as shown, that lie in a folder, as shown there."""
     if not folder:
         return [path for path in paths if not path.startswith("/")]
     return [os.path.relpath(path, folder) for path in paths if _is_below(path, folder)]
@@ -217,7 +217,7 @@ def _change(folder: str, change: FileChange) -> FileChange:
 
 
 def _placed(folder: str, report: RestoreReport) -> RestoreReport:
-    """A report on a folder with its paths as the user sees them."""
+    """Return a report on a folder with its paths as the user sees them."""
     if not folder:
         return report
     conflicts = (msgspec.structs.replace(each, path=_shown(folder, each.path)) for each in report.conflicts)

@@ -63,13 +63,13 @@ class NestedTrees:
             tree.forget()
 
     def kept(self, states: Mapping[str, Saved]) -> dict[str, Nested]:
-        """What a checkpoint notes of each."""
+        """Return what a checkpoint notes of each."""
         trees = {path: saved.tree for path, saved in states.items() if path}
         left_out = {folder.rstrip("/"): "" for folder in self.out if os.path.lexists(self._top / folder)}
         return {path: Nested(tree, _head(self._top / path)) for path, tree in sorted((trees | left_out).items())}
 
     async def commits(self, kept: SnapshotMetadata) -> list[str]:
-        """A commit for each tree: parents of a checkpoint, so that it lasts as long.
+        """Return a commit for each tree: parents of a checkpoint, so that it lasts as long.
 
         Raises:
             CheckpointError: one cannot be made.
@@ -81,8 +81,8 @@ class NestedTrees:
         return [self._commits[tree] for tree in trees]
 
     async def covers(self, folder: str, path: str) -> bool:
-        """Whether a file about to be written in the nested repository `folder` is in the next checkpoint, and was
-        in the last one if it was there."""
+        """Return whether a file about to be written in the nested repository `folder` is in the next checkpoint,
+        and was in the last one if it was there."""
         if f"{folder}/" in self.out or folder not in self._trees:
             return False
         tree, inner = self._trees[folder], os.path.relpath(path, folder)
@@ -99,7 +99,7 @@ class NestedTrees:
 
 
 def _head(folder: Path) -> str:
-    """What stands for the commit that is checked out: it changes when that does."""
+    """Return what stands for the commit that is checked out: it changes when that does."""
     said = ["-"]
     with contextlib.suppress(OSError):
         place = git_folder(folder)

@@ -72,8 +72,8 @@ def chains(
 
 
 def settled(root: Path, steps: Mapping[str, Steps]) -> dict[str, Change]:
-    """What becomes of each path: a step is made where the path is as before it, and passed over where it is as
-    after it; any other state is somebody else's, and stays until a step fits again."""
+    """Return what becomes of each path: a step is made where the path is as before it, and passed over where it is
+    as after it; any other state is somebody else's, and stays until a step fits again."""
     found: dict[str, Change] = {}
     for path, some in steps.items():
         if any(NESTED in (old.kind, new.kind) for old, new, _ in some):
@@ -109,12 +109,12 @@ def blob_hash(data: bytes) -> str:
 
 
 def printable(path: str) -> str:
-    """A path for display; bytes that are not UTF-8 are replaced."""
+    """Return a path for display; bytes that are not UTF-8 are replaced."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def kind_of_change(old: Entry, new: Entry) -> Literal["created", "modified", "deleted"]:
-    """What happened to a path."""
+    """Return what happened to a path."""
     return "created" if not old.blob else "deleted" if not new.blob else "modified"
 
 
@@ -247,7 +247,7 @@ def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:
 
 
 def is_as(at: DirEntryFd, entry: Entry) -> bool:
-    """Whether what is there is exactly in a recorded state."""
+    """Return whether what is there is exactly in a recorded state."""
     try:
         status = at.status()
     except FileNotFoundError:
@@ -262,7 +262,7 @@ def is_as(at: DirEntryFd, entry: Entry) -> bool:
 
 
 def present(root: Path, path: str) -> tuple[Entry, bytes]:
-    """What file or link is at a path now, and its content (of a link, its target).
+    """Return what file or link is at a path now, and its content (of a link, its target).
 
     Raises:
         OSError: it cannot be read, or is a pipe or the like, or is larger than `LARGEST_BYTES`.

@@ -74,7 +74,8 @@ class Folders:
             self._report(path, "deleted")
 
     def close(self) -> RestoreReport:
-        """The last step: empty folders are made, all get their permissions. Gives what was done in all steps."""
+        """Return the last step: empty folders are made, all get their permissions. Gives what was done in all
+        steps."""
         for path, (old, new) in sorted(self._pairs.items()):
             if new is None:
                 continue
@@ -91,7 +92,7 @@ class Folders:
         return RestoreReport(tuple(self._restored), tuple(self._conflicts))
 
     def differing(self, pairs: Mapping[str, tuple[int | None, int | None]]) -> list[str]:
-        """Those of some folders that are not as they shall be."""
+        """Return those of some folders that are not as they shall be."""
         return [path for path, (_, new) in sorted(pairs.items()) if self._mode(path) != new]
 
     def _rmdir(self, path: str) -> None:
@@ -116,7 +117,7 @@ class Folders:
         self._restored.append(FileChange(f"{path}/", kind))
 
     def _mode(self, path: str) -> int | None:
-        """The permissions of a folder; None where there is none."""
+        """Return the permissions of a folder; None where there is none."""
         try:
             with spot(os.path.join(self._root, path)) as at:
                 status = at.status()

@@ -91,7 +91,7 @@ class Ignored(msgspec.Struct):
 
 
 def parents_of(names: Iterable[str]) -> set[str]:
-    """All folders that some paths lie in, the top (an empty path) included."""
+    """Return all folders that some paths lie in, the top (an empty path) included."""
     found = {name.rpartition("/")[0] for name in names}
     for folder in list(found):
         while folder and (folder := folder.rpartition("/")[0]) not in found:
@@ -172,8 +172,8 @@ def absent(names: Collection[str], seen: ScanResult) -> set[str]:
 
 
 def measured(top: str, folder: str) -> Ignored:
-    """What an ignored folder holds, and whether it is small enough to be saved. Folders of installed packages and
-    caches never are: they are not entered but to count."""
+    """Return what an ignored folder holds, and whether it is small enough to be saved. Folders of installed
+    packages and caches never are: they are not entered but to count."""
     name = folder.rpartition("/")[2]
     if name in _QUIET:
         return Ignored([], {}, 0, " ")
@@ -229,7 +229,7 @@ def _loose(path: str, status: os.stat_result) -> UntrackedFile:
 
 
 def inode_if_linked(status: os.stat_result) -> Inode | None:
-    """The identity of a file that has several names (hard links); None for any other."""
+    """Return the identity of a file that has several names (hard links); None for any other."""
     has_more = status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
     return (status.st_dev, status.st_ino) if has_more else None
 
@@ -249,7 +249,7 @@ class IgnoredQuota:
         self._bytes = MOST_IGNORED_BYTES
 
     def grants(self, files: int, size_bytes: int) -> bool:
-        """Whether so much still fits; if so, it is taken."""
+        """Return whether so much still fits; if so, it is taken."""
         if files > self._files or size_bytes > self._bytes:
             return False
         self._files -= files
@@ -258,5 +258,5 @@ class IgnoredQuota:
 
 
 def size_note(size_bytes: int) -> str:
-    """Why a file is not held; empty when its size is no reason."""
+    """Return why a file is not held; empty when its size is no reason."""
     return f"larger than {LARGEST_BYTES:,} bytes" if size_bytes > LARGEST_BYTES else ""

@@ -55,7 +55,7 @@ class UserGitState:
 
 
 def repository_around(root: Path) -> Path:
-    """The nearest folder at or above the workspace that holds a repository, else the workspace."""
+    """Return the nearest folder at or above the workspace that holds a repository, else the workspace."""
     home = Path.home() if "HOME" in os.environ else None
     for folder in (root, *root.parents):
         if (folder / ".git").exists() and folder != home:
@@ -64,8 +64,8 @@ def repository_around(root: Path) -> Path:
 
 
 def note_on(moves: Iterable[tuple[Mapping[str, str], Mapping[str, str]]], now: Mapping[str, str]) -> str:
-    """What a report says, given git's state at both ends of each move and as it is; empty when nothing is to be
-    said. The end of the last move is where files go back to."""
+    """Return what a report says, given git's state at both ends of each move and as it is; empty when nothing is
+    to be said. The end of the last move is where files go back to."""
     ends = list(moves)
     if not ends:
         return ""
@@ -93,7 +93,7 @@ def _head(place: GitFolder) -> dict[str, str]:
 
 
 def _stash(place: GitFolder) -> str:
-    """The newest stash, and how much there is of them."""
+    """Return the newest stash, and how much there is of them."""
     size = 0
     with contextlib.suppress(OSError):
         size = os.lstat(os.path.join(place.common, "logs", "refs", "stash")).st_size
@@ -101,7 +101,7 @@ def _stash(place: GitFolder) -> str:
 
 
 def _commit(place: GitFolder, name: str) -> str:
-    """What a ref names; empty when there is none or it cannot be read."""
+    """Return what a ref names; empty when there is none or it cannot be read."""
     with contextlib.suppress(OSError):
         return first_line(os.path.join(place.common, name), _LONGEST_NAME)
     with contextlib.suppress(OSError):
@@ -133,7 +133,7 @@ def _digest(data: bytes) -> str:
 
 
 def _suffix(data: bytes, at: int) -> int:
-    """Where a name begins behind the number (of variable length) of bytes it shares with the last one."""
+    """Return where a name begins behind the number (of variable length) of bytes it shares with the last one."""
     while at < len(data) and data[at] & 0x80:
         at += 1
     return at + 1

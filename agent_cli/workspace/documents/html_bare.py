@@ -13,12 +13,12 @@ _INLINE = frozenset(
 
 
 def work(request: bytes) -> bytes:
-    """The words of a UTF-8 page."""
+    """Return the words of a UTF-8 page."""
     return bare_text(request.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
 def bare_text(html: str) -> str:
-    """What stands between the tags, a line for each block; what is never shown is left out."""
+    """Return what stands between the tags, a line for each block; what is never shown is left out."""
     from html import unescape
 
     out: list[str] = []
@@ -33,8 +33,8 @@ def bare_text(html: str) -> str:
 
 
 def _after_tag(html: str, start: int) -> tuple[int, str]:
-    """Where the text goes on after what begins with this `<`, and what stands for it. A comment, or something
-    that is never shown, goes on to the end of the page where it has no end of its own."""
+    """Return where the text goes on after what begins with this `<`, and what stands for it. A comment, or
+    something that is never shown, goes on to the end of the page where it has no end of its own."""
     if html.startswith("<!--", start):
         return _end(html.find("-->", start), 3, html), ""
     tag = _TAG.match(html, start)

@@ -12,7 +12,7 @@ _DEPTH = 10_000
 
 
 def work(request: bytes) -> bytes:
-    """The Markdown of a UTF-8 page."""
+    """Return the Markdown of a UTF-8 page."""
     return markdown(request.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
@@ -38,7 +38,7 @@ def markdown(html: str) -> str:
 
 
 def _main(soup: Any) -> Any:
-    """The part with the text: <main> or <article> where they hold enough of it, else all but the frame."""
+    """Return the part with the text: <main> or <article> where they hold enough of it, else all but the frame."""
     whole = soup.body or soup
     total = len(whole.get_text(strip=True))
     for name in ("main", "article"):

@@ -92,7 +92,7 @@ def _answer(wanted: PdfRequest, found: list[PdfPage]) -> PdfAnswer:
 
 
 def _opened(reader: Any) -> bool:
-    """Whether the empty password, which many files have, opens it."""
+    """Return whether the empty password, which many files have, opens it."""
     try:
         return bool(reader.decrypt(""))
     except Exception:  # a missing cipher is an ImportError, a damaged dictionary may be anything
@@ -106,7 +106,7 @@ def _page(page: Any, number: int, max_bytes: int) -> PdfPage:
 
 
 def _pictures(page: Any) -> int:
-    """How many pictures the page uses; they are counted, not decoded."""
+    """Return how many pictures the page uses; they are counted, not decoded."""
     try:
         objects = page["/Resources"]["/XObject"].get_object()
         return sum(objects[name].get_object().get("/Subtype") == "/Image" for name in objects)

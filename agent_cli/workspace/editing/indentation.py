@@ -11,7 +11,7 @@ _INDENT = re.compile(r"[ \t]*")
 
 
 def indent_of(line: str) -> str:
-    """The blanks a line begins with."""
+    """Return the blanks a line begins with."""
     found = _INDENT.match(line)
     return found.group() if found else ""
 
@@ -60,7 +60,7 @@ class IndentMap:
         return all(above < below for above, below in zip(reals, reals[1:], strict=False))
 
     def real(self, mine: str) -> str | None:
-        """The file's indentation for one of the passage."""
+        """Return the file's indentation for one of the passage."""
         if mine in self._known or mine in self._unsure:
             return self._known.get(mine)
         above = [known for known in self._known if mine.startswith(known)]
@@ -87,7 +87,7 @@ class IndentMap:
         return self._unit * min(sure) if sure else None
 
     def _shifted(self, extra: str) -> bool:
-        """Whether the file has the passage's own indentation, but for the depth of the whole."""
+        """Return whether the file has the passage's own indentation, but for the depth of the whole."""
         depths = {len(real) - len(mine) for mine, real in self._known.items()}
         alike = all(mine.endswith(real) or real.endswith(mine) for mine, real in self._known.items())
         return (
@@ -98,7 +98,7 @@ class IndentMap:
         )
 
     def _levels(self, width: int) -> list[Fraction]:
-        """How many levels further blanks may be: what known lines say; else a level for each step of the
+        """Return how many levels further blanks may be: what known lines say; else a level for each step of the
         passage or each tab, or the proportion of the one depth that is known. The fewest levels are likeliest."""
         known = sorted((len(mine), Fraction(len(real), len(self._unit))) for mine, real in self._known.items())
         if len(known) > 1:

@@ -37,11 +37,11 @@ class LineView:
         return text.replace("\r", "\n") if self._old_mac else text.replace("\r\n", "\n")
 
     def line_of(self, offset: int) -> int:
-        """The number, from 1, of the line that holds an offset of the view."""
+        """Return the number, from 1, of the line that holds an offset of the view."""
         return self.text.count("\n", 0, offset) + 1
 
     def replaced(self, pieces: Iterable[Piece]) -> str:
-        """The original with each piece of the view (in order, apart) in its place.
+        """Return the original with each piece of the view (in order, apart) in its place.
 
         What a span and its new text have in common at their ends is not touched either; line ends in a new
         text take the kind of those they replace, then of their neighbours.
@@ -74,14 +74,14 @@ class LineView:
 
 
 def _in_common(old: str, new: str) -> tuple[int, int]:
-    """How many characters at the start and at the end are the same, without overlap."""
+    """Return how many characters at the start and at the end are the same, without overlap."""
     head = equal_count(old, new) if old[:1] == new[:1] else 0
     old, new = old[head:], new[head:]
     return head, equal_count(old[::-1], new[::-1]) if old[-1:] == new[-1:] else 0
 
 
 def line_end_of(text: str) -> str:
-    """The line end that most lines of `text` have."""
+    """Return the line end that most lines of `text` have."""
     pairs = text.count("\r\n")
     if pairs * 2 > text.count("\n"):
         return "\r\n"

@@ -56,7 +56,7 @@ class Lines:
         return unit_of(self.lines[:_MAX_TELLING])
 
     def number_at(self, offset: int) -> int:
-        """The number, from 1, of the line an offset is in."""
+        """Return the number, from 1, of the line an offset is in."""
         return bisect_right(self.offsets, offset)
 
     @cached_property
@@ -65,15 +65,15 @@ class Lines:
         return typography(self.text)
 
     def stripped(self) -> list[str]:
-        """Each line without the blanks around it."""
+        """Return each line without the blanks around it."""
         return [line.strip(" \t") for line in self.lines]
 
     def folded(self) -> list[str]:
-        """Each line with plain typography and without the blanks around it."""
+        """Return each line with plain typography and without the blanks around it."""
         return [line.strip(" \t") for line in self.typographic.text.split("\n")]
 
     def squeezed(self) -> list[str]:
-        """Each line with plain typography and without any blanks."""
+        """Return each line with plain typography and without any blanks."""
         return ["".join(line.split()) for line in self.folded()]
 
     def piece(self, first: int, last: int, new: list[str]) -> Piece:
@@ -96,7 +96,7 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 def passage(old: str, new: str) -> Passage:
-    """A line end behind the last line of either says nothing here."""
+    """Return a line end behind the last line of either says nothing here."""
     return Passage(_split(old), _split(new))
 
 
@@ -121,7 +121,7 @@ class LineRange(msgspec.Struct, frozen=True):
 
 
 def same_lines(there: Lines, keys: list[str], wanted: list[str], limit: int) -> list[int]:
-    """The first lines of the places where all the wanted keys stand one after the other."""
+    """Return the first lines of the places where all the wanted keys stand one after the other."""
     rare = max(range(len(wanted)), key=lambda index: len(wanted[index]))
     if not wanted[rare]:
         return []
@@ -139,7 +139,7 @@ def same_lines(there: Lines, keys: list[str], wanted: list[str], limit: int) -> 
 
 
 def placed(there: Lines, what: Passage, at: list[int | None], keys_equal: list[bool]) -> LineRange:
-    """The change of `what` made where its old lines stand: `at` has the line in the file for each of them,
+    """Return the change of `what` made where its old lines stand: `at` has the line in the file for each of them,
     `keys_equal` whether it is the same but for blanks and typography."""
     real = [index for index in at if index is not None]
     start, end = there.offsets[real[0]], there.offsets[real[-1] + 1] - 1
@@ -167,7 +167,7 @@ def placed(there: Lines, what: Passage, at: list[int | None], keys_equal: list[b
 
 
 def _indents(pairs: list[tuple[str, str]], others: list[str], unit: str, loose_first: bool) -> IndentMap | None:
-    """The map; the first line may have been written without its indentation."""
+    """Return the map; the first line may have been written without its indentation."""
     found = IndentMap(pairs, others, unit)
     if not found.sound and loose_first and len(pairs) > 1:
         found = IndentMap(pairs[1:], others, unit)
@@ -175,7 +175,7 @@ def _indents(pairs: list[tuple[str, str]], others: list[str], unit: str, loose_f
 
 
 def _span(at: list[int | None], keys_equal: list[bool], first: int, last: int) -> tuple[int, int] | None:
-    """The lines of the file that old lines `first` up to `last` are; None unless they are surely those."""
+    """Return the lines of the file that old lines `first` up to `last` are; None unless they are surely those."""
     if first == last:
         before = at[first - 1] if first else None
         after = at[first] if first < len(at) else None
@@ -196,7 +196,7 @@ def _span(at: list[int | None], keys_equal: list[bool], first: int, last: int) -
 def _in_place(
     there: Lines, what: Passage, old: tuple[int, int], new: tuple[int, int], at: int, indents: IndentMap
 ) -> list[str] | None:
-    """The new lines as they look in the file."""
+    """Return the new lines as they look in the file."""
     mine, wanted = what.old[old[0] : old[1]], what.new[new[0] : new[1]]
     real = there.lines[at : at + len(mine)]
     bodies = transferred(_bodies(mine), _bodies(wanted), _bodies(real), typography).split("\n") if wanted else []
@@ -247,7 +247,7 @@ def near_places(there: Lines, what: Passage) -> list[LineRange]:
 def _unrivalled(
     there: Lines, found: dict[int, tuple[float, LineRange | None]], threshold: float
 ) -> list[LineRange]:
-    """The good places, and with them what is so like them that it cannot be told which was meant."""
+    """Return the good places, and with them what is so like them that it cannot be told which was meant."""
     good = {first: place for first, (_, place) in found.items() if place is not None}
     rivals = [
         first
@@ -260,7 +260,7 @@ def _unrivalled(
 
 
 def _likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
-    """Where most of the wanted lines stand, likeliest first."""
+    """Return where most of the wanted lines stand, likeliest first."""
     places: dict[str, list[int]] = {key: [] for key in wanted if len(key) > 2}
     for number, key in enumerate(keys):
         if key in places:
@@ -285,7 +285,7 @@ class WorkLimit:
         return self._left < 0
 
     def take(self, one: str, two: str) -> bool:
-        """Whether two texts may be compared yet."""
+        """Return whether two texts may be compared yet."""
         self._left -= len(one) * len(two)
         return not self.done
 
@@ -293,7 +293,7 @@ class WorkLimit:
 def _aligned(
     there: Lines, what: Passage, keys: list[str], wanted: list[str], start: int, work: WorkLimit
 ) -> tuple[float, list[int | None] | None, int]:
-    """How much of the wanted text stands around `start`; where each line does, if that is beyond doubt; and
+    """Return how much of the wanted text stands around `start`; where each line does, if that is beyond doubt; and
     how many more lines stand between."""
     first = max(0, start - _MAX_EXTRA)
     window = keys[first : start + len(wanted) + _MAX_EXTRA]
@@ -312,8 +312,8 @@ def _aligned(
 def _line_by_line(
     wanted: list[str], window: list[str], first: int
 ) -> tuple[list[int | None], list[tuple[int, int]], bool]:
-    """Where each wanted line stands, the window beginning at line `first`; the pairs that are not the same; and
-    whether every line has its place."""
+    """Return where each wanted line stands, the window beginning at line `first`; the pairs that are not the same;
+    and whether every line has its place."""
     import difflib
 
     at: list[int | None] = [None] * len(wanted)
@@ -333,7 +333,7 @@ def _line_by_line(
 
 
 def _ratio(wanted: list[str], keys: list[str], at: list[int | None], work: WorkLimit) -> float:
-    """How much of both is the same; where it cannot be enough for a rival, an upper bound of it."""
+    """Return how much of both is the same; where it cannot be enough for a rival, an upper bound of it."""
     import difflib
 
     pairs = [
@@ -352,7 +352,7 @@ def _ratio(wanted: list[str], keys: list[str], at: list[int | None], work: WorkL
 
 
 def _drifted(mine: str, real: str) -> bool:
-    """Whether two lines differ in a comment or in prose only."""
+    """Return whether two lines differ in a comment or in prose only."""
     mine, real = mine.strip(), real.strip()
     if not mine or not real or _NUMBER.findall(mine) != _NUMBER.findall(real):
         return False

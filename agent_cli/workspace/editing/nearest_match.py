@@ -13,7 +13,7 @@ _MAX_WORK = 4_000_000
 
 
 def nearest_region(text: str, wanted: str) -> str:
-    """A few sentences and lines for the model."""
+    """Return a few sentences and lines for the model."""
     lines = text.split("\n")[:_MAX_LINES]
     sought = wanted.strip("\n").split("\n")
     start = _by_equal_lines(lines, sought)
@@ -29,7 +29,7 @@ def nearest_region(text: str, wanted: str) -> str:
 
 
 def _by_equal_lines(lines: list[str], sought: list[str]) -> int | None:
-    """The start at which most of the sought lines stand, white space aside."""
+    """Return the start at which most of the sought lines stand, white space aside."""
     places: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         places.setdefault(line.strip(), []).append(number)
@@ -46,7 +46,7 @@ def _by_equal_lines(lines: list[str], sought: list[str]) -> int | None:
 
 
 def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
-    """The start at which the longest sought line has its most similar one."""
+    """Return the start at which the longest sought line has its most similar one."""
     import difflib
 
     index, key = max(enumerate(sought), key=lambda pair: len(pair[1].strip()))
@@ -73,7 +73,7 @@ def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
 
 
 def _visible(lines: list[str], start: int, sought: list[str]) -> str:
-    """The lines that differ from those sought and their neighbours, up to a number; … for lines between."""
+    """Return the lines that differ from those sought and their neighbours, up to a number; … for lines between."""
     end = min(len(lines), start + len(sought))
     differing = [number for number in range(start, end) if lines[number] != sought[number - start]]
     wanted = {near for number in differing for near in (number - 1, number, number + 1)} or {start}

@@ -19,18 +19,18 @@ class NormalizedText(msgspec.Struct, frozen=True):
     segments: tuple[Segment, ...] = ()
 
     def start(self, offset: int) -> int | None:
-        """The offset in the original for the start of a span; what was dropped just before it stays out.
+        """Return the offset in the original for the start of a span; what was dropped just before it stays out.
 
         None inside a folded piece.
         """
         return self._original(offset, after_dropped=True)
 
     def end(self, offset: int) -> int | None:
-        """The same for the end of a span; what was dropped just behind it stays out."""
+        """Return the same for the end of a span; what was dropped just behind it stays out."""
         return self._original(offset, after_dropped=False)
 
     def folded(self, offset: int) -> int | None:
-        """The folded offset of one of the original; None inside a folded piece."""
+        """Return the folded offset of one of the original; None inside a folded piece."""
         at = bisect_right(self.segments, offset, key=lambda segment: segment[2])
         if not at:
             return offset

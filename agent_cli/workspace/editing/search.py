@@ -122,7 +122,7 @@ def find(
     whole_lines: bool = False,
     choose: Choose | None = None,
 ) -> Found:
-    """Where `old` stands in `text`, and what turns it into `new` there.
+    """Return where `old` stands in `text`, and what turns it into `new` there.
 
     `everywhere` takes all places of the first layer that finds any; `whole_lines` only those that begin and
     end a line; `choose` may settle which of several places is meant.
@@ -168,8 +168,8 @@ def _apart(places: list[LineRange]) -> list[LineRange]:
 
 
 def _exact(search: Search) -> list[LineRange]:
-    """Where it stands to the letter. Inside a longer word another thing is meant: `retries = 3` is no part of
-    `max_retries = 3`."""
+    """Return where it stands to the letter. Inside a longer word another thing is meant: `retries = 3` is no part
+    of `max_retries = 3`."""
     pieces: list[Piece] | None = None
     places = []
     for start in _all_starts(search.text, search.old, search.most):
@@ -189,8 +189,8 @@ def _exact_place(search: Search, start: int, pieces: list[Piece]) -> LineRange:
 
 
 def _indented(search: Search, place: LineRange) -> LineRange:
-    """The place; where it begins amid the indentation of a line, the change is made in whole lines instead, for
-    what is new would stand at another depth than what is there."""
+    """Return the place; where it begins amid the indentation of a line, the change is made in whole lines instead,
+    for what is new would stand at another depth than what is there."""
     lead = search.text[search.text.rfind("\n", 0, place.start) + 1 : place.start]
     if not lead or lead.strip(" \t") or not _is_whole(search.text, place.start - len(lead), place.end):
         return place
@@ -207,7 +207,7 @@ def _indented(search: Search, place: LineRange) -> LineRange:
 
 
 def _written_as_there(new: list[str], lead: str) -> bool:
-    """Whether only the first of the new lines was written without the indentation that it has there."""
+    """Return whether only the first of the new lines was written without the indentation that it has there."""
     first, *others = [line for line in new if line.strip()] or [""]
     if not all(line.startswith(lead) for line in others):
         return False
@@ -216,7 +216,7 @@ def _written_as_there(new: list[str], lead: str) -> bool:
 
 
 def _all_starts(text: str, wanted: str, most: int) -> list[int]:
-    """The first places, overlapping ones included."""
+    """Return the first places, overlapping ones included."""
     starts: list[int] = []
     at = text.find(wanted) if wanted else -1
     while at >= 0 and len(starts) < most:
@@ -226,7 +226,8 @@ def _all_starts(text: str, wanted: str, most: int) -> list[int]:
 
 
 def _file_ends(search: Search) -> list[LineRange]:
-    """A mark at the start, or a line end behind the last line, that is not in the text: there and nowhere else."""
+    """Return a mark at the start, or a line end behind the last line, that is not in the text: there and nowhere
+    else."""
     text = search.text
     old, new = search.old.removeprefix("\ufeff"), search.new.removeprefix("\ufeff")
     marked = old != search.old
@@ -292,7 +293,7 @@ def _typographic(search: Search) -> list[LineRange]:
 
 
 def _escaped_twice(search: Search) -> list[LineRange]:
-    """A passage in which every line end, tab or quote was written as an escape."""
+    """Return a passage in which every line end, tab or quote was written as an escape."""
     if not all(_escaped_throughout(text) for text in (search.old, search.new) if "\\" in text):
         return []
     old, new = escapes(search.old).text, escapes(search.new).text
@@ -310,7 +311,7 @@ def _escaped_throughout(text: str) -> bool:
 
 
 def _escaped_less(search: Search) -> list[LineRange]:
-    """A passage with real line ends or tabs, or bare quotes, where the file has escapes."""
+    """Return a passage with real line ends or tabs, or bare quotes, where the file has escapes."""
     if "\\" not in search.text:
         return []
     places = _folded_places(search, escapes(search.text), escapes)
@@ -339,7 +340,7 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def cuts_a_word(text: str, start: int, end: int) -> bool:
-    """Whether a span begins or ends within a word."""
+    """Return whether a span begins or ends within a word."""
 
     def inside(at: int) -> bool:
         if not (0 < at < len(text) and _is_word(text[at - 1]) and _is_word(text[at])):

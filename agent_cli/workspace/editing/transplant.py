@@ -13,7 +13,7 @@ _MAX_PAIRS = 250_000
 
 
 def changes(old: str, new: str, *, fine: bool = True) -> list[Piece]:
-    """What turns `old` into `new`, by lines, and within them by words if `fine`."""
+    """Return what turns `old` into `new`, by lines, and within them by words if `fine`."""
     old_lines, new_lines = lines_of(old), lines_of(new)
     offsets = [0]
     for line in old_lines:

@@ -29,7 +29,7 @@ class Diff(msgspec.Struct, frozen=True):
 
 
 def unified_diff(before: str, after: str, name: str, *, created: bool = False) -> Diff:
-    """How `before` became `after`, both with their own line ends.
+    """Return how `before` became `after`, both with their own line ends.
 
     Past 2000 lines the text is cut and says so; the counts are exact.
     """
@@ -87,8 +87,8 @@ def opcodes(old: list[str], new: list[str]) -> list[Opcode]:
 
 
 def _cut(old: list[str], new: list[str]) -> list[Opcode]:
-    """The changes of a large region: cut at lines, or else at runs of lines, that occur once in both; what lies
-    between and is large still counts as replaced whole."""
+    """Return the changes of a large region: cut at lines, or else at runs of lines, that occur once in both; what
+    lies between and is large still counts as replaced whole."""
     anchors = _anchors(old, new, 1) or _anchors(old, new, _RUN)
     if not anchors:
         return [("replace", 0, len(old), 0, len(new))]
@@ -109,14 +109,14 @@ def _cut(old: list[str], new: list[str]) -> list[Opcode]:
 
 
 def _middle(old: list[str], new: list[str]) -> tuple[int, int, int]:
-    """Where the part that differs begins in both, ends in the old and ends in the new."""
+    """Return where the part that differs begins in both, ends in the old and ends in the new."""
     head = equal_count(old, new)
     tail = equal_count(old[head:][::-1], new[head:][::-1])
     return head, len(old) - tail, len(new) - tail
 
 
 def _anchors(old: list[str], new: list[str], run: int) -> list[tuple[int, int]]:
-    """Where runs of lines that occur once in both texts begin, in the order of both."""
+    """Return where runs of lines that occur once in both texts begin, in the order of both."""
     ours, theirs = (list(zip(*(lines[at:] for at in range(run)), strict=False)) for lines in (old, new))
     mine, other = Counter(ours), Counter(theirs)
     place = {key: at for at, key in enumerate(theirs) if other[key] == 1}
@@ -125,7 +125,7 @@ def _anchors(old: list[str], new: list[str], run: int) -> list[tuple[int, int]]:
 
 
 def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The most pairs, in the order of their first, whose second rises too (patience sorting)."""
+    """Return the most pairs, in the order of their first, whose second rises too (patience sorting)."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -143,7 +143,7 @@ def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _window(before: str, after: str) -> tuple[int, int]:
-    """How many characters at the start and at the end are whole equal lines that no hunk shows."""
+    """Return how many characters at the start and at the end are whole equal lines that no hunk shows."""
     head = before.rfind("\n", 0, equal_count(before, after)) + 1
     for _ in range(_CONTEXT):
         head = before.rfind("\n", 0, max(0, head - 1)) + 1
@@ -154,7 +154,8 @@ def _window(before: str, after: str) -> tuple[int, int]:
 
 
 def equal_count(one: Sequence[str], two: Sequence[str]) -> int:
-    """How many lines or characters are equal from the start on; whole slices are compared, which is quick."""
+    """Return how many lines or characters are equal from the start on; whole slices are compared, which is
+    quick."""
     low, high = 0, min(len(one), len(two))
     while low < high:
         middle = (low + high + 1) // 2
@@ -209,7 +210,7 @@ def _marked(mark: str, lines: list[str]) -> list[str]:
 
 
 def _range(start: int, end: int) -> str:
-    """A position of a hunk, as diff(1) counts: from 1, and the line before when empty."""
+    """Return a position of a hunk, as diff(1) counts: from 1, and the line before when empty."""
     length = end - start
     first = start + 1 if length else start
     return str(first) if length == 1 else f"{first},{length}"

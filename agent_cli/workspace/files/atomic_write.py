@@ -135,7 +135,7 @@ def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> 
 
 
 def missing_folders(real: str) -> tuple[str, ...]:
-    """The folders that have to be made for a file, outermost first."""
+    """Return the folders that have to be made for a file, outermost first."""
     missing: list[str] = []
     folder = os.path.dirname(real)
     while not os.path.lexists(folder):
@@ -245,13 +245,13 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _is_anothers(status: os.stat_result, new: os.stat_result) -> bool:
-    """Whether putting another file in its place would take it from its owner."""
+    """Return whether putting another file in its place would take it from its owner."""
     return (new.st_uid, new.st_gid) != (status.st_uid, status.st_gid)
 
 
 def cut_short(real: str) -> str:
-    """What there is to do, with `{shown}` for the file, when a write in place was cut short by a crash; empty
-    when none was. A backup of exactly what stands in the file is of no use and is removed."""
+    """Return what there is to do, with `{shown}` for the file, when a write in place was cut short by a crash;
+    empty when none was. A backup of exactly what stands in the file is of no use and is removed."""
     try:
         with spot(real) as at:
             return _cut_short(at)

@@ -11,7 +11,7 @@ _LINE_BYTES = 256
 
 
 def small_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """The first bytes of a regular file. The last name may not be a link; nothing is waited for.
+    """Return the first bytes of a regular file. The last name may not be a link; nothing is waited for.
 
     Raises:
         OSError: it is missing, a link (ELOOP) or no regular file, or cannot be read.
@@ -22,7 +22,7 @@ def small_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 
 
 def regular_bytes(at: DirEntryFd, most_bytes: int, *, from_end: bool = False) -> bytes:
-    """The same of a file in a folder that is held; with `from_end` its last bytes.
+    """Return the same of a file in a folder that is held; with `from_end` its last bytes.
 
     Raises:
         OSError: as `small_bytes`.
@@ -31,7 +31,7 @@ def regular_bytes(at: DirEntryFd, most_bytes: int, *, from_end: bool = False) ->
 
 
 def first_line(path: str | os.PathLike[str], most_bytes: int = _LINE_BYTES) -> str:
-    """The first line of a small file, without white space around it; a longer file is cut.
+    """Return the first line of a small file, without white space around it; a longer file is cut.
 
     Raises:
         OSError: as `small_bytes`, or it has a NUL, which is in no name.

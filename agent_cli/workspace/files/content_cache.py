@@ -42,7 +42,7 @@ class ContentCache:
             self._drop_oldest()
 
     def get(self, hash: str) -> bytes | None:
-        """The content of this hash; None when it was never kept or had to go."""
+        """Return the content of this hash; None when it was never kept or had to go."""
         with self._lock:
             held = self._held.pop(hash, None)
             if held is None:

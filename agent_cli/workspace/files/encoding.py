@@ -66,7 +66,7 @@ class Codec(msgspec.Struct, frozen=True):
         return f"{self.name} with BOM" if self.bom else self.name
 
     def encode(self, text: str) -> bytes:
-        """The bytes of `text`, mark included.
+        """Return the bytes of `text`, mark included.
 
         Raises:
             UnicodeEncodeError: a character does not exist in this encoding.
@@ -75,7 +75,7 @@ class Codec(msgspec.Struct, frozen=True):
 
 
 def decode(data: bytes) -> tuple[str, Codec] | None:
-    """The text of `data` and its codec; None when it is not text."""
+    """Return the text of `data` and its codec; None when it is not text."""
     for bom, name in _BOMS:
         if data.startswith(bom):
             return _exact(data, Codec(name, bom))
@@ -96,7 +96,7 @@ def decode(data: bytes) -> tuple[str, Codec] | None:
 
 
 def codec_for_new(text: str) -> Codec:
-    """The codec for a text that is no file yet, or is ASCII so far: the one it declares, else UTF-8."""
+    """Return the codec for a text that is no file yet, or is ASCII so far: the one it declares, else UTF-8."""
     name = _named(_DECLARATION.search(text[:_HEAD].encode("ascii", "replace")))
     if not name or codecs.lookup(name).name == "utf-8":
         return Codec()
@@ -109,7 +109,7 @@ def codec_for_new(text: str) -> Codec:
 
 
 def _damaged(data: bytes) -> tuple[str, Codec] | None:
-    """The text of UTF-8 in which a few bytes are wrong, with U+FFFD for them; None when it is not that."""
+    """Return the text of UTF-8 in which a few bytes are wrong, with U+FFFD for them; None when it is not that."""
     text = data.decode("utf-8", "replace")
     faults = text.count("\ufffd")
     if len(_WIDE.findall(text)) < faults * _SOUND_PER_FAULT:
@@ -127,7 +127,7 @@ def _fault(data: bytes, start: int, name: str) -> str:
 
 
 def first_fault(data: bytes) -> str:
-    """Where data with a byte order mark stops being text, for a message: `byte 0x61 at offset 2 ...`."""
+    """Return where data with a byte order mark stops being text, for a message: `byte 0x61 at offset 2 ...`."""
     bom, name = next(((bom, name) for bom, name in _BOMS if data.startswith(bom)), (b"", "utf-8"))
     try:
         data[len(bom) :].decode(name)
@@ -138,12 +138,12 @@ def first_fault(data: bytes) -> str:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether data without a byte order mark is something else than text: it contains a NUL."""
+    """Return whether data without a byte order mark is something else than text: it contains a NUL."""
     return b"\0" in data and not any(data.startswith(bom) for bom, _ in _BOMS)
 
 
 def kind_of(data: bytes) -> str:
-    """What binary data looks like, for a message."""
+    """Return what binary data looks like, for a message."""
     return next((kind for magic, kind in _KINDS if data.startswith(magic)), "binary data")
 
 
@@ -156,12 +156,12 @@ def _exact(data: bytes, codec: Codec) -> tuple[str, Codec] | None:
 
 
 def _declared(data: bytes) -> str:
-    """The encoding named in the first lines, where Python, editors, XML and HTML look for it."""
+    """Return the encoding named in the first lines, where Python, editors, XML and HTML look for it."""
     return _named(_DECLARED.search(data[:_HEAD]))
 
 
 def _named(found: re.Match[bytes] | None) -> str:
-    """The encoding a match names; empty when it is none for text."""
+    """Return the encoding a match names; empty when it is none for text."""
     name = next((group for group in found.groups() if group), b"").decode() if found else ""
     if re.search("escape|utf-?7|punycode|idna", name, re.IGNORECASE):
         return ""  # these are no encodings of files, and decode to what is no text

@@ -25,7 +25,8 @@ _WESTERN = tuple(
 
 
 def evident_encoding(data: bytes) -> str:
-    """The one encoding `data` (not UTF-8) is plausible text in; empty when there is none or more than one."""
+    """Return the one encoding `data` (not UTF-8) is plausible text in; empty when there is none or more than
+    one."""
     sample = data[:_SAMPLE_BYTES]
     plausible = [name for name, test in _TESTS if _passes(sample, len(sample) < len(data), name, test)]
     return plausible[0] if len(plausible) == 1 else ""
@@ -60,7 +61,7 @@ def _is_japanese(text: str, sample: bytes) -> bool:
 
 
 def _first_level(char: str, name: str, first: int, last: int) -> bool:
-    """Whether a character is among the frequent ones of a standard, which come first in it."""
+    """Return whether a character is among the frequent ones of a standard, which come first in it."""
     if not "\u4e00" <= char <= "\u9fff":
         return False
     try:
@@ -92,7 +93,7 @@ def _is_korean(text: str, sample: bytes) -> bool:
 
 
 def _in_words(text: str) -> bool:
-    """Whether blanks stand between wide characters every now and then, as in Korean and not in Chinese."""
+    """Return whether blanks stand between wide characters every now and then, as in Korean and not in Chinese."""
     return len(re.findall(r"[^\x00-\x7f] (?=[^\x00-\x7f])", text)) * 12 > len(_NOT_ASCII.findall(text))
 
 

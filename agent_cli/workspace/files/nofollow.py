@@ -40,7 +40,7 @@ class DirEntryFd(msgspec.Struct, frozen=True):
         return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
 
     def open(self, flags: int, mode: int = 0o666) -> int:
-        """A descriptor, to be closed by the caller; a pipe or device does not hold it up.
+        """Return a descriptor, to be closed by the caller; a pipe or device does not hold it up.
 
         Raises:
             OSError: it cannot be opened, or is a link.
@@ -119,7 +119,7 @@ def listed(real: str, within: int | None = None) -> Iterator[int]:
 
 
 def is_there(real: str) -> bool:
-    """Whether something, a link included, is at a real path, and no link on the way to it."""
+    """Return whether something, a link included, is at a real path, and no link on the way to it."""
     try:
         with spot(real) as at:
             at.status()
@@ -147,7 +147,7 @@ def _descended(real: str, last: int, made: list[str] | None, within: int | None 
 
 
 def _entered(fd: int, name: str, flags: int, path: str, made: list[str] | None) -> int:
-    """The folder of this name in another."""
+    """Return the folder of this name in another."""
     try:
         return os.open(name, flags, dir_fd=fd)
     except FileNotFoundError:

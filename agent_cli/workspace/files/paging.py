@@ -126,7 +126,8 @@ def _part_of(data: bytes, shown: str, line: int, column: int, page_bytes: int) -
 
 
 def _lines(data: bytes, shown: str) -> tuple[list[str], str, bool, bool]:
-    """The lines, with `\\r` where they end in CRLF; the encoding; whether it is a guess; whether CRLF occurs."""
+    """Return the lines, with `\\r` where they end in CRLF; the encoding; whether it is a guess; whether CRLF
+    occurs."""
     found = decode(data)
     if found is None:
         raise FileError(not_text(shown, data, len(data)))
@@ -138,7 +139,7 @@ def _lines(data: bytes, shown: str) -> tuple[list[str], str, bool, bool]:
 
 
 def not_text(shown: str, data: bytes, size_bytes: int) -> str:
-    """Why a file cannot be shown."""
+    """Return why a file cannot be shown."""
     what = kind_of(data) if is_binary(data) else "text damaged or in an encoding that is not known"
     return f"{shown} is not a text file; it looks like {what} ({size_bytes} bytes)"
 
@@ -289,7 +290,7 @@ class _Scan:
 def _part_by_scan(
     fd: int, size_bytes: int, shown: str, line: int, column: int, page_bytes: int
 ) -> tuple[str, int | None]:
-    """The part, and the length of its line in characters."""
+    """Return the part, and the length of its line in characters."""
     stream = _Stream(fd, size_bytes, shown)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     part, length, ending = "", 0, ""
@@ -308,7 +309,7 @@ def _part_by_scan(
 
 
 def _pieces(stream: Iterable[bytes], line: int) -> Iterator[bytes]:
-    """The bytes of one line, in the pieces they come in."""
+    """Yield the bytes of one line, in the pieces they come in."""
     at_line = 1
     for chunk in stream:
         start = 0

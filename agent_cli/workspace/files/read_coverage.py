@@ -22,7 +22,7 @@ class Ranges:
         self._ranges = sorted([*apart, merged])
 
     def cover(self, last: int) -> bool:
-        """Whether everything from 1 to `last` is in."""
+        """Return whether everything from 1 to `last` is in."""
         return last < 1 or (bool(self._ranges) and self._ranges[0][0] <= 1 and self._ranges[0][1] >= last)
 
 

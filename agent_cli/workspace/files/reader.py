@@ -49,7 +49,7 @@ def content_hash(data: bytes) -> str:
 
 
 def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
-    """A descriptor for reading, to be closed by the caller, and its status.
+    """Return a descriptor for reading, to be closed by the caller, and its status.
 
     Raises:
         FileError: missing, not permitted, or not a regular file.
@@ -77,7 +77,7 @@ def open_at(at: DirEntryFd, shown: str) -> tuple[int, os.stat_result]:
 
 
 def chunks(fd: int, limit: int | None = None) -> Iterator[bytes]:
-    """The content in pieces of at most 256 KiB, up to `limit` bytes."""
+    """Yield the content in pieces of at most 256 KiB, up to `limit` bytes."""
     left = limit
     while left is None or left > 0:
         chunk = os.read(fd, _CHUNK if left is None else min(_CHUNK, left))
@@ -88,7 +88,7 @@ def chunks(fd: int, limit: int | None = None) -> Iterator[bytes]:
 
 
 def read_bytes(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> tuple[bytes, Stamp]:
-    """The whole content.
+    """Return the whole content.
 
     Raises:
         FileError: as for `open_regular`, or larger than `max_bytes`.
@@ -106,7 +106,7 @@ def read_bytes(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> tuple[
 
 
 def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFile:
-    """The whole file as text.
+    """Return the whole file as text.
 
     Raises:
         FileError: as for `read_bytes`, or not text; the message says what it looks like.
@@ -120,7 +120,7 @@ def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFil
 
 
 def stamp_of(real: str) -> Stamp | None:
-    """The present state of whatever is at `real`; None when nothing is."""
+    """Return the present state of whatever is at `real`; None when nothing is."""
     try:
         with spot(real) as at:
             return stamp(at.status())
@@ -129,7 +129,8 @@ def stamp_of(real: str) -> Stamp | None:
 
 
 def link_target(real: str) -> tuple[str, Stamp] | None:
-    """What the link at `real` leads to, as it is written in it, and its state; None when no link is there."""
+    """Return what the link at `real` leads to, as it is written in it, and its state; None when no link is
+    there."""
     try:
         with spot(real) as at:
             return os.readlink(at.name, dir_fd=at.folder), stamp(at.status())
@@ -138,7 +139,7 @@ def link_target(real: str) -> tuple[str, Stamp] | None:
 
 
 def stamp(status: os.stat_result) -> Stamp:
-    """The state a status tells of."""
+    """Return the state a status tells of."""
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode)
 
 
@@ -154,7 +155,7 @@ def _kind(mode: int) -> str:
 
 
 def why(shown: str, error: OSError, real: str) -> str:
-    """A system error on a file in words that say what to do about it."""
+    """Return a system error on a file in words that say what to do about it."""
     if isinstance(error, FileNotFoundError):
         if os.path.basename(os.path.normpath(shown)) != os.path.basename(real):
             return f"{shown} is a broken symbolic link: {real} does not exist{_nearest(real)}"
@@ -168,7 +169,7 @@ def why(shown: str, error: OSError, real: str) -> str:
 
 
 def _nearest(real: str) -> str:
-    """A hint for a path that does not exist: similar names in its folder, or that there is no folder."""
+    """Return a hint for a path that does not exist: similar names in its folder, or that there is no folder."""
     folder, name = os.path.split(real)
     try:
         with listed(folder) as fd:

@@ -22,9 +22,9 @@ _HARMLESS = re.compile(
     r"|submodule\..*\.(url|active|branch|ignore)|lfs\.(repositoryformatversion|.*\.access)"
     r"|(user|author|committer)\.(name|email|signingkey)|pull\.(ff|rebase)|commit\.gpgsign|tag\.gpgsign"
     r"|push\.(default|autosetupremote|followtags)|fetch\.(prune|prunetags)|init\.defaultbranch|index\.version"
-    r"|rebase\.(autosquash|autostash|updaterefs)|merge\.(ff|conflictstyle|renames)|rerere\.(enabled|autoupdate)"
+    r"|rebase\.(autosquash|autostash|updaterefs)|merge\.(ff|conflictstyle|renames|renamelimit)|rerere\.(enabled|autoupdate)"
     r"|status\.(short|branch|showuntrackedfiles)|log\.(date|decorate)|(color|advice|column|gc|pack)(\..*)?\.\w+"
-    r"|diff\.(renames|algorithm|colormoved|mnemonicprefix|noprefix|context)|feature\.manyfiles"
+    r"|diff\.(renames|renamelimit|algorithm|colormoved|mnemonicprefix|noprefix|context)|feature\.manyfiles"
     r"|extensions\.(objectformat|worktreeconfig)",
     re.DOTALL,
 )
@@ -41,8 +41,8 @@ class GitSettings:
         self._known: dict[str, tuple[tuple[int, ...], bool]] = {}
 
     def are_harmless(self, folder: str) -> bool:
-        """Whether git can start nothing but itself when it reads for a command in this folder, however it finds
-        its repository. Where there is none, there is nothing to be started either."""
+        """Return whether git can start nothing but itself when it reads for a command in this folder, however it
+        finds its repository. Where there is none, there is nothing to be started either."""
         real = os.path.realpath(folder)
         if ".git" in real.lower().split(os.sep):
             return False
@@ -69,7 +69,7 @@ class GitSettings:
         return self._holds(os.path.join(place.own, "index"), _LARGEST_INDEX, _names_nothing_nested)
 
     def _holds(self, path: str, most_bytes: int, holds: Callable[[bytes], bool]) -> bool:
-        """Whether something is true of a file; of one that is not there it is."""
+        """Return whether something is true of a file; of one that is not there it is."""
         try:
             status = os.lstat(path)
         except FileNotFoundError:
@@ -89,7 +89,7 @@ def _names_nothing_nested(index: bytes) -> bool:
 
 
 def _is_harmless_config(data: bytes) -> bool:
-    """Whether every line of a configuration is understood and sets nothing but what is harmless."""
+    """Return whether every line of a configuration is understood and sets nothing but what is harmless."""
     section = ""
     for line in data.decode("utf-8", "surrogateescape").split("\n"):
         written = line.strip(" \t\r")

@@ -48,8 +48,8 @@ Run = Callable[..., Awaitable[Finished]]
 
 
 async def named_state(run: Run, folder: Path, roots: Iterable[Path] = ()) -> str:
-    """How to bring back what is staged and stashed now; empty where there is neither, or no repository. `roots`
-    are the folders that commands write to: no git that lies in one is run."""
+    """Return how to bring back what is staged and stashed now; empty where there is neither, or no repository.
+    `roots` are the folders that commands write to: no git that lies in one is run."""
     try:
         place = git_folder(os.path.realpath(folder))
     except OSError:
@@ -76,7 +76,7 @@ def _stashes(place: GitFolder) -> list[tuple[str, str]]:
 
 
 async def _staged(run: Run, place: GitFolder, roots: tuple[Path, ...]) -> str:
-    """The tree of the index where it is another than that of the commit checked out; else empty."""
+    """Return the tree of the index where it is another than that of the commit checked out; else empty."""
     git = program("git", os.environ.get("PATH", os.defpath), roots)
     try:
         head = _head(place)
@@ -99,7 +99,7 @@ async def _staged(run: Run, place: GitFolder, roots: tuple[Path, ...]) -> str:
 
 
 async def _says(run: Run, git: str, env: dict[str, str], *arguments: str) -> str:
-    """What git prints; empty when it fails."""
+    """Return what git prints; empty when it fails."""
     try:
         done = await run([git, *arguments], cwd=Path(env["GIT_DIR"]), env=env, timeout_s=_TIMEOUT_S)
     except Exception:  # git is missing, hangs or breaks: then there is nothing to name
@@ -109,7 +109,7 @@ async def _says(run: Run, git: str, env: dict[str, str], *arguments: str) -> str
 
 
 def _head(place: GitFolder) -> str:
-    """The commit checked out; empty where there is none yet."""
+    """Return the commit checked out; empty where there is none yet."""
     said = _text(os.path.join(place.own, "HEAD"), 4096).strip()
     if not said.startswith("ref: refs/") or ".." in said:
         return said if _COMMIT.fullmatch(said) else ""

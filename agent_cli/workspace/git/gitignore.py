@@ -26,7 +26,7 @@ class Segment(msgspec.Struct, frozen=True):
     """(is it `*`, else what one character must be)."""
 
     def matches(self, name: str) -> bool:
-        """Whether a name fits. Goes back to the last `*` only, which is enough."""
+        """Return whether a name fits. Goes back to the last `*` only, which is enough."""
         if self.plain is not None:
             return name == self.plain
         at, token, star, resume = 0, 0, -1, 0
@@ -63,7 +63,7 @@ class Pattern(msgspec.Struct, frozen=True):
     """None for `**`."""
 
     def matches(self, names: list[str], is_folder: bool) -> bool:
-        """Whether it speaks of exactly this path, given as names below the file's folder."""
+        """Return whether it speaks of exactly this path, given as names below the file's folder."""
         if self.folders_only and not is_folder:
             return False
         if not self.anchored:
@@ -92,7 +92,7 @@ class Pattern(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> tuple[Pattern, ...]:
-    """The patterns of a file, in order.
+    """Return the patterns of a file, in order.
 
     Raises:
         ValueError: a line is no pattern, or longer than any that is meant; the text has its number.
@@ -102,7 +102,7 @@ def parse(text: str) -> tuple[Pattern, ...]:
 
 
 def deciding(patterns: tuple[Pattern, ...], names: list[str], is_folder: bool) -> Pattern | None:
-    """The last pattern that speaks of a path."""
+    """Return the last pattern that speaks of a path."""
     return next((each for each in reversed(patterns) if each.matches(names, is_folder)), None)
 
 

@@ -21,7 +21,8 @@ class BadIgnoreFile(Exception):
 
 
 async def unless_held_up(work: Coroutine[Any, Any, _Done], folder: str | os.PathLike[str]) -> _Done:
-    """What `work`, which walks a folder, gives. It is cancelled when it takes long and an ignore file is why.
+    """Return what `work`, which walks a folder, gives. It is cancelled when it takes long and an ignore file is
+    why.
 
     Raises:
         BadIgnoreFile: that is so.
@@ -40,8 +41,8 @@ async def unless_held_up(work: Coroutine[Any, Any, _Done], folder: str | os.Path
 
 
 def bad_ignore_file(folder: str | os.PathLike[str]) -> str:
-    """Which ignore file of a folder, of those above it and of those below it cannot be read to its end, and why;
-    empty where none is found, or not in time."""
+    """Return which ignore file of a folder, of those above it and of those below it cannot be read to its end, and
+    why; empty where none is found, or not in time."""
     for path in _ignore_files(os.path.realpath(folder)):
         try:
             status = os.stat(path)
@@ -55,7 +56,7 @@ def bad_ignore_file(folder: str | os.PathLike[str]) -> str:
 
 
 def _ignore_files(top: str) -> Iterator[str]:
-    """Those that may be there: above the folder, in it, and where its walk finds any below it."""
+    """Yield those that may be there: above the folder, in it, and where its walk finds any below it."""
     folder = top
     while folder != (above := os.path.dirname(folder)):
         folder = above

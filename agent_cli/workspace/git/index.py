@@ -21,7 +21,7 @@ class TrackedFiles:
         self._read: dict[str, tuple[tuple[int, int], bytes]] = {}
 
     def among(self, root: str, paths: Iterable[str]) -> frozenset[str]:
-        """Those of `paths`, absolute, that the repository around `root` tracks."""
+        """Return those of `paths`, absolute, that the repository around `root` tracks."""
         wanted = list(paths)
         if not wanted or (found := _index_of(root)) is None:
             return frozenset()
@@ -45,7 +45,7 @@ class TrackedFiles:
 
 
 def _index_of(root: str) -> tuple[str, str] | None:
-    """The top of the work tree around a folder, and its index."""
+    """Return the top of the work tree around a folder, and its index."""
     folder = root
     while not os.path.lexists(os.path.join(folder, ".git")):
         if (above := os.path.dirname(folder)) == folder:
@@ -56,7 +56,8 @@ def _index_of(root: str) -> tuple[str, str] | None:
 
 
 def _has(data: bytes, path: bytes) -> bool:
-    """Whether an index has an entry of this path: the path, ended by a NUL, behind flags with its length."""
+    """Return whether an index has an entry of this path: the path, ended by a NUL, behind flags with its
+    length."""
     if data[:4] != b"DIRC" or data[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
         return False
     at = data.find(path + b"\0")

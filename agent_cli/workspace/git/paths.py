@@ -21,8 +21,8 @@ class GitPlaces(msgspec.Struct, frozen=True):
 
 
 def git_places(root: str) -> GitPlaces:
-    """The git data of the repository that `root` lies in: a folder of its own, that of a folder above, or, in a
-    linked work tree or a submodule, the one that the file `.git` names."""
+    """Return the git data of the repository that `root` lies in: a folder of its own, that of a folder above, or,
+    in a linked work tree or a submodule, the one that the file `.git` names."""
     folder = root
     while not os.path.lexists(git := os.path.join(folder, ".git")):
         if (above := os.path.dirname(folder)) == folder:
@@ -42,8 +42,9 @@ def git_places(root: str) -> GitPlaces:
 
 
 def _trusted(git: str, folder: str) -> str:
-    """The git folder elsewhere that the file `git` names, real; empty where that is not where git itself puts one
-    for this very work tree. What a stranger wrote into the file must not open another repository to writing."""
+    """Return the git folder elsewhere that the file `git` names, real; empty where that is not where git itself
+    puts one for this very work tree. What a stranger wrote into the file must not open another repository to
+    writing."""
     named = _named(git, "gitdir:", folder)
     own = os.path.realpath(named) if named else ""
     folder = os.path.realpath(folder)
@@ -55,7 +56,7 @@ def _trusted(git: str, folder: str) -> str:
 
 
 def _is_work_tree(own: str, git: str) -> bool:
-    """Whether it lies in the repository that it shares, and knows of this file."""
+    """Return whether it lies in the repository that it shares, and knows of this file."""
     above = os.path.dirname(own)
     common = os.path.realpath(_named(os.path.join(own, "commondir"), "", own) or own)
     back = os.path.realpath(_named(os.path.join(own, "gitdir"), "", own) or own)
@@ -64,7 +65,7 @@ def _is_work_tree(own: str, git: str) -> bool:
 
 
 def _is_submodule(own: str, folder: str) -> bool:
-    """Whether it lies in the repository around the work tree."""
+    """Return whether it lies in the repository around the work tree."""
     top, found, _ = own.partition(f"{os.sep}.git{os.sep}modules{os.sep}")
     return bool(found) and folder.startswith(top + os.sep)
 
@@ -74,7 +75,7 @@ def _below(folder: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _named(file: str, label: str, base: str) -> str:
-    """The path that a small file names, absolute; empty when it names none."""
+    """Return the path that a small file names, absolute; empty when it names none."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -32,8 +32,8 @@ _CONFIGURED = {
 
 
 def run_by_git(root: str) -> tuple[str, ...]:
-    """The real paths below a workspace folder to which the hooks and settings of its repository and the user's
-    settings lead. Hooks, settings and what tells hooks what to run need not be there yet."""
+    """Return the real paths below a workspace folder to which the hooks and settings of its repository and the
+    user's settings lead. Hooks, settings and what tells hooks what to run need not be there yet."""
     try:
         place = git_folder(root)
     except (OSError, ValueError):
@@ -48,7 +48,7 @@ def run_by_git(root: str) -> tuple[str, ...]:
 
 
 def aliases(folder: str, verb: str) -> tuple[str, ...]:
-    """What a verb of git stands for in a folder, by the settings of its repository and of the user."""
+    """Return what a verb of git stands for in a folder, by the settings of its repository and of the user."""
     try:
         place = git_folder(folder)
     except (OSError, ValueError):
@@ -58,7 +58,7 @@ def aliases(folder: str, verb: str) -> tuple[str, ...]:
 
 
 def _files(place: GitFolder | None) -> tuple[str, ...]:
-    """The files of settings that git reads."""
+    """Return the files of settings that git reads."""
     home = os.path.expanduser("~")
     users = (os.path.join(home, ".gitconfig"), os.path.join(home, ".config", "git", "config"))
     own = (os.path.join(place.common, "config"), os.path.join(place.own, "config.worktree")) if place else ()
@@ -66,7 +66,7 @@ def _files(place: GitFolder | None) -> tuple[str, ...]:
 
 
 def _with_included(file: str, deepest: int) -> Iterator[tuple[str, str]]:
-    """The settings in a file and in those it includes, whether or not the condition holds."""
+    """Yield the settings in a file and in those it includes, whether or not the condition holds."""
     for name, value in _settings(file):
         yield name, value
         if deepest and _includes(name):
@@ -78,7 +78,8 @@ def _includes(name: str) -> bool:
 
 
 def _named_in(file: str, top: str, deepest: int) -> Iterator[str]:
-    """The paths that a file of settings names; relative ones begin at the work tree, of includes at the file."""
+    """Yield the paths that a file of settings names; relative ones begin at the work tree, of includes at the
+    file."""
     for name, value in _settings(file):
         if _includes(name):
             included = _joined(os.path.dirname(file), value)
@@ -92,7 +93,7 @@ def _named_in(file: str, top: str, deepest: int) -> Iterator[str]:
 
 
 def _started(folder: str, top: str) -> Iterator[str]:
-    """The files that the hooks in a folder start or are links to, and the settings of what they start."""
+    """Yield the files that the hooks in a folder start or are links to, and the settings of what they start."""
     names: list[str] = []
     with suppress(OSError):
         names = [name for name in os.listdir(folder) if not name.endswith(".sample")]
@@ -107,13 +108,13 @@ def _started(folder: str, top: str) -> Iterator[str]:
 
 
 def _files_in(line: str, top: str) -> Iterator[str]:
-    """The files that the words of a command line name."""
+    """Yield the files that the words of a command line name."""
     words = (_joined(top, word.lstrip("!")) for word in _WORDS.findall(line) if "/" in word)
     return filter(os.path.isfile, words)
 
 
 def _settings(file: str) -> Iterator[tuple[str, str]]:
-    """The settings in a file, by their names in small letters, as far as git could read it."""
+    """Yield the settings in a file, by their names in small letters, as far as git could read it."""
     text, section = "", ""
     with suppress(OSError):
         text = small_bytes(file, _LARGEST).decode("utf-8", "surrogateescape")

@@ -33,12 +33,12 @@ class Stored(msgspec.Struct):
 
 
 def cache_file(folder: Path, root: str) -> Path:
-    """The file for a workspace's root."""
+    """Return the file for a workspace's root."""
     return folder / "symbols" / f"{content_hash(os.fsencode(root))}.bin"
 
 
 def load(path: Path) -> Stored:
-    """What was kept; empty when there is nothing or it is damaged."""
+    """Return what was kept; empty when there is nothing or it is damaged."""
     import zlib
 
     try:

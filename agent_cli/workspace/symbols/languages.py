@@ -147,7 +147,7 @@ PLAIN = frozenset(
 
 
 def language_of(path: str) -> Language | None:
-    """The language of a file by its name."""
+    """Return the language of a file by its name."""
     return BY_EXTENSION.get(extension(path))
 
 

@@ -31,7 +31,8 @@ class RankedFile(msgspec.Struct, frozen=True):
 
 
 def rank(files: Mapping[str, Symbols], focus: Sequence[str] = ()) -> list[RankedFile]:
-    """All files, the most referred to first. `focus` are words or parts of paths whose surroundings count."""
+    """Return all files, the most referred to first. `focus` are words or parts of paths whose surroundings
+    count."""
     paths = sorted(files)
     definers = _definers(paths, files)
     graph = [_votes(number, path, files[path], definers) for number, path in enumerate(paths)]
@@ -141,7 +142,7 @@ def _page_rank(edges: list[list[tuple[int, float]]], start: list[float], damping
 
 
 def _given(graph: list[_Votes], scores: list[float]) -> dict[tuple[int, str], float]:
-    """What each definition, by file and name, was given."""
+    """Return what each definition, by file and name, was given."""
     out: dict[tuple[int, str], float] = {}
     for score, votes in zip(scores, graph, strict=True):
         total = sum(weight for _, _, weight in votes)
@@ -152,6 +153,6 @@ def _given(graph: list[_Votes], scores: list[float]) -> dict[tuple[int, str], fl
 
 
 def _bonus(name: str, words: list[str]) -> float:
-    """A definition that is itself in focus is shown with its file; others have little, so that something is
+    """Return a definition that is itself in focus is shown with its file; others have little, so that something is
     shown of a file nobody refers to."""
     return 1.0 if name.lower() in words else 0.02

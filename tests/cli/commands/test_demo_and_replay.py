@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 from agent_cli.cli.commands.demo import PROJECT
@@ -21,6 +22,9 @@ def test_the_demo_needs_nothing_and_leaves_nothing_behind(world: World, tmp_path
     done = world.run("demo", env={**nothing, "TMPDIR": str(temporary), "XDG_STATE_HOME": str(tmp_path / "xdg")})
     assert (done.code, done.err) == (0, "")
     assert "That was a recording for the model, everything else was real." in done.out
+    deadline = time.monotonic() + 30
+    while any(temporary.iterdir()) and time.monotonic() < deadline:  # the reaper clears up behind the program
+        time.sleep(0.01)
     left = [list(folder.iterdir()) for folder in (temporary, world.work, world.home, world.config)]
     assert left == [[], [], [], []]
     assert not (tmp_path / "xdg").exists() and not world.state.exists()

@@ -76,7 +76,7 @@ async def test_output_is_shown_while_it_comes(context: ToolContext, root: Path) 
         (root / "seen").touch()
 
     command = "echo a; while [ ! -e seen ]; do sleep 0.01; done; echo b"
-    outcome = await call(context.for_call("call_2", show, print), "shell", command=command, timeout_s=60)
+    outcome = await call(context.for_call("call_2", emit=show), "shell", command=command, timeout_s=60)
     assert outcome.exit_code == 0 and "".join(shown) == "a\nb\n"
 
 

@@ -68,7 +68,7 @@ def shared() -> Iterator[Path]:
     """A folder that another user may write to."""
     if os.geteuid() != 0:
         pytest.skip("only root can write as somebody else")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o777)
         yield Path(folder)
 

@@ -72,11 +72,11 @@ class AnthropicDialect:
         return headers
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """The body, without what `learnt` says the model refuses."""
+        """Return the body, without what `learnt` says the model refuses."""
         return messages_body(self._route, self._info, request, learnt)
 
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Whether a body holds the part that a repair is about."""
+        """Return whether a body holds the part that a repair is about."""
         match repair.name:
             case "output_limit" | "cache_marks":
                 return True
@@ -95,6 +95,6 @@ class AnthropicDialect:
 
 
 def _blocks(content: list[Json]) -> list[Json]:
-    """All blocks, those inside results included."""
+    """Return all blocks, those inside results included."""
     inner = [block["content"] for block in content if isinstance(block.get("content"), list)]
     return [*content, *(each for blocks in inner for each in blocks)]

@@ -49,7 +49,7 @@ class _Entry:
 
 
 def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-    """The body, and which message each entry and each block of its `messages` stands for."""
+    """Return the body, and which message each entry and each block of its `messages` stands for."""
     entries = _entries(request, route, learnt)
     max_tokens = _fitting(_max_tokens(route, info, request, learnt), route, info, request, entries)
     body: Json = {"model": route.model, "stream": True, "max_tokens": max_tokens}
@@ -84,8 +84,8 @@ def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learnt: Le
 
 
 def _fitting(max_tokens: int, route: Route, info: ModelInfo, request: ModelRequest, entries: list[_Entry]) -> int:
-    """The longest answer that fits the window beside the prompt, for models that refuse a request otherwise.
-    Halved until it does, so that it rarely changes as the conversation grows."""
+    """Return the longest answer that fits the window beside the prompt, for models that refuse a request
+    otherwise. Halved until it does, so that it rarely changes as the conversation grows."""
     window = info.context_window
     if window is None or not must_fit(route.model):
         return max_tokens
@@ -114,7 +114,7 @@ def _chars(value: Any) -> int:
 def _thinking(
     thinking: Thinking, wanted: str, max_tokens: int, entries: list[_Entry], learnt: LearnedLimits
 ) -> Json:
-    """The fields that say how much to think; empty leaves it to the provider."""
+    """Return the fields that say how much to think; empty leaves it to the provider."""
     if thinking.kind == "adaptive":
         return _adaptive(thinking, wanted, learnt)
     budget = min(BUDGETS.get(wanted, 0), max_tokens // 2)
@@ -135,7 +135,7 @@ def _adaptive(thinking: Thinking, wanted: str, learnt: LearnedLimits) -> Json:
 
 
 def _may_start_thinking(entries: list[_Entry]) -> bool:
-    """Whether thinking may be switched on with a budget: the answer whose calls are being worked on must
+    """Return whether thinking may be switched on with a budget: the answer whose calls are being worked on must
     begin with a thought, and another provider's does not."""
     at = len(entries) - 1
     while at > 1 and entries[at].blocks[0]["type"] == "tool_result":
@@ -144,7 +144,7 @@ def _may_start_thinking(entries: list[_Entry]) -> bool:
 
 
 def _entries(request: ModelRequest, route: Route, learnt: LearnedLimits) -> list[_Entry]:
-    """The conversation in alternating roles: what follows in the same role becomes one entry."""
+    """Return the conversation in alternating roles: what follows in the same role becomes one entry."""
     limits = route.quirks.images if takes_pictures(learnt) else None
     reasoning = "reasoning" not in learnt.refused
     entries: list[_Entry] = []

@@ -67,7 +67,7 @@ class MessagesStream(EventStream):
         yield from self._ended({"delta": answer, "usage": answer.get("usage")})
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        """The events of one decoded object.
+        """Yield the events of one decoded object.
 
         Raises:
             ModelError: it reports an error.
@@ -150,7 +150,7 @@ class MessagesStream(EventStream):
             yield ReasoningPiece(text)
 
     def _close(self, block: _Block | None) -> Iterator[ModelEvent]:
-        """What is left to say of a block, once."""
+        """Yield what is left to say of a block, once."""
         if block is None or not block.kind:
             return
         kind, block.kind = block.kind, ""

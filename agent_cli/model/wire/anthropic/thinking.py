@@ -54,12 +54,12 @@ newer ones end the answer when the window is full."""
 
 
 def must_fit(model: str) -> bool:
-    """Whether prompt and longest answer must fit the window together."""
+    """Return whether prompt and longest answer must fit the window together."""
     return _MUST_FIT.search(model.lower().replace(".", "-")) is not None
 
 
 def thinking_of(model: str) -> Thinking:
-    """How a model is told to think."""
+    """Return how a model is told to think."""
     name = model.lower().replace(".", "-")
     return next(thinking for pattern, thinking in _FAMILIES if re.search(pattern, name))
 

@@ -89,11 +89,11 @@ class ChatDialect:
         return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """The body, without what `learnt` says the model refuses."""
+        """Return the body, without what `learnt` says the model refuses."""
         return chat_body(self._route, request, learnt)
 
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Whether a body holds the part that a repair is about."""
+        """Return whether a body holds the part that a repair is about."""
         match repair.name:
             case "images" | "pictures":
                 return any(_has_image(each.get("content")) for each in body["messages"])

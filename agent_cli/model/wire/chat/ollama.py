@@ -70,11 +70,11 @@ class OllamaDialect:
         self._sent_chars = 0
 
     def headers(self) -> Mapping[str, str]:
-        """The key, which only a hosted Ollama wants."""
+        """Return the key, which only a hosted Ollama wants."""
         return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """The body, without what `learnt` says the model refuses.
+        """Return the body, without what `learnt` says the model refuses.
 
         Raises:
             ModelError: `context_overflow` when the request cannot fit the context.
@@ -100,7 +100,7 @@ class OllamaDialect:
         return EncodedRequest(body, tuple(source for source, _ in pairs))
 
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Whether a body holds the part that a repair is about."""
+        """Return whether a body holds the part that a repair is about."""
         if repair.name in ("images", "pictures"):
             return any("images" in message for message in body["messages"])
         return {"effort": "think"}.get(repair.name, repair.name) in body
@@ -144,7 +144,7 @@ class OllamaReader:
         return self.done
 
     def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events that these bytes complete.
+        """Yield the events that these bytes complete.
 
         Raises:
             ModelError: the stream reports an error, or is malformed.
@@ -154,7 +154,7 @@ class OllamaReader:
             yield from self._line(line)
 
     def whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """The events of an answer that came as one object, or as lines called JSON.
+        """Yield the events of an answer that came as one object, or as lines called JSON.
 
         Raises:
             ModelError: it is an error, or no answer at all.
@@ -169,7 +169,7 @@ class OllamaReader:
         yield from self._object(one)
 
     def end(self) -> Iterator[ModelEvent]:
-        """The last events, when no more bytes come.
+        """Yield the last events, when no more bytes come.
 
         Raises:
             ModelError: `truncated` when the server never said that the answer is over.
@@ -223,7 +223,7 @@ class OllamaReader:
             yield from self._call(call)
 
     def _call(self, call: Any) -> Iterator[ModelEvent]:
-        """A call, which always comes whole."""
+        """Yield a call, which always comes whole."""
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             return
@@ -257,7 +257,7 @@ def read_usage(chunk: Json) -> Usage:
 
 
 def _own(message: Json, names: dict[str, str]) -> Json:
-    """A message of Chat Completions as Ollama has it; `names` collects the tool of each call."""
+    """Return a message of Chat Completions as Ollama has it; `names` collects the tool of each call."""
     sent: Json = {"role": message["role"], "content": ""}
     content = message.get("content")
     if isinstance(content, str):
@@ -285,7 +285,7 @@ def _own_call(call: Json, names: dict[str, str]) -> Json:
 
 
 def _think(effort: str, info: ModelInfo, route: Route) -> bool | str | None:
-    """What to put into `think`; None leaves it to the model."""
+    """Return what to put into `think`; None leaves it to the model."""
     if not effort or info.reasoning is False:
         return None
     levels = info.efforts or (("low", "medium", "high") if "gpt-oss" in route.model else ())
@@ -315,7 +315,7 @@ def _check_size(chars: int, window: int, route: Route) -> None:
 
 
 def _json_inside(error: Any) -> Any:
-    """An error that is JSON again, as Ollama passes on what its runner said."""
+    """Return an error that is JSON again, as Ollama passes on what its runner said."""
     if not isinstance(error, str) or not error.lstrip().startswith("{"):
         return None
     try:

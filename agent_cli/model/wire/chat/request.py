@@ -32,7 +32,7 @@ _NO_SIGNATURE = "skip_thought_signature_validator"
 
 
 def chat_body(route: Route, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-    """The body, and which message each entry of its `messages` stands for."""
+    """Return the body, and which message each entry of its `messages` stands for."""
     quirks = fitting(route.quirks, learnt)
     body: Json = {"model": route.model, "stream": True}
     if "stream_options" not in learnt.refused:
@@ -61,7 +61,7 @@ def chat_body(route: Route, request: ModelRequest, learnt: LearnedLimits) -> Enc
 
 
 def fitting(quirks: Quirks, learnt: LearnedLimits) -> Quirks:
-    """The quirks, with what the server taught since."""
+    """Return the quirks, with what the server taught since."""
     if "max_tokens" in learnt.refused:
         quirks = msgspec.structs.replace(quirks, max_tokens_field=_SWAPS[quirks.max_tokens_field])
     if "no_reasoning" in learnt.refused:
@@ -83,7 +83,7 @@ def _effort(wanted: str, quirks: Quirks, learnt: LearnedLimits) -> Json:
 
 
 def tool_json(tool: ToolSpec) -> Json:
-    """A tool as a function."""
+    """Return a tool as a function."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
 
@@ -110,7 +110,7 @@ def chat_messages(
 
 
 def _without_system(pairs: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
-    """The messages with the system prompt at the beginning of the first one of the user."""
+    """Return the messages with the system prompt at the beginning of the first one of the user."""
     if len(pairs) < 2 or pairs[0][1]["role"] != "system" or pairs[1][1]["role"] != "user":
         return pairs
     (_, system), (source, first), *rest = pairs
@@ -124,8 +124,8 @@ def _without_system(pairs: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
 
 
 def _separated(pairs: Iterable[tuple[str, Json]], quirks: Quirks) -> Iterator[tuple[str, Json]]:
-    """The messages, with a short one wherever two stand side by side that the server wants kept apart. What is
-    put in depends on what is before it only, so that each request stays a prefix of the next."""
+    """Yield the messages, with a short one wherever two stand side by side that the server wants kept apart. What
+    is put in depends on what is before it only, so that each request stays a prefix of the next."""
     between = _ALTERNATING if quirks.alternates else _ANSWERING
     before = ""
     for source, message in pairs:
@@ -136,7 +136,7 @@ def _separated(pairs: Iterable[tuple[str, Json]], quirks: Quirks) -> Iterator[tu
 
 
 def roles_repeat(messages: Sequence[Json]) -> bool:
-    """Whether messages stand side by side that some servers want kept apart."""
+    """Return whether messages stand side by side that some servers want kept apart."""
     roles = [message["role"] for message in messages]
     return any(pair in _ALTERNATING for pair in pairwise(roles))
 
@@ -190,7 +190,7 @@ def _call(call: ToolCall, quirks: Quirks, *, own: bool, first: bool) -> Json:
 
 
 def wire_id(call_id: str, quirks: Quirks) -> str:
-    """An id the provider takes; the same id always gives the same one."""
+    """Return an id the provider takes; the same id always gives the same one."""
     if quirks.short_ids:
         plain = len(call_id) == 9 and call_id.isascii() and call_id.isalnum()
         return call_id if plain else hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]

@@ -78,7 +78,7 @@ class ChatStream(EventStream):
         yield from self.chunk(answer | {"choices": choices})
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        """The events of one decoded chunk.
+        """Yield the events of one decoded chunk.
 
         Raises:
             ModelError: it reports an error.

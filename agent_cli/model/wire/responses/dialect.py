@@ -78,11 +78,11 @@ class ResponsesDialect:
         return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """The body, without what `learnt` says the model refuses."""
+        """Return the body, without what `learnt` says the model refuses."""
         return responses_body(self._route, self._info, request, learnt)
 
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Whether a body holds the part that a repair is about."""
+        """Return whether a body holds the part that a repair is about."""
         items: list[Json] = body["input"]
         match repair.name:
             case "summary" | "effort":

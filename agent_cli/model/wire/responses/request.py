@@ -32,7 +32,7 @@ _KEY_CHARS = 64
 
 
 def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-    """The body, and which message each item of its `input` stands for."""
+    """Return the body, and which message each item of its `input` stands for."""
     body: Json = {"model": route.model, "stream": True, "store": False}
     if "include" not in learnt.refused:
         body["include"] = ["reasoning.encrypted_content"]

@@ -48,7 +48,7 @@ class _Item:
         return self.received.setdefault(key, TextBuffer()).add(text)
 
     def beyond(self, key: str, whole: str) -> str:
-        """What the whole text of a part has beyond its pieces."""
+        """Return what the whole text of a part has beyond its pieces."""
         return self.received[key].beyond(whole) if key in self.received else whole
 
 
@@ -69,7 +69,7 @@ class ResponsesStream(EventStream):
         yield from self.chunk({"type": f"response.{answer.get('status') or 'completed'}", "response": answer})
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        """The events of one decoded object.
+        """Yield the events of one decoded object.
 
         Raises:
             ModelError: it reports an error.
@@ -101,14 +101,14 @@ class ResponsesStream(EventStream):
                 raise self._failure(chunk)
 
     def _item(self, chunk: Json) -> _Item:
-        """The item an event belongs to: by its place, else by its id, else by the place it takes itself."""
+        """Return the item an event belongs to: by its place, else by its id, else by the place it takes itself."""
         key = chunk.get("output_index")
         if key is None:
             key = chunk.get("item_id") or object_of(chunk.get("item")).get("id")
         return self._items.setdefault(key, _Item())
 
     def _rest(self, chunk: Json, field: str) -> str:
-        """What a whole text adds to the pieces that came before it."""
+        """Return what a whole text adds to the pieces that came before it."""
         return self._item(chunk).beyond(_part_key(chunk), text_of(chunk.get(field)))
 
     def _added(self, item: _Item, begun: Json) -> Iterator[ModelEvent]:
