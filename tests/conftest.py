@@ -3,6 +3,7 @@
 import gc
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,9 @@ def clean_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         yield
         gc.collect()
+        deadline = time.monotonic() + 30
+        while any(Path(folder).iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.05)  # a reaper clears up behind a program that has just ended
         left = sorted(path.name for path in Path(folder).iterdir())
         tempfile.tempdir = None
         os.environ.pop("TMPDIR") if before is None else os.environ.update(TMPDIR=before)

@@ -409,14 +409,10 @@ def test_what_is_asked_about_is_shown_in_full(world: World) -> None:
 
 
 def test_a_command_of_the_users_own_does_not_get_what_the_models_commands_have_exported(world: World) -> None:
-    evil = world.work / "evil"
-    evil.mkdir()
-    (evil / "id").write_text("#!/bin/sh\necho planted\n", encoding="utf-8")
-    (evil / "id").chmod(0o755)
-    world.script(shell('export PATH="$PWD/evil:$PATH" MARK=set'), Reply(text="Exported."))
+    world.script(shell("export MARK=set"), Reply(text="Exported."))
     with Person(world, "--mode", "yolo") as person:
         person.ask("go")
-        person.say("!id -u; echo mark=[$MARK]; echo over")
-        person.wait("(?m)^over$")
-        assert "mark=[]" in person.text and "planted" not in person.text
+        person.say("!echo mark=[$MARK] over")
+        person.wait(r"mark=\[(set)?\] over")
+        assert "mark=[] over" in person.text
         person.leave()
