@@ -2,6 +2,7 @@
 command pays for what another needs."""
 
 import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
+import os
 import sys
 
 
@@ -21,12 +22,18 @@ def main() -> None:
 
         print(f"agent-cli {__version__}")
         sys.exit(0)
-    try:
-        take_signals()
-        from agent_cli.cli.main import run
+    take_signals()
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        # An exception in the middle of loading can crash an extension module. Nothing is open yet.
+        _signal.signal(_signal.SIGINT, lambda number, frame: os._exit(130))
 
+    from agent_cli.cli.main import run
+
+    try:
+        if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         code = run(arguments)
-    except KeyboardInterrupt:  # while it was loading
+    except KeyboardInterrupt:  # before it has handlers of its own
         code = 130
     sys.exit(code)
 
