@@ -23,14 +23,14 @@ def main() -> None:
         print(f"agent-cli {__version__}")
         sys.exit(0)
     take_signals()
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    is_ours = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+    if is_ours:
         # An exception in the middle of loading can crash an extension module. Nothing is open yet.
         _signal.signal(_signal.SIGINT, lambda number, frame: os._exit(130))
-
     from agent_cli.cli.main import run
 
     try:
-        if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
+        if is_ours:
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         code = run(arguments)
     except KeyboardInterrupt:  # before it has handlers of its own

@@ -31,7 +31,7 @@ def tightened(project: Layer, before: Config) -> RestrictedConfig:
 
     Left out are: allow rules; a mode or sandbox looser than before; limits higher than before; tools that
     were not offered before; `providers` (a base URL, key variable or header would send the user's keys and
-    code to a stranger); a model that is a recording, an address, or of another provider than the user's own
+    code to somebody else); a model that is a recording, an address, or of another provider than the user's own
     choice; `tools.shell.env` (LD_PRELOAD, PATH or GIT_EXTERNAL_DIFF turn a harmless command into any
     other); `sessions` (a folder of prepared sessions brings its own grants and system prompt, and short
     keeping deletes the user's); `context.instructions` that lead out of the folder they are looked for in;

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
 
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.events import (
@@ -26,9 +25,6 @@ from .outcomes import Outcomes, stop_reason_of
 from .services import SessionServices
 from .turn import Steers, Stop, Turn
 from .undo.history_operations import NotDone
-
-if TYPE_CHECKING:
-    pass
 
 
 class Dispatcher:
@@ -88,7 +84,7 @@ class Dispatcher:
             await self.services.undo.close_crashed_turns()
             stop = await turn.run(user_input)
         except asyncio.CancelledError:
-            pass  # told below: what a stopped turn left behind is saved first
+            pass  # reported below, once what the turn left behind is saved
         except Exception as error:  # the turn's end is told here, whatever failed
             failure = error
         reason = stop.reason if stop else stop_reason_of(failure) if failure else self.outcomes.stop_reason
@@ -155,7 +151,7 @@ class Dispatcher:
         try:
             await self.services.compactor.reduce_if_needed(self.services.scope(), share=_EARLY)
         except (ModelError, OverBudget, ContextFull, StoreError):
-            pass  # the next turn meets the same, and tells it
+            pass  # the next turn meets the same error and reports it
 
     async def _after_turn(self, turn_id: str) -> tuple[FileChange, ...]:
         self._note_jobs()
@@ -223,7 +219,7 @@ class Dispatcher:
         self.bus.emit(SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
 
     async def control_job(self, change: ControlJob) -> str:
-        """As `job_notes.control`."""
+        """Stop or keep a background job, as `control`."""
         return await control(self.services.tools.jobs, change)
 
     async def aclose(self) -> None:

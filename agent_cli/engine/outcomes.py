@@ -57,7 +57,7 @@ _MAKE_ROOM = (
     "(--tools core), or shorten the instructions files."
 )
 _OTHER_PLACE = (
-    "Make room there or mend its permissions (`agent doctor` checks); AGENT_STATE_DIR names another folder, and "
+    "Make room there or fix its permissions (`agent doctor` checks); AGENT_STATE_DIR names another folder, and "
     "--no-session saves nothing."
 )
 

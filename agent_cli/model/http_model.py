@@ -63,13 +63,13 @@ class NativeModel:
         info: ModelInfo,
         dialect: Dialect,
         memory: Memory | None = None,
-        inquiry: CapabilityProbe | None = None,
+        probe: CapabilityProbe | None = None,
         trace: Trace | None = None,
     ) -> None:
-        """`inquiry` asks the server about the model; without it `info` is all that is known."""
+        """`probe` asks the server about the model; without it `info` is all that is known."""
         self._trace = trace
         self._route = route
-        self._inquiry = inquiry or CapabilityProbe(info)
+        self._probe = probe or CapabilityProbe(info)
         self._dialect = dialect
         self._memory = memory
         self._masks = ErrorRedactor(route)
@@ -80,7 +80,7 @@ class NativeModel:
     @property
     def info(self) -> ModelInfo:
         """What is known of the model, which grows with what its server says."""
-        return self._inquiry.with_learnt(self._recall())
+        return self._probe.with_learnt(self._recall())
 
     @property
     def dialect(self) -> Dialect:
@@ -122,8 +122,8 @@ class NativeModel:
             ModelError: the call failed.
         """
         connection = await self._connect()
-        async with self._inquiry.asking(), contextlib.aclosing(self._repaired(connection, request)) as events:
-            if notice := self._inquiry.take_notice():
+        async with self._probe.asking(), contextlib.aclosing(self._repaired(connection, request)) as events:
+            if notice := self._probe.take_notice():
                 yield notice
             async for event in events:
                 yield event
@@ -133,7 +133,7 @@ class NativeModel:
             learnt = self._recall()
             in_words = needs_text(learnt, self.info)
             written = self._dialect.write(as_text(request) if in_words else request, learnt)
-            if notice := self._inquiry.pictures_left_out(request, learnt):
+            if notice := self._probe.pictures_left_out(request, learnt):
                 yield notice
             looks = request.may_call and (in_words or self._route.quirks.text_calls)
             finder = CallFinder(request.tools if looks else ())

@@ -115,8 +115,8 @@ async def open_model(
     if route.wire in _NATIVE:
         from .http_model import NativeModel
 
-        inquiry = inquiry_of(route, config)
-        return NativeModel(route, inquiry.info, _dialect(route, inquiry), memory, inquiry, trace)
+        probe = probe_of(route, config)
+        return NativeModel(route, probe.info, _dialect(route, probe), memory, probe, trace)
     provider = _litellm_name(route)
     from .litellm.model import LiteLLMModel
 
@@ -126,7 +126,7 @@ async def open_model(
     return LiteLLMModel(route, model_info(route.name, _facts(route, config), deep=True), provider)
 
 
-def inquiry_of(route: Route, config: Config) -> "CapabilityProbe":
+def probe_of(route: Route, config: Config) -> "CapabilityProbe":
     """Return what is known of a route's model, and what its server can be asked."""
     from .catalog.server_query import CapabilityProbe
 
@@ -138,20 +138,20 @@ def _facts(route: Route, config: Config) -> ModelOverride | None:
     return _override(route.name.partition("/")[0], config.providers).models.get(route.model)
 
 
-def _dialect(route: Route, inquiry: "CapabilityProbe") -> Dialect:
+def _dialect(route: Route, probe: "CapabilityProbe") -> Dialect:
     match route.wire:
         case "anthropic_messages":
             from .wire.anthropic.dialect import AnthropicDialect
 
-            return AnthropicDialect(route, inquiry.info)
+            return AnthropicDialect(route, probe.info)
         case "openai_responses":
             from .wire.responses.dialect import ResponsesDialect
 
-            return ResponsesDialect(route, inquiry.info)
+            return ResponsesDialect(route, probe.info)
         case "ollama_chat":
             from .wire.chat.ollama import OllamaDialect
 
-            return OllamaDialect(route, inquiry)
+            return OllamaDialect(route, probe)
     from .wire.chat.dialect import ChatDialect
 
     return ChatDialect(route)

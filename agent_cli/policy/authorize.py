@@ -3,7 +3,7 @@
 `authorize` is a pure function of an action and a `Policy`. Deny beats ask beats allow, whatever the order
 or the source; modes and kept rules included. Every verdict names what decided. A shell line is judged by
 its simple commands and by every file its words and redirections name; what cannot be read with certainty
-is never allowed by a rule. Once text of strangers is in the conversation, whatever reaches beyond the workspace
+is never allowed by a rule. Once untrusted text is in the conversation, whatever reaches beyond the workspace
 is a person's decision.
 """
 
@@ -102,7 +102,7 @@ def _with_facts(action: RunCommand, policy: Policy) -> Policy:
 
 
 def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
-    """Return the verdict while text of strangers may have led the model: what sends something away or changes
+    """Return the verdict while untrusted text may have led the model: what sends something away or changes
     anything outside the workspace asks whatever allows it, and no rule is offered that would allow it next
     time."""
     leaves = _leaving(action, verdict, policy)

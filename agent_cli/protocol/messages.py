@@ -89,7 +89,7 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     """What the model reads, complete with the marks around it."""
     untrusted: str = ""
-    """Where text of strangers in it came from, such as a host."""
+    """Where untrusted text in it came from, such as a host."""
 
 
 class PlanItem(msgspec.Struct, frozen=True):
@@ -166,7 +166,7 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
     rule: str = ""
     """For a denied call: the rule that decided."""
     untrusted: str = ""
-    """Where text of strangers in it came from, such as a host."""
+    """Where untrusted text in it came from, such as a host."""
     memory: tuple[MemoryChange, ...] = ()
 
 

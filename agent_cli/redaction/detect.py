@@ -1,4 +1,4 @@
-"""Where in a text there are secrets, by the table of `secret_shapes`: tokens, private keys, and values that are
+"""Where in a text there are secrets, by the table of `patterns`: tokens, private keys, and values that are
 told by what stands before them. Searches for plain text come first, since nearly every text has nothing to hide.
 """
 

@@ -1,5 +1,5 @@
 """The streaming form of masking: a text that arrives in pieces comes out as the whole text would, however it was
-cut. Apart from `redact`, since only this must know what a text may still become.
+cut. Apart from `redactor`, since only this must know what a text may still become.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Where secrets are masked on their way out: in events, for every front end and the log, in requests to the model,
 and in what the session's records keep of results. What the person and the model wrote is kept as they wrote it.
 
-The texts are masked here and nowhere else; `protocol.redact` knows how.
+The texts are masked here and nowhere else; `redaction` knows how.
 """
 
 import re

@@ -163,7 +163,7 @@ class Session:
         return self.view.name or (title_of(prompts[0].text) if prompts else "")
 
     def untrusted(self) -> str:
-        """Return where the first text of strangers in it came from; empty while there is none. Undo and compaction
+        """Return where the first untrusted text in it came from; empty while there is none. Undo and compaction
         do not lift it: a summary or a memory of the text may have stayed."""
         return self._untrusted
 
@@ -181,5 +181,5 @@ class Session:
             self.answered.add(record.call_id)
             self._untrusted = self._untrusted or record.untrusted
         elif isinstance(record, UserMessage):
-            strangers = (each.untrusted for each in record.attachments if each.untrusted)
-            self._untrusted = self._untrusted or next(strangers, "")
+            untrusted = (each.untrusted for each in record.attachments if each.untrusted)
+            self._untrusted = self._untrusted or next(untrusted, "")

@@ -96,7 +96,7 @@ _WHAT = "name a session file, or what `agent sessions export --format json` wrot
 
 def moved(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[AnyRecord, ...]:
     """Return the records of a session from elsewhere as one that goes on in `cwd`, numbered anew. The model is
-    told of the move, and the session counts as one that has read text of strangers, which all of it may be."""
+    told of the move, and the session counts as one that has read untrusted text, which all of it may be."""
     header = records[0]
     assert isinstance(header, Header)
     here = [_here(record) for record in records[1:] if not isinstance(record, _LEFT_BEHIND)]

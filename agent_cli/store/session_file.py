@@ -245,8 +245,8 @@ class SessionFile:
         try:
             loaded = parse_session(content_of(descriptor), path)
             if loaded.rewritten and to_append:
-                mend = f"run `agent sessions repair {identity(path, '')}`, which makes it one again"
-                raise StoreError(f"{path}: its lines were laid out anew by another program; {mend}")
+                repair = f"run `agent sessions repair {identity(path, '')}`, which makes it one again"
+                raise StoreError(f"{path}: its lines were laid out anew by another program; {repair}")
         except OSError as error:
             os.close(descriptor)
             raise StoreError(f"cannot read session {path}: {error.strerror}") from error
@@ -296,7 +296,7 @@ class SessionFile:
             descriptor = write_draft(self.path, data, self._disk)
         except OSError as error:
             told = f"cannot write session {self.path}, which was removed, anew: {error.strerror}."
-            raise StoreError(f"{told} Nothing said so far is lost; mend that and try again.") from error
+            raise StoreError(f"{told} Nothing said so far is lost; fix that and try again.") from error
         draft = draft_of(self.path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -357,7 +357,7 @@ def write_session(path: Path, records: Sequence[AnyRecord], disk: Disk = DISK, *
         with contextlib.suppress(OSError):
             draft.unlink()
         raise StoreError(
-            f"cannot write session {path}: {error.strerror}. Nothing was changed; free some space or mend the "
+            f"cannot write session {path}: {error.strerror}. Nothing was changed; free some space or fix the "
             "folder's permissions and try again."
         ) from error
 

@@ -36,7 +36,7 @@ class ExtensionError(Exception):
 
 
 class Extension:
-    """A stranger's tool in the shape of ours.
+    """Adapt a tool of a plug-in to ours.
 
     Raises:
         ExtensionError: it lacks what a tool needs.

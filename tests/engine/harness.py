@@ -246,24 +246,31 @@ def same_facts(session: Session) -> None:
 
 
 @asynccontextmanager
-async def engine(
-    base: Path, *script: Entry, model: ScriptedModel | None = None, **options: Any
-) -> AsyncIterator[Engine]:
-    """A running engine; on leaving it is shut down, and every submission must have had exactly one end."""
-    before = asyncio.all_tasks()
-    it = build(base, model or ScriptedModel(*script), **options)
+async def running(it: Engine) -> AsyncIterator[None]:
+    """Run an engine; on leaving it is shut down, and every submission must have had exactly one end."""
     recorder = asyncio.create_task(it.record())
     runner = asyncio.create_task(it.agent.run())
     try:
-        yield it
+        yield
     finally:
         await it.agent.submit(Shutdown())
         async with asyncio.timeout(60):
             await runner
             await recorder
-    assert not it.model.violations, "\n".join(it.model.violations)
     ends = it.terminals()
     assert {submission: ends.get(submission) for submission in it.submitted} == dict.fromkeys(it.submitted, 1)
+
+
+@asynccontextmanager
+async def engine(
+    base: Path, *script: Entry, model: ScriptedModel | None = None, **options: Any
+) -> AsyncIterator[Engine]:
+    """A running engine, and on leaving what must hold of it."""
+    before = asyncio.all_tasks()
+    it = build(base, model or ScriptedModel(*script), **options)
+    async with running(it):
+        yield it
+    assert not it.model.violations, "\n".join(it.model.violations)
     assert [event.seq for event in it.events] == list(range(1, len(it.events) + 1))
     assert it.model.active == 0, "a stream was left open"
     same_facts(it.session)

@@ -15,11 +15,10 @@ from agent_cli.model.routing import open_model
 from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import Model
 from agent_cli.protocol.events import RetryScheduled, TurnCompleted, TurnFailed
-from agent_cli.protocol.operations import Shutdown
 from agent_cli.protocol.usage import Usage
 from agent_cli.session.session import Session
 from tests.engine.fault_scripts import ANSWER, FORMATS, MOST_ATTEMPTS, SILENCE_S, Script, Stage, make
-from tests.engine.harness import Engine, build
+from tests.engine.harness import Engine, build, running
 from tests.model.server import Server
 from tests.model.wire_faults import Faults
 
@@ -45,21 +44,11 @@ async def opened(wire: Wire, url: str, *, silent: bool) -> Model:
 
 
 @asynccontextmanager
-async def running(base: Path, model: Model) -> AsyncIterator[Engine]:
+async def resumed(base: Path, model: Model) -> AsyncIterator[Engine]:
     """The engine on a folder, which may hold a session already."""
     it = build(base, model, mode="yolo", retry=POLICY)  # type: ignore[arg-type]
-    recorder = asyncio.create_task(it.record())
-    runner = asyncio.create_task(it.agent.run())
-    try:
+    async with running(it):
         yield it
-    finally:
-        await it.agent.submit(Shutdown())
-        async with asyncio.timeout(60):
-            await runner
-            await recorder
-    assert {submission: it.terminals().get(submission) for submission in it.submitted} == dict.fromkeys(
-        it.submitted, 1
-    )
 
 
 async def perform(script: Script, base: Path) -> None:
@@ -67,11 +56,11 @@ async def perform(script: Script, base: Path) -> None:
     base.mkdir()
     stage = Stage(script)
     async with Server() as server, Faults(server, stage) as front:
-        async with running(base, await opened(script.wire, front.url, silent=script.silent)) as it:
+        async with resumed(base, await opened(script.wire, front.url, silent=script.silent)) as it:
             end = await it.prompt("do it")
             check_end(script, stage, it, end)
             check_books(front, it.session)
-        async with running(base, await opened(script.wire, front.url, silent=False)) as again:
+        async with resumed(base, await opened(script.wire, front.url, silent=False)) as again:
             last = await again.prompt("go on")
             assert isinstance(last, TurnCompleted) and last.text == "going on", last
             check_books(front, again.session)

@@ -15,7 +15,7 @@ from .replay import watch
 _HERE = Path(__file__).parent
 PROJECT = _HERE / "demo_project"
 RECORDING = _HERE / "demo.json"
-PROMPT = "The tests of this project fail. Find out why, mend the code, and prove it."
+PROMPT = "The tests of this project fail. Find out why, fix the code, and prove it."
 
 
 async def _mended(root: Path) -> bool:
@@ -27,7 +27,7 @@ async def _mended(root: Path) -> bool:
 
 
 def run_demo() -> int:
-    """Run the demo; 0 when the project is mended."""
+    """Run the demo; 0 when the project is fixed."""
     with tempfile.TemporaryDirectory(prefix="agent-demo-") as folder:
         root = Path(folder) / "basket"
         shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))
@@ -45,7 +45,7 @@ def run_demo() -> int:
         print(f"A throw-away copy of a broken project: {root}\n", flush=True)
         code = asyncio.run(watch(setup, [PROMPT]))
         if code == 0 and not asyncio.run(_mended(root)):
-            print("\nThe project is not mended: its tests could not be run, or still fail. Is python3 installed?")
+            print("\nThe project is not fixed: its tests could not be run, or still fail. Is python3 installed?")
             return 1
         if code == 0:
             print("\nThat was a recording for the model, everything else was real. Now in your own project:")

@@ -13,7 +13,7 @@ import typer
 
 from agent_cli.config.api_keys import keyed
 from agent_cli.model.catalog.catalog import known
-from agent_cli.model.routing import bad_addresses, chats, inquiry_of, probe_server, resolve, servers
+from agent_cli.model.routing import bad_addresses, chats, probe_of, probe_server, resolve, servers
 from agent_cli.model.types.base import ModelError
 from agent_cli.model.types.info import FIGURES, ModelInfo, Source
 from agent_cli.protocol.learned import LearnedLimits
@@ -111,11 +111,11 @@ async def _line(setup: Setup, env: Mapping[str, str], name: str, offered: bool) 
         route = resolve(name, setup.config.providers, env)
     except ModelError:
         return None
-    inquiry = inquiry_of(route, setup.config)
+    probe = probe_of(route, setup.config)
     if offered:
-        await inquiry.ask(_SERVERS_S)
+        await probe.ask(_SERVERS_S)
     learnt = setup.memory.recall(route.key)
-    return _Line(inquiry.with_learnt(learnt), learnt, offered)
+    return _Line(probe.with_learnt(learnt), learnt, offered)
 
 
 def _plain(line: _Line) -> dict[str, object]:

@@ -8,11 +8,11 @@ from agent_cli.store.catalog import Sessions
 from agent_cli.store.secure_io import read_regular
 from agent_cli.store.session_file import StoreError, read_session
 
-_STRANGERS = b'"untrusted":"'
+_UNTRUSTED = b'"untrusted":"'
 
 
 class Earlier:
-    """The other sessions of one directory; see `core.search.EarlierSessions`."""
+    """The other sessions of one directory; see `engine.context.history_search.EarlierSessions`."""
 
     def __init__(self, sessions: Sessions, cwd: Path, own: str) -> None:
         self._sessions = sessions
@@ -34,7 +34,7 @@ class Earlier:
             )
             for hit in hits
         ]
-        strange = any(_has_strangers(Path(path)) for path in {hit.session.path for hit in hits})
+        strange = any(_has_untrusted_text(Path(path)) for path in {hit.session.path for hit in hits})
         return found, "an earlier session" if strange else ""
 
     def text(self, identifier: str) -> str | None:
@@ -52,9 +52,9 @@ class Earlier:
         return next(texts, None)
 
 
-def _has_strangers(path: Path) -> bool:
-    """Return whether text of strangers was read in a session: what the model said then may come from it."""
+def _has_untrusted_text(path: Path) -> bool:
+    """Return whether untrusted text was read in a session: what the model said then may come from it."""
     try:
-        return _STRANGERS in read_regular(path)
+        return _UNTRUSTED in read_regular(path)
     except OSError:
         return True

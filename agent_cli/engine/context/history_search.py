@@ -169,7 +169,7 @@ class EarlierSessions(Protocol):
     """The other sessions of the project."""
 
     def search(self, query: str) -> tuple[list[Found], str]:
-        """Return what they say of a query, the best first, and where text of strangers in it came from. May take a
+        """Return what they say of a query, the best first, and where untrusted text in it came from. May take a
         moment; called in a thread."""
         ...
 
@@ -187,7 +187,7 @@ class SessionHistory:
         self._earlier = earlier
 
     async def search(self, query: str) -> tuple[str, str]:
-        """Return what was said of a query, in words for the model, and where text of strangers in it came from."""
+        """Return what was said of a query, in words for the model, and where untrusted text in it came from."""
         records = self._session.whole()
         whole = {each.id: each.text for each in records if isinstance(each, ToolResult) and not was_cut(each.text)}
         shown = {

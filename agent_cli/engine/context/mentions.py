@@ -68,7 +68,7 @@ class Attachments(msgspec.Struct, frozen=True):
     seen: dict[str, str] = {}
     """Absolute path → content hash of each file that is attached whole."""
     untrusted: str = ""
-    """Where the first text of strangers in it came from; empty where there is none."""
+    """Where the first untrusted text in it came from; empty where there is none."""
     counted: tuple[AttachmentSummary, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Bounds on one input, model calls and time (money is in `spending`), and what else is decided once a session."""
+"""Bounds on one input, model calls and time (money is in `budget`), and what else is decided once a session."""
 
 import time
 
@@ -18,7 +18,7 @@ class Bounds(msgspec.Struct, frozen=True):
     turns: int | None = None
     """Model calls."""
     cost_usd: float | None = None
-    """One input; kept, as the next two, by `spending`."""
+    """One input; kept, as the next two, by `budget`."""
     time_s: float | None = None
     """One input, its closing summary included."""
     session_cost_usd: float | None = None

@@ -35,7 +35,7 @@ _MAX_NAMES = 10_000
 
 
 class GrantStore(Protocol):
-    """Kept rules of one scope; `store.GrantFile` is one."""
+    """Kept rules of one scope; `store.state.grants.GrantFile` is one."""
 
     @property
     def path(self) -> Path: ...
@@ -61,7 +61,7 @@ _NONE = SpecialPaths()
 
 class Permissions:
     """Builds the `Policy` for each decision, so that a new mode or rule holds at once. `untrusted` tells where
-    text of strangers in the conversation came from.
+    untrusted text in the conversation came from.
 
     Raises:
         RuleError: a kept rule cannot be read.

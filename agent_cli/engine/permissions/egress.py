@@ -1,6 +1,6 @@
 """How confined commands reach the hosts that rules allow: a proxy that listens in the network which leads nowhere
 else, and ports of this machine that are passed on into it. What is allowed is asked of the policy at every
-connection, so that a new rule, another mode or text of strangers hold at once.
+connection, so that a new rule, another mode or untrusted text hold at once.
 """
 
 import asyncio

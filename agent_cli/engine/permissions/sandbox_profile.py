@@ -69,7 +69,7 @@ class SandboxProfiles:
 
     def level(self, mode: Mode, untrusted: str) -> SandboxLevel:
         """Return what is in force in a mode. Plan changes nothing; yolo means no sandbox unless one was asked for,
-        or text of strangers has entered the conversation."""
+        or untrusted text has entered the conversation."""
         wanted = self._wanted
         if wanted.level == "off" or not self.strength.is_there:
             return "off"

@@ -59,7 +59,7 @@ class PendingCall:
         return frozenset(it.path for it in self.actions if isinstance(it, ReadPath | WritePath))
 
     @property
-    def stranger(self) -> str:
+    def untrusted_source(self) -> str:
         """The server of others that it asks; empty when it asks none."""
         return next((f"{it.server}/{it.tool}" for it in self.actions if isinstance(it, CallExternal)), "")
 

@@ -319,7 +319,7 @@ class ToolRunner:
     def _result(
         self, pending: PendingCall, outcome: ToolOutcome, status: ToolStatus, duration_s: float
     ) -> ToolResult:
-        untrusted = outcome.untrusted or pending.stranger
+        untrusted = outcome.untrusted or pending.untrusted_source
         text = within_bound(outcome.text, self._context, pending.call.id)
         text = marked(text, untrusted) if untrusted else text
         if pending.edited:

@@ -1,4 +1,4 @@
-"""What servers say of their models, read from the answers of their own endpoints. No I/O: `inquiry` asks.
+"""What servers say of their models, read from the answers of their own endpoints. No I/O: `server_query` asks.
 
 Nothing here trusts a shape: what a server leaves out, or writes in another type, stays unknown.
 """

@@ -133,7 +133,7 @@ Question = Callable[[CapabilityProbe, "_Asker"], Asked]
 
 
 class _Asker:
-    """Sends the questions of one inquiry, at the server's root or its base URL."""
+    """Sends the questions of one probe, at the server's root or its base URL."""
 
     def __init__(self, route: Route, local: bool) -> None:
         self.route = route
@@ -194,19 +194,19 @@ def _complete(info: ModelInfo) -> bool:
     return None not in (info.context_window, info.prices.input, info.prices.output)
 
 
-async def _ollama(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
+async def _ollama(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
     model = asker.route.model
     show, running = await asyncio.gather(asker.at_root("/api/show", {"model": model}), asker.at_root("/api/ps"))
     return from_ollama(show, running, model)
 
 
-async def _ollama_loaded(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
+async def _ollama_loaded(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
     """Return whether Ollama gave the model the context that was asked for."""
     window = running_window(await asker.at_root("/api/ps"), asker.route.model)
-    wanted = inquiry.info.context_window
+    wanted = probe.info.context_window
     if window is None or wanted is None or window >= wanted:
         return Facts("server")
-    inquiry.tell(
+    probe.tell(
         f"Ollama runs {asker.route.model} with a context of {window:,} tokens instead of {wanted:,}; "
         "longer conversations are compacted. To change that, set `context_window` of this model under "
         "`providers.ollama.models`, or free memory."
@@ -214,29 +214,29 @@ async def _ollama_loaded(inquiry: CapabilityProbe, asker: _Asker) -> Facts | Non
     return Facts("server", context_window=window)
 
 
-async def _ollama_running(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
+async def _ollama_running(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
     """For its OpenAI endpoint, which takes no wish for a context."""
     window = running_window(await asker.at_root("/api/ps"), asker.route.model)
     return Facts("server", context_window=window)
 
 
-async def _llamacpp(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
+async def _llamacpp(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
     return from_props(await asker.at_root("/props"))
 
 
-async def _lm_studio(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
+async def _lm_studio(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
     return from_lm_studio(await asker.at_root("/api/v0/models"), asker.route.model)
 
 
-async def _listed(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
+async def _listed(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
     return from_list(await asker.at_base("/models"), asker.route.model)
 
 
-async def _any_server(inquiry: CapabilityProbe, asker: _Asker) -> Facts | None:
+async def _any_server(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
     """Return a server of unknown make: its list of models and, when it is nearby, what llama.cpp and LM Studio
     have beside it."""
     if not asker.local:
-        return await _listed(inquiry, asker)
+        return await _listed(probe, asker)
     listed, props, studio = await asyncio.gather(
         asker.at_base("/models"), asker.at_root("/props"), asker.at_root("/api/v0/models")
     )

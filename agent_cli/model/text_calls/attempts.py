@@ -1,6 +1,6 @@
 """Calls written as text that cannot be run as they are: an unknown tool, wrong arguments, broken JSON, text
 behind the call. They are handed on as calls with a reason, so that the model is answered as for any bad call;
-apart from `text_forms`, which reads what may run."""
+apart from `forms`, which reads what may run."""
 
 import json
 import re

@@ -1,7 +1,7 @@
 """The forms in which models write tool calls as text, when their server does not turn them into calls.
 
 Each form is read strictly: a known tool, arguments that are an object with every required key, and nothing
-behind the calls but the end of the answer. Where in an answer a form may begin is up to `text_calls`.
+behind the calls but the end of the answer. Where in an answer a form may begin is up to `finder`.
 """
 
 import re

@@ -1,5 +1,5 @@
 """A request for a model whose server takes no tools: they are described in the system text, and earlier calls
-and results become text. `text_calls` finds the calls in the answer.
+and results become text. `finder` finds the calls in the answer.
 
 Deterministic, and each request stays a prefix of the next one.
 """

@@ -1,4 +1,4 @@
-"""A cursor over text that may hold tool calls, for the forms in `text_forms`.
+"""A cursor over text that may hold tool calls, for the forms in `forms`.
 
 It can be used on the beginning of a text: a step then tells “this is none, whatever follows” (`NoMatch`) from
 “this may become one” (`Incomplete`), and never takes back the former.

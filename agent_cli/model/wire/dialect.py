@@ -1,7 +1,7 @@
 """What one wire format must know: how a request is written and how the answer is read.
 
 The rest of a call (connection, time limits, retried repairs, ends that never came) is the same for all of
-them and lives in `native`.
+them and lives in `http_model`.
 """
 
 import re

@@ -159,7 +159,7 @@ class SurrogateJoiner:
     def __init__(self) -> None:
         self._half = ""
 
-    def mend(self, text: str) -> str:
+    def join(self, text: str) -> str:
         """Return the text that is whole by now."""
         if text.isascii() and not self._half:
             return text
@@ -174,7 +174,7 @@ class TextBuffer:
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
-        self._mender = SurrogateJoiner()
+        self._joiner = SurrogateJoiner()
         self.last = ""
         """Its last character that is no white space."""
 
@@ -192,7 +192,7 @@ class TextBuffer:
         self._parts.append(text)
         self._length += len(text)
         self.last = text.rstrip()[-1:] or self.last
-        return self._mender.mend(text)
+        return self._joiner.join(text)
 
     def beyond(self, whole: str) -> str:
         """Return what a whole text has beyond what came in pieces; nothing when they disagree."""

@@ -46,7 +46,7 @@ class Policy(msgspec.Struct, frozen=True):
     instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
     """Names of the files that later conversations in the workspace are given."""
     untrusted: str = ""
-    """Where text of strangers in the conversation came from, such as a host; empty while there is none. From then
+    """Where untrusted text in the conversation came from, such as a host; empty while there is none. From then
     on the network and changes outside the workspace ask, whatever rules allow."""
     unwritable: str = ""
     """Why nothing at all may be changed, as in a home directory; empty where it may."""

@@ -1,5 +1,5 @@
 """What a command needs of the machine beyond its own sandbox, as tables: the network, or things that no sandbox
-can give it. All of it looks at normalised commands, as `danger` does."""
+can give it. All of it looks at normalised commands, as `destructive` does."""
 
 import re
 

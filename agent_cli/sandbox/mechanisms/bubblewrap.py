@@ -113,9 +113,9 @@ def arguments(
 
 
 def asked(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
-    """Return what must be found mounted when `words`, the arguments, were carried out, in order, as `mounts` takes
-    it: of several at one place the last one shows. The system's own places may be links; that any other is one
-    would be somebody's doing."""
+    """Return what must be found mounted when the arguments `words` were carried out, in order, as `mount_check`
+    takes it: of several at one place the last one shows. The system's own places may be links; any other
+    link is somebody's doing."""
     found: list[tuple[str, str, bool]] = []
     rest = iter(words)
     for word in rest:

@@ -18,7 +18,7 @@ _DEEPEST = 40
 
 
 def rules(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> list[tuple[str, bytes]]:
-    """Pairs of "list", "read" or "write" and a path, as `restrict` takes them; from what is on the disk now."""
+    """List pairs of "list", "read" or "write" and a path, for `landlock_apply`, from the disk as it is."""
     ground = look(confinement, cwd, env)
     away = frozenset((*confinement.hidden, *_SYSTEM))
     found = [("list", "/"), *_readable("/", away, 0)]

@@ -40,7 +40,7 @@ class SpawnRequest(msgspec.Struct, frozen=True):
     argv: tuple[str, ...]
     env: Mapping[str, str]
     wrap: tuple[object, ...] | None
-    """How it is confined, as described in `frames`; None: it is not, or `argv` sees to it."""
+    """How it is confined, as described in `ipc`; None: it is not, or `argv` sees to it."""
     entered: tuple[int, ...] = ()
     """Descriptors of namespaces that it enters."""
 

@@ -1,4 +1,4 @@
-"""A command that was started: what its user can see of it and do to it. How it is started is `process`'s
+"""A command that was started: what its user can see of it and do to it. How it is started is `runner`'s
 business, how it is watched over and killed that of its supervisor."""
 
 import asyncio

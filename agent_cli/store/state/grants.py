@@ -38,7 +38,7 @@ class GrantFile:
         try:
             return msgspec.json.decode(data, type=_Grants).allow
         except msgspec.DecodeError as error:
-            raise StoreError(f"{self.path}: {error}. Mend or delete the file.") from error
+            raise StoreError(f"{self.path}: {error}. Fix or delete the file.") from error
 
     def add(self, rule: str) -> None:
         """Keep a rule; a rule already there is kept once.

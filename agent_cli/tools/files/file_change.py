@@ -219,7 +219,7 @@ def read_for_change(place: Resolved) -> TextFile:
     if file.codec.damage:
         raise ToolError(
             f"{place.shown} is UTF-8 but for {file.codec.damage}, so that it cannot be written back as it is."
-            " Nothing was changed. Mend or remove that byte with a command first"
+            " Nothing was changed. Fix or remove that byte with a command first"
         )
     return file
 

@@ -82,7 +82,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     needs: Reach = "outside"
     """With how much of the machine it would have worked."""
     untrusted: str = ""
-    """Where text of strangers in it came from, such as a host; empty when there is none."""
+    """Where untrusted text in it came from, such as a host; empty when there is none."""
     memory: tuple[MemoryChange, ...] = ()
     """What was changed in the agent's memory."""
 
@@ -230,7 +230,7 @@ class Tool(Protocol):
 
 
 def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
-    """Return the real place of a path the model wrote. To go there by its real path follows no link (`anchored`).
+    """Return the real place of a path the model wrote. To go there by its real path follows no link (`nofollow`).
 
     Raises:
         ToolError: it cannot be a path; or it should be `existing`, and is so only from where commands start; or

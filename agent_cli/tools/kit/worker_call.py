@@ -1,4 +1,4 @@
-"""Work on a stranger's file in a process of its own, where it can be stopped, cannot take all memory, and
+"""Work on an untrusted file in a process of its own, where it can be stopped, cannot take all memory, and
 does not hold up the event loop: `agent_cli.workspace.<module>.work(request) -> answer` on bytes."""
 
 import sys

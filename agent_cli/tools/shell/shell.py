@@ -78,9 +78,9 @@ class Shell:
             *_end(running, job, ended, time.monotonic() - begun, context),
             *_news(job, ended, context),
         ]
-        strangers = _strangers(params.command, start, context)
+        untrusted = _untrusted_source(params.command, start, context)
         person += tampering_notes(start, context)
-        person += watch.look(strangers) if (watch := context.jobs.watch) else []
+        person += watch.look(untrusted) if (watch := context.jobs.watch) else []
         if full_screen and not (ended and running.exit_code == 0):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
@@ -97,7 +97,7 @@ class Shell:
             exit_code=running.exit_code if ended else None,
             job=job.id if job is not None else "",
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
-            untrusted=strangers,
+            untrusted=untrusted,
             **(sandbox_denial(start, output, came_from, context) if ended else {}),
         )
 
@@ -122,12 +122,12 @@ def _timeout(params: ShellParams, context: ToolContext) -> float:
 
 
 _BRINGS_TEXT = re.compile(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
-"""Programs that print what strangers have written."""
+"""Programs that print what others have written."""
 _HOSTS = re.compile(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
 _OURSELVES = re.compile(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
 
 
-def _strangers(command: str, start: StartedCommand, context: ToolContext) -> str:
+def _untrusted_source(command: str, start: StartedCommand, context: ToolContext) -> str:
     if start.confinement is not None and start.confinement.network == "none":
         connected = context.egress.connected if context.egress else 0
         if start.proxied is None or connected == start.proxied:

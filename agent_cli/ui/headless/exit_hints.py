@@ -1,5 +1,5 @@
 """What to do next, for somebody at a shell prompt or in a script: where the REPL would name its commands, here are
-flags and command lines. Apart from `headless`, which only decides when it is said."""
+flags and command lines. Apart from `runner`, which only decides when it is said."""
 
 from agent_cli.protocol.stop_reason import StopReason
 

@@ -1,7 +1,7 @@
 """Snapshots of the workspace in a private git store, outside the workspace and blind to the user's own repository.
 
 A checkpoint is a commit: its tree holds every file that is tracked, untracked or ignored and small, byte for byte,
-and its message what git does not keep (`kept`): permissions, empty folders, what it does not hold. The files of
+and its message what git does not keep (`metadata`): permissions, empty folders, what it leaves out. The files of
 nested repositories are trees of their own beside it. Restoring compares each path with the state the agent left
 behind and never overwrites anything else. The user's index, HEAD, refs and stash are neither read nor written: a
 `git mv` of the model stays in the index when its file goes back.

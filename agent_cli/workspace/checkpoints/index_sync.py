@@ -1,7 +1,7 @@
 """The files of one work tree in an index of their own: that of the workspace, or of a repository nested in it. git
-tells what has changed and what is ignored, one walk of ours (`looking`) the rest, and the index takes what is new.
+tells what has changed and what is ignored, one walk of ours (`scan`) the rest, and the index takes what is new.
 
-What is ignored is held too, as far as it is small (`looking.MOST_IGNORED_FILES`): files of settings and secrets
+What is ignored is held too, as far as it is small (`scan.MOST_IGNORED_FILES`): files of settings and secrets
 such as `.env` are what an undo is missed for most. They are kept byte for byte, in the private store of the user.
 """
 

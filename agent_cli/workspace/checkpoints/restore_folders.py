@@ -20,8 +20,8 @@ _HELD = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os
 
 
 class Folders:
-    """The folders of one restore. `pairs` is as in `kept.FolderPairs`: permissions as they should be now, and as
-    they shall be; None where a folder does not exist."""
+    """The folders of one restore. `pairs` is as in `metadata.FolderPairs`: permissions as they should be now, and
+    as they shall be; None where a folder does not exist."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""HTML as Markdown, worked out in a child process: the page is a stranger's and may be made to be slow."""
+"""HTML as Markdown, worked out in a child process: the page is untrusted and may be made to be slow."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""The text of a PDF's pages, taken out by pypdf. Runs in a child process only (see `child_work`), because
+"""The text of a PDF's pages, taken out by pypdf. Runs in a child process only (see `worker`), because
 a PDF can make its reader loop or fill the memory."""
 
 import os

@@ -1,4 +1,4 @@
-"""The main function of a child process that works on a stranger's file: limits first, then one request
+"""The main function of a child process that works on an untrusted file: limits first, then one request
 from standard input, one answer to standard output. Nothing here is used in the agent's own process."""
 
 import sys

@@ -2,7 +2,7 @@
 keeping what hangs on the file (mode, owner, attributes). A further name of the file (a hard link) keeps the old
 content and mode: it may lie anywhere, in the store of a package manager for one. Writers of one folder take turns.
 All of it happens in the folder that is held open, so that no link put there meanwhile leads it elsewhere
-(`anchored`)."""
+(`nofollow`)."""
 
 import contextlib
 import errno

@@ -1,6 +1,6 @@
 """Reading the user's files: regular ones only, with their encoding, byte order mark and line ends. Paths here
-are real paths, as `paths.Workspace.resolve` gives them, and are reached as such (`anchored`): no link is followed,
-whoever puts one there meanwhile. Messages use the name the user or model wrote. Writing them is in `replace`.
+are real paths, as `paths.Workspace.resolve` gives them, and are reached as such (`nofollow`): no link is followed,
+whoever puts one there meanwhile. Messages use the name the user or model wrote. Writing them is in `atomic_write`.
 """
 
 import os

@@ -43,7 +43,7 @@ def git_places(root: str) -> GitPlaces:
 
 def _trusted(git: str, folder: str) -> str:
     """Return the git folder elsewhere that the file `git` names, real; empty where that is not where git itself
-    puts one for this very work tree. What a stranger wrote into the file must not open another repository to
+    puts one for this very work tree. What others wrote into the file must not open another repository to
     writing."""
     named = _named(git, "gitdir:", folder)
     own = os.path.realpath(named) if named else ""

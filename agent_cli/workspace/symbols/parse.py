@@ -1,5 +1,5 @@
 """What a source file defines and which names it mentions, found by tree-sitter. `work` runs in a child
-process only (see `child_work`): the parser holds the interpreter's lock, and a grammar that crashed would
+process only (see `documents.worker`): the parser holds the interpreter's lock, and a grammar that crashed would
 take the agent with it."""
 
 import os

@@ -110,7 +110,7 @@ async def test_a_cancelled_call_leaves_no_question_behind() -> None:
         await asyncio.wait({task})
         await model.aclose()
         mine = {each.get_coro().__qualname__ for each in asyncio.all_tasks()}  # type: ignore[union-attr]
-        assert not any("Inquiry" in name or "said" in name for name in mine)
+        assert not any(CapabilityProbe.__name__ in name or "said" in name for name in mine)
 
 
 async def test_the_configuration_beats_the_server() -> None:
@@ -154,10 +154,10 @@ def test_hosted_providers_whose_figures_are_known_are_not_asked() -> None:
 
 
 def test_a_learnt_window_counts_until_a_server_nearby_tells_the_one_in_force() -> None:
-    inquiry = CapabilityProbe(ModelInfo("p/m").plus(Facts("catalogue", 100_000)))
-    info = inquiry.with_learnt(LearnedLimits(context_window=8_000, efforts=("low",)))
+    probe = CapabilityProbe(ModelInfo("p/m").plus(Facts("catalogue", 100_000)))
+    info = probe.with_learnt(LearnedLimits(context_window=8_000, efforts=("low",)))
     assert (info.context_window, info.source("context_window"), info.efforts) == (8_000, "learnt", ("low",))
-    assert inquiry.with_learnt(LearnedLimits()).context_window == 100_000
+    assert probe.with_learnt(LearnedLimits()).context_window == 100_000
 
 
 @pytest.mark.parametrize("learnt", [4_096, 1_000_000])
@@ -181,7 +181,7 @@ async def test_a_server_that_was_started_anew_is_believed(learnt: int) -> None:
         await model.aclose()
 
 
-def test_an_inquiry_without_a_route_asks_nothing() -> None:
+def test_a_probe_without_a_route_asks_nothing() -> None:
     assert CapabilityProbe(ModelInfo("p/m")).info == ModelInfo("p/m")
     assert questions(Route("a/b", "a", "b", "anthropic_messages", "http://127.0.0.1:1"), ModelInfo("a/b")) == []
 

@@ -59,7 +59,7 @@ def test_a_damaged_file_is_an_error_and_is_left_as_it_is(tmp_path: Path, content
     path.write_text(content, encoding="utf-8")
     grants = GrantFile(path)
     for act in (grants.rules, lambda: grants.add("shell(ls)")):
-        with pytest.raises(StoreError, match=r"p\.json: .*Mend or delete the file"):
+        with pytest.raises(StoreError, match=r"p\.json: .*Fix or delete the file"):
             act()
     assert path.read_text(encoding="utf-8") == content
 

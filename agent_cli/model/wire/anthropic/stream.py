@@ -55,7 +55,7 @@ class MessagesStream(EventStream):
     def __init__(self, provider: str) -> None:
         """`provider` is the prefix that reasoning is labelled with."""
         super().__init__(provider)
-        self._mender = SurrogateJoiner()
+        self._joiner = SurrogateJoiner()
         self._blocks: dict[Any, _Block] = {}
         self._last: _Block | None = None
 
@@ -142,7 +142,7 @@ class MessagesStream(EventStream):
                 yield CallPiece(block.call, arguments)
 
     def _text(self, text: str) -> Iterator[ModelEvent]:
-        if text := self._mender.mend(text):
+        if text := self._joiner.join(text):
             yield TextPiece(text)
 
     def _thought(self, block: _Block, text: str) -> Iterator[ModelEvent]:

@@ -63,10 +63,10 @@ class OllamaDialect:
         *picture_repairs(400, 422, 500),
     )
 
-    def __init__(self, route: Route, inquiry: CapabilityProbe) -> None:
-        """`inquiry` knows what the server said of the model by now."""
+    def __init__(self, route: Route, probe: CapabilityProbe) -> None:
+        """`probe` knows what the server said of the model by now."""
         self._route = route
-        self._inquiry = inquiry
+        self._probe = probe
         self._sent_chars = 0
 
     def headers(self) -> Mapping[str, str]:
@@ -79,7 +79,7 @@ class OllamaDialect:
         Raises:
             ModelError: `context_overflow` when the request cannot fit the context.
         """
-        info = self._inquiry.info
+        info = self._probe.info
         window = info.context_window or OLLAMA_WINDOW
         options: Json = {"num_ctx": window}
         if request.max_output_tokens is not None:
@@ -112,12 +112,12 @@ class OllamaDialect:
     def _read(self, usage: Usage) -> None:
         """Tell the user when the server has cut the request. The count of what it read may leave out what it
         had in its cache, so that a small one proves nothing; cut requests fill half of the context or more."""
-        window, read = self._inquiry.info.context_window, usage.input
+        window, read = self._probe.info.context_window, usage.input
         about = self._sent_chars // _USUAL_CHARS_A_TOKEN
         if window is None or read is None or usage.cache_read is not None:
             return
         if about > 0.8 * window and 0.45 * window <= read < 0.6 * about:
-            self._inquiry.tell(
+            self._probe.tell(
                 f"Ollama read {read:,} tokens of about {about:,}: it has probably cut the beginning of the "
                 "conversation. Update Ollama, or give this model a larger `context_window`."
             )
@@ -132,7 +132,7 @@ class OllamaReader:
         self._told = told
         self._rest = b""
         self._thought = ""
-        self._mender = SurrogateJoiner()
+        self._joiner = SurrogateJoiner()
         self._calls = 0
         self._why = ""
         self.usage: Usage | None = None
@@ -214,7 +214,7 @@ class OllamaReader:
         if thought := text_of(message.get("thinking")):
             self._thought += thought
             yield ReasoningPiece(join_surrogates(thought))
-        if text := self._mender.mend(text_of(message.get("content"))):
+        if text := self._joiner.join(text_of(message.get("content"))):
             yield from self._reasoning_done()
             yield TextPiece(text)
         calls = message.get("tool_calls")

@@ -69,7 +69,7 @@ class ChatStream(EventStream):
         super().__init__(provider)
         self._sorter = CallAssembler()
         self._reasoning = TextBuffer()
-        self._mender = SurrogateJoiner()
+        self._joiner = SurrogateJoiner()
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
@@ -113,7 +113,7 @@ class ChatStream(EventStream):
         if refusal := text_of(delta.get("refusal")):
             self._refused = True
             text += refusal
-        if text := self._mender.mend(text):
+        if text := self._joiner.join(text):
             yield from self._reasoning_done()
             yield TextPiece(text)
         for call in delta.get("tool_calls") or ():
