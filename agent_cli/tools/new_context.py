@@ -20,17 +20,19 @@ def new_context(
     spill_dir: Path,
     *,
     shell_env: Mapping[str, str] | None = None,
+    jobs: Jobs | None = None,
+    cache_dir: Path | None = None,
+    seen: dict[str, str] | None = None,
     **given: Any,
 ) -> ToolContext:
-    """Return a context with a shell session and a table of background jobs of its own; `given` are further
-    fields."""
+    """Make a context with a shell session of its own; `given` are further fields of `ToolContext`."""
     return ToolContext(
         workspace=workspace,
         processes=processes,
         shell=ShellSession(workspace.root, child_env(os.environ, shell_env), processes.folder),
-        jobs=given.pop("jobs", None) or Jobs(),
+        jobs=jobs or Jobs(),
         spill_dir=spill_dir,
-        cache_dir=given.pop("cache_dir", None) or spill_dir.parent / "cache",
-        seen=given.pop("seen", {}),
+        cache_dir=cache_dir or spill_dir.parent / "cache",
+        seen={} if seen is None else seen,
         **given,
     )

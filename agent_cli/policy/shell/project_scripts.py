@@ -87,8 +87,11 @@ def package_scripts(words: Sequence[str], cwd: str, read: Read) -> str:
     """Return the scripts of a package.json that a command of a package manager runs, with those before and after
     them and those they name."""
     folder = os.path.join(cwd, *option_values(words, "-C", "--prefix", "--cwd", "--dir"))
+    text = _upward(folder, ("package.json",), read)
     try:
-        found = json.loads(_upward(folder, ("package.json",), read) or "{}")["scripts"].items()
+        found = json.loads(text or "{}")["scripts"].items()
+    except RecursionError:  # other readers go deeper, so all of it counts
+        return text
     except (ValueError, LookupError, TypeError, AttributeError):
         return ""
     scripts = {name: text for name, text in found if isinstance(text, str)}

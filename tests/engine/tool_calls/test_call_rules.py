@@ -162,6 +162,17 @@ async def test_words_that_nobody_sees_may_make_what_is_never_run(tmp_path: Path,
     assert not asks or "git push" in text
 
 
+async def test_a_package_file_that_is_nested_too_deeply_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    deep = "[" * 50_000 + "]" * 50_000
+    text = f'{{"x": {deep},\n"scripts": {{\n"deep": "git push"\n}}}}'
+    (tmp_path / "work" / "package.json").write_text(text, encoding="utf-8")
+    ((status, said),) = await outcome(
+        tmp_path, [{"never_run": "git push *"}], say(call("shell", command="npm run deep")), say("ok")
+    )
+    assert status == "denied", said
+
+
 async def test_what_is_never_edited_is_not_by_any_tool(tmp_path: Path) -> None:
     calls = say(
         READ, edit("x"), call("edit_file", path="a.py", edits=[{"old": "a", "new": "b"}]),
