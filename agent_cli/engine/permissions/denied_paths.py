@@ -50,15 +50,17 @@ class DeniedFiles:
         return self._policy is not None and isinstance(watched(path, path, self._policy), Deny)
 
     def _is_unwritable(self, path: str) -> bool:
-        policy = self._policy
-        return policy is not None and any(
-            denies_writing(rule) and matches_path(rule, path, policy.root) for rule in policy.rules
-        )
+        return self._policy is not None and is_write_denied(path, self._policy)
 
 
 def denies_reading(rule: Rule) -> bool:
     """Return whether a rule says that files are never to be read."""
     return rule.kind == "read" and rule.effect == "deny"
+
+
+def is_write_denied(path: str, policy: Policy) -> bool:
+    """Return whether a rule says that a file is never to be changed."""
+    return any(denies_writing(rule) and matches_path(rule, path, policy.root) for rule in policy.rules)
 
 
 def denies_writing(rule: Rule) -> bool:

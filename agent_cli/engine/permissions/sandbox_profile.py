@@ -19,7 +19,7 @@ from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.git.paths import git_places
 from agent_cli.workspace.paths import Workspace
 
-from .denied_paths import DeniedFiles, denies_reading, denies_writing
+from .denied_paths import DeniedFiles, denies_reading, denies_writing, is_write_denied
 
 if TYPE_CHECKING:
     from agent_cli.workspace.git.index import TrackedFiles
@@ -121,7 +121,7 @@ class SandboxProfiles:
         if self.strength.hides_inside:
             return True
         closed = self._closed_inside(policy, self._closed_outside(policy))
-        return not closed and not any(_is_fixed_by_rule(path, policy) for path in self._fixed_inside(policy))
+        return not closed and not any(is_write_denied(path, policy) for path in self._fixed_inside(policy))
 
     def lacking(self, mode: Mode) -> str:
         """Say why commands cannot be confined as a mode wants it; empty where it wants nothing."""
@@ -155,7 +155,7 @@ class SandboxProfiles:
         return Confinement(
             writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
             read_only=(*guarded, *_obeyed(roots, policy), *fixed, *_ourselves(roots)),
-            pinned=tuple(path for path in fixed if _is_fixed_by_rule(path, policy)),
+            pinned=tuple(path for path in fixed if is_write_denied(path, policy)),
             hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),
             shown=policy.roots,
@@ -226,17 +226,13 @@ class SandboxProfiles:
         policy = self._policy
         if policy is None or (policy.untrusted and is_instruction(path, policy)):
             return policy is not None
-        return _is_fixed_by_rule(path, policy)
+        return is_write_denied(path, policy)
 
     def _is_closed(self, path: str) -> bool:
         policy = self._policy
         if policy is None or not (is_secret(path) or self._has_own_rules or policy.hidden(path, False)):
             return False
         return watched(path, path, policy) is not None
-
-
-def _is_fixed_by_rule(path: str, policy: Policy) -> bool:
-    return any(denies_writing(rule) and matches_path(rule, path, policy.root) for rule in policy.rules)
 
 
 def _closes_more(rule: Rule) -> bool:
