@@ -33,7 +33,9 @@ def main() -> None:
         if number not in (_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT):
             _signal.signal(number, _signal.SIG_IGN)
     os.set_inheritable(server, False)
-    Reaper(Socket(fileno=server), _end_of(agent), _adopt_orphans()).serve()
+    owner = _end_of(agent)
+    if os.getppid() == agent:  # else it was killed while this process loaded, and only its folder is left
+        Reaper(Socket(fileno=server), owner, _adopt_orphans()).serve()
     if sys.argv[4]:
         import shutil  # slow to load; nobody waits any more
 
@@ -134,12 +136,9 @@ def _end_of(agent: int) -> int | None:
     """Return a descriptor that becomes readable when the agent has ended; a socket alone is not enough, because a
     fork of the agent may hold it."""
     try:
-        fd = os.pidfd_open(agent)
+        return os.pidfd_open(agent)
     except (AttributeError, OSError):
         return None
-    if os.getppid() != agent:
-        os._exit(0)
-    return fd
 
 
 def _adopt_orphans() -> bool:

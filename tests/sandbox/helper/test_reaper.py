@@ -19,6 +19,14 @@ ENV = child_env(os.environ)
 ALL = {**PROGRAMS, **LEAVING}
 programs = pytest.mark.parametrize("command", PROGRAMS.values(), ids=PROGRAMS.keys())
 all_programs = pytest.mark.parametrize("command", ALL.values(), ids=ALL.keys())
+SHORT_LIVED = """
+import os, signal
+from agent_cli.sandbox.process.reaper_link import ReaperLink
+link = ReaperLink()
+link.start()
+print(link.folder(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 TICKER = "while :; do echo tick; sleep 0.05; done; : {mark}"
 
 
@@ -96,6 +104,20 @@ async def test_nothing_survives_a_signal_to_the_agents_whole_group(
     os.killpg(owner.pid, number)
     assert await all_gone(mark, 30.0) and await gone(reaper, 30.0)
     owner.wait()
+
+
+def test_the_folder_goes_with_an_agent_that_is_killed_while_the_reaper_loads(tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", SHORT_LIVED], stdout=subprocess.PIPE, text=True, env=env
+    ) as agent:
+        assert agent.stdout is not None
+        folder = Path(agent.stdout.readline().strip())
+        assert folder.parent == tmp_path
+        deadline = time.monotonic() + 30
+        while folder.exists() and time.monotonic() < deadline:  # nobody waits for the agent meanwhile: a zombie
+            time.sleep(0.01)
+    assert not folder.exists() and agent.returncode == -signal.SIGKILL
 
 
 async def test_what_was_kept_survives_the_murder_of_the_agent_and_goes_on_writing(
