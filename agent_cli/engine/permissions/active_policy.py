@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -91,6 +91,8 @@ class Permissions:
         self._git: GitSettings | None = None
         self._outlet: EgressProxy | None = None
         self._judging: Policy | None = None
+        self._base: tuple[Hashable, Policy] | None = None
+        """The policy without the sandbox, and the revision that it is of."""
         self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
         self._stores = grants
         self._kept: list[Rule] = []
@@ -104,6 +106,11 @@ class Permissions:
             RuleError: one cannot be read.
         """
         self._kept += [parse_rule(text, "allow", "this session") for text in rules]
+
+    def revision(self) -> Hashable:
+        """Return a value that is another one once a mode, a rule, untrusted text or what is known of the sandbox
+        has changed."""
+        return self.mode, len(self._kept), self._untrusted(), self._has_looked
 
     def authorize(self, action: Action) -> Verdict:
         """Return what the policy says to an action, now."""
@@ -137,6 +144,11 @@ class Permissions:
     def _unconfined(self) -> Policy:
         """Return the policy without the sandbox, which matters to commands alone and may take a walk to be
         judged."""
+        if self._base is None or self._base[0] != self.revision():
+            self._base = self.revision(), self._new_policy()
+        return self._base[1]
+
+    def _new_policy(self) -> Policy:
         policy = Policy(
             mode=self.mode,
             rules=self.rules(),

@@ -3,13 +3,13 @@
 It settles whether a call may run. What was shown is what runs: places and change are derived again just before.
 """
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli.policy.authorize import together
 from agent_cli.policy.rules.rule import RuleError
-from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, ReadPath, RunCommand, Verdict, WritePath
+from agent_cli.protocol.actions import Ask, Deny, Reach, Verdict
 from agent_cli.protocol.events import ApprovalItem
 from agent_cli.protocol.messages import ToolResult, new_id
 from agent_cli.protocol.operations import Decision
@@ -18,6 +18,7 @@ from agent_cli.session.turn_scope import TurnScope
 from agent_cli.store.session_file import StoreError
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 
+from .authorized_call import authorize_call
 from .call_rules import TurnRules
 from .pending_call import PendingCall, approval_item, cannot_work, describe, failure, refused_unattended
 
@@ -36,57 +37,61 @@ class ApprovalGate:
         self._context = services.tools
         self._rules = rules
         self._scope = scope
+        self._settled = 0
+        """How many calls were settled one by one."""
 
     def judge(self, pending: PendingCall) -> None:
-        """Derive from the parameters what the call would do, and what the policy says."""
+        """Settle what a call would do and what the policy says; a tool that cannot tell answers its own call."""
         assert pending.tool is not None
         try:
-            pending.title = pending.tool.title(pending.params) or pending.call.name
-            actions = pending.tool.actions(pending.params, self._context)
-        except Exception as error:  # a tool's own fault must answer its own call only
+            pending.authorized = authorize_call(
+                pending.tool, pending.params, self._context, self._permissions, self._revision()
+            )
+        except Exception as error:
             pending.result = failure(pending, "failed", describe(error))
-            return
-        pending.writes = tuple(action.path for action in actions if isinstance(action, WritePath))
-        pending.command = next((action.command for action in actions if isinstance(action, RunCommand)), "")
-        pending.reads_only = all(isinstance(action, ReadPath) for action in actions)
-        verdicts = [self._permissions.authorize(action) for action in actions]
-        pending.actions = actions
-        pending.verdict = together(verdicts)
-        pending.may_tell = all(
-            isinstance(verdict, Allow)
-            for action, verdict in zip(actions, verdicts, strict=True)
-            if isinstance(action, ReadPath)
-        )
+
+    def _revision(self) -> Hashable:
+        """Return what verdicts depend on. While a call was settled and ran, everything may have changed."""
+        return self._permissions.revision(), self._settled
+
+    def _bring_up_to_date(self, pending: PendingCall) -> None:
+        if pending.authorized.revision != self._revision():
+            self.judge(pending)
 
     def still_allowed(self, prepared: list[PendingCall]) -> bool:
-        """Judge readers again just before they run: an earlier call may have moved what a path means."""
+        """Return whether readers may still run: an earlier call may have moved what a path means."""
         for pending in prepared:
             if pending.result is None:
-                self.judge(pending)
-        return all(pending.result is not None or isinstance(pending.verdict, Allow) for pending in prepared)
+                self._bring_up_to_date(pending)
+        return all(pending.result is not None or pending.may_run for pending in prepared)
 
     async def decide(self, pending: PendingCall, rest: list[PendingCall]) -> None:
         """Settle whether a call may run, asking the person if need be; a refusal becomes its result."""
-        self.judge(pending)  # a mode or a rule may have changed since, or an earlier call the files
+        self._bring_up_to_date(pending)
+        self._settled += 1
         if pending.result is None:
             pending.result = self.out_of_order(pending)
         if pending.result is not None:
             return
-        match pending.verdict:
+        match pending.authorized.verdict:
             case Deny(rule=rule, reason=reason):
                 pending.result = failure(pending, "denied", f"Denied: {reason}. Decided by: {rule}.", rule)
-            case Ask() if not pending.approved and pending.result is None:
+            case Ask() if pending.awaits_answer:
                 if self._approvals.interactive:
-                    while isinstance(pending.verdict, Ask) and not pending.approved and pending.result is None:
+                    while (
+                        isinstance(pending.authorized.verdict, Ask)
+                        and not pending.approved
+                        and pending.result is None
+                    ):
                         await self._ask(rest)
                 else:
-                    pending.result = refused_unattended(pending, pending.verdict)
+                    pending.result = refused_unattended(pending, pending.authorized.verdict)
             case _:
                 pass
 
     def out_of_order(self, pending: PendingCall) -> ToolResult | None:
         """Return the result of a call that a rule about the order or number of calls does not let happen now."""
-        refusal = self._rules.refusal(pending.call.name, pending.actions)
+        refusal = self._rules.refusal(pending.call.name, pending.authorized.actions)
         if refusal is None:
             return None
         return failure(pending, "failed", f"Not now: {refusal.reason}. Decided by: {refusal.rule}.", refusal.rule)
@@ -96,11 +101,13 @@ class ApprovalGate:
         batch: list[PendingCall] = []
         written: set[str] = set()
         for pending in rest:
-            if pending.result is None and isinstance(pending.verdict, Ask) and not pending.approved:
-                if written.intersection(pending.writes) or not await self._show(pending, first=not batch):
+            if pending.result is None and isinstance(pending.authorized.verdict, Ask) and not pending.approved:
+                if written.intersection(pending.authorized.writes) or not await self._show(
+                    pending, first=not batch
+                ):
                     break
                 batch.append(pending)
-            written.update(pending.writes)
+            written.update(pending.authorized.writes)
         batch = [pending for pending in batch if pending.result is None]
         if not batch:
             return
@@ -128,27 +135,27 @@ class ApprovalGate:
             pending.result = failure(pending, "denied", f"The user refused this call.{said}", "the user")
             return
         if decision.arguments is not None and decision.arguments != pending.arguments:
-            seen = pending.verdict
+            seen = pending.authorized.verdict
             self._replace(pending, decision.arguments)
-            if _asks_for_more(pending.verdict, seen):
+            if _asks_for_more(pending.authorized.verdict, seen):
                 return  # what was seen is not what this would do: it is asked again
         if decision.grant and pending.result is None:
             if not self._keep(decision):
                 return  # a rule that cannot be kept is no yes: it is asked again
             self.judge(pending)
-            if isinstance(pending.verdict, Ask):
+            if isinstance(pending.authorized.verdict, Ask):
                 self._scope.notice(f"{decision.grant} does not cover this call: it is allowed this once.")
         pending.approved, pending.hunks = True, decision.hunks
 
     def _risk(self, pending: PendingCall) -> str:
         from agent_cli.policy.risk import risk
 
-        return "; ".join(dict.fromkeys(filter(None, map(risk, pending.actions))))
+        return "; ".join(dict.fromkeys(filter(None, map(risk, pending.authorized.actions))))
 
     async def is_as_approved(self, pending: PendingCall) -> bool:
         """Return whether a call still means what the person has seen: the same places, the same change."""
         assert pending.tool is not None
-        if tuple(pending.tool.actions(pending.params, self._context)) != pending.actions:
+        if tuple(pending.tool.actions(pending.params, self._context)) != pending.authorized.actions:
             return False
         if not pending.approved or pending.edited or pending.preview is None:
             return True
@@ -156,8 +163,8 @@ class ApprovalGate:
 
     def _shown_in(self, pending: PendingCall) -> ToolContext:
         """Return the context for a preview: it keeps to the places the call was judged by."""
-        leaves = pending.reach == "outside" and self._permissions.is_confining
-        return self._context.leaving(leaves).within(pending.places)
+        leaves = pending.authorized.reach == "outside" and self._permissions.is_confining
+        return self._context.leaving(leaves).within(pending.authorized.places)
 
     def _replace(self, pending: PendingCall, arguments: str) -> None:
         """The user edited the call: judge what will really run; deny rules still hold."""
@@ -183,17 +190,17 @@ class ApprovalGate:
         """Return how much of the machine a command gets, that the sandbox has kept from something, when it runs
         again; None when it does not. The network alone, still in the sandbox, where that is all it was kept
         from."""
-        if not self._approvals.interactive or not pending.command:
+        if not self._approvals.interactive or not pending.authorized.command:
             return None
-        verdict = self._permissions.beyond(pending.actions, outcome.needs, outcome.blocked_hosts)
+        verdict = self._permissions.beyond(pending.authorized.actions, outcome.needs, outcome.blocked_hosts)
         if isinstance(verdict, Deny):
             return None
         where = "with the network" if outcome.needs == "network" else "outside the sandbox"
         item = ApprovalItem(
             call_id=pending.call.id,
             tool=pending.call.name,
-            title=pending.title,
-            preview=pending.command,
+            title=pending.authorized.title,
+            preview=pending.authorized.command,
             preview_kind="command",
             reason=f"the sandbox kept it from {outcome.blocked}; run it again, {where}?",
             rule="sandbox",

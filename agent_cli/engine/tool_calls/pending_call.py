@@ -4,10 +4,12 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.protocol.actions import Action, Allow, Ask, CallExternal, Deny, Reach, ReadPath, Verdict, WritePath
+from agent_cli.protocol.actions import Allow, Ask
 from agent_cli.protocol.events import ApprovalItem
 from agent_cli.protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.tools.kit.base import Preview, Tool, ToolError, ToolOutcome
+
+from .authorized_call import AuthorizedCall
 
 LONGEST_REMAINS = 4_000
 """Characters kept of what a stopped call had printed."""
@@ -24,19 +26,12 @@ class PendingCall:
         """The turn in which the model made it."""
         self.tool: Tool | None = None
         self.params: Any = None
-        self.title = call.name
-        self.writes: tuple[str, ...] = ()
-        self.command = ""
+        self.authorized = AuthorizedCall(call.name)
+        """What it would do and what the policy says, as it was judged last."""
         self.final = ""
         """What the turn ends with, once it has said that the task is done."""
         self.printed = ""
         """The end of what it has shown so far."""
-        self.reads_only = False
-        self.actions: tuple[Action, ...] = ()
-        """What it would do, as it was judged last."""
-        self.may_tell = True
-        """What stands in the files concerned may be read without a question."""
-        self.verdict: Verdict = Allow("")
         self.preview: Preview | None = None
         self.approved = False
         self.edited = False
@@ -49,30 +44,25 @@ class PendingCall:
         self.result: ToolResult | None = None
 
     @property
+    def awaits_answer(self) -> bool:
+        """Whether the user has to be asked, and has not allowed it."""
+        return self.result is None and not self.approved and isinstance(self.authorized.verdict, Ask)
+
+    @property
+    def may_run(self) -> bool:
+        """Whether nobody has to be asked."""
+        return isinstance(self.authorized.verdict, Allow)
+
+    @property
     def succeeded(self) -> bool:
         """Whether it was done as asked."""
         return self.result is not None and self.result.status == "ok"
-
-    @property
-    def places(self) -> frozenset[str]:
-        """The real paths it was judged by."""
-        return frozenset(it.path for it in self.actions if isinstance(it, ReadPath | WritePath))
-
-    @property
-    def untrusted_source(self) -> str:
-        """The server of others that it asks; empty when it asks none."""
-        return next((f"{it.server}/{it.tool}" for it in self.actions if isinstance(it, CallExternal)), "")
-
-    @property
-    def reach(self) -> Reach:
-        """How much of the machine it gets once it may run."""
-        return "inside" if isinstance(self.verdict, Deny) else self.verdict.reach
 
 
 def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
     """Return the result of a call whose preview failed, before anybody was asked: it may say no more of a file
     than what may be read without a question."""
-    if not pending.may_tell:
+    if not pending.authorized.may_tell:
         return failure(pending, "failed", "It cannot be done as asked. To be told why, read the file first.")
     return msgspec.structs.replace(failure(pending, "failed", describe(error)), seen=shown_by(error))
 
@@ -82,7 +72,7 @@ def stopped(pending: PendingCall) -> ToolOutcome:
     text = "Stopped before it ended; it may have had effects."
     if pending.printed.strip():
         text = f"{text} It had printed:\n{pending.printed}"
-    return ToolOutcome(text=text, ok=False, command=pending.command)
+    return ToolOutcome(text=text, ok=False, command=pending.authorized.command)
 
 
 def failure(pending: PendingCall, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
@@ -110,21 +100,21 @@ def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
 
 def approval_item(pending: PendingCall, risk: str, is_confined: bool) -> ApprovalItem:
     """Return what the person is shown."""
-    assert pending.tool is not None and pending.preview is not None and isinstance(pending.verdict, Ask)
-    reason = "; ".join(filter(None, (pending.verdict.reason, pending.preview.note)))
+    assert pending.tool is not None and pending.preview is not None and isinstance(pending.authorized.verdict, Ask)
+    reason = "; ".join(filter(None, (pending.authorized.verdict.reason, pending.preview.note)))
     return ApprovalItem(
         call_id=pending.call.id,
         tool=pending.call.name,
-        title=pending.title,
+        title=pending.authorized.title,
         preview=pending.preview.text,
         preview_kind=pending.preview.kind,
         reason=reason,
-        rule=pending.verdict.rule,
-        grant=pending.verdict.grant,
+        rule=pending.authorized.verdict.rule,
+        grant=pending.authorized.verdict.grant,
         arguments=pending.arguments,
         editable=pending.tool.editable,
         risk=risk,
-        reach=pending.reach if is_confined and pending.command else "inside",
+        reach=pending.authorized.reach if is_confined and pending.authorized.command else "inside",
         hunks=_hunks(pending.preview),
     )
 

@@ -71,12 +71,12 @@ class ToolRunner:
                 ToolCallRequested(
                     call_id=pending.call.id,
                     tool=pending.call.name,
-                    title=pending.title,
+                    title=pending.authorized.title,
                     arguments=pending.call.arguments,
                 )
             )
         try:
-            if any(pending.command for pending in prepared):
+            if any(pending.authorized.command for pending in prepared):
                 await self._know_the_sandbox()
             for together, group in groupby(enumerate(prepared), key=lambda pair: self._group(*pair)):
                 batch = [pending for _, pending in group]
@@ -105,9 +105,11 @@ class ToolRunner:
     def _group(self, index: int, pending: PendingCall) -> int:
         """Neighbours with the same key form a group: readers that need no question share one. What may end the
         turn runs alone, since nothing behind it is to run."""
-        if pending.call.name == Finish.name or self.rules.ended_by(pending.call.name, pending.actions):
+        if pending.call.name == Finish.name or self.rules.ended_by(pending.call.name, pending.authorized.actions):
             return index
-        together = pending.result is not None or (pending.reads_only and isinstance(pending.verdict, Allow))
+        together = pending.result is not None or (
+            pending.authorized.reads_only and isinstance(pending.authorized.verdict, Allow)
+        )
         return -1 if together else index
 
     async def _know_the_sandbox(self) -> None:
@@ -128,7 +130,7 @@ class ToolRunner:
             self.rules.goes_on_after(calls_made(earlier, self._registry, self._context))
         prepared = [self._prepare(each.call, each.turn_id) for each in calls]
         for pending, each in zip(prepared, calls, strict=True):
-            if each.started and not pending.reads_only:
+            if each.started and (pending.result or not pending.authorized.reads_only):
                 pending.result = failure(pending, "unknown", UNKNOWN_OUTCOME)
         await self._run(prepared)
         if not same_input:
@@ -180,30 +182,28 @@ class ToolRunner:
 
     async def _execute(self, pending: PendingCall) -> None:
         """Run an allowed call; its result is always set, cancellation included."""
-        assert pending.tool is not None
-        if isinstance(pending.verdict, Deny):
-            pending.result = failure(pending, "denied", f"Denied: {pending.verdict.reason}.", pending.verdict.rule)
+        authorized = pending.authorized
+        if isinstance(authorized.verdict, Deny):
+            reason, rule = authorized.verdict.reason, authorized.verdict.rule
+            pending.result = failure(pending, "denied", f"Denied: {reason}.", rule)
             return
         if (late := self._gate.out_of_order(pending)) is not None:
             pending.result = late
             return
-        self.rules.begins(pending.call.name, pending.actions)
+        self.rules.begins(pending.call.name, authorized.actions)
         started = time.monotonic()
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None
         try:
-            if not pending.reads_only and not await self._gate.is_as_approved(pending):
-                raise ToolError("What it concerns has changed since it was allowed; nothing was done. Look again.")
-            if not pending.reads_only:
-                await self._cover(pending, pending.reach)
-                self._session.append(
-                    CallStarted(id=new_id("start"), call_id=pending.call.id, turn_id=self._scope.turn_id)
-                )
-            self._scope.emit(ToolCallStarted(call_id=pending.call.id, tool=pending.call.name, title=pending.title))
+            if not authorized.reads_only:
+                await self._before_effect(pending)
+            self._scope.emit(
+                ToolCallStarted(call_id=pending.call.id, tool=pending.call.name, title=authorized.title)
+            )
             outcome = await self._with_changes(pending, await self._outcome(pending))
             status = "ok" if outcome.ok else "failed"
             outcome = await self._after_edit(pending, outcome)
-            ending = self.rules.ended_by(pending.call.name, pending.actions) if outcome.ok else ""
+            ending = self.rules.ended_by(pending.call.name, authorized.actions) if outcome.ok else ""
             pending.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
             outcome = ToolOutcome(text=describe(error), ok=False, seen=shown_by(error))
@@ -213,11 +213,17 @@ class ToolRunner:
                 pending, outcome or stopped(pending), status, time.monotonic() - started - pending.waited_s
             )
 
+    async def _before_effect(self, pending: PendingCall) -> None:
+        """Make sure that a call is what was allowed, that it can be undone, and that its start is on disk."""
+        if not await self._gate.is_as_approved(pending):
+            raise ToolError("What it concerns has changed since it was allowed; nothing was done. Look again.")
+        await self._cover(pending, pending.authorized.reach)
+        self._session.append(CallStarted(id=new_id("start"), call_id=pending.call.id, turn_id=self._scope.turn_id))
+
     async def _outcome(self, pending: PendingCall) -> ToolOutcome:
         """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
-        assert pending.tool is not None
         kept = await self._named(pending)
-        outcome = await pending.tool.run(pending.params, self._view(pending, pending.reach).within(pending.places))
+        outcome = await self._run_tool(pending, pending.authorized.reach)
         if kept:
             note = f"[Before it ran, {kept}]"
             outcome = msgspec.structs.replace(
@@ -231,14 +237,20 @@ class ToolRunner:
         if reach is None:
             return self._gate.kept_in(pending, outcome)
         await self._cover(pending, reach)
-        again = await pending.tool.run(pending.params, self._view(pending, reach).within(pending.places))
+        again = await self._run_tool(pending, reach)
         return msgspec.structs.replace(again, untrusted=again.untrusted or outcome.untrusted)
+
+    async def _run_tool(self, pending: PendingCall, reach: Reach) -> ToolOutcome:
+        """Run it with so much of the machine, on the places it was judged by alone."""
+        assert pending.tool is not None
+        view = self._view(pending, reach).within(pending.authorized.places)
+        return await pending.tool.run(pending.params, view)
 
     async def _cover(self, pending: PendingCall, reach: Reach) -> None:
         """Make sure that what a call is known to write can be undone; what cannot be is noted."""
         is_free = reach == "outside" or not self._permissions.is_confining
-        beyond = self._permissions.beyond_undo(pending.actions) if is_free else ()
-        await self._undo.before_effect(self._scope, (*pending.writes, *beyond))
+        beyond = self._permissions.beyond_undo(pending.authorized.actions) if is_free else ()
+        await self._undo.before_effect(self._scope, (*pending.authorized.writes, *beyond))
 
     def _view(self, pending: PendingCall, reach: Reach) -> ToolContext:
         """Return the context for one run of a call, with so much of the machine."""
@@ -254,12 +266,12 @@ class ToolRunner:
 
     async def _named(self, pending: PendingCall) -> str:
         """Return how to bring back what git keeps beside the files, where a command may throw it away."""
-        if not pending.command or "git" not in pending.command:
+        if not pending.authorized.command or "git" not in pending.authorized.command:
             return ""
         from agent_cli.policy.shell.destructive import discards_git_state
         from agent_cli.workspace.git.discarded_state import named_state
 
-        if not discards_git_state(pending.command):
+        if not discards_git_state(pending.authorized.command):
             return ""
         return await named_state(
             self._context.processes.run, self._context.shell.start, self._context.workspace.roots
@@ -268,7 +280,7 @@ class ToolRunner:
     async def _after_edit(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """Run what the rules want run after an edit; it is judged as every command is, and its end is added to
         what the model reads of the edit."""
-        written = [*(pending.writes if outcome.ok else ()), *self._places(outcome)]
+        written = [*(pending.authorized.writes if outcome.ok else ()), *self._places(outcome)]
         commands = list(self.rules.after_edit(written))
         if commands:
             await self._know_the_sandbox()
@@ -292,7 +304,7 @@ class ToolRunner:
     async def _with_changes(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """Return the outcome with the files that the call has changed in truth, where a rule depends on that: a
         command does not say which it writes."""
-        if pending.reads_only or not self.rules.follows_edits:
+        if pending.authorized.reads_only or not self.rules.follows_edits:
             return outcome
         self._mark, found = await self._undo.changed_since(self._scope.turn_id, self._mark)
         named = {change.path for change in outcome.changes}
@@ -319,11 +331,11 @@ class ToolRunner:
     def _result(
         self, pending: PendingCall, outcome: ToolOutcome, status: ToolStatus, duration_s: float
     ) -> ToolResult:
-        untrusted = outcome.untrusted or pending.untrusted_source
+        untrusted = outcome.untrusted or pending.authorized.untrusted_source
         text = within_bound(outcome.text, self._context, pending.call.id)
         text = marked(text, untrusted) if untrusted else text
         if pending.edited:
-            text = f"[The user edited this call before allowing it; what ran: {pending.title}]\n{text}"
+            text = f"[The user edited this call before allowing it; what ran: {pending.authorized.title}]\n{text}"
         return ToolResult(
             id=new_id("result"),
             call_id=pending.call.id,
@@ -358,12 +370,12 @@ class ToolRunner:
         self._context.seen.update(result.seen)
         self._guard.saw(pending.call, result)
         if pending.tool is not None:
-            self.rules.saw(pending.call.name, pending.actions, result)
+            self.rules.saw(pending.call.name, pending.authorized.actions, result)
         self._scope.emit(
             ToolCallFinished(
                 call_id=result.call_id,
                 tool=result.tool,
-                title=pending.title,
+                title=pending.authorized.title,
                 status=result.status,
                 text=result.text,
                 display=result.display,

@@ -3,10 +3,12 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
-from agent_cli.protocol.actions import ReadPath, RunCommand
+from agent_cli.protocol.actions import Mode, ReadPath, RunCommand
 from agent_cli.protocol.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -69,11 +71,14 @@ class _Probe:
     ) -> None:
         self.name = name
         self._log, self._reads, self._fails, self._wait_s = log, reads, fails, wait_s
+        self.looks = 0
+        """How often it was asked what a call would do."""
 
     def title(self, params: _Params) -> str:
         return f"{self.name} {params.n}"
 
     def actions(self, params: _Params, context: ToolContext) -> tuple[ReadPath | RunCommand, ...]:
+        self.looks += 1
         root = str(context.workspace.root)
         return (ReadPath(root, "."),) if self._reads else (RunCommand("make", root),)
 
@@ -90,12 +95,13 @@ class _Probe:
 
 
 def probes(log: list[str], **options: bool) -> Registry:
-    import agent_cli.tools.registry as module
-
     tools = [_Probe("read", log, reads=True), _Probe("do", log, reads=False)]
     tools += [_Probe("bad", log, reads=True, fails=True)]
+    return only(*tools)
+
+
+def only(*tools: Any) -> Registry:
     registry = Registry(tools)
-    assert module.Registry is Registry
     registry.specs = lambda: ()  # type: ignore[method-assign]
     return registry
 
@@ -109,6 +115,15 @@ async def test_neighbouring_readers_run_together_and_the_rest_alone_in_order(tmp
         assert log[4:] == ["+do3", "-do3", "+read4", "-read4", "+do5", "-do5"]
         assert [e.title for e in it.of(ToolCallFinished)] == ["read 1", "read 2", "do 3", "read 4", "do 5"]
         assert len(it.of(ToolCallRequested)) == 5
+
+
+@pytest.mark.parametrize("mode", ["ask", "yolo"])
+async def test_a_call_is_judged_once_and_compared_once(tmp_path: Path, mode: Mode) -> None:
+    tool = _Probe("do", [], reads=False)
+    async with engine(tmp_path, say(call("do", n=1)), say("ok"), registry=only(tool), mode=mode) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        assert statuses(it) == ["ok"] and tool.looks == 2
 
 
 async def test_a_tool_that_raises_answers_its_own_call_only(tmp_path: Path) -> None:
