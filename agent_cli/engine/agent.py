@@ -88,14 +88,14 @@ class Agent:
 
     def snapshot(self) -> Snapshot:
         """Return the state right now."""
-        waiting = tuple(map(_shown, self._what_waits().values()))
+        waiting = tuple(map(_shown, self._waiting_inputs().values()))
         compacting = self._active is not None and self._running == ""
         shown = tuple(each for each in waiting if each.text)
         return self._dispatcher.services.snapshots.snapshot(
             busy=self.is_busy, compacting=compacting, waiting=shown
         )
 
-    def _what_waits(self) -> dict[str, UserInput | Steer | Reshape]:
+    def _waiting_inputs(self) -> dict[str, UserInput | Steer | Reshape]:
         """Return what has not begun and has not been delivered, by submission, oldest first. Of equal guidance the
         newest waits."""
         steers = Counter(self._dispatcher.steers)
@@ -177,7 +177,7 @@ class Agent:
                 case ChangeSettings() as change:
                     await self._change(submission, change)
                 case ControlJob() as job:
-                    self._aside(self._control(submission, job))
+                    self._run_beside(self._control(submission, job))
                 case Shutdown():
                     await self._shut_down(submission)
                     return
@@ -235,7 +235,7 @@ class Agent:
         if self._active is not None and runs:
             asyncio.get_running_loop().call_soon(self._active.cancel)
         if not runs or self._running == "":
-            self._stop_next = any(not isinstance(each, Steer) for each in self._what_waits().values())
+            self._stop_next = any(not isinstance(each, Steer) for each in self._waiting_inputs().values())
         return runs or self._stop_next
 
     def _queue(self, submission: Submission, user_input: UserInput) -> None:
@@ -266,22 +266,24 @@ class Agent:
         """Stop what runs. Because the user stopped something, nothing else begins: what waits is handed back,
         but for a prompt that is about to begin, which is stopped as if it had."""
         self._dispatcher.outcomes.stop_reason = reason
-        waiting = list(self._what_waits()) if reason == "interrupted" else []
+        waiting = list(self._waiting_inputs()) if reason == "interrupted" else []
         if self._active is None and not self._between_turns:
             waiting = waiting[1:]
-        returned = self._hand_back(waiting, submission.id)
+        returned = self._return_input(waiting, submission.id)
         stopped = self._cancel_active()
         self._settle(submission, stopped or returned, "nothing was running")
 
     def _take_back(self, submission: Submission, text: str) -> None:
         """The newest of what waits, or the newest with this text, goes back to the user."""
-        fitting = [each for each, operation in self._what_waits().items() if text in ("", _shown(operation).text)]
-        self._settle(submission, self._hand_back(fitting[-1:], submission.id), "it no longer waits")
+        fitting = [
+            each for each, operation in self._waiting_inputs().items() if text in ("", _shown(operation).text)
+        ]
+        self._settle(submission, self._return_input(fitting[-1:], submission.id), "it no longer waits")
 
-    def _hand_back(self, submissions: Sequence[str], submission_id: str) -> bool:
+    def _return_input(self, submissions: Sequence[str], submission_id: str) -> bool:
         """Take what waits out of the queue and out of the running turn, and tell the front end; False when there
         is nothing. What cannot be noted as taken back on disk is at worst offered again after a crash."""
-        waiting = self._what_waits()
+        waiting = self._waiting_inputs()
         returned = [waiting[each] for each in submissions]
         for each in submissions:
             if each in self._waiting:
@@ -307,7 +309,7 @@ class Agent:
             return
         self._settle(submission, True, "")
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that takes a while without holding up the loop."""
         task = asyncio.create_task(work)
         self._beside.add(task)

@@ -24,7 +24,7 @@ from .model_calls.budget import OverBudget
 from .outcomes import Outcomes, stop_reason_of
 from .services import SessionServices
 from .turn import Steers, Stop, Turn
-from .undo.history_operations import NotDone
+from .undo.history_operations import OperationRefused
 
 
 class Dispatcher:
@@ -203,7 +203,7 @@ class Dispatcher:
             await self.services.models.switch(change.model)
             model = self.services.models.model.info.name
             self.services.compactor.forget_failure()
-            if outgrown := self.services.compactor.outgrown():
+            if outgrown := self.services.compactor.window_warning():
                 self._warn(outgrown, submission_id)
         mode = change.mode or mode
         if change.effort is not None:
@@ -287,17 +287,17 @@ async def control(jobs: Jobs, change: ControlJob) -> str:
     """Stop a background command, or let it outlive the session; what was done, in words.
 
     Raises:
-        NotDone: there is no such job, or it cannot be kept.
+        OperationRefused: there is no such job, or it cannot be kept.
     """
     job = jobs.get(change.job)
     if job is None:
-        raise NotDone(f"There is no job {change.job}; /jobs lists them.")
+        raise OperationRefused(f"There is no job {change.job}; /jobs lists them.")
     if not job.is_running:
-        raise NotDone(f"Job {job.id} has ended: {job.state}.")
+        raise OperationRefused(f"Job {job.id} has ended: {job.state}.")
     if change.action == "stop":
         await job.stop()
         return f"Job {job.id} is stopped."
     try:
         return f"Job {job.id} goes on after the session; its output is in {job.keep()}"
     except OSError as error:
-        raise NotDone(f"Job {job.id} cannot be kept: {error.strerror or error}") from error
+        raise OperationRefused(f"Job {job.id} cannot be kept: {error.strerror or error}") from error

@@ -16,17 +16,17 @@ from agent_cli.store.session_file import StoreError
 
 from .context.compaction import ContextFull
 from .model_calls.budget import OverBudget
-from .undo.history_operations import NotDone
+from .undo.history_operations import OperationRefused
 from .undo.turn_undo import NothingToRestore
 
 
-def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
+def explain_failure(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
     """Return the stop reason and the words for a failure; `model` is the one it happened with."""
     if isinstance(error, ModelError):
         return stop_reason_of(error), explain(error, model)
     if isinstance(error, ContextFull):
         return "context_limit", ErrorInfo(kind="context_full", message=str(error), hint=_MAKE_ROOM)
-    if isinstance(error, StoreError | NothingToRestore | NotDone | OverBudget):
+    if isinstance(error, StoreError | NothingToRestore | OperationRefused | OverBudget):
         is_disk = isinstance(error, StoreError) and isinstance(error.__cause__, OSError)
         return "internal_error", ErrorInfo("not_done", str(error), _OTHER_PLACE if is_disk else "")
     return "internal_error", ErrorInfo(
@@ -36,7 +36,7 @@ def explained(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
     )
 
 
-def with_way_on(error: BaseException, info: ErrorInfo) -> ErrorInfo:
+def with_next_step(error: BaseException, info: ErrorInfo) -> ErrorInfo:
     """Return the words for a prompt that failed, with how it goes on once the hint is followed."""
     if not isinstance(error, ModelError) or "/retry" in info.hint or error.kind == "content_filter":
         return info
@@ -90,24 +90,24 @@ class Outcomes:
                 TurnAborted(stop_reason=self.stop_reason, text=text, changes=changes, submission_id=submission.id)
             )
             return
-        self._not_done(submission, ErrorInfo(kind="interrupted", message="stopped by the user"))
+        self._operation_failed(submission, ErrorInfo(kind="interrupted", message="stopped by the user"))
 
     def failed(self, submission: Submission, error: BaseException, changes: tuple[FileChange, ...] = ()) -> None:
         """Tell that a task failed, and what to do next."""
         wanted = submission.operation.model if isinstance(submission.operation, ChangeSettings) else None
-        reason, info = explained(error, wanted or self._model())
+        reason, info = explain_failure(error, wanted or self._model())
         if isinstance(submission.operation, UserInput):
             self._bus.emit(
                 TurnFailed(
                     stop_reason=reason,
-                    error=with_way_on(error, info),
+                    error=with_next_step(error, info),
                     changes=changes,
                     submission_id=submission.id,
                 )
             )
         else:
-            self._not_done(submission, info)
+            self._operation_failed(submission, info)
 
-    def _not_done(self, submission: Submission, error: ErrorInfo) -> None:
+    def _operation_failed(self, submission: Submission, error: ErrorInfo) -> None:
         name = type(submission.operation).__name__
         self._bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import Quarantined
-from agent_cli.session.placeholders import named
+from agent_cli.session.placeholders import describe_message
 from agent_cli.session.turn_scope import TurnScope
 
 if TYPE_CHECKING:
@@ -63,5 +63,7 @@ class Recovery:
         self._session.append(
             Quarantined(id=new_id("held"), turn_id=self._scope.turn_id, message_id=message.id, reason=reason)
         )
-        self._scope.notice(f"The provider refuses {named(message)} ({reason}). A placeholder is sent instead.")
+        self._scope.notice(
+            f"The provider refuses {describe_message(message)} ({reason}). A placeholder is sent instead."
+        )
         return True

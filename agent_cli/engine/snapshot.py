@@ -29,7 +29,7 @@ class SnapshotBuilder:
         """Return the state right now. What depends on the conversation is computed again only when it changed."""
         state = (len(self._session.records), self._services.models.model.info, self._meter.window())
         if self._pictured is None or self._pictured[0] != state:
-            self._pictured = (state, self._picture())
+            self._pictured = (state, self._context_picture())
         picture = self._pictured[1]
         open_calls = 0 if busy else picture.open_calls
         jobs = self._services.tools.jobs.states()
@@ -43,7 +43,7 @@ class SnapshotBuilder:
             sandbox=self._services.permissions.level(),
         )
 
-    def _picture(self) -> Snapshot:
+    def _context_picture(self) -> Snapshot:
         view = self._session.view
         model, mode, effort = view.settings
         return Snapshot(
@@ -105,7 +105,7 @@ class SnapshotBuilder:
             source=self._meter.source(),
             parts=self._meter.parts(),
             can_go=tuple(
-                ContextPart(name, tokens) for name, tokens in self._services.compactor.could_free().items()
+                ContextPart(name, tokens) for name, tokens in self._services.compactor.reclaimable_tokens().items()
             ),
             items=tuple(reversed(items)),
         )

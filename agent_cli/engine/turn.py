@@ -129,7 +129,7 @@ class Turn:
                 self._say("hint", reminder)
             stop = await self._step()
             if stop is not None and (not self.steers or stop in _FINAL):
-                self._say_dear()
+                self._warn_of_cost()
                 return stop
 
     async def _forbidden(self) -> StopReason | None:
@@ -141,9 +141,9 @@ class Turn:
         dear = self._services.budget.warning() or (
             self._services.caller.unpriced() if self._questions.is_there else ""
         )
-        return "declined" if dear and not await self._goes_on(dear, otherwise=True) else None
+        return "declined" if dear and not await self._continues(dear, otherwise=True) else None
 
-    def _say_dear(self) -> None:
+    def _warn_of_cost(self) -> None:
         """At the end of a turn nobody needs to be asked whether it goes on; without a person it is said."""
         if not self._questions.is_there and (dear := self._services.budget.warning()):
             self.scope.notice(dear)
@@ -185,7 +185,7 @@ class Turn:
     async def _act_on(self, answer: Answer, message: AssistantMessage | None) -> StopReason | None:
         match answer.finish:
             case "length":
-                return self._cut_off(answer)
+                return self._continue_cut_off(answer)
             case "content_filter":
                 self._pieces.append(answer.text)
                 self.scope.notice("The provider's content filter stopped the answer.")
@@ -196,7 +196,7 @@ class Turn:
                 lost = "; its calls do not run" if answer.calls else ""
                 self.scope.notice(f"The model ended with an unknown reason, {answer.raw_finish!r}{lost}.")
                 if answer.calls:
-                    return self._cut_off(answer)
+                    return self._continue_cut_off(answer)
         if message is None:
             return self._no_answer()
         self._empty = 0
@@ -218,7 +218,7 @@ class Turn:
             self.scope.notice(f"The turn ends although a rule is not met: {rule}.")
         return "rules_unmet" if self._unmet else "end_turn"
 
-    def _cut_off(self, answer: Answer) -> StopReason | None:
+    def _continue_cut_off(self, answer: Answer) -> StopReason | None:
         """Return the answer was cut off: calls are lost and named, text is continued, both a bounded number of
         times."""
         self._truncated += 1
@@ -246,14 +246,14 @@ class Turn:
             return None
         if alarm.level == "hint":
             self._say("hint", alarm.text)
-        elif await self._goes_on(f"The model seems stuck: {alarm.text}.", otherwise=False):
+        elif await self._continues(f"The model seems stuck: {alarm.text}.", otherwise=False):
             self._guard.forget()
         else:
             self.scope.notice(f"Stopped, because {alarm.text}.")
             return "stuck"
         return None
 
-    async def _goes_on(self, doubt: str, *, otherwise: bool) -> bool:
+    async def _continues(self, doubt: str, *, otherwise: bool) -> bool:
         """Return whether the person lets the turn go on; their guidance reaches the model at the next step."""
         said = await self._questions.lets_go_on(doubt, otherwise=otherwise)
         if said.guidance:

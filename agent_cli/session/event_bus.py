@@ -29,11 +29,11 @@ class EventBus:
         writes, told with each failure."""
         self._log = log
         self._log_place = log_place
-        self._veil: EventRedactor | None = None
+        self._redactor: EventRedactor | None = None
         if redactor is not None:
             from . import event_redaction
 
-            self._veil = event_redaction.EventRedactor(redactor)
+            self._redactor = event_redaction.EventRedactor(redactor)
         self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue()
         self._seq = 0
         self._ended: set[str] = set()
@@ -44,10 +44,10 @@ class EventBus:
             if event.submission_id in self._ended:
                 return
             self._ended.add(event.submission_id)
-        if self._veil is None:
+        if self._redactor is None:
             self._send(event)
             return
-        for shown in self._veil.masked(event):
+        for shown in self._redactor.masked(event):
             self._send(shown)
 
     def _send(self, event: AnyEvent) -> None:
@@ -59,7 +59,7 @@ class EventBus:
         self._queue.put_nowait(stamped)
         if self._log is not None:
             try:
-                self._log(self._veil.logged(stamped) if self._veil is not None else stamped)
+                self._log(self._redactor.logged(stamped) if self._redactor is not None else stamped)
             except Exception:  # a log that fails is given up; it changes no turn
                 self._log = None
 

@@ -35,7 +35,7 @@ from agent_cli.protocol.records import (
     Shortened,
 )
 
-from .placeholders import kept_word_for_word, placeholder, shorten, taken_out
+from .placeholders import dropped_placeholder, placeholder, preserved_message, shorten
 from .undo_state import taken_back
 
 UNKNOWN_OUTCOME = (
@@ -106,7 +106,7 @@ def _as_sent(
         return placeholder(message, held[message.id])
     mark = marked.get(message.id)
     if mark == "dropped":
-        return taken_out(message)
+        return dropped_placeholder(message)
     if isinstance(message, ToolResult) and message.call_id in limits and mark != "pinned":
         return shorten(message, limits[message.call_id])
     return message
@@ -180,7 +180,7 @@ def folded(messages: Sequence[Message], cut: int, fold: CompactionSaved, pinned:
     summary = UserMessage(
         id=fold.id, text=fold.summary, origin="summary", turn_id=fold.turn_id, told=fold.told, time=fold.time
     )
-    stay = [kept_word_for_word(m) for m in messages[:cut] if m.id in fold.kept or m.id in pinned]
+    stay = [preserved_message(m) for m in messages[:cut] if m.id in fold.kept or m.id in pinned]
     return [summary, *stay, *messages[cut:]]
 
 

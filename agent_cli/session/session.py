@@ -16,7 +16,7 @@ from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, U
 from agent_cli.protocol.records import AnyRecord, CompactionSaved, Granted, Header, Shortened, storable
 from agent_cli.protocol.usage import Totals
 
-from .placeholders import slim
+from .placeholders import without_long_texts
 from .projection import Projection
 
 
@@ -119,7 +119,7 @@ class Session:
         sent = {message.id: message for message in self.view.visible()}
         for index, record in enumerate(self.records):
             if isinstance(record, AssistantMessage | ToolResult) and sent.get(record.id) is not record:
-                self.records[index] = slim(record)
+                self.records[index] = without_long_texts(record)
         self._is_released = True
 
     def _kept(self, record: AnyRecord) -> AnyRecord:

@@ -204,7 +204,7 @@ def build(
         untrusted=session.untrusted,
         grants={"project": GrantFile(base / "state" / "project.json")},
     )
-    permissions.keep_for_session(session.grants())
+    permissions.restore_grants(session.grants())
     context = new_context(
         workspace,
         processes,

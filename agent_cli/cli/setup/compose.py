@@ -184,7 +184,7 @@ class _EngineBuilder:
         )
         mode, softened = self._mode(session)
         permissions.mode = mode
-        permissions.keep_for_session(session.grants())
+        permissions.restore_grants(session.grants())
         _check_examples(setup, permissions)
         effort = setup.chosen.text("effort") or session.view.settings[2]
         services = self._services(session, model, effort, draft, log)
@@ -281,7 +281,7 @@ class _EngineBuilder:
             may_show=self._may_show,
             package_cache=self._confining.cache,
             pass_env=shell.pass_env,
-            egress=self._permissions.way_out(self._processes, config.tools.web.private_hosts),
+            egress=self._permissions.open_egress(self._processes, config.tools.web.private_hosts),
             memory=self._memory,
             redactor=self._redactor,
         )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent_cli.engine.context.history_search import MOST_FOUND, Found
+from agent_cli.engine.context.history_search import MOST_FOUND, SearchHit
 from agent_cli.protocol.messages import AssistantMessage, UserMessage
 from agent_cli.store.catalog import Sessions
 from agent_cli.store.secure_io import read_regular
@@ -19,13 +19,13 @@ class Earlier:
         self._cwd = cwd
         self._own = own
 
-    def search(self, query: str) -> tuple[list[Found], str]:
+    def search(self, query: str) -> tuple[list[SearchHit], str]:
         try:
             hits = self._sessions.search(query, self._cwd, MOST_FOUND, self._own)
         except StoreError:
             return [], ""
         found = [
-            Found(
+            SearchHit(
                 id=f"{hit.session.id}/{hit.message_id}",
                 who="the user" if hit.role == "you" else "you",
                 time=hit.time,

@@ -55,7 +55,7 @@ async def confining_for(setup: Setup, processes: ProcessRunner) -> SandboxProfil
         scratch=processes.folder,
     )
     if strength is None:
-        await confining.measured()
+        await confining.measure()
     if setup.chosen.text("sandbox") not in (None, "off") and not confining.strength.is_there:
         confining.close()
         raise UsageError(

@@ -82,7 +82,7 @@ class Compactor:
         """Try again at the threshold: the model or the conversation is another one now."""
         self._not_below = self._failures = 0
 
-    def outgrown(self) -> str:
+    def window_warning(self) -> str:
         """Return what to say when the conversation does not fit a newly chosen model as it is; else empty."""
         size, budget = self._meter.tokens(), self._meter.budget()
         if size <= self.threshold:
@@ -141,7 +141,7 @@ class Compactor:
         fold = self._fold(older, "", summary, "summary")
         self._draft = _Draft(fold.through, fold.kept)
         before, after = self._sizes(fold)
-        self._tell("preview", before, after, scope, fold.summary)
+        self._announce("preview", before, after, scope, fold.summary)
         return True
 
     def keep_summary(self, text: str, scope: TurnScope) -> bool:
@@ -158,7 +158,7 @@ class Compactor:
         before, after = self._sizes(fold)
         self._draft = None
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
-        self._tell("edited", before, after, scope, text)
+        self._announce("edited", before, after, scope, text)
         return True
 
     def take_back(self, scope: TurnScope) -> bool:
@@ -169,10 +169,10 @@ class Compactor:
         before = estimate(self._session.visible())
         self._session.append(CompactionReverted(id=new_id("unfold"), fold_id=newest.id))
         self._not_below = int(self._meter.tokens() * _GROWTH)
-        self._tell("undone", before, estimate(self._session.visible()), scope)
+        self._announce("undone", before, estimate(self._session.visible()), scope)
         return True
 
-    def could_free(self) -> dict[str, int]:
+    def reclaimable_tokens(self) -> dict[str, int]:
         """Return what the rungs of the ladder would free, in estimated tokens."""
         visible = self._session.visible()
         before = estimate(visible)
@@ -305,7 +305,7 @@ class Compactor:
             return False
         self._draft = None
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
-        self._tell(fold.how, before, after, scope, fold.summary)
+        self._announce(fold.how, before, after, scope, fold.summary)
         return True
 
     def _fold_id(self) -> str:
@@ -325,7 +325,7 @@ class Compactor:
             if record is None or after >= before or (only_if_enough and not enough):
                 continue
             self._session.append(msgspec.structs.replace(record, before=before, after=after))
-            self._tell("shortened", before, after, scope)
+            self._announce("shortened", before, after, scope)
             return True
         return False
 
@@ -359,7 +359,7 @@ class Compactor:
             f"takes {window:,}. Nothing more can be reduced by itself. What fills it, in tokens: {named}."
         )
 
-    def _tell(
+    def _announce(
         self,
         how: Literal["summary", "shortened", "left_out", "edited", "preview", "undone"],
         before: int,

@@ -17,7 +17,7 @@ from agent_cli.session import history
 from agent_cli.session.session import Session
 from agent_cli.tools.kit.output import spill_path, was_cut
 
-from .recall_results import recalled
+from .recall_results import recall_text
 
 MOST_FOUND = 8
 _SNIPPET_CHARS = 320
@@ -32,7 +32,7 @@ _ENOUGH = 0.6
 """Share of the query's weight that a text has to hold."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class SearchHit(msgspec.Struct, frozen=True):
     """One place where something was said."""
 
     id: str
@@ -51,7 +51,7 @@ def words_of(query: str) -> list[str]:
 
 def search_records(
     records: Sequence[AnyRecord], query: str, spill_dir: Path | None, shown: Collection[str] = ()
-) -> list[Found]:
+) -> list[SearchHit]:
     """Return where this session speaks of a query, the best first. Messages whose ids are `shown` are left out,
     since the model has them before its eyes."""
     words = words_of(query)
@@ -68,7 +68,7 @@ def search_records(
     lowered = [text.lower() for _, text in texts]
     weights = {word: log(1 + len(texts) / (1 + sum(word in text for text in lowered))) + 0.1 for word in words}
     whole = sum(weights.values())
-    found: dict[str, Found] = {}
+    found: dict[str, SearchHit] = {}
     for place, ((message, text), low) in enumerate(zip(texts, lowered, strict=True)):
         weight = sum(weights[word] for word in words if word in low) / whole
         if weight < _ENOUGH:
@@ -77,7 +77,7 @@ def search_records(
         name = message.call_id if isinstance(message, ToolResult) else message.id
         known = found.get(name)
         if known is None or known.score < score:
-            found[name] = Found(name, _who(message), message.time, snippet(text, words), score)
+            found[name] = SearchHit(name, _who(message), message.time, snippet(text, words), score)
     return sorted(found.values(), key=lambda each: -each.score)[:MOST_FOUND]
 
 
@@ -153,7 +153,7 @@ def age(then: float, now: float | None = None) -> str:
     return "just now"
 
 
-def format_hits(found: Sequence[Found], earlier: Sequence[Found]) -> str:
+def format_hits(found: Sequence[SearchHit], earlier: Sequence[SearchHit]) -> str:
     """Return what was found, for the model: this session first, then earlier ones."""
     parts = []
     for title, rows in (("In this session:", found), ("In earlier sessions of this project:", earlier)):
@@ -168,7 +168,7 @@ def format_hits(found: Sequence[Found], earlier: Sequence[Found]) -> str:
 class EarlierSessions(Protocol):
     """The other sessions of the project."""
 
-    def search(self, query: str) -> tuple[list[Found], str]:
+    def search(self, query: str) -> tuple[list[SearchHit], str]:
         """Return what they say of a query, the best first, and where untrusted text in it came from. May take a
         moment; called in a thread."""
         ...
@@ -201,5 +201,5 @@ class SessionHistory:
 
     def recall(self, identifier: str) -> str | None:
         """Return the whole text of a call's result or a message; None when there is none with this id."""
-        found = recalled(self._session.whole(), self._spill_dir, identifier)
+        found = recall_text(self._session.whole(), self._spill_dir, identifier)
         return self._earlier.text(identifier) if found is None and self._earlier is not None else found

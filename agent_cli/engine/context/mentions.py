@@ -16,7 +16,7 @@ import msgspec
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE
 from agent_cli.protocol.actions import Action, Allow, Ask, Deny, ReadPath, Verdict
 from agent_cli.protocol.messages import Attachment, Image, new_id
-from agent_cli.session.placeholders import marked
+from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
@@ -291,7 +291,7 @@ def _as_text(name: str, kind: Kind, outcome: ToolOutcome, context: ToolContext, 
         text = bounded(text, context.max_tokens(), str(kept) if kept else "")
         note = f"{note}, shortened" if note else "shortened"
     if outcome.untrusted:
-        text = marked(text, outcome.untrusted)
+        text = mark_untrusted(text, outcome.untrusted)
     attribute = "url" if kind == "url" else "path"
     whole = f'<{kind} {attribute}="{_quoted(name)}">\n{text}\n</{kind}>'
     attachment = Attachment(name, whole, outcome.untrusted)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.protocol.messages import Attachment, Message, ToolResult, UserMessage
-from agent_cli.session.placeholders import marked
+from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.workspace.files.bounded_read import first_line
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.git.repository import git_folder
@@ -58,7 +58,7 @@ def system_prompt(
     extra_roots: Sequence[Path] = (),
     append: str = "",
 ) -> SystemPrompt:
-    """Return the system prompt of a new session. Doubtful instructions are left to the first `moment`. Advice on
+    """Return the system prompt of a new session. Doubtful instructions are left to the first additions. Advice on
     tools that are not among `tools` is left out, and so are memory blocks without text where there is no tool to
     fill them."""
     instructions = [each for each in instructions if not each.is_doubtful]
@@ -93,11 +93,11 @@ def _for_tools(text: str, tools: Collection[str]) -> str:
     """`text` without the lines `- [TOOL] …` of tools that are not offered; the others lose their mark."""
     kept = []
     for line in text.splitlines():
-        marked = re.match(r"- \[(\w+)\] ", line)
-        if marked is None:
+        mark_untrusted = re.match(r"- \[(\w+)\] ", line)
+        if mark_untrusted is None:
             kept.append(line)
-        elif marked.group(1) in tools:
-            kept.append(f"- {line[marked.end() :]}")
+        elif mark_untrusted.group(1) in tools:
+            kept.append(f"- {line[mark_untrusted.end() :]}")
     return "\n".join(kept)
 
 
@@ -109,7 +109,7 @@ def _environment(root: Path, extra_roots: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
-def moment(
+def make_additions(
     root: Path,
     header_told: Mapping[str, str],
     earlier: Sequence[Message],
@@ -184,7 +184,7 @@ def _version(each: Instruction) -> str:
 def _instructed(each: Instruction) -> str:
     if each.is_doubtful:
         source = f"{_quoted(each.path)}, which a command wrote after text from others was read"
-        return marked(each.text, source)
+        return mark_untrusted(each.text, source)
     return f'<instructions path="{_quoted(each.path)}">\n{_inner(each.text)}\n</instructions>'
 
 

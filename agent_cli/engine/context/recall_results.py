@@ -15,7 +15,7 @@ _LEAST_CHARS = 400
 _NOT_WHOLE = "[The whole of this result is no longer kept with this session; what was shown of it follows]"
 
 
-def within_bound(text: str, context: ToolContext, call_id: str) -> str:
+def truncate_result(text: str, context: ToolContext, call_id: str) -> str:
     """Return a result as the model reads it: of one that is too long its head and tail, the whole kept in a
     file."""
     if result_tokens(text) <= context.max_tokens():
@@ -25,7 +25,7 @@ def within_bound(text: str, context: ToolContext, call_id: str) -> str:
     return bounded(text, context.max_tokens(), where)
 
 
-def recalled(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> str | None:
+def recall_text(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> str | None:
     """Return the whole text of a call's result or of a message, or what is left of it, which then says so; None
     when there is none with this id."""
     result = next((each for each in records if isinstance(each, ToolResult) and each.call_id == identifier), None)

@@ -11,7 +11,7 @@ from agent_cli.protocol.records import Header
 from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory
 
-from .prompt_parts import REPLACED, PromptAdditions, SystemPrompt, moment, system_prompt
+from .prompt_parts import REPLACED, PromptAdditions, SystemPrompt, make_additions, system_prompt
 
 
 class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class PromptBuilder:
     def additions(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
         """Return what the next prompt brings along; `earlier` are the messages that are still sent."""
         given = self._sources
-        new = moment(
+        new = make_additions(
             given.root,
             header.told,
             earlier,

@@ -19,7 +19,7 @@ class Models:
         """`small` names the model that writes summaries; empty: the one in use."""
         self.effort = effort
         self._chosen = model
-        self._stand_in: Model | None = None
+        self._fallback: Model | None = None
         self._open = open_model
         self._unopened = fallbacks
         self._spare: list[Model] = []
@@ -31,7 +31,7 @@ class Models:
     @property
     def model(self) -> Model:
         """The model that answers the next call."""
-        return self._stand_in or self._chosen
+        return self._fallback or self._chosen
 
     @property
     def chosen(self) -> Model:
@@ -61,7 +61,7 @@ class Models:
             spare = self._spare[self._tried]
             self._tried += 1
             if spare.info.name != self._chosen.info.name:
-                self._stand_in = spare
+                self._fallback = spare
                 return spare
         return None
 
@@ -78,7 +78,7 @@ class Models:
 
     def back_to_first(self) -> None:
         """The chosen model answers again, as each input begins with it."""
-        self._stand_in = None
+        self._fallback = None
         self._tried = 0
 
     async def switch(self, name: str, *, check: bool = True) -> None:

@@ -83,44 +83,44 @@ class Permissions:
         self._rules = (*BUILT_IN, *rules)
         self._protected = tuple(os.path.realpath(path) for path in paths.protected)
         self._readable = tuple(os.path.realpath(path) for path in paths.readable)
-        self._confining = confining
+        self._sandbox_profiles = confining
         self._untrusted = untrusted
         self._instructions = paths.instructions
         self._has_looked = False
-        self._closed = AgentIgnore(workspace.roots)
+        self._access_lists = AgentIgnore(workspace.roots)
         self._git: GitSettings | None = None
-        self._outlet: EgressProxy | None = None
+        self._egress: EgressProxy | None = None
         self._judging: Policy | None = None
         self._base: tuple[Hashable, Policy] | None = None
         """The policy without the sandbox, and the revision that it is of."""
         self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
         self._stores = grants
-        self._kept: list[Rule] = []
+        self._grants: list[Rule] = []
         for store in grants.values():
-            self._kept += [_kept_rule(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
+            self._grants += [_parse_grant(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
 
-    def keep_for_session(self, rules: Iterable[str]) -> None:
+    def restore_grants(self, rules: Iterable[str]) -> None:
         """Rules that were kept for the session before.
 
         Raises:
             RuleError: one cannot be read.
         """
-        self._kept += [parse_rule(text, "allow", "this session") for text in rules]
+        self._grants += [parse_rule(text, "allow", "this session") for text in rules]
 
     def revision(self) -> Hashable:
         """Return a value that is another one once a mode, a rule, untrusted text or what is known of the sandbox
         has changed."""
-        return self.mode, len(self._kept), self._untrusted(), self._has_looked
+        return self.mode, len(self._grants), self._untrusted(), self._has_looked
 
     def authorize(self, action: Action) -> Verdict:
         """Return what the policy says to an action, now."""
         is_command = isinstance(action, RunCommand | SendInput)
         try:
-            return authorize(action, self.policy() if is_command else self._unconfined())
+            return authorize(action, self.policy() if is_command else self._base_policy())
         except OSError as error:
-            return _unsettled(error)
+            return _deny_unresolved(error)
 
-    def beyond_undo(self, actions: Iterable[Action]) -> tuple[str, ...]:
+    def writes_beyond_undo(self, actions: Iterable[Action]) -> tuple[str, ...]:
         """Find what commands are known to write outside the workspace, which undo does not cover."""
         lines = [(action.command, action.cwd) for action in actions if isinstance(action, RunCommand)]
         if not lines:
@@ -132,8 +132,8 @@ class Permissions:
 
     def policy(self) -> Policy:
         """Return the policy as a value, with what the sandbox does for commands."""
-        policy = self._unconfined()
-        confining = self._confining
+        policy = self._base_policy()
+        confining = self._sandbox_profiles
         if confining is None:
             return policy
         if not confining.is_enough(policy):
@@ -141,7 +141,7 @@ class Permissions:
         has_hosts = confining.strength.shares_network and not policy.untrusted and allow_hosts(policy.rules)
         return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 
-    def _unconfined(self) -> Policy:
+    def _base_policy(self) -> Policy:
         """Return the policy without the sandbox, which matters to commands alone and may take a walk to be
         judged."""
         if self._base is None or self._base[0] != self.revision():
@@ -170,7 +170,7 @@ class Permissions:
             unwritable=self._unwritable(),
         )
         return msgspec.structs.replace(
-            policy, twins=partial(self._twins, policy), closed_below=partial(self._closed_below, policy)
+            policy, twins=partial(self._hard_links, policy), closed_below=partial(self._closed_below, policy)
         )
 
     def _closed_below(self, policy: Policy, folder: str) -> tuple[str, ...] | None:
@@ -190,13 +190,13 @@ class Permissions:
         self._judging = policy
         return self._closed_files.paths()
 
-    def _twins(self, policy: Policy, path: str) -> tuple[str, ...]:
+    def _hard_links(self, policy: Policy, path: str) -> tuple[str, ...]:
         """Return the closed files that are the same file as the one at a path: its hard links."""
         from .denied_paths import closed_outside, further_names
 
         return further_names(path, policy.home, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
 
-    def beyond(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
+    def authorize_reach(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
         """Return what the policy says to running commands with more than the sandbox that has kept them from
         something: the network, where they wanted these hosts, or everything."""
         policy = self.policy()
@@ -204,7 +204,7 @@ class Permissions:
             try:
                 return together(may_leave(action, policy) for action in actions if isinstance(action, RunCommand))
             except OSError as error:
-                return _unsettled(error)
+                return _deny_unresolved(error)
         verdicts = [authorize(Fetch(f"https://{host}/", host), policy) for host in hosts]
         if denied := next((verdict for verdict in verdicts if isinstance(verdict, Deny)), None):
             return denied
@@ -213,40 +213,47 @@ class Permissions:
 
     def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
         """Return what a command with this reach may touch; None where it is not confined."""
-        return self._confining.for_command(self._unconfined(), reach, report) if self._confining else None
+        return (
+            self._sandbox_profiles.for_command(self._base_policy(), reach, report)
+            if self._sandbox_profiles
+            else None
+        )
 
     @property
     def is_confining(self) -> bool:
         """Whether commands are confined now."""
-        return self._confining is not None and self._confining.level(self.mode, self._untrusted()) != "off"
+        return (
+            self._sandbox_profiles is not None
+            and self._sandbox_profiles.level(self.mode, self._untrusted()) != "off"
+        )
 
     def level(self) -> str:
         """Return the sandbox in force, in words."""
-        if self._confining is None:
+        if self._sandbox_profiles is None:
             return "none"
-        return self._confining.described(self.mode, self._untrusted(), self.rules())
+        return self._sandbox_profiles.describe(self.mode, self._untrusted(), self.rules())
 
-    async def measured(self) -> bool:
+    async def measure_sandbox(self) -> bool:
         """Make sure, before the first command and once, that the sandbox holds and that what is to be hidden is
         known; whether it is another sandbox than was thought."""
-        if self._confining is None or self._has_looked:
+        if self._sandbox_profiles is None or self._has_looked:
             return False
         self._has_looked = True
-        changed = await self._confining.measured()
-        await asyncio.to_thread(self._confining.look, self._unconfined())
+        changed = await self._sandbox_profiles.measure()
+        await asyncio.to_thread(self._sandbox_profiles.scan_files, self._base_policy())
         return changed
 
-    def way_out(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> EgressProxy:
+    def open_egress(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> EgressProxy:
         """Return how the commands of these processes reach the hosts that rules allow, until `close`."""
-        self._outlet = EgressProxy(processes, self.rules, self.authorize, private_hosts)
-        return self._outlet
+        self._egress = EgressProxy(processes, self.rules, self.authorize, private_hosts)
+        return self._egress
 
     def close(self) -> None:
         """Remove what was made for commands."""
-        if self._outlet is not None:
-            self._outlet.close()
-        if self._confining is not None:
-            self._confining.close()
+        if self._egress is not None:
+            self._egress.close()
+        if self._sandbox_profiles is not None:
+            self._sandbox_profiles.close()
 
     def _is_closed(self, path: str) -> bool:
         return self._judging is not None and watched(path, path, self._judging) is not None
@@ -261,17 +268,17 @@ class Permissions:
     def _hidden(self, path: str, glob: bool) -> str | None:
         """Return what closes a path, or one of the files that a glob stands for now."""
         if not glob:
-            return self._closed.verdict(path)
+            return self._access_lists.verdict(path)
         from glob import iglob
 
         names = islice(iglob(path), _MAX_NAMES)
-        places = (self._closed.verdict(each) for name in names for each in (name, real_path(name)))
+        places = (self._access_lists.verdict(each) for name in names for each in (name, real_path(name)))
         return next(filter(None, places), None)
 
     def _searched(self, folder: str) -> str | None:
         """Return the access list that holds in a folder; lists below it are not looked for."""
         while self._workspace.contains(folder):
-            if found := self._closed.list_of(folder):
+            if found := self._access_lists.list_of(folder):
                 return found
             folder = os.path.dirname(folder)
         return None
@@ -289,9 +296,9 @@ class Permissions:
 
     def rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""
-        return (*self._rules, *self._kept)
+        return (*self._rules, *self._grants)
 
-    def keep(self, text: str, scope: GrantScope) -> Rule:
+    def add_grant(self, text: str, scope: GrantScope) -> Rule:
         """Keep a rule from now on; for `session` the caller records it.
 
         Raises:
@@ -302,12 +309,12 @@ class Permissions:
         store = self._stores.get(scope)
         if store is not None:
             store.add(rule.text)
-            rule = _kept_rule(text, store.path, store.rules().index(rule.text) + 1)
-        self._kept.append(rule)
+            rule = _parse_grant(text, store.path, store.rules().index(rule.text) + 1)
+        self._grants.append(rule)
         return rule
 
 
-def _kept_rule(text: str, path: Path, number: int) -> Rule:
+def _parse_grant(text: str, path: Path, number: int) -> Rule:
     place = f"{path}: rule {number}"
     try:
         return parse_rule(text, "allow", place)
@@ -340,6 +347,6 @@ def _resolve(word: str, folder: str) -> str:
     return real_path(os.path.join(folder, os.path.expanduser(word)))
 
 
-def _unsettled(error: OSError) -> Deny:
+def _deny_unresolved(error: OSError) -> Deny:
     """Return what has no one place cannot be judged: something swaps its folders while it is looked at."""
     return Deny("unsettled path", f"a path of it cannot be resolved ({error.strerror}), it is being changed now")

@@ -77,7 +77,7 @@ class SandboxProfiles:
             return "off"
         return "read-only" if mode == "plan" else wanted.level
 
-    def described(self, mode: Mode, untrusted: str, rules: Sequence[Rule] = ()) -> str:
+    def describe(self, mode: Mode, untrusted: str, rules: Sequence[Rule] = ()) -> str:
         """Return the level in force in words, with what enforces it, or why nothing does, and which of the rules
         on files it cannot hold."""
         level = self.level(mode, untrusted)
@@ -93,7 +93,7 @@ class SandboxProfiles:
         why = "; ".join(filter(None, (self.strength.why, named)))
         return f"none ({why})" if why else "none"
 
-    async def measured(self) -> bool:
+    async def measure(self) -> bool:
         """Hide our keys from commands and try, once, what the mechanism really enforces; whether that is another
         one than was known so far."""
         if self._is_measured:
@@ -109,7 +109,7 @@ class SandboxProfiles:
                 self.strength = EnforcedLevel("none", why=f"it cannot be tried out: {error}")
         return self.strength != before
 
-    def look(self, policy: Policy) -> None:
+    def scan_files(self, policy: Policy) -> None:
         """Find what is closed; a large workspace takes a while the first time, and next to nothing afterwards."""
         self._closed_inside(policy, ())
 
@@ -154,7 +154,7 @@ class SandboxProfiles:
         fixed = self._fixed_inside(policy)
         return Confinement(
             writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
-            read_only=(*guarded, *_obeyed(roots, policy), *fixed, *_ourselves(roots)),
+            read_only=(*guarded, *_autorun_files(roots, policy), *fixed, *_own_package(roots)),
             pinned=tuple(path for path in fixed if is_write_denied(path, policy)),
             hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),
@@ -240,7 +240,7 @@ def _closes_more(rule: Rule) -> bool:
     return rule.kind == "read" and rule.effect != "allow" and rule.place != BUILT_IN_PLACE
 
 
-def _obeyed(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
+def _autorun_files(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
     """Return what editors, shells, other agents, git and the agent itself read or run by themselves."""
     from agent_cli.protocol.autorun_paths import OBEYED
     from agent_cli.workspace.git.programs import run_by_git
@@ -250,7 +250,7 @@ def _obeyed(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
     return (*named, *(path for root in roots for path in run_by_git(root)))
 
 
-def _ourselves(roots: tuple[str, ...]) -> tuple[str, ...]:
+def _own_package(roots: tuple[str, ...]) -> tuple[str, ...]:
     """Return the environment this program runs from, where it lies in the workspace: commands shall not change
     it."""
     own = os.path.realpath(sys.prefix)

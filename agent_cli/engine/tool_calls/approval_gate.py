@@ -122,7 +122,7 @@ class ApprovalGate:
         """Prepare what the person will see; a call that cannot work is answered without asking."""
         assert pending.tool is not None
         try:
-            pending.preview = await pending.tool.preview(pending.params, self._shown_in(pending))
+            pending.preview = await pending.tool.preview(pending.params, self._preview_context(pending))
         except Exception as error:  # a tool's own fault must answer its own call only
             if not first:
                 return False
@@ -140,7 +140,7 @@ class ApprovalGate:
             if _asks_for_more(pending.authorized.verdict, seen):
                 return  # what was seen is not what this would do: it is asked again
         if decision.grant and pending.result is None:
-            if not self._keep(decision):
+            if not self._add_grant(decision):
                 return  # a rule that cannot be kept is no yes: it is asked again
             self.judge(pending)
             if isinstance(pending.authorized.verdict, Ask):
@@ -159,9 +159,11 @@ class ApprovalGate:
             return False
         if not pending.approved or pending.edited or pending.preview is None:
             return True
-        return (await pending.tool.preview(pending.params, self._shown_in(pending))).text == pending.preview.text
+        return (
+            await pending.tool.preview(pending.params, self._preview_context(pending))
+        ).text == pending.preview.text
 
-    def _shown_in(self, pending: PendingCall) -> ToolContext:
+    def _preview_context(self, pending: PendingCall) -> ToolContext:
         """Return the context for a preview: it keeps to the places the call was judged by."""
         leaves = pending.authorized.reach == "outside" and self._permissions.is_confining
         return self._context.leaving(leaves).within(pending.authorized.places)
@@ -176,23 +178,25 @@ class ApprovalGate:
         pending.arguments, pending.edited = arguments, True
         self.judge(pending)
 
-    def _keep(self, decision: Decision) -> bool:
+    def _add_grant(self, decision: Decision) -> bool:
         """Keep a rule; False when it cannot be read or saved."""
         try:
-            rule = self._permissions.keep(decision.grant, decision.scope)
+            rule = self._permissions.add_grant(decision.grant, decision.scope)
         except (RuleError, StoreError) as error:
             self._scope.notice(f"The rule was not saved, and the call has not run: {error}")
             return False
         self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
         return True
 
-    async def lets_out(self, pending: PendingCall, outcome: ToolOutcome) -> Reach | None:
+    async def ask_for_reach(self, pending: PendingCall, outcome: ToolOutcome) -> Reach | None:
         """Return how much of the machine a command gets, that the sandbox has kept from something, when it runs
         again; None when it does not. The network alone, still in the sandbox, where that is all it was kept
         from."""
         if not self._approvals.interactive or not pending.authorized.command:
             return None
-        verdict = self._permissions.beyond(pending.authorized.actions, outcome.needs, outcome.blocked_hosts)
+        verdict = self._permissions.authorize_reach(
+            pending.authorized.actions, outcome.needs, outcome.blocked_hosts
+        )
         if isinstance(verdict, Deny):
             return None
         where = "with the network" if outcome.needs == "network" else "outside the sandbox"
@@ -213,16 +217,16 @@ class ApprovalGate:
         decisions = await self._approvals.ask((item,), self._scope)
         decision = decisions.get(pending.call.id)
         if decision is None or not decision.allow:
-            pending.said = decision.feedback.strip() if decision else ""
+            pending.feedback = decision.feedback.strip() if decision else ""
             return None
-        if decision.grant and not self._keep(decision):
+        if decision.grant and not self._add_grant(decision):
             return None
         return outcome.needs
 
-    def kept_in(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
+    def stays_confined(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """Return the outcome of a command that failed because of the sandbox, and stays in it."""
         if self._approvals.interactive:
-            said = f" They said: {pending.said}" if pending.said else ""
+            said = f" They said: {pending.feedback}" if pending.feedback else ""
             who = f"The user does not let it.{said}"
         else:
             who = "Nobody is there to let it; say in the end what the user should allow."

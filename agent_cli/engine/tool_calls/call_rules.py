@@ -115,16 +115,16 @@ class TurnRules:
         """Whether there are rules at all."""
         return bool(self._rules)
 
-    def begins(self, tool: str, actions: tuple[Action, ...]) -> None:
+    def record_start(self, tool: str, actions: tuple[Action, ...]) -> None:
         """A call is made; others may be made while it runs."""
         self._begun.append((tool, actions))
 
-    def goes_on_after(self, calls: "Iterable[CallMade]") -> None:
+    def resume_after(self, calls: "Iterable[CallMade]") -> None:
         """Count the calls that were made for the same input before, in turns that did not come to their end."""
         for call in calls:
-            self.begins(call.tool, call.actions)
+            self.record_start(call.tool, call.actions)
             if call.result is not None:
-                self.saw(call.tool, call.actions, call.result)
+                self.record_result(call.tool, call.actions, call.result)
 
     def forget(self) -> None:
         """Begin anew: what comes now is done for another input."""
@@ -133,7 +133,7 @@ class TurnRules:
         self._output = ""
         self._was_tried = False
 
-    def saw(self, tool: str, actions: tuple[Action, ...], result: ToolResult) -> None:
+    def record_result(self, tool: str, actions: tuple[Action, ...], result: ToolResult) -> None:
         """A call has its result."""
         self._was_tried = True
         if was_made(result):

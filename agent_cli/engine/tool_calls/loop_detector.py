@@ -43,16 +43,16 @@ class LoopDetector:
         self._unreadable: list[str] = []
         self._readable = False
 
-    def saw(self, call: ToolCall, result: ToolResult) -> None:
+    def record(self, call: ToolCall, result: ToolResult) -> None:
         """Note a finished call."""
         waits = call.name == "jobs" or (result.command and _POLLING.match(result.command))
         self._now.append((new_id("wait") if waits else _signature(call, result), call.name))
 
-    def saw_malformed(self, tool: str) -> None:
+    def record_malformed(self, tool: str) -> None:
         """Note a call whose arguments could not be read."""
         self._unreadable.append(tool)
 
-    def saw_wellformed(self) -> None:
+    def record_wellformed(self) -> None:
         """Note that a call could be read."""
         self._readable = True
 

@@ -39,7 +39,7 @@ class PendingCall:
         """Which hunks of its change the person took over; None for all."""
         self.waited_s = 0.0
         """How long the person was waited for while it ran."""
-        self.said = ""
+        self.feedback = ""
         """The user's words when they did not let it out of the sandbox."""
         self.result: ToolResult | None = None
 
@@ -64,10 +64,10 @@ def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
     than what may be read without a question."""
     if not pending.authorized.may_tell:
         return failure(pending, "failed", "It cannot be done as asked. To be told why, read the file first.")
-    return msgspec.structs.replace(failure(pending, "failed", describe(error)), seen=shown_by(error))
+    return msgspec.structs.replace(failure(pending, "failed", describe(error)), seen=files_shown_by(error))
 
 
-def stopped(pending: PendingCall) -> ToolOutcome:
+def stopped_outcome(pending: PendingCall) -> ToolOutcome:
     """Return the outcome of a call that was stopped: what it had shown is kept."""
     text = "Stopped before it ended; it may have had effects."
     if pending.printed.strip():
@@ -133,6 +133,6 @@ def describe(error: Exception) -> str:
     return f"The tool failed unexpectedly: {type(error).__name__}: {error}"
 
 
-def shown_by(error: Exception) -> dict[str, str]:
+def files_shown_by(error: Exception) -> dict[str, str]:
     """Return the files whose present state a failure has shown the model, with their hashes."""
     return dict(error.seen) if isinstance(error, ToolError) else {}

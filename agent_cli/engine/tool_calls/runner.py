@@ -26,15 +26,15 @@ from agent_cli.protocol.events import (
 from agent_cli.protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.protocol.records import CallStarted
 from agent_cli.session.history import UNKNOWN_OUTCOME, OpenCall
-from agent_cli.session.placeholders import marked
+from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
 from agent_cli.tools.session.finish import Finish
 
-from ..context.recall_results import within_bound
+from ..context.recall_results import truncate_result
 from .approval_gate import ApprovalGate
 from .loop_detector import LoopDetector
-from .pending_call import LONGEST_REMAINS, PendingCall, describe, failure, shown_by, stopped
+from .pending_call import LONGEST_REMAINS, PendingCall, describe, failure, files_shown_by, stopped_outcome
 
 if TYPE_CHECKING:
     from ..services import SessionServices
@@ -53,7 +53,7 @@ class ToolRunner:
         self._guard = guard
         self.rules = services.turn_rules()
         self._scope = scope
-        self._mark = ""
+        self._last_checkpoint = ""
         """The checkpoint after the last call that may have changed files; kept where a rule depends on that."""
         self._gate = ApprovalGate(services, self.rules, scope)
 
@@ -62,7 +62,7 @@ class ToolRunner:
         done, and none before it failed; else empty."""
         prepared = [self._prepare(call, self._scope.turn_id) for call in calls]
         await self._run(prepared)
-        end = self._end(prepared)
+        end = self._ending_call(prepared)
         return end.final if end else ""
 
     async def _run(self, prepared: list[PendingCall]) -> None:
@@ -77,10 +77,10 @@ class ToolRunner:
             )
         try:
             if any(pending.authorized.command for pending in prepared):
-                await self._know_the_sandbox()
+                await self._measure_sandbox()
             for together, group in groupby(enumerate(prepared), key=lambda pair: self._group(*pair)):
                 batch = [pending for _, pending in group]
-                if end := self._end(prepared):
+                if end := self._ending_call(prepared):
                     self._close(batch, f"Not run: `{end.call.name}`, called before it, has ended the turn.")
                 elif together < 0 and self._gate.still_allowed(batch):
                     await self._run_together(batch)
@@ -88,11 +88,11 @@ class ToolRunner:
                     for pending in batch:
                         await self._run_alone(pending, prepared)
         except BaseException:
-            self._close(prepared, "Not run: the turn was stopped.")
+            self._close(prepared, "Not run: the turn was stopped_outcome.")
             raise
 
     @staticmethod
-    def _end(prepared: Sequence[PendingCall]) -> PendingCall | None:
+    def _ending_call(prepared: Sequence[PendingCall]) -> PendingCall | None:
         """Return the call that ends the turn: it said that the task is done, and it and all before it
         succeeded."""
         for pending in prepared:
@@ -112,9 +112,9 @@ class ToolRunner:
         )
         return -1 if together else index
 
-    async def _know_the_sandbox(self) -> None:
+    async def _measure_sandbox(self) -> None:
         """Measure the sandbox before the first command: what a verdict counts on must be so."""
-        if await self._permissions.measured():
+        if await self._permissions.measure_sandbox():
             self._scope.notice(
                 f"The sandbox is not what it was at the last start; now: {self._permissions.level()}."
             )
@@ -127,7 +127,7 @@ class ToolRunner:
             from .previous_calls import calls_made
 
             earlier = [record for record in self._session.whole() if record.turn_id != self._scope.turn_id]
-            self.rules.goes_on_after(calls_made(earlier, self._registry, self._context))
+            self.rules.resume_after(calls_made(earlier, self._registry, self._context))
         prepared = [self._prepare(each.call, each.turn_id) for each in calls]
         for pending, each in zip(prepared, calls, strict=True):
             if each.started and (pending.result or not pending.authorized.reads_only):
@@ -139,19 +139,19 @@ class ToolRunner:
     def _prepare(self, call: ToolCall, turn_id: str) -> PendingCall:
         pending = PendingCall(call, turn_id)
         try:
-            pending.tool, pending.params = self._parsed(call)
-            self._guard.saw_wellformed()
+            pending.tool, pending.params = self._parse(call)
+            self._guard.record_wellformed()
         except UnknownTool as error:
             pending.result = failure(pending, "failed", describe(error))
             return pending
         except Exception as error:  # whatever is wrong with arguments is answered, never raised
-            self._guard.saw_malformed(call.name)
+            self._guard.record_malformed(call.name)
             pending.result = failure(pending, "failed", describe(error))
             return pending
         self._gate.judge(pending)
         return pending
 
-    def _parsed(self, call: ToolCall) -> tuple[Tool, Any]:
+    def _parse(self, call: ToolCall) -> tuple[Tool, Any]:
         if not call.problem:
             return self._registry.parse(call.name, call.arguments)
         unknown = "" if call.name in self._registry.names else self._registry.unknown(call.name)
@@ -190,7 +190,7 @@ class ToolRunner:
         if (late := self._gate.out_of_order(pending)) is not None:
             pending.result = late
             return
-        self.rules.begins(pending.call.name, authorized.actions)
+        self.rules.record_start(pending.call.name, authorized.actions)
         started = time.monotonic()
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None
@@ -206,23 +206,23 @@ class ToolRunner:
             ending = self.rules.ended_by(pending.call.name, authorized.actions) if outcome.ok else ""
             pending.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
-            outcome = ToolOutcome(text=describe(error), ok=False, seen=shown_by(error))
+            outcome = ToolOutcome(text=describe(error), ok=False, seen=files_shown_by(error))
             status = "failed"
         finally:
             pending.result = self._result(
-                pending, outcome or stopped(pending), status, time.monotonic() - started - pending.waited_s
+                pending, outcome or stopped_outcome(pending), status, time.monotonic() - started - pending.waited_s
             )
 
     async def _before_effect(self, pending: PendingCall) -> None:
         """Make sure that a call is what was allowed, that it can be undone, and that its start is on disk."""
         if not await self._gate.is_as_approved(pending):
             raise ToolError("What it concerns has changed since it was allowed; nothing was done. Look again.")
-        await self._cover(pending, pending.authorized.reach)
+        await self._checkpoint(pending, pending.authorized.reach)
         self._session.append(CallStarted(id=new_id("start"), call_id=pending.call.id, turn_id=self._scope.turn_id))
 
     async def _outcome(self, pending: PendingCall) -> ToolOutcome:
         """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
-        kept = await self._named(pending)
+        kept = await self._name_discarded_state(pending)
         outcome = await self._run_tool(pending, pending.authorized.reach)
         if kept:
             note = f"[Before it ran, {kept}]"
@@ -232,39 +232,39 @@ class ToolRunner:
         if not outcome.blocked:
             return outcome
         asked_at = time.monotonic()
-        reach = await self._gate.lets_out(pending, outcome)
+        reach = await self._gate.ask_for_reach(pending, outcome)
         pending.waited_s += time.monotonic() - asked_at
         if reach is None:
-            return self._gate.kept_in(pending, outcome)
-        await self._cover(pending, reach)
+            return self._gate.stays_confined(pending, outcome)
+        await self._checkpoint(pending, reach)
         again = await self._run_tool(pending, reach)
         return msgspec.structs.replace(again, untrusted=again.untrusted or outcome.untrusted)
 
     async def _run_tool(self, pending: PendingCall, reach: Reach) -> ToolOutcome:
         """Run it with so much of the machine, on the places it was judged by alone."""
         assert pending.tool is not None
-        view = self._view(pending, reach).within(pending.authorized.places)
+        view = self._context_for(pending, reach).within(pending.authorized.places)
         return await pending.tool.run(pending.params, view)
 
-    async def _cover(self, pending: PendingCall, reach: Reach) -> None:
+    async def _checkpoint(self, pending: PendingCall, reach: Reach) -> None:
         """Make sure that what a call is known to write can be undone; what cannot be is noted."""
         is_free = reach == "outside" or not self._permissions.is_confining
-        beyond = self._permissions.beyond_undo(pending.authorized.actions) if is_free else ()
+        beyond = self._permissions.writes_beyond_undo(pending.authorized.actions) if is_free else ()
         await self._undo.before_effect(self._scope, (*pending.authorized.writes, *beyond))
 
-    def _view(self, pending: PendingCall, reach: Reach) -> ToolContext:
+    def _context_for(self, pending: PendingCall, reach: Reach) -> ToolContext:
         """Return the context for one run of a call, with so much of the machine."""
         return self._context.for_call(
             pending.call.id,
-            emit=self._live(pending),
-            silent=self._silent(pending),
+            emit=self._output_callback(pending),
+            silent=self._silence_callback(pending),
             confine=partial(self._permissions.confinement, reach),
-            ask=self._question if self._approvals.interactive else None,
+            ask=self._ask_user if self._approvals.interactive else None,
             hunks=pending.hunks,
             leaves=reach == "outside" and self._permissions.is_confining,
         )
 
-    async def _named(self, pending: PendingCall) -> str:
+    async def _name_discarded_state(self, pending: PendingCall) -> str:
         """Return how to bring back what git keeps beside the files, where a command may throw it away."""
         if not pending.authorized.command or "git" not in pending.authorized.command:
             return ""
@@ -283,7 +283,7 @@ class ToolRunner:
         written = [*(pending.authorized.writes if outcome.ok else ()), *self._places(outcome)]
         commands = list(self.rules.after_edit(written))
         if commands:
-            await self._know_the_sandbox()
+            await self._measure_sandbox()
         for rule, command in commands:
             call = ToolCall(
                 f"{pending.call.id}.after", "shell", msgspec.json.encode({"command": command}).decode()
@@ -298,7 +298,7 @@ class ToolRunner:
             note = f"[{rule.label}: {command}]\n{done}"
             outcome = msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
         if commands and self.rules.follows_edits:  # what a formatter has changed is no edit of the next call
-            self._mark, _ = await self._undo.changed_since(self._scope.turn_id, self._mark)
+            self._last_checkpoint, _ = await self._undo.changed_since(self._scope.turn_id, self._last_checkpoint)
         return outcome
 
     async def _with_changes(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
@@ -306,7 +306,7 @@ class ToolRunner:
         command does not say which it writes."""
         if pending.authorized.reads_only or not self.rules.follows_edits:
             return outcome
-        self._mark, found = await self._undo.changed_since(self._scope.turn_id, self._mark)
+        self._last_checkpoint, found = await self._undo.changed_since(self._scope.turn_id, self._last_checkpoint)
         named = {change.path for change in outcome.changes}
         more = tuple(change for change in found if change.path not in named and not change.path.endswith("/"))
         return msgspec.structs.replace(outcome, changes=(*outcome.changes, *more))
@@ -315,25 +315,25 @@ class ToolRunner:
         root = self._context.workspace.root
         return [str(root / change.path) for change in outcome.changes if change.kind != "deleted"]
 
-    async def _question(self, question: str, options: tuple[str, ...]) -> str:
+    async def _ask_user(self, question: str, options: tuple[str, ...]) -> str:
         return await self._approvals.question(question, options, self._scope)
 
-    def _live(self, pending: PendingCall) -> Callable[[str], None]:
+    def _output_callback(self, pending: PendingCall) -> Callable[[str], None]:
         def emit(text: str) -> None:
             pending.printed = (pending.printed + text)[-LONGEST_REMAINS:]
             self._scope.emit(ToolOutput(call_id=pending.call.id, text=text))
 
         return emit
 
-    def _silent(self, pending: PendingCall) -> Callable[[float], None]:
+    def _silence_callback(self, pending: PendingCall) -> Callable[[float], None]:
         return lambda silent_s: self._scope.emit(ToolSilent(call_id=pending.call.id, silent_s=silent_s))
 
     def _result(
         self, pending: PendingCall, outcome: ToolOutcome, status: ToolStatus, duration_s: float
     ) -> ToolResult:
         untrusted = outcome.untrusted or pending.authorized.untrusted_source
-        text = within_bound(outcome.text, self._context, pending.call.id)
-        text = marked(text, untrusted) if untrusted else text
+        text = truncate_result(outcome.text, self._context, pending.call.id)
+        text = mark_untrusted(text, untrusted) if untrusted else text
         if pending.edited:
             text = f"[The user edited this call before allowing it; what ran: {pending.authorized.title}]\n{text}"
         return ToolResult(
@@ -368,9 +368,9 @@ class ToolRunner:
         result = msgspec.structs.replace(result, turn_id=pending.turn_id)
         self._session.append(result)
         self._context.seen.update(result.seen)
-        self._guard.saw(pending.call, result)
+        self._guard.record(pending.call, result)
         if pending.tool is not None:
-            self.rules.saw(pending.call.name, pending.authorized.actions, result)
+            self.rules.record_result(pending.call.name, pending.authorized.actions, result)
         self._scope.emit(
             ToolCallFinished(
                 call_id=result.call_id,

@@ -33,7 +33,7 @@ async def run_user_command(
     The user's word is a yes to the line, with the reach that it declares. Rules that deny it hold, and what the
     files that it runs contain has no say.
     """
-    await permissions.measured()
+    await permissions.measure_sandbox()
     verdict = permissions.authorize(RunCommand(command, str(context.workspace.root)))
     if isinstance(verdict, Deny) and not verdict.by_mode:
         return UserCommandResult(False, (f"not run: {verdict.reason}; decided by: {verdict.rule}",))

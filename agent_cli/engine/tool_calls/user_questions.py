@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from agent_cli.protocol.messages import Message
-from agent_cli.session.placeholders import named
+from agent_cli.session.placeholders import describe_message
 from agent_cli.session.turn_scope import TurnScope
 
 from ..context.token_meter import message_tokens
@@ -42,7 +42,7 @@ class UserQuestions:
         none."""
         if not self.is_there or not largest:
             return None
-        offered = {f"Drop {named(m)} ({message_tokens(m):,} tokens)": m for m in largest}
+        offered = {f"Drop {describe_message(m)} ({message_tokens(m):,} tokens)": m for m in largest}
         question = f"{full} What should go?"
         return offered.get((await self._approvals.question(question, (*offered, STOP), self._scope)).strip())
 

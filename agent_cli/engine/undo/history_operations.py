@@ -41,7 +41,7 @@ class HistoryOperations:
         """Do it.
 
         Raises:
-            NotDone, NothingToRestore: there was nothing to do; the text says why.
+            OperationRefused, NothingToRestore: there was nothing to do; the text says why.
         """
         match operation:
             case Undo(turns=turns):
@@ -91,29 +91,29 @@ class HistoryOperations:
         match operation:
             case Compact(focus=focus, preview=True):
                 if not await self._compactor.preview(focus, scope):
-                    raise NotDone(_NOTHING_TO_COMPACT)
+                    raise OperationRefused(_NOTHING_TO_COMPACT)
             case Compact(focus=focus):
                 if not await self._compactor.reduce(focus, scope):
-                    raise NotDone(_NOTHING_TO_COMPACT)
+                    raise OperationRefused(_NOTHING_TO_COMPACT)
             case KeepSummary(text=text):
                 if not text.strip():
-                    raise NotDone("An empty summary would lose everything; nothing was changed.")
+                    raise OperationRefused("An empty summary would lose everything; nothing was changed.")
                 if not self._compactor.keep_summary(text.strip(), scope):
-                    raise NotDone("There is no summary to change; /compact makes one.")
+                    raise OperationRefused("There is no summary to change; /compact makes one.")
             case Uncompact():
                 if not self._compactor.take_back(scope):
-                    raise NotDone("Nothing is compacted, so there is nothing to take back.")
+                    raise OperationRefused("Nothing is compacted, so there is nothing to take back.")
 
     def _mark(self, operation: MarkMessage) -> None:
         records = self._session.records
         if not any(each.id == operation.message_id for each in records):
-            raise NotDone(f"There is no message {operation.message_id} in this session.")
+            raise OperationRefused(f"There is no message {operation.message_id} in this session.")
         self._session.append(Marked(id=new_id("mark"), message_id=operation.message_id, mark=operation.mark))
 
     def _rename(self, title: str, scope: TurnScope) -> None:
         title = " ".join(title.split())[:_MAX_TITLE]
         if not title:
-            raise NotDone("A name needs at least one character.")
+            raise OperationRefused("A name needs at least one character.")
         self._session.append(Named(id=new_id("name"), title=title))
         scope.emit(Renamed(title=title))
 
@@ -121,5 +121,5 @@ class HistoryOperations:
 _NOTHING_TO_COMPACT = "There is nothing to compact yet: the conversation is as small as it gets."
 
 
-class NotDone(Exception):
+class OperationRefused(Exception):
     """An operation had nothing to do; the text says why."""

@@ -51,7 +51,7 @@ def saved(records: Iterable[AnyRecord], turn_id: str) -> Saved:
     return "lost" if acted else "none"
 
 
-def written_by(records: Iterable[AnyRecord]) -> dict[str, frozenset[str]]:
+def written_files(records: Iterable[AnyRecord]) -> dict[str, frozenset[str]]:
     """Turn id → files that the turn's own tools are known to have changed."""
     written: dict[str, frozenset[str]] = {}
     for record in records:
@@ -77,9 +77,9 @@ def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
     return min(open_since) - _CLOCK_S if open_since else max(ended.values(), default=0.0)
 
 
-def points_of(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
+def list_rewind_points(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
     """Return where one can go back to: before each turn that began with one of `prompts`, oldest first."""
-    pairs, written = checkpoint_pairs(records), written_by(records)
+    pairs, written = checkpoint_pairs(records), written_files(records)
     humans = [r for r in records if isinstance(r, UserMessage) and r.origin == "human"]
     numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
     first: dict[str, UserMessage] = {}
@@ -94,7 +94,7 @@ def points_of(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> t
     )  # fmt: skip
 
 
-def memory_of(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[MemoryChange]:
+def memory_changes(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[MemoryChange]:
     """Return what undoing or redoing turns, in this order, does to the blocks of the agent's memory."""
     made: dict[str, list[MemoryChange]] = {}
     for record in records:
@@ -115,7 +115,7 @@ def prompt_of(records: Iterable[AnyRecord], turn_id: str) -> str:
     return ""
 
 
-def moves_of(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[Move]:
+def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[Move]:
     """Return what undoing or redoing turns, in this order, does to the files.
 
     Raises:
@@ -123,7 +123,7 @@ def moves_of(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: boo
     """
     pairs, moves = checkpoint_pairs(records), list[Move]()
     late = {each.turn_id for each in records if isinstance(each, CheckpointTaken) and each.late}
-    written = written_by(records)
+    written = written_files(records)
     acted = {each.turn_id for each in records if isinstance(each, CallStarted)}
     for turn_id in turn_ids:
         before, after = pairs.get(turn_id, ("", ""))
@@ -144,29 +144,29 @@ def is_turn(turn_id: str) -> bool:
     return not turn_id.startswith((RESOLVED, AROUND))
 
 
-def way_forth(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
+def redo_moves(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
     """Return the moves of a redo: decisions on what the undo left alone are taken back, then the undo itself.
 
     Raises:
-        NothingToRestore: as `moves_of`.
+        NothingToRestore: as `undo_moves`.
     """
     taken = taken_back(records)
     decided = [turn for turn in _decided(records, undoing.at) if turn not in taken.files]
-    return moves_of(records, decided, undo=True) + _mirror(records, undoing)
+    return undo_moves(records, decided, undo=True) + _mirror(records, undoing)
 
 
 def last_moves(records: Sequence[AnyRecord]) -> list[Move]:
     """Return those of the last undo, redo or rewind, if nothing has happened since.
 
     Raises:
-        NothingToRestore: it was none of these, or as `moves_of`.
+        NothingToRestore: it was none of these, or as `undo_moves`.
     """
     at = max((at for at, each in enumerate(records) if isinstance(each, TurnsUndone | TurnsRedone)), default=-1)
     new = [each for each in records[at + 1 :] if isinstance(each, UserMessage) and each.origin == "human"]
     record = records[at]
     if at >= 0 and not new:
         if isinstance(record, TurnsUndone):
-            return moves_of(records, reversed(taken_back(records).redoable[-1].files), undo=True)
+            return undo_moves(records, reversed(taken_back(records).redoable[-1].files), undo=True)
         if isinstance(record, TurnsRedone):
             earlier = taken_back(records[:at]).redoable
             return _mirror(records, next(e for e in earlier[::-1] if e.turn_ids == record.turn_ids))
@@ -197,7 +197,7 @@ def _decided(records: Sequence[AnyRecord], at: int) -> list[str]:
 def _mirror(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
     """From what an undo made to what it found. What it left alone is the same in both, so it stays. An undo
     without checkpoints around it is mirrored turn by turn."""
-    turns = moves_of(records, undoing.files, undo=False)
+    turns = undo_moves(records, undoing.files, undo=False)
     saved = records[undoing.at - 1] if undoing.at else None
     if not turns or not isinstance(saved, CheckpointTaken) or not saved.turn_id.startswith(AROUND):
         return turns

@@ -33,13 +33,13 @@ from .turn_checkpoints import (
     is_turn,
     known_until,
     last_moves,
-    memory_of,
-    moves_of,
-    points_of,
+    list_rewind_points,
+    memory_changes,
     prompt_of,
+    redo_moves,
     saved,
     uncovered_in,
-    way_forth,
+    undo_moves,
 )
 
 _MOST_NAMED = 5
@@ -63,11 +63,11 @@ class TurnUndo:
         """Turn id → checkpoint before its first side effect; empty text when none could be taken."""
         self._uncovered: dict[str, dict[str, None]] = {}
         """Turn id → files it was about to write that no checkpoint holds, in order."""
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         """Files that are known to be left out."""
         self._left_alone: frozenset[str] | None = None
         """What the last restore left alone; None when that was before this program began."""
-        self._tending: asyncio.Task[None] | None = None
+        self._maintaining: asyncio.Task[None] | None = None
 
     @property
     def _snapshots(self) -> Snapshots:
@@ -87,7 +87,7 @@ class TurnUndo:
             self._before[turn_id] = ""
             scope.notice(f"This turn cannot be undone: {error}.")
             return
-        self._tell_left_out(scope)
+        self._report_left_out(scope)
         beyond = self._uncovered.setdefault(turn_id, {})
         known = len(beyond)
         for path in paths:
@@ -122,13 +122,13 @@ class TurnUndo:
             after = await self._snapshots.take([Move(before, before)])
             if late:
                 after = await self._snapshots.claim(before, after, known_until(self._session.records, turn_id))
-            self._tell_left_out(self._scope)
+            self._report_left_out(self._scope)
             changes = await self._snapshots.changes(before, after)
         except CheckpointError as error:
             self._scope.notice(f"This turn cannot be undone: {error}.")
             return ()
         self._save(turn_id, "after", after, late=late)
-        self._tend_soon()
+        self._maintain_soon()
         return changes
 
     async def close_crashed_turns(self) -> None:
@@ -165,10 +165,10 @@ class TurnUndo:
         chosen, files = self._way_back(turn_id, what)
         count = len(self._prompted(chosen))
         records = self._session.records
-        moves = moves_of(records, files, undo=True)
+        moves = undo_moves(records, files, undo=True)
         around = await self._before_undo(moves)
         report = _naming(
-            uncovered_in(records, files), await self._carry_out(moves, memory_of(records, files, undo=True))
+            uncovered_in(records, files), await self._carry_out(moves, memory_changes(records, files, undo=True))
         )
         self._session.append(
             *await self._after_undo(around, moves), TurnsUndone(id=new_id("undo"), turn_ids=chosen, what=what)
@@ -184,7 +184,9 @@ class TurnUndo:
         """
         undoing = self._next_redo()
         records = self._session.records
-        report = await self._carry_out(way_forth(records, undoing), memory_of(records, undoing.files, undo=False))
+        report = await self._carry_out(
+            redo_moves(records, undoing), memory_changes(records, undoing.files, undo=False)
+        )
         self._session.append(TurnsRedone(id=new_id("redo"), turn_ids=undoing.turn_ids))
         return len(self._prompted(undoing.turn_ids)), prompt_of(self._session.records, undoing.turn_ids[0]), report
 
@@ -199,7 +201,7 @@ class TurnUndo:
         moves = last_moves(self._session.records)
         left_alone = self._left_alone
         if left_alone is None:
-            left_alone = _decidable(await self._rehearsed(moves))
+            left_alone = _decidable(await self._dry_run(moves))
         if not left_alone:
             raise NothingToRestore("there is no file to decide on: none was left alone")
         if unknown := sorted(set(paths) - left_alone):
@@ -223,7 +225,7 @@ class TurnUndo:
 
     def points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that one can go back to before, oldest first."""
-        return points_of(self._session.records, self._session.prompts())
+        return list_rewind_points(self._session.records, self._session.prompts())
 
     def saved(self, turn_id: str) -> Saved:
         """Return how far the files of a turn are saved."""
@@ -246,7 +248,7 @@ class TurnUndo:
             await self.close_crashed_turns()
         records = self._session.records
         _, files = self._way_back(turn_id, what)
-        report = await self._rehearsed(moves_of(records, files, undo=True))
+        report = await self._dry_run(undo_moves(records, files, undo=True))
         return prompt_of(records, turn_id), _naming(uncovered_in(records, files), report)
 
     async def would_redo(self) -> tuple[str, RestoreReport]:
@@ -257,14 +259,14 @@ class TurnUndo:
         """
         undoing = self._next_redo()
         records = self._session.records
-        return prompt_of(records, undoing.turn_ids[0]), await self._rehearsed(way_forth(records, undoing))
+        return prompt_of(records, undoing.turn_ids[0]), await self._dry_run(redo_moves(records, undoing))
 
     async def aclose(self) -> None:
         """Stop looking after the store."""
-        if self._tending is not None:
-            self._tending.cancel()
-            await asyncio.wait({self._tending})
-            self._tending = None
+        if self._maintaining is not None:
+            self._maintaining.cancel()
+            await asyncio.wait({self._maintaining})
+            self._maintaining = None
 
     async def session_diff(self) -> str:
         """Unified diff from before the session's first change to now; empty when nothing changed."""
@@ -335,7 +337,7 @@ class TurnUndo:
             report, restored=report.restored + blocks.restored, conflicts=report.conflicts + conflicts
         )
 
-    async def _rehearsed(self, moves: list[Move]) -> RestoreReport:
+    async def _dry_run(self, moves: list[Move]) -> RestoreReport:
         """Return what moves would do, with the lines they add and remove."""
         if not moves:
             return RestoreReport()
@@ -369,24 +371,24 @@ class TurnUndo:
             )
         )
 
-    def _tell_left_out(self, scope: TurnScope) -> None:
+    def _report_left_out(self, scope: TurnScope) -> None:
         """Name what no checkpoint holds because of its size, each file once."""
-        new = [path for path in self._snapshots.left_out if path not in self._told]
-        self._told.update(new)
+        new = [path for path in self._snapshots.left_out if path not in self._reported]
+        self._reported.update(new)
         if new:
             scope.notice(f"Undo will not bring back what is too large: {_named(new)}.")
-        new = [each for each in self._snapshots.beyond if each not in self._told]
-        self._told.update(new)
+        new = [each for each in self._snapshots.beyond if each not in self._reported]
+        self._reported.update(new)
         if new:
             text = f"Undo will not bring back: {_named(new)}."
             scope.notice(text, "info")
 
-    def _tend_soon(self) -> None:
+    def _maintain_soon(self) -> None:
         """Look after the store in the background; nothing waits for it."""
-        if self._snapshots.needs_care and self._tending is None:
-            self._tending = asyncio.create_task(self._tend())
+        if self._snapshots.needs_care and self._maintaining is None:
+            self._maintaining = asyncio.create_task(self._maintain())
 
-    async def _tend(self) -> None:
+    async def _maintain(self) -> None:
         with contextlib.suppress(CheckpointError, OSError):  # the next day it is tried again
             await self._snapshots.tend()
 

@@ -181,9 +181,12 @@ def test_a_collapse_of_the_cache_is_noticed_and_only_that() -> None:
 
 
 def test_a_result_is_named_by_its_tool() -> None:
-    from agent_cli.session.placeholders import named
+    from agent_cli.session.placeholders import describe_message
 
-    assert named(ToolResult(id="r", call_id="c", tool="grep", status="ok", text="x")) == "the result of grep"
+    assert (
+        describe_message(ToolResult(id="r", call_id="c", tool="grep", status="ok", text="x"))
+        == "the result of grep"
+    )
 
 
 async def test_calls_of_an_answer_with_an_unknown_end_do_not_run(tmp_path: Path) -> None:

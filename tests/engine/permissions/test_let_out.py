@@ -40,7 +40,7 @@ async def confined(tmp_path: Path, *commands: str, **options: Any) -> AsyncItera
         EnforcedLevel("none"),
         measure=measured,
     )
-    await confining.measured()
+    await confining.measure()
     script = [say(call("shell", command=command)) for command in commands]
     async with engine(
         tmp_path, *script, say("ok"), mode="auto-edit", confining=confining, processes=processes, **options

@@ -18,7 +18,7 @@ def first_alarms(steps: list[Step], guard: LoopDetector | None = None) -> tuple[
     for count, (tool, argument, text) in enumerate(steps, start=1):
         call = ToolCall(f"c{count}", tool, json.dumps({"a": argument}))
         command = argument if tool == "shell" else ""
-        guard.saw(call, ToolResult(id="r", call_id=call.id, tool=tool, status="ok", text=text, command=command))
+        guard.record(call, ToolResult(id="r", call_id=call.id, tool=tool, status="ok", text=text, command=command))
         alarm = guard.check()
         if alarm is not None and alarm.level == "stop":
             return hint, count
@@ -51,7 +51,7 @@ def test_the_hint_names_the_calls_of_the_cycle() -> None:
         guard = LoopDetector()
         for count, (tool, argument, text) in enumerate(steps):
             call = ToolCall(f"c{count}", tool, json.dumps({"a": argument}))
-            guard.saw(call, ToolResult(id="r", call_id=call.id, tool=tool, status="ok", text=text))
+            guard.record(call, ToolResult(id="r", call_id=call.id, tool=tool, status="ok", text=text))
             if alarm := guard.check():
                 return alarm.text
         raise AssertionError("no hint")

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent_cli.engine.context.recall_results import recalled, within_bound
+from agent_cli.engine.context.recall_results import recall_text, truncate_result
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.tools.kit.base import ToolContext, ToolError
 from agent_cli.tools.kit.output import result_tokens
@@ -69,11 +69,11 @@ def test_what_is_left_of_a_result_whose_whole_is_gone_says_so(context: ToolConte
     long, short = "".join(f"line {n}\n" for n in range(20_000)), "all of it\n"
     results = [
         ToolResult(
-            id=f"r{n}", call_id=f"c{n}", tool="shell", status="ok", text=within_bound(text, context, f"c{n}")
+            id=f"r{n}", call_id=f"c{n}", tool="shell", status="ok", text=truncate_result(text, context, f"c{n}")
         )
         for n, text in enumerate((long, short))
     ]
-    assert recalled(results, context.spill_dir, "c0") == long
-    left = recalled(results, tmp_path / "another session", "c0") or ""
+    assert recall_text(results, context.spill_dir, "c0") == long
+    left = recall_text(results, tmp_path / "another session", "c0") or ""
     assert left.startswith("[The whole of this result is no longer kept") and "line 0\n" in left
-    assert recalled(results, tmp_path / "another session", "c1") == short
+    assert recall_text(results, tmp_path / "another session", "c1") == short

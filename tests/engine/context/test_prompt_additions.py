@@ -10,14 +10,20 @@ from typing import Any
 
 import pytest
 
-from agent_cli.engine.context.prompt_parts import REPLACED, PromptAdditions, init_prompt, moment, system_prompt
+from agent_cli.engine.context.prompt_parts import (
+    REPLACED,
+    PromptAdditions,
+    init_prompt,
+    make_additions,
+    system_prompt,
+)
 from agent_cli.protocol.messages import MemoryChange, Message, ToolResult, UserMessage
 from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory, file_text
 
 
 def branch(root: Path) -> str:
-    return moment(root, {}, ()).text.partition("\nGit: ")[2]
+    return make_additions(root, {}, ()).text.partition("\nGit: ")[2]
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -88,13 +94,13 @@ class Briefed:
         self.told = opening.told
         return opening.text
 
-    def moment(self, earlier: Sequence[Message] | None = None, **facts: Any) -> PromptAdditions:
+    def make_additions(self, earlier: Sequence[Message] | None = None, **facts: Any) -> PromptAdditions:
         sent = self.sent if earlier is None else earlier
         blocks = self.memory.given()
-        return moment(self.root, self.told, sent, instructions=self.chain.read(), blocks=blocks, **facts)
+        return make_additions(self.root, self.told, sent, instructions=self.chain.read(), blocks=blocks, **facts)
 
     def say(self, **facts: Any) -> str:
-        new = self.moment(**facts)
+        new = self.make_additions(**facts)
         self.sent.append(UserMessage(id=f"m{len(self.sent)}", text="x", context=new.text, told=new.told))
         return new.text
 
@@ -146,7 +152,7 @@ def test_a_change_is_told_once_and_again_when_the_message_is_gone(briefed: Brief
     assert f'path="{block}"' in text and "likes tea\n</memory>" in text
     assert briefed.sent[-1].told.keys() == {"AGENTS.md", "memory:user"}  # type: ignore[union-attr]
     assert briefed.say() == ""
-    assert "two" in briefed.moment(briefed.sent[:1]).text, "undone or folded away"
+    assert "two" in briefed.make_additions(briefed.sent[:1]).text, "undone or folded away"
     file.write_text("one", encoding="utf-8")
     assert "one" in briefed.say(), "back to what the system prompt says, which is not what was told last"
     file.unlink()
@@ -174,7 +180,7 @@ def test_what_the_model_has_changed_itself_is_known_to_it(briefed: Briefed) -> N
     briefed.say()
     change = briefed.remember("user", "likes tea")
     assert briefed.say() == ""
-    assert "likes tea" in briefed.moment(briefed.sent[:1]).text
+    assert "likes tea" in briefed.make_additions(briefed.sent[:1]).text
     Path(change.path).write_text("likes coffee", encoding="utf-8")
     assert "likes coffee" in briefed.say()
 
@@ -214,7 +220,7 @@ def test_the_same_moment_gives_the_same_bytes(briefed: Briefed) -> None:
     os.utime(briefed.root / "AGENTS.md", ns=(1, 1))
     assert briefed.begin("memory") == briefed.begin("memory")
     briefed.say()
-    assert briefed.moment().text == ""
+    assert briefed.make_additions().text == ""
 
 
 def test_the_prompt_that_writes_instructions_takes_the_users_words() -> None:
