@@ -25,7 +25,8 @@ from agent_cli.protocol.records import (
 )
 from agent_cli.protocol.titles import title_of
 from agent_cli.session.costs import Costs
-from agent_cli.session.history import open_calls, repair, visible_messages
+from agent_cli.session.history import repair
+from agent_cli.session.projection import Projection
 from agent_cli.store.catalog import describe, totals
 from agent_cli.store.session_file import read_session
 from tests.cli.record_examples import EXAMPLES
@@ -51,7 +52,7 @@ def request_of(records: tuple[AnyRecord, ...], question: str) -> ModelRequest:
     """What the model would be sent if the session went on with a question."""
     header = records[0]
     assert isinstance(header, Header)
-    messages = repair([*visible_messages(records), UserMessage(id="next", text=question)])
+    messages = repair([*Projection(records).visible(), UserMessage(id="next", text=question)])
     return ModelRequest(header.system, messages, ())
 
 
@@ -83,7 +84,7 @@ def test_an_example_loads_without_damage_and_is_written_again_byte_for_byte(path
 def test_the_next_request_of_an_example_is_valid(path: Path) -> None:
     records = records_of(path)
     check_request(request_of(records, "And now?"))
-    assert open_calls(records) == []
+    assert not Projection(records).open_calls
 
 
 @each
@@ -94,7 +95,7 @@ def test_every_request_an_example_ever_sent_is_still_valid(path: Path) -> None:
         if kind == "summary":
             check_request(request_of(records[:place], "Summarise."))
         else:
-            check_request(ModelRequest("", repair(visible_messages(records[:place])), ()))
+            check_request(ModelRequest("", repair(Projection(records[:place]).visible()), ()))
     assert asked
 
 
@@ -157,7 +158,7 @@ def test_the_refused_example_shows_a_refusal_an_undo_and_a_redo() -> None:
     assert "No, keep the README." in results[2].text
     moves = [type(record) for record in records if isinstance(record, TurnsUndone | TurnsRedone)]
     assert moves == [TurnsUndone, TurnsRedone, TurnsUndone]
-    seen = [message.text for message in visible_messages(records) if isinstance(message, UserMessage)]
+    seen = [message.text for message in Projection(records).visible() if isinstance(message, UserMessage)]
     assert seen == ["Greet in German instead, and tidy up.", "Add the farewell to greet.py instead."]
 
 
@@ -165,7 +166,7 @@ def test_the_compacted_example_sends_a_summary_and_keeps_the_originals() -> None
     records = records_of(FOLDER / "compacted-log.json")
     (fold,) = (record for record in records if isinstance(record, CompactionSaved))
     assert fold.after < fold.before
-    visible = visible_messages(records)
+    visible = Projection(records).visible()
     assert visible[0] == UserMessage(
         id=fold.id, turn_id=fold.turn_id, text=fold.summary, origin="summary", time=fold.time
     )
@@ -176,7 +177,7 @@ def test_the_compacted_example_sends_a_summary_and_keeps_the_originals() -> None
 def test_the_held_back_example_has_a_placeholder_and_failed_attempts() -> None:
     records = records_of(FOLDER / "held-back-and-tried-again.json")
     (held,) = (record for record in records if isinstance(record, Quarantined))
-    sent = visible_messages(records)[0]
+    sent = Projection(records).visible()[0]
     assert sent.id == held.message_id and "cannot be sent: messages.1" in sent.text
     outcomes = [record.outcome for record in records if isinstance(record, ModelCalled)]
     assert outcomes == ["bad_request", "stop", "overloaded", "connection", "tool_calls", "stop"]
@@ -213,7 +214,7 @@ def test_the_patched_example_keeps_its_folder_and_stops_what_it_started() -> Non
 
 def test_the_rewound_example_keeps_what_was_pinned_and_finds_what_was_folded() -> None:
     records = records_of(FOLDER / "rewound-and-remembered.json")
-    sent = visible_messages(records)
+    sent = Projection(records).visible()
     assert sent[0].id == next(record.id for record in records if isinstance(record, CompactionSaved))
     kept = sent[1]
     assert isinstance(kept, UserMessage) and kept.text.startswith("The first word is lost")

@@ -5,7 +5,7 @@ is built, so that no request is ever refused for its shape. The same records alw
 messages, which makes each request a byte prefix of the next one.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,6 @@ import msgspec
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Message,
-    PlanItem,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -21,21 +20,15 @@ from agent_cli.protocol.messages import (
 from agent_cli.protocol.operations import Mark
 from agent_cli.protocol.records import (
     AnyRecord,
-    CallStarted,
-    CompactionReverted,
     CompactionSaved,
-    InputQueued,
-    InputTaken,
     JobNoted,
     Marked,
     ModelCalled,
     PartialAnswer,
-    Quarantined,
     RequestSent,
-    Shortened,
 )
 
-from .placeholders import dropped_placeholder, placeholder, preserved_message, shorten
+from .placeholders import preserved_message
 from .undo_state import taken_back
 
 UNKNOWN_OUTCOME = (
@@ -45,14 +38,9 @@ UNKNOWN_OUTCOME = (
 INTERRUPTED = "[interrupted]"
 
 
-def undone_turns(records: Iterable[AnyRecord]) -> frozenset[str]:
-    """Ids of the turns whose messages are taken back at the moment."""
-    return taken_back(records).messages
-
-
 def active_messages(records: Sequence[AnyRecord]) -> list[Message]:
     """Return all messages that count, in conversation order: without undone turns, before any reduction."""
-    undone = undone_turns(records)
+    undone = taken_back(records).messages
     return _in_place(
         record
         for record in records
@@ -78,40 +66,6 @@ def _in_place(messages: Iterable[Message]) -> list[Message]:
     return placed
 
 
-def visible_messages(records: Sequence[AnyRecord]) -> list[Message]:
-    """Return what the model is sent, before repair: undo, marks, placeholders, shortening and folding applied. A
-    result is shortened once, and then stays as it is until it is folded away."""
-    undone = undone_turns(records)
-    marked, limits = marks(records), shortened(records)
-    held = {record.message_id: record.reason for record in records if isinstance(record, Quarantined)}
-    messages = [_as_sent(message, limits, held, marked) for message in active_messages(records)]
-    return _folded(messages, records, undone, marked)
-
-
-def shortened(records: Sequence[AnyRecord]) -> dict[str, int]:
-    """Call id → characters kept of its result, where it is shortened."""
-    undone, gone = undone_turns(records), _taken_back(records)
-    limits: dict[str, int] = {}
-    for record in records:
-        if isinstance(record, Shortened) and record.turn_id not in undone and record.id not in gone:
-            for call_id in record.call_ids:
-                limits.setdefault(call_id, record.keep_chars)
-    return limits
-
-
-def _as_sent(
-    message: Message, limits: Mapping[str, int], held: Mapping[str, str], marked: Mapping[str, Mark]
-) -> Message:
-    if message.id in held:
-        return placeholder(message, held[message.id])
-    mark = marked.get(message.id)
-    if mark == "dropped":
-        return dropped_placeholder(message)
-    if isinstance(message, ToolResult) and message.call_id in limits and mark != "pinned":
-        return shorten(message, limits[message.call_id])
-    return message
-
-
 def cut_off_request(records: Sequence[AnyRecord]) -> tuple[RequestSent, str] | None:
     """Return the newest request, if a crash has cut it off, and the text that had come by then."""
     pieces: list[str] = []
@@ -132,47 +86,6 @@ def marks(records: Iterable[AnyRecord]) -> dict[str, Mark]:
     """Message id → what the user said of it, where that still counts."""
     said = {record.message_id: record.mark for record in records if isinstance(record, Marked)}
     return {message_id: mark for message_id, mark in said.items() if mark}
-
-
-def _taken_back(records: Iterable[AnyRecord]) -> frozenset[str]:
-    """Ids of the reductions that were taken back."""
-    return frozenset(record.fold_id for record in records if isinstance(record, CompactionReverted))
-
-
-def last_reduction(records: Sequence[AnyRecord]) -> CompactionSaved | Shortened | None:
-    """Return the newest reduction that counts."""
-    gone, undone = _taken_back(records), undone_turns(records)
-    for record in reversed(records):
-        if (
-            isinstance(record, CompactionSaved | Shortened)
-            and record.id not in gone
-            and record.turn_id not in undone
-        ):
-            return record
-    return None
-
-
-def _folded(
-    messages: list[Message], records: Sequence[AnyRecord], undone: frozenset[str], marked: Mapping[str, Mark]
-) -> list[Message]:
-    """Return everything up to the newest valid fold replaced by its summary; what the fold keeps and what is
-    pinned stays, word for word."""
-    places = {message.id: index for index, message in enumerate(messages)}
-    gone = _taken_back(records)
-    folds = [
-        record
-        for record in records
-        if isinstance(record, CompactionSaved)
-        and record.through in places
-        and record.turn_id not in undone
-        and record.id not in gone
-    ]
-    if not folds:
-        return messages
-    fold = folds[-1]
-    cut = places[fold.through] + 1
-    pinned = {message_id for message_id, mark in marked.items() if mark == "pinned"}
-    return folded(messages, cut, fold, pinned)
 
 
 def folded(messages: Sequence[Message], cut: int, fold: CompactionSaved, pinned: Collection[str]) -> list[Message]:
@@ -244,26 +157,6 @@ class OpenCall(msgspec.Struct, frozen=True):
     turn_id: str
 
 
-def open_calls(records: Sequence[AnyRecord]) -> list[OpenCall]:
-    """Calls of the conversation that have no result yet, in order."""
-    messages = active_messages(records)
-    answered = {message.call_id for message in messages if isinstance(message, ToolResult)}
-    started = {record.call_id for record in records if isinstance(record, CallStarted)}
-    return [
-        OpenCall(call, call.id in started, message.turn_id)
-        for message in messages
-        if isinstance(message, AssistantMessage)
-        for call in message.calls
-        if call.id not in answered
-    ]
-
-
-def current_plan(records: Sequence[AnyRecord]) -> tuple[PlanItem, ...]:
-    """Return the plan as last written by a turn that still counts."""
-    plans = [m.plan for m in active_messages(records) if isinstance(m, ToolResult) and m.plan is not None]
-    return plans[-1] if plans else ()
-
-
 def working_directory(records: Sequence[AnyRecord], root: Path) -> str:
     """Return where the last command of the session left off, absolute; empty when none has left `root`."""
     found = next((each.cwd for each in reversed(records) if isinstance(each, ToolResult) and each.cwd), "")
@@ -279,25 +172,3 @@ def last_job(records: Sequence[AnyRecord]) -> int:
     """Return the number of the newest background job; 0 when there was none."""
     numbers = (each.job for each in records if isinstance(each, ToolResult | JobNoted))
     return max((int(number) for number in numbers if number.isdigit()), default=0)
-
-
-def unsent(records: Iterable[AnyRecord]) -> dict[str, InputQueued]:
-    """Id → queued prompt that was neither begun nor taken back."""
-    waiting: dict[str, InputQueued] = {}
-    for record in records:
-        if isinstance(record, InputQueued):
-            waiting[record.id] = record
-        elif isinstance(record, InputTaken):
-            for queued_id in record.queued_ids:
-                waiting.pop(queued_id, None)
-    return waiting
-
-
-def known_files(records: Sequence[AnyRecord], root: Path) -> dict[str, str]:
-    """Absolute path → hash of the content the model knows, from every result that still counts. `root` is the
-    session's directory, to which recorded paths may be relative."""
-    seen: dict[str, str] = {}
-    for message in active_messages(records):
-        if isinstance(message, ToolResult):
-            seen.update((str(root / path), hash) for path, hash in message.seen.items())
-    return seen

@@ -36,8 +36,8 @@ from agent_cli.protocol.messages import Message, UserMessage
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, Operation, Shutdown, UserInput
 from agent_cli.protocol.records import FORMAT_VERSION, Header
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.session import history
 from agent_cli.session.event_bus import EventBus
+from agent_cli.session.projection import Projection
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import NewSessionFile, SessionFile, read_session
 from agent_cli.store.state.grants import GrantFile
@@ -235,14 +235,11 @@ def build(
 
 def same_facts(session: Session) -> None:
     """What is kept up to date record by record is what all the records together say."""
-    view, records = session.view, session.whole()
-    assert list(view.visible()) == history.visible_messages(records)
-    assert list(view.open_calls.values()) == history.open_calls(records)
-    assert view.plan == history.current_plan(records)
-    assert view.known_files == history.known_files(records, session.root)
-    humans = [m for m in history.active_messages(records) if isinstance(m, UserMessage) and m.origin == "human"]
-    assert view.prompts == humans
-    assert list(view.waiting) == list(history.unsent(records))
+    view, anew = session.view, Projection(session.whole(), session.root)
+    assert view.visible() == anew.visible()
+    for fact in ("open_calls", "plan", "known_files", "prompts", "waiting", "reductions", "settings", "name"):
+        assert getattr(view, fact) == getattr(anew, fact), fact
+    assert list(view.open_calls) == list(anew.open_calls) and list(view.waiting) == list(anew.waiting)
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.session import history
+from agent_cli.session.projection import Projection
 from agent_cli.workspace.memory import Memory
 from tests.engine.harness import Engine
 from tests.model.scripted import Call, Reply, ScriptedModel, call, say
@@ -147,4 +148,4 @@ def with_memory(base: Path) -> dict[str, Memory]:
 
 def sent(records: Sequence[AnyRecord]) -> tuple[Message, ...]:
     """The messages of the next request, from nothing but records."""
-    return history.repair(history.visible_messages(records))
+    return history.repair(Projection(records).visible())

@@ -44,6 +44,7 @@ from agent_cli.protocol.records import (
     TurnsUndone,
 )
 from agent_cli.session import history
+from agent_cli.session.projection import Projection
 from agent_cli.tools.registry import default_registry
 from tests.model.sdk_types import AS_TEXT, complaint
 
@@ -137,7 +138,7 @@ def changes(chance: random.Random, records: list[AnyRecord]) -> Iterator[AnyReco
 
 
 def a_request(chance: random.Random, provider: str) -> ModelRequest:
-    messages = history.repair(history.visible_messages(a_history(chance, provider)))
+    messages = history.repair(Projection(a_history(chance, provider)).visible())
     asked = ModelRequest(
         system=chance.choice(("", "Be good.")),
         messages=messages or (UserMessage(id="u", text="hi"),),

@@ -1,4 +1,4 @@
-"""From records to the messages of a request: pure passes that mend what is torn."""
+"""From records to the messages of a request: what counts, and how torn records are repaired."""
 
 from pathlib import Path
 from typing import Any
@@ -25,20 +25,14 @@ from agent_cli.protocol.records import (
     TurnsRedone,
     TurnsUndone,
 )
-from agent_cli.session.history import (
-    INTERRUPTED,
-    UNKNOWN_OUTCOME,
-    OpenCall,
-    active_messages,
-    current_plan,
-    known_files,
-    last_reduction,
-    open_calls,
-    repair,
-    shorten,
-    undone_turns,
-    visible_messages,
-)
+from agent_cli.session.history import INTERRUPTED, UNKNOWN_OUTCOME, OpenCall, active_messages, repair
+from agent_cli.session.placeholders import shorten
+from agent_cli.session.projection import Projection
+from agent_cli.session.undo_state import taken_back
+
+
+def visible(records: list[AnyRecord]) -> list[Message]:
+    return list(Projection(records).visible())
 
 
 def user(name: str, turn: str = "t1", **changes: Any) -> UserMessage:
@@ -83,7 +77,7 @@ def summary(turn: str = "t9", name: str = "fold") -> UserMessage:
 
 
 def ids(records: list[AnyRecord]) -> list[str]:
-    return [message.id for message in visible_messages(records)]
+    return [message.id for message in visible(records)]
 
 
 # repair
@@ -162,7 +156,7 @@ def test_a_conversation_begins_with_the_user(first: Message) -> None:
 
 
 def test_nothing_stays_nothing() -> None:
-    assert repair(()) == () and visible_messages([]) == []
+    assert repair(()) == () and visible([]) == []
 
 
 def test_what_was_mended_needs_no_mending() -> None:
@@ -185,7 +179,7 @@ def test_undone_turns_do_not_count_until_they_are_redone() -> None:
     assert ids([*records, undo("t2"), undo("t1")]) == []
     assert ids([*records, undo("t2"), undo("t1"), redo("t1")]) == ["u1", "a1"]
     assert ids([*records, undo("t2"), redo("t2")]) == ["u1", "a1", "u2", "a2"]
-    assert undone_turns([undo("t1", "t2"), undo("t3"), redo("t1", "t2")]) == {"t3"}
+    assert taken_back([undo("t1", "t2"), undo("t3"), redo("t1", "t2")]).messages == {"t3"}
 
 
 def test_records_that_are_no_messages_are_not_sent() -> None:
@@ -219,13 +213,13 @@ def conversation() -> list[AnyRecord]:
 
 
 def test_a_fold_puts_its_summary_in_place_of_what_came_before() -> None:
-    found = visible_messages([*conversation(), fold("b2", kept=("u2",))])
+    found = visible([*conversation(), fold("b2", kept=("u2",))])
     assert found == [summary(), user("u2", "t2"), *conversation()[8:]]
 
 
 def test_what_a_fold_keeps_stays_word_for_word() -> None:
     steered = [*conversation(), user("steer", "t3"), answer("d3", turn="t3")]
-    assert visible_messages([*steered, fold("d3", turn="t3", kept=("u3", "steer"))]) == [
+    assert visible([*steered, fold("d3", turn="t3", kept=("u3", "steer"))]) == [
         summary("t3"),
         user("u3", "t3"),
         user("steer", "t3"),
@@ -262,12 +256,12 @@ def test_a_fold_that_was_taken_back_does_not_count() -> None:
     assert ids([*records, CompactionReverted(id="x", fold_id="f2")])[0] == "f1"
     both = [*records, CompactionReverted(id="x", fold_id="f2"), CompactionReverted(id="y", fold_id="f1")]
     assert ids(both) == ids(conversation())
-    assert last_reduction(records) == records[-1] and last_reduction(both) is None
+    assert Projection(records).reductions[-1] == records[-1] and not Projection(both).reductions
 
 
 def test_what_the_user_pins_stays_behind_a_summary_as_a_note() -> None:
     pinned = [Marked(id="m1", message_id="r_c1", mark="pinned"), Marked(id="m2", message_id="u1", mark="pinned")]
-    found = visible_messages([*conversation(), *pinned, fold("b2")])
+    found = visible([*conversation(), *pinned, fold("b2")])
     assert [each.id for each in found] == ["fold", "u1", "r_c1", "u3", "a3", "r_c3", "b3"]
     note = found[2]
     assert isinstance(note, UserMessage) and note.origin == "hint" and "result of c1" in note.text
@@ -278,15 +272,15 @@ def test_what_the_user_pins_stays_behind_a_summary_as_a_note() -> None:
 
 def test_a_message_that_was_dropped_is_named_in_its_place() -> None:
     records = [*conversation(), Marked(id="m", message_id="r_c2", mark="dropped")]
-    dropped = next(each for each in visible_messages(records) if each.id == "r_c2")
+    dropped = next(each for each in visible(records) if each.id == "r_c2")
     assert dropped.text == "[The user took this out of the conversation.]"
     back = [*records, Marked(id="m2", message_id="r_c2", mark="")]
-    assert visible_messages(back) == visible_messages(conversation())
+    assert visible(back) == visible(conversation())
 
 
 def test_files_alone_put_back_leave_the_conversation_as_it_is() -> None:
     records = [*conversation(), TurnsUndone(id="undo", turn_ids=("t3",), what="code")]
-    assert visible_messages(records) == visible_messages(conversation())
+    assert visible(records) == visible(conversation())
     assert "u3" not in ids([*records, TurnsUndone(id="undo2", turn_ids=("t3",), what="conversation")])
 
 
@@ -295,9 +289,7 @@ def test_files_alone_put_back_leave_the_conversation_as_it_is() -> None:
 
 def test_a_shortened_result_keeps_its_head_and_tail() -> None:
     long = result("c1", text="a" * 1000 + "b" * 1000, images=(Image("image/png", "AAAA"),))
-    short = visible_messages(
-        [user("u"), answer("a", "c1"), long, Shortened(id="s", call_ids=("c1",), keep_chars=400)]
-    )
+    short = visible([user("u"), answer("a", "c1"), long, Shortened(id="s", call_ids=("c1",), keep_chars=400)])
     note = "\n[… 1600 characters of this result left out; recall c1 shows them …]\n"
     assert short[2] == msgspec.structs.replace(long, text="a" * 100 + note + "b" * 300, images=())
 
@@ -311,9 +303,9 @@ def test_shortening_in_an_undone_turn_does_not_count_and_a_result_is_shortened_o
     records: list[AnyRecord] = [user("u"), answer("a", "c1"), long]
     first = Shortened(id="s1", call_ids=("c1",), keep_chars=400, turn_id="t3")
     second = Shortened(id="s2", call_ids=("c1",), keep_chars=2000, turn_id="t2")
-    assert visible_messages([*records, first, second])[2] == shorten(long, 400)
-    assert visible_messages([*records, first, second, undo("t3")])[2] == shorten(long, 2000)
-    assert visible_messages([*records, first, second, undo("t3", "t2")])[2] == long
+    assert visible([*records, first, second])[2] == shorten(long, 400)
+    assert visible([*records, first, second, undo("t3")])[2] == shorten(long, 2000)
+    assert visible([*records, first, second, undo("t3", "t2")])[2] == long
 
 
 # open calls, the plan, known files
@@ -330,24 +322,24 @@ def test_open_calls_are_those_without_a_result_and_say_whether_they_had_begun() 
         OpenCall(ToolCall("c2", "shell", "{}"), True, "t1"),
         OpenCall(ToolCall("c3", "shell", "{}"), False, "t1"),
     ]
-    assert open_calls(records) == expected
-    assert open_calls([*records, undo("t1")]) == []
-    assert open_calls([*records, result("c2"), result("c3")]) == []
+    assert list(Projection(records).open_calls.values()) == expected
+    assert list(Projection([*records, undo("t1")]).open_calls.values()) == []
+    assert list(Projection([*records, result("c2"), result("c3")]).open_calls.values()) == []
 
 
 def test_the_plan_is_the_one_written_last_by_a_turn_that_counts() -> None:
     plans = [(PlanItem("one"),), (PlanItem("one", "done"), PlanItem("two"))]
     results = (result("c1", plan=plans[0]), result("c2", "t2", plan=plans[1]), result("c3", "t3"))
     records: list[AnyRecord] = [each for one in results for each in (asked(one), one)]
-    assert current_plan([]) == ()
-    assert current_plan(records) == plans[1]
-    assert current_plan([*records, undo("t2")]) == plans[0]
+    assert Projection([]).plan == ()
+    assert Projection(records).plan == plans[1]
+    assert Projection([*records, undo("t2")]).plan == plans[0]
     emptied = result("c4", "t4", plan=())
-    assert current_plan([*records, asked(emptied), emptied]) == ()
+    assert Projection([*records, asked(emptied), emptied]).plan == ()
 
 
 def test_known_files_are_the_newest_content_seen_by_turns_that_count() -> None:
     first, second = result("c1", seen={"/w/a": "1", "/w/b": "1"}), result("c2", "t2", seen={"/w/a": "2"})
     records: list[AnyRecord] = [asked(first), first, asked(second), second]
-    assert known_files(records, Path("/w")) == {"/w/a": "2", "/w/b": "1"}
-    assert known_files([*records, undo("t2")], Path("/w")) == {"/w/a": "1", "/w/b": "1"}
+    assert Projection(records, Path("/w")).known_files == {"/w/a": "2", "/w/b": "1"}
+    assert Projection([*records, undo("t2")], Path("/w")).known_files == {"/w/a": "1", "/w/b": "1"}

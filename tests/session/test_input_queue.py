@@ -15,6 +15,7 @@ from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import Steer, TakeBack, UserInput
 from agent_cli.protocol.records import InputQueued
 from agent_cli.session import history
+from agent_cli.session.projection import Projection
 from agent_cli.store.session_file import read_session
 from tests.engine.harness import Engine, engine
 from tests.model.scripted import call, say
@@ -23,7 +24,7 @@ SLOW = call("shell", command="while [ ! -e go ]; do sleep 0.02; done")
 
 
 def on_disk(it: Engine) -> list[str]:
-    return [record.text for record in history.unsent(read_session(it.path).records).values()]
+    return list(Projection(read_session(it.path).records).waiting.values())
 
 
 async def until_queued(it: Engine, count: int) -> None:

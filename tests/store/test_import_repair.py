@@ -19,7 +19,7 @@ from agent_cli.protocol.records import (
 )
 from agent_cli.protocol.usage import Usage
 from agent_cli.redaction.redactor import Redactor
-from agent_cli.session.history import open_calls
+from agent_cli.session.projection import Projection
 from agent_cli.session.session import Session
 from agent_cli.store.catalog import Sessions, describe, totals
 from agent_cli.store.export.formats import exported, masked
@@ -195,7 +195,7 @@ def test_calls_that_were_open_are_closed_by_an_import(tmp_path: Path) -> None:
     records = read_session(import_session(Sessions(tmp_path / "all"), path, tmp_path).path).records
     results = [(each.call_id, each.status, each.text) for each in records if isinstance(each, ToolResult)]
     assert results == [("c1", "cancelled", "cancelled: imported"), ("c2", "ok", "done")]
-    assert not open_calls(records)
+    assert not Projection(records).open_calls
 
 
 def test_sums_that_cannot_be_are_not_believed(tmp_path: Path) -> None:

@@ -163,11 +163,11 @@ class Compactor:
 
     def take_back(self, scope: TurnScope) -> bool:
         """Take back the newest reduction; False when there is none."""
-        newest = history.last_reduction(self._session.records)
-        if newest is None:
+        reductions = self._session.view.reductions
+        if not reductions:
             return False
         before = estimate(self._session.visible())
-        self._session.append(CompactionReverted(id=new_id("unfold"), fold_id=newest.id))
+        self._session.append(CompactionReverted(id=new_id("unfold"), fold_id=reductions[-1].id))
         self._not_below = int(self._meter.tokens() * _GROWTH)
         self._announce("undone", before, estimate(self._session.visible()), scope)
         return True

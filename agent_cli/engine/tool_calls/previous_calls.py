@@ -8,7 +8,7 @@ import msgspec
 from agent_cli.protocol.actions import Action, RunCommand
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, CallStarted
-from agent_cli.session.history import undone_turns
+from agent_cli.session.undo_state import taken_back
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.registry import Registry
 
@@ -41,7 +41,7 @@ def calls_made(records: Sequence[AnyRecord], registry: Registry, context: ToolCo
 
 def _newest_input(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
     """Return the records from the newest turn on that began with a prompt: later ones have gone on with it."""
-    undone = undone_turns(records)
+    undone = taken_back(records).messages
     turns: set[str] = set()
     start = 0
     for index, record in enumerate(records):

@@ -17,7 +17,7 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.operations import ControlJob, QuestionAnswer
-from agent_cli.session.history import shorten
+from agent_cli.session.placeholders import shorten
 from agent_cli.tools.kit.output import MAX_RESULT_TOKENS, result_tokens
 from tests.engine.harness import engine
 from tests.model.scripted import ScriptedModel, call, say
