@@ -1,8 +1,7 @@
-"""What the engine tells the world: a closed union of frozen values, in order, on one queue.
+"""The events of the engine: a closed union of frozen values, in order, on one queue.
 
-Every front end (REPL, one-shot, JSON, replay) is a consumer of these and of nothing else. `seq` counts
-from 1 without gaps; `submission_id` says which submission an event belongs to (empty: none). Tool events
-are keyed by `call_id`, never by "the last tool". Each submission gets exactly one event of `TERMINAL`.
+Every front end (REPL, one-shot, JSON, replay) reads these and nothing else. Events of a tool call carry its
+`call_id`. Each submission gets exactly one event of `TERMINAL`.
 """
 
 from typing import Literal
@@ -20,119 +19,149 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     """The fields all events share; the engine fills them in when it emits."""
 
     seq: int = 0
+    """Number of the event, from 1, without gaps."""
     submission_id: str = ""
+    """The prompt or command it belongs to; empty for none."""
     time: float = 0.0
     """Seconds since the epoch."""
 
 
 class ErrorInfo(msgspec.Struct, frozen=True):
-    """A failure told to the user: what happened, what the provider said, what to do next."""
+    """An error: what happened, what the provider said, and what to do next."""
 
     kind: str
+    """The kind of error, for example `auth`, `rate_limit` or `network`."""
     message: str
-    """One sentence or two, the provider's own words included."""
+    """One or two sentences, with the provider's own words."""
     hint: str = ""
-    """The next step."""
+    """What to do next."""
     request_id: str | None = None
     """The provider's id of the failed request, for its support."""
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session_started"):
-    """First event of every session, resumed ones included."""
+    """The session is open. The first event, of resumed sessions too."""
 
     session_id: str
+    """Id for `agent --resume`."""
     model: str
+    """The model in use, as `provider/name`."""
     cwd: str
+    """The directory the session works in."""
     mode: Mode
+    """The approval mode."""
     sandbox: str
-    """The level really in force, for example `none`."""
+    """The sandbox level in force, for example `none`."""
     version: str
+    """Version of the program."""
     resumed: bool = False
+    """Whether the session existed before."""
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
-    """A turn begins with one input."""
+    """A turn begins."""
 
     turn_id: str
+    """Id of the turn; undo takes it."""
     text: str
-    """The user's prompt; empty when the turn carries on without one."""
+    """The user's prompt; empty when the turn continues an earlier one."""
 
 
 class StepStarted(Event, frozen=True, kw_only=True, tag="step_started"):
-    """A model call begins. A retry of the same step starts a new attempt, see `RetryScheduled`."""
+    """A model call begins. Its retries begin no new step, see `retry_scheduled`."""
 
     step: int
+    """Number of the call within the turn, from 1."""
     model: str
+    """The model that is called."""
     kind: CallKind = "main"
+    """`summary` for a compaction, `limit` for a last answer at a limit."""
 
 
 class TextDelta(Event, frozen=True, kw_only=True, tag="text_delta"):
-    """A piece of the answer, as it arrives."""
+    """A piece of the answer has arrived."""
 
     text: str
+    """The piece; pieces are joined without a separator."""
 
 
 class ReasoningDelta(Event, frozen=True, kw_only=True, tag="reasoning_delta"):
-    """A piece of the model's reasoning, as it arrives."""
+    """A piece of the model's reasoning has arrived."""
 
     text: str
+    """The piece; pieces are joined without a separator."""
 
 
 class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled"):
-    """A model call failed and will be tried again after `delay_s`. The text of this step that was already
-    sent is void: the next attempt starts it afresh."""
+    """A model call failed and will be retried after `delay_s`. Discard the text of this step so far: the next
+    attempt sends it again from the start."""
 
     attempt: int
-    """The attempt to come, 2 for the first retry."""
+    """Number of the next attempt, 2 for the first retry."""
     delay_s: float
+    """Seconds until the next attempt."""
     error: ErrorInfo
+    """Why the call failed."""
     discarded_chars: int = 0
+    """Characters of text already sent for this step, to be discarded."""
     parked: bool = False
-    """The wait is for a far-off reset of a limit: the session rests and goes on by itself."""
+    """Whether it waits for a rate limit to reset much later; the session continues by itself."""
 
 
 class StreamSilent(Event, frozen=True, kw_only=True, tag="stream_silent"):
-    """Nothing has come from the model's server for a while; the call still runs."""
+    """The model's server has sent nothing for a while; the call is still running."""
 
     silent_s: float
-    """Seconds so far; 0 when data has come again."""
+    """Seconds so far; 0 once data arrives again."""
 
 
 class FellBack(Event, frozen=True, kw_only=True, tag="fell_back"):
-    """The model failed, and another one from `fallback_models` takes over for the rest of this input."""
+    """The model failed; another one from `fallback_models` answers the rest of this prompt."""
 
     model: str
-    """The one that takes over."""
+    """The fallback."""
     error: ErrorInfo
-    """Why the one before it is given up."""
+    """Why the model before it failed."""
     discarded_chars: int = 0
-    """Characters of text already sent for this step, which are void."""
+    """Characters of text already sent for this step, to be discarded."""
 
 
 class AnswerCompleted(Event, frozen=True, kw_only=True, tag="answer_completed"):
-    """One model call is over and its answer is saved. `usage` and `cost_usd` are null where unknown."""
+    """A model call has ended and its answer is saved."""
 
     message_id: str
+    """Id of the answer in the session."""
     text: str
+    """The whole answer."""
     finish: Finish
+    """Why the model stopped."""
     calls: int
+    """How many tool calls the answer asks for."""
     usage: Usage | None
+    """Tokens of the call; null when unknown."""
     cost_usd: float | None
+    """Cost of the call in US dollars; null when unknown."""
     duration_s: float
+    """Seconds from the request to the end of the answer."""
     first_token_s: float | None = None
+    """Seconds from the request to the first piece of the answer."""
 
 
 class ToolCallRequested(Event, frozen=True, kw_only=True, tag="tool_call_requested"):
-    """The model asked for a call. `title` is one line: path, pattern or command."""
+    """The model has asked for a tool call."""
 
     call_id: str
+    """Id of the call; every event of this call carries it."""
     tool: str
+    """Name of the tool."""
     title: str
+    """One line: the path, pattern or command."""
     arguments: str
+    """The arguments as the model wrote them: JSON, if it is valid."""
 
 
 class ToolCallStarted(Event, frozen=True, kw_only=True, tag="tool_call_started"):
-    """A call begins to run."""
+    """A tool call begins to run."""
 
     call_id: str
     tool: str
@@ -140,14 +169,15 @@ class ToolCallStarted(Event, frozen=True, kw_only=True, tag="tool_call_started")
 
 
 class ToolOutput(Event, frozen=True, kw_only=True, tag="tool_output"):
-    """Live output of a running call, in pieces."""
+    """A running tool call has written output."""
 
     call_id: str
     text: str
+    """The piece; pieces are joined without a separator."""
 
 
 class ToolSilent(Event, frozen=True, kw_only=True, tag="tool_silent"):
-    """A running call has shown nothing for a while."""
+    """A running tool call has written nothing for a while."""
 
     call_id: str
     silent_s: float
@@ -155,208 +185,258 @@ class ToolSilent(Event, frozen=True, kw_only=True, tag="tool_silent"):
 
 
 class ToolCallFinished(Event, frozen=True, kw_only=True, tag="tool_call_finished"):
-    """The one end of a call: its result is saved."""
+    """A tool call has ended and its result is saved. Every requested call gets exactly one."""
 
     call_id: str
     tool: str
     title: str
     status: ToolStatus
+    """How it ended; `denied` by a rule or the user, `unknown` after a crash."""
     text: str
-    """What the model reads."""
+    """The result, as the model reads it."""
     display: str = ""
+    """The result, as people read it; empty when it is `text`."""
     duration_s: float = 0.0
+    """Seconds it ran, without the time it waited for the user."""
     changes: tuple[FileChange, ...] = ()
+    """Files it changed."""
     command: str = ""
+    """The command line it ran; empty for none."""
     exit_code: int | None = None
+    """Exit code of the command; null for none."""
     rule: str = ""
+    """The rule that denied it; empty for none."""
 
 
 class ApprovalItem(msgspec.Struct, frozen=True):
-    """One call that needs a person."""
+    """One tool call that needs approval."""
 
     call_id: str
     tool: str
     title: str
     preview: str
-    """The exact command, or the full unified diff."""
+    """The exact command, or the whole unified diff."""
     preview_kind: Literal["command", "diff", "text"]
+    """What `preview` is."""
     reason: str
+    """Why it needs approval."""
     rule: str
+    """The rule or mode that asks."""
     grant: str
-    """The rule that `always` would save; empty when it may not be saved."""
+    """The rule that answering `always` saves; empty when none may be saved."""
     arguments: str
+    """The arguments of the call, as JSON."""
     editable: str
-    """The string argument a person may edit before running, such as `command`; empty when none."""
+    """The argument that may be edited before it runs, such as `command`; empty for none."""
     risk: str = ""
-    """What it could do at worst, in one line."""
+    """The worst it could do, in one line."""
     reach: Reach = "inside"
-    """What a command gets of the machine: the sandbox, the sandbox with the network, or everything."""
+    """Where a command runs: in the sandbox, in the sandbox with network access, or outside it."""
     hunks: int = 0
-    """How many hunks the diff has, where each may be made without the others; 0 where they may not."""
+    """How many hunks of the diff can be accepted one by one; 0 when they cannot."""
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requested"):
-    """Calls that wait for an `ApprovalAnswer` with this `request_id`."""
+    """Tool calls wait for approval."""
 
     request_id: str
+    """Id to answer with."""
     items: tuple[ApprovalItem, ...]
+    """The calls, in order."""
 
 
 class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval_resolved"):
-    """The request is no longer open: answered, or cancelled. Older engines also said `abandoned`."""
+    """A request for approval is closed."""
 
     request_id: str
     outcome: Literal["answered", "abandoned", "cancelled"]
+    """How; older versions also wrote `abandoned`."""
 
 
 class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
-    """The model asks the user something; waits for a `QuestionAnswer`."""
+    """The model or the engine asks the user a question and waits for the answer."""
 
     request_id: str
+    """Id to answer with."""
     question: str
     options: tuple[str, ...] = ()
+    """Answers to choose from; empty for a free text."""
 
 
 class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan_updated"):
-    """The model wrote its plan anew."""
+    """The model has updated its plan."""
 
     items: tuple[PlanItem, ...]
+    """The whole plan, in order."""
 
 
 class Steered(Event, frozen=True, kw_only=True, tag="steered"):
-    """Guidance typed during the turn was delivered to the model."""
+    """A message typed during the turn has reached the model."""
 
     text: str
+    """The message."""
 
 
 class InputReturned(Event, frozen=True, kw_only=True, tag="input_returned"):
-    """What waited was taken back, by a stop or one by one: it has not begun and will not."""
+    """Queued input has been returned to the user. It did not run, and will not."""
 
     texts: tuple[str, ...] = ()
-    """Prompts and guidance, oldest first, as they were typed."""
+    """Prompts and messages, oldest first, as they were typed."""
     commands: tuple[str, ...] = ()
     """Slash commands, oldest first."""
 
 
 class Notice(Event, frozen=True, kw_only=True, tag="notice"):
-    """Something the user should know that is no error of the turn."""
+    """Information for the user; the turn continues."""
 
     level: Literal["info", "warning"]
     text: str
+    """One or two sentences."""
 
 
 class Compacted(Event, frozen=True, kw_only=True, tag="compacted"):
-    """The conversation was reduced, or a reduction taken back. Counts are the next request's estimated tokens."""
+    """The conversation was compacted, or a compaction was undone."""
 
     before: int
+    """Estimated tokens of the next request, before."""
     after: int
+    """Estimated tokens of the next request, after."""
     how: Literal["summary", "shortened", "left_out", "edited", "preview", "undone"]
-    """`preview`: this is what would happen; nothing has changed yet."""
+    """What was done; `preview`: nothing has changed yet."""
     summary: str = ""
+    """The text of the summary."""
 
 
 class Attached(Event, frozen=True, kw_only=True, tag="attached"):
-    """What a prompt brings along, counted before anything is sent."""
+    """A prompt has an attachment, such as an `@` mention. Sent before the model is called."""
 
     name: str
+    """Path or address, as it was typed."""
     kind: Literal["file", "folder", "url", "image"]
     tokens: int
-    """Estimated."""
+    """Estimated size in tokens."""
     note: str = ""
     """What was left out, or why it could not be attached."""
 
 
 class Renamed(Event, frozen=True, kw_only=True, tag="renamed"):
-    """The session has another name."""
+    """The session was renamed."""
 
     title: str
+    """The new name."""
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A file that undo or redo left alone, and why."""
+    """A file that undo or redo did not change."""
 
     path: str
+    """Relative to the session's directory where it is inside."""
     reason: str
+    """Why it was not changed."""
     decidable: bool = True
-    """Whether a `Resolve` can decide on it."""
+    """Whether the user can still choose a version of it."""
 
 
 class RestoreReport(msgspec.Struct, frozen=True):
-    """What an undo or redo did to the workspace."""
+    """What an undo or redo did to the files."""
 
     restored: tuple[FileChange, ...] = ()
+    """Files it restored."""
     conflicts: tuple[Conflict, ...] = ()
+    """Files it did not change."""
     notes: tuple[str, ...] = ()
-    """What it could not cover."""
+    """What it could not restore."""
 
 
 class Restored(Event, frozen=True, kw_only=True, tag="restored"):
-    """An undo or redo was carried out."""
+    """An undo, redo or rewind was carried out."""
 
     kind: Literal["undo", "redo", "rewind", "resolve"]
+    """`resolve`: a decision on files that an undo did not change."""
     turns: int
+    """How many turns it covers."""
     prompt: str
-    """The prompt of the first turn concerned."""
+    """The prompt of the first of these turns."""
     report: RestoreReport
+    """What happened to the files."""
     what: Rewound = "both"
+    """What was restored: the conversation, the code, or both."""
 
 
 class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings_changed"):
-    """Model, mode or effort are different from now on."""
+    """The model, the mode or the reasoning effort was changed."""
 
     model: str
+    """The model in use, as `provider/name`."""
     mode: Mode
+    """The approval mode."""
     effort: str
+    """The reasoning effort; empty for the model's default."""
 
 
 class TurnCompleted(Event, frozen=True, kw_only=True, tag="turn_completed"):
-    """The turn came to an end of its own; `stop_reason` tells which."""
+    """The turn has ended by itself: the task is done, or a limit was reached."""
 
     stop_reason: StopReason
+    """Why it ended."""
     text: str
+    """The final answer."""
     steps: int
+    """How many model calls it took."""
     duration_s: float
+    """Seconds from the prompt to the end."""
     changes: tuple[FileChange, ...] = ()
-    """Every file the turn changed, by whatever tool."""
+    """Files that the turn changed, with any tool or command."""
     unmet_rules: tuple[str, ...] = ()
-    """Rules about what must be done before the end, where it was not done."""
+    """Rules that demanded a tool call before the end, and were not followed."""
 
 
 class TurnAborted(Event, frozen=True, kw_only=True, tag="turn_aborted"):
-    """The user stopped the turn. What had arrived is kept."""
+    """The user stopped the turn. What had arrived is saved."""
 
     stop_reason: StopReason
+    """Why it ended."""
     text: str = ""
+    """The answer so far."""
     changes: tuple[FileChange, ...] = ()
+    """Files that the turn changed, with any tool or command."""
 
 
 class TurnFailed(Event, frozen=True, kw_only=True, tag="turn_failed"):
-    """The turn could not go on; what had happened by then is kept."""
+    """The turn failed. What had happened by then is saved."""
 
     stop_reason: StopReason
+    """Why it ended."""
     error: ErrorInfo
+    """What went wrong."""
     changes: tuple[FileChange, ...] = ()
+    """Files that the turn changed, with any tool or command."""
 
 
 class OperationCompleted(Event, frozen=True, kw_only=True, tag="operation_completed"):
-    """A submission other than a prompt was carried out."""
+    """A command was carried out."""
 
     operation: str
+    """Its name, for example `Compact`."""
     detail: str = ""
+    """What it did, in one sentence."""
 
 
 class OperationFailed(Event, frozen=True, kw_only=True, tag="operation_failed"):
-    """A submission other than a prompt was not carried out, and why."""
+    """A command was not carried out."""
 
     operation: str
+    """Its name, for example `Compact`."""
     error: ErrorInfo
+    """Why not."""
 
 
 class SessionClosed(Event, frozen=True, kw_only=True, tag="session_closed"):
-    """Last event: nothing follows. `error` is set when the engine died."""
+    """The session is closed. The last event."""
 
     session_id: str
     error: ErrorInfo | None = None
+    """Set when the engine itself failed."""
 
 
 AnyEvent = (

@@ -62,13 +62,15 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happened to one file. `added` and `removed` count lines; both 0 for binary files."""
+    """What happened to one file."""
 
     path: str
     """Relative to the workspace where it lies inside, else absolute."""
     kind: Literal["created", "modified", "deleted"]
     added: int = 0
+    """Lines added; 0 for a binary file."""
     removed: int = 0
+    """Lines removed; 0 for a binary file."""
 
 
 class MemoryChange(msgspec.Struct, frozen=True):
@@ -93,9 +95,10 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PlanItem(msgspec.Struct, frozen=True):
-    """One line of the model's plan."""
+    """One item of the model's plan."""
 
     text: str
+    """What is to be done."""
     status: Literal["pending", "in_progress", "done"] = "pending"
 
 
