@@ -261,3 +261,35 @@ def test_enter_right_behind_letters_picks(tmp_path: Path) -> None:
         term.send("plan\r")
         term.wait("(?m)^· test/model · plan")
         term.leave()
+
+
+_STATUS = {
+    "model": "anthropic/claude-sonnet-4-5",
+    "mode": "auto-edit",
+    "cached_share": 0.93,
+    "context_tokens": 123_456,
+    "context_window": 200_000,
+    "sandbox": "workspace-write (bubblewrap)",
+}
+
+
+@pytest.mark.parametrize(
+    ("columns", "status"),
+    [
+        (
+            100,
+            "anthropic/claude-sonnet-4-5 · auto-edit · context 61% · $0 · cache 93% · sandbox workspace-write",
+        ),
+        (80, "anthropic/claude-sonnet-4-5 · auto-edit · context 61% · sandbox workspace-write"),
+        (70, "anthropic/claude-sonnet-4-5 · auto-edit · sandbox workspace-write"),
+        (60, "anthropic/claude-sonn… · auto-edit · sandbox workspace-write"),
+        (30, "anthropic/c… · auto-edit · sa…"),
+    ],
+)
+def test_the_status_line_drops_what_matters_least_and_cuts_no_word(
+    tmp_path: Path, columns: int, status: str
+) -> None:
+    with Session(tmp_path, state=_STATUS, columns=columns) as term:
+        term.wait(r"auto-edit .*\s*\Z")
+        assert term.text.rstrip().rpartition("\n")[2] == status
+        term.leave()

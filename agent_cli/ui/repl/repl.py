@@ -287,7 +287,7 @@ class Repl:
 
     def status(self) -> str:
         """One line: model, mode, context, cost, sandbox."""
-        return self.theme.paint("muted", lines.status(self._now))
+        return self.theme.paint("muted", lines.status(self._now, self._screen.columns))
 
     def busy(self) -> bool:
         """Return whether Esc has something to stop."""

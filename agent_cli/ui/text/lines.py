@@ -263,20 +263,35 @@ _COST_HEADS = {
 }
 
 
-def status(now: Snapshot) -> str:
-    """Return what is always in sight: model, mode, context, cost, jobs, sandbox."""
+_SHORTEST_MODEL = 12
+"""Columns that a model's name keeps in the status line."""
+
+
+def status(now: Snapshot, width: int) -> str:
+    """Return the status line in at most `width` columns: model, mode, context, cost, cache, jobs, sandbox.
+
+    What does not fit goes whole, the least important first; then the model's name is cut.
+    """
     context = count(now.context_tokens)
     if now.context_window:
         context = f"{100 * now.context_tokens // now.context_window}%"
-    context += ", being reduced" * now.compacting
-    model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
-    facts = [model, now.mode, f"context {context}", money(now.totals)]
-    if now.cached_share is not None:
-        facts.append(f"cache {now.cached_share:.0%}")
-    if jobs := sum(job.state in ("running", "kept") for job in now.jobs):
-        facts.append(f"{jobs} job{'s' * (jobs != 1)}")
-    facts.append(f"sandbox {now.sandbox.partition(' (')[0]}")
-    return " · ".join(one_line(fact, 60) for fact in facts)
+    jobs = sum(job.state in ("running", "kept") for job in now.jobs)
+    facts = {
+        "model": f"{now.standing_in} for {now.model}" if now.standing_in else now.model,
+        "mode": now.mode,
+        "context": f"context {context}{', being reduced' * now.compacting}",
+        "cost": money(now.totals),
+        "cache": "" if now.cached_share is None else f"cache {now.cached_share:.0%}",
+        "jobs": number(jobs, "job") if jobs else "",
+        "sandbox": f"sandbox {now.sandbox.partition(' (')[0]}",
+    }
+    shown = {name: one_line(fact, 60) for name, fact in facts.items() if fact}
+    for dropped in ("cache", "cost", "jobs", "context"):
+        if cells(" · ".join(shown.values())) > width:
+            shown.pop(dropped, None)
+    others = cells(" · ".join(shown.values())) - cells(shown["model"])
+    shown["model"] = clipped(shown["model"], max(_SHORTEST_MODEL, width - others))
+    return clipped(" · ".join(shown.values()), width)
 
 
 def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
