@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from .actions import Mode, Reach
-from .messages import FileChange, Finish, PlanItem, ToolStatus
+from .messages import FileChange, Finish, PlanItem, ResultKind, ToolStatus
 from .operations import Rewound
 from .stop_reason import StopReason
 from .usage import CallKind, Usage
@@ -166,6 +166,8 @@ class ToolCallStarted(Event, frozen=True, kw_only=True, tag="tool_call_started")
     call_id: str
     tool: str
     title: str
+    result_kind: ResultKind = "text"
+    """What of its result is worth showing; the tool declares it."""
 
 
 class ToolOutput(Event, frozen=True, kw_only=True, tag="tool_output"):
@@ -206,6 +208,8 @@ class ToolCallFinished(Event, frozen=True, kw_only=True, tag="tool_call_finished
     """Exit code of the command; null for none."""
     rule: str = ""
     """The rule that denied it; empty for none."""
+    result_kind: ResultKind = "text"
+    """As in `tool_call_started`."""
 
 
 class ApprovalItem(msgspec.Struct, frozen=True):

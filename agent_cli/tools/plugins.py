@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.protocol.actions import Action, CallExternal
+from agent_cli.protocol.messages import ResultKind
 
 from .kit.base import Preview, Tool, ToolContext, ToolOutcome
 from .kit.schema import object_schema
@@ -29,6 +30,9 @@ from .kit.schema import object_schema
 GROUP = "agent_cli.tools"
 """The entry points' group. Each names a tool, its class, or a list of tools."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
+
+_RESULT_KINDS: tuple[ResultKind, ...] = ("text", "output", "summary")
+"""Those that a plug-in may choose: its text never passes for the model's answer or the user's."""
 
 
 class ExtensionError(Exception):
@@ -52,6 +56,7 @@ class Extension:
         self._own_actions = None if asks else getattr(tool, "actions", None)
         self.name: str = getattr(tool, "name", "")
         self.Params: type[msgspec.Struct] = getattr(tool, "Params", None)  # type: ignore[assignment]
+        self.result_kind: ResultKind = getattr(tool, "result_kind", "text")
         self._check()
         own = getattr(tool, "description", None)
         self.description = inspect.cleandoc(own if isinstance(own, str) else type(tool).__doc__ or self.name)
@@ -84,6 +89,8 @@ class Extension:
             raise ExtensionError(f"its name {self.name!r} is not of lower-case letters, digits and underscores")
         if not (isinstance(self.Params, type) and issubclass(self.Params, msgspec.Struct)):
             raise ExtensionError(f"{self.name} has no `Params`, a class derived from msgspec.Struct")
+        if self.result_kind not in _RESULT_KINDS:
+            raise ExtensionError(f"{self.name} has a `result_kind` that is none of {', '.join(_RESULT_KINDS)}")
         if not callable(getattr(self._tool, "run", None)):
             raise ExtensionError(f"{self.name} has no `run(params, context)`")
         try:

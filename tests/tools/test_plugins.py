@@ -55,6 +55,20 @@ async def test_a_projects_tools_work_like_ours_and_always_ask(context: ToolConte
     assert (await tool.run(params, context)).text == str(context.workspace.root)
 
 
+@pytest.mark.parametrize("kind", ["summary", "output", "text"])
+def test_a_tool_says_how_its_results_are_shown(kind: str) -> None:
+    source = GOOD.replace(b'name = "shout"', f'name = "shout"; result_kind = "{kind}"'.encode())
+    tools, problems = of_project({".agent/tools/loud.py": source}, set())
+    assert not problems and [tool.result_kind for tool in tools] == [kind, "text"]
+
+
+@pytest.mark.parametrize("kind", ["answer", "question", "loud"])
+def test_no_tool_of_a_plugin_speaks_for_the_model_or_the_user(kind: str) -> None:
+    source = GOOD.replace(b'name = "shout"', f'name = "shout"; result_kind = "{kind}"'.encode())
+    tools, problems = of_project({".agent/tools/loud.py": source}, set())
+    assert not tools and "result_kind" in problems[0]
+
+
 async def test_a_tool_imports_what_was_read_with_it_and_not_what_stands_on_the_disk(context: ToolContext) -> None:
     tool = GOOD.replace(b"word.upper()", b"word.upper() + END")
     for end in (b"!", b"?"):

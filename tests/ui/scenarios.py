@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import FileChange, PlanItem
+from tests.ui.tool_events import finished, started
 
 ANSWER = "answer"
 """In a scenario: until the person has answered."""
@@ -81,8 +82,8 @@ def _said(text: str, size: int = 9) -> Iterator[Step]:
 
 def _called(call_id: str, tool: str, title: str, **more: object) -> Iterator[Step]:
     yield ev.ToolCallRequested(call_id=call_id, tool=tool, title=title, arguments="{}")
-    yield ev.ToolCallStarted(call_id=call_id, tool=tool, title=title)
-    yield ev.ToolCallFinished(call_id=call_id, tool=tool, title=title, **({"status": "ok", "text": ""} | more))  # type: ignore[arg-type]
+    yield started(tool, title, call_id)
+    yield finished(call_id=call_id, tool=tool, title=title, **({"status": "ok", "text": ""} | more))
 
 
 def _item(call_id: str, tool: str, title: str, preview: str, kind: str, **more: object) -> ev.ApprovalItem:
@@ -115,28 +116,26 @@ def reading() -> Iterator[Step]:
     calls = [("a", "read_file", "src/basket.py"), ("b", "grep", "total in src/"), ("c", "read_file", "missing.py")]
     for call_id, tool, title in calls:
         yield ev.ToolCallRequested(call_id=call_id, tool=tool, title=title, arguments="{}")
-        yield ev.ToolCallStarted(call_id=call_id, tool=tool, title=title)
+        yield started(tool, title, call_id)
     yield 0.15
-    yield ev.ToolCallFinished(
+    yield finished(
         call_id="b", tool="grep", title="total in src/", status="ok", text="x", display="4 matches in 2 files"
     )
-    yield ev.ToolCallFinished(
+    yield finished(
         call_id="c", tool="read_file", title="missing.py", status="failed", text="missing.py does not exist"
     )
-    yield ev.ToolCallFinished(
-        call_id="a", tool="read_file", title="src/basket.py", status="ok", text="x", display="21 lines"
-    )
+    yield finished(call_id="a", tool="read_file", title="src/basket.py", status="ok", text="x", display="21 lines")
     yield from _said("I have read it.")
 
 
 def command() -> Iterator[Step]:
     """A command with much output, live and folded."""
-    yield ev.ToolCallStarted(call_id="a", tool="shell", title="make test")
+    yield started("shell", "make test", "a")
     for number in range(40):
         yield ev.ToolOutput(call_id="a", text=f"test {number:02d} … ok\n")
     yield 0.15
     output = "".join(f"test {number:02d} … ok\n" for number in range(40)) + "FAILED: 1 of 41\n"
-    yield ev.ToolCallFinished(
+    yield finished(
         call_id="a", tool="shell", title="make test", status="failed", text=output, duration_s=12.4,
         command="make test", exit_code=2,
     )  # fmt: skip
@@ -181,10 +180,10 @@ def batch() -> Iterator[Step]:
 def question() -> Iterator[Step]:
     """A question of the model's."""
     asked = "Which of the two should I keep?"
-    yield ev.ToolCallStarted(call_id="a", tool="ask_user", title=asked)
+    yield started("ask_user", asked, "a")
     yield ev.QuestionAsked(request_id="q1", question=asked, options=("the old one", "the new one"))
     yield ANSWER
-    yield ev.ToolCallFinished(
+    yield finished(
         call_id="a", tool="ask_user", title=asked, status="ok", text="The user answered: the new one",
         display="the new one",
     )  # fmt: skip

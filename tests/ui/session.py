@@ -20,6 +20,7 @@ from agent_cli.ui.commands.api import FirstInput
 from agent_cli.ui.repl.repl import run_repl
 from tests.ui.fake_client import FakeClient, FakeHost
 from tests.ui.scenarios import SCENARIOS, long_session
+from tests.ui.tool_events import finished, started
 import msgspec
 
 async def say(client, s, words, delay=0.02):
@@ -34,7 +35,7 @@ async def stream(client, s, text):
                           "\\n\\n```python\\nx = 1\\n```\\n"])
 
 async def hang(client, s, text):
-    client.emit(ev.ToolCallStarted(call_id="c", tool="shell", title="sleep 100"), s)
+    client.emit(started("shell", "sleep 100", "c"), s)
     for n in range(1000):
         client.emit(ev.ToolOutput(call_id="c", text=f"tick {n}\\n"), s)
         await asyncio.sleep(0.05)
@@ -59,7 +60,7 @@ async def play(client, s, text):
             await asyncio.sleep(0.002 if text in SCENARIOS else 0)
 
 async def silent(client, s, text):
-    client.emit(ev.ToolCallStarted(call_id="c", tool="shell", title="sleep 100"), s)
+    client.emit(started("shell", "sleep 100", "c"), s)
     await asyncio.sleep(100)
 
 async def flood(client, s, text):
@@ -102,16 +103,16 @@ async def edit(client, s, text):
     for request, some in (("r1", items[:1]), ("r2", items[1:])) if text == "each" else (("r1", items),):
         client.emit(ev.ApprovalRequested(request_id=request, items=some), s)
         await client.answers.get()
-    client.emit(ev.ToolCallFinished(call_id="c1", tool="shell", title=command, status="ok", text="x", exit_code=0,
+    client.emit(finished(call_id="c1", tool="shell", title=command, status="ok", text="x", exit_code=0,
                                     command=command), s)
-    client.emit(ev.ToolCallFinished(call_id="c2", tool="edit_file", title="src/x.py", status="ok", text="Changed",
+    client.emit(finished(call_id="c2", tool="edit_file", title="src/x.py", status="ok", text="Changed",
                                     display=diff), s)
 
 async def question(client, s, text):
-    client.emit(ev.ToolCallStarted(call_id="q", tool="ask_user", title="Which way?"), s)
+    client.emit(started("ask_user", "Which way?", "q"), s)
     client.emit(ev.QuestionAsked(request_id="q1", question="Which way?", options=("left", "right")), s)
     await client.answers.get()
-    client.emit(ev.ToolCallFinished(call_id="q", tool="ask_user", title="Which way?", status="ok",
+    client.emit(finished(call_id="q", tool="ask_user", title="Which way?", status="ok",
                                     text="The user answered: right", display="right"), s)
 
 class Host(FakeHost):

@@ -6,7 +6,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask
 from agent_cli.protocol.events import ApprovalItem
-from agent_cli.protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
+from agent_cli.protocol.messages import ResultKind, ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.tools.kit.base import Preview, Tool, ToolError, ToolOutcome
 
 from .authorized_call import AuthorizedCall
@@ -57,6 +57,11 @@ class PendingCall:
     def succeeded(self) -> bool:
         """Whether it was done as asked."""
         return self.result is not None and self.result.status == "ok"
+
+    @property
+    def result_kind(self) -> ResultKind:
+        """What of its result a front end shows."""
+        return "text" if self.tool is None else self.tool.result_kind
 
 
 def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:

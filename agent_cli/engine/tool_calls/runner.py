@@ -198,7 +198,12 @@ class ToolRunner:
             if not authorized.reads_only:
                 await self._before_effect(pending)
             self._scope.emit(
-                ToolCallStarted(call_id=pending.call.id, tool=pending.call.name, title=authorized.title)
+                ToolCallStarted(
+                    call_id=pending.call.id,
+                    tool=pending.call.name,
+                    title=authorized.title,
+                    result_kind=pending.result_kind,
+                )
             )
             outcome = await self._with_changes(pending, await self._outcome(pending))
             status = "ok" if outcome.ok else "failed"
@@ -384,6 +389,7 @@ class ToolRunner:
                 command=result.command,
                 exit_code=result.exit_code,
                 rule=result.rule,
+                result_kind=pending.result_kind,
             )
         )
         if result.plan is not None:

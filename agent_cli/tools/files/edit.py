@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath, WritePath
+from agent_cli.protocol.messages import ResultKind
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from .file_change import (
@@ -33,6 +34,7 @@ class EditFile:
     name = "edit_file"
     Params = EditParams
     editable = ""
+    result_kind: ResultKind = "summary"
 
     def title(self, params: EditParams) -> str:
         return params.path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath, WritePath
-from agent_cli.protocol.messages import FileChange
+from agent_cli.protocol.messages import FileChange, ResultKind
 from agent_cli.workspace.editing.unified_diff import Diff, unified_diff
 from agent_cli.workspace.files.encoding import codec_for_new
 from agent_cli.workspace.files.reader import FileError, Stamp, TextFile, link_target, stamp_of
@@ -95,6 +95,7 @@ class ApplyPatch:
     name = "apply_patch"
     Params = PatchParams
     editable = "patch"
+    result_kind: ResultKind = "summary"
 
     def title(self, params: PatchParams) -> str:
         return ", ".join(each.path for each in _parsed(params))

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath
-from agent_cli.protocol.messages import Image
+from agent_cli.protocol.messages import Image, ResultKind
 from agent_cli.workspace.files.paging import PAGE_BYTES, Page, Part, read_page, read_part
 from agent_cli.workspace.files.read_coverage import Coverage
 from agent_cli.workspace.files.reader import FileError, content_hash, open_regular, read_bytes
@@ -41,6 +41,7 @@ class ReadFile:
     name = "read_file"
     Params = ReadParams
     editable = ""
+    result_kind: ResultKind = "summary"
 
     def __init__(self, page_bytes: int = PAGE_BYTES) -> None:
         self._page_bytes = page_bytes

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath, WritePath
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.files.encoding import codec_for_new
 from agent_cli.workspace.files.reader import TextFile, stamp_of
 from agent_cli.workspace.paths import Resolved
@@ -32,6 +33,7 @@ class WriteFile:
     name = "write_file"
     Params = WriteParams
     editable = "content"
+    result_kind: ResultKind = "summary"
 
     def title(self, params: WriteParams) -> str:
         return params.path

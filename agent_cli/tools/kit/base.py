@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from agent_cli.protocol.actions import Action, Reach
-from agent_cli.protocol.messages import FileChange, Image, MemoryChange, PlanItem
+from agent_cli.protocol.messages import FileChange, Image, MemoryChange, PlanItem, ResultKind
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.workspace.files.content_cache import ContentCache
@@ -198,6 +198,11 @@ class Tool(Protocol):
     @property
     def editable(self) -> str:
         """The string parameter a person may edit before running; empty when none."""
+        ...
+
+    @property
+    def result_kind(self) -> ResultKind:
+        """What of its results a front end shows."""
         ...
 
     def title(self, params: Any) -> str:

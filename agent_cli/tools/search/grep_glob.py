@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
@@ -42,6 +43,7 @@ class Grep:
     name = "grep"
     Params = GrepParams
     editable = ""
+    result_kind: ResultKind = "summary"
 
     def title(self, params: GrepParams) -> str:
         where = "" if params.path in ("", ".") else f" in {params.path}"
@@ -154,6 +156,7 @@ class Glob:
     name = "glob"
     Params = GlobParams
     editable = ""
+    result_kind: ResultKind = "summary"
 
     def title(self, params: GlobParams) -> str:
         return printable(params.pattern + ("" if params.path in ("", ".") else f" in {params.path}"))

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
 from agent_cli.workspace.files.nofollow import listed
 
@@ -33,6 +34,7 @@ class ListDir:
     name = "list_dir"
     Params = ListParams
     editable = ""
+    result_kind: ResultKind = "summary"
 
     def title(self, params: ListParams) -> str:
         return params.path or "."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
 from agent_cli.workspace.files.nofollow import is_there
 
@@ -48,6 +49,7 @@ class RepoMap:
     name = "repo_map"
     Params = MapParams
     editable = ""
+    result_kind: ResultKind = "summary"
 
     def title(self, params: MapParams) -> str:
         focus = f" around {', '.join(params.focus)}" if params.focus else ""

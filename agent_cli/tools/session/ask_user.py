@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action
+from agent_cli.protocol.messages import ResultKind
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
 
@@ -22,6 +23,7 @@ class AskUser:
     name = "ask_user"
     Params = AskParams
     editable = ""
+    result_kind: ResultKind = "question"
 
     def title(self, params: AskParams) -> str:
         return params.question.strip().splitlines()[0] if params.question.strip() else ""

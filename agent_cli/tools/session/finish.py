@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action
+from agent_cli.protocol.messages import ResultKind
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
 
@@ -21,6 +22,7 @@ class Finish:
     name = "finish"
     Params = FinishParams
     editable = ""
+    result_kind: ResultKind = "answer"
 
     def title(self, params: FinishParams) -> str:
         return next(iter(params.summary.strip().splitlines()), "")

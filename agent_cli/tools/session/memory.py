@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from agent_cli.protocol.actions import Action, WriteMemory
-from agent_cli.protocol.messages import MemoryChange
+from agent_cli.protocol.messages import MemoryChange, ResultKind
 from agent_cli.workspace.memory import Block, BlockError, Memory, file_text
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
@@ -49,6 +49,7 @@ class MemoryTool:
     name = "memory"
     Params = MemoryParams
     editable = "text"
+    result_kind: ResultKind = "text"
 
     def title(self, params: MemoryParams) -> str:
         return f"{params.action} {params.block}"

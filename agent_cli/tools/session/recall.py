@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action
+from agent_cli.protocol.messages import ResultKind
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
@@ -30,6 +31,7 @@ class Recall:
     name = "recall"
     Params = RecallParams
     editable = ""
+    result_kind: ResultKind = "text"
 
     def title(self, params: RecallParams) -> str:
         return params.id

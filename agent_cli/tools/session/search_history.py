@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action
+from agent_cli.protocol.messages import ResultKind
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
 
@@ -21,6 +22,7 @@ class SearchHistory:
     name = "search_history"
     Params = SearchHistoryParams
     editable = ""
+    result_kind: ResultKind = "text"
 
     def title(self, params: SearchHistoryParams) -> str:
         return params.query

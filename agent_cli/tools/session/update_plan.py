@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action
-from agent_cli.protocol.messages import PlanItem
+from agent_cli.protocol.messages import PlanItem, ResultKind
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
 
@@ -24,6 +24,7 @@ class UpdatePlan:
     name = "update_plan"
     Params = PlanParams
     editable = ""
+    result_kind: ResultKind = "summary"
 
     def title(self, params: PlanParams) -> str:
         done = sum(item.status == "done" for item in params.items)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from agent_cli.protocol.actions import Action, SendInput, StopCommand
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.sandbox.process.runner import ProcessError
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
@@ -30,6 +31,7 @@ class JobsTool:
     name = "jobs"
     Params = JobsParams
     editable = "text"
+    result_kind: ResultKind = "text"
 
     def title(self, params: JobsParams) -> str:
         return f"{params.action} {params.job}".strip()

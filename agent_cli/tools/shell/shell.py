@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, RunCommand
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.sandbox.process.runner import ProcessError, Running
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
@@ -35,6 +36,7 @@ class Shell:
     name = "shell"
     Params = ShellParams
     editable = "command"
+    result_kind: ResultKind = "output"
 
     def title(self, params: ShellParams) -> str:
         lines = params.command.strip().splitlines()

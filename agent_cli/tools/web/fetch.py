@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, Fetch
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clean
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
@@ -38,6 +39,7 @@ class WebFetch:
     name = "web_fetch"
     Params = WebFetchParams
     editable = "url"
+    result_kind: ResultKind = "text"
 
     def __init__(self, private_hosts: tuple[str, ...] = ()) -> None:
         self._private_hosts = private_hosts

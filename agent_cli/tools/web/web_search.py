@@ -12,6 +12,7 @@ from urllib.parse import quote_plus, urlsplit
 import msgspec
 
 from agent_cli.protocol.actions import Action, Fetch
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clean
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
@@ -86,6 +87,7 @@ class WebSearch:
     name = "web_search"
     Params = WebSearchParams
     editable = "query"
+    result_kind: ResultKind = "text"
 
     def __init__(self, engine: Engine, base_url: str, key: str, private_hosts: tuple[str, ...] = ()) -> None:
         self._engine = engine

@@ -5,6 +5,7 @@ Plain state that events change and a frame reads; it never grows with the length
 
 import re
 
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import Sanitizer
 
 from ..text import lines
@@ -37,8 +38,10 @@ def _letters(flag: str) -> str:
 class RunningCall:
     """One tool call between its request and its result."""
 
-    def __init__(self, tool: str, title: str, since: float | None) -> None:
-        self.tool, self.title, self.since = tool, title, since
+    def __init__(
+        self, tool: str, title: str, since: float | None = None, result_kind: ResultKind = "text"
+    ) -> None:
+        self.tool, self.title, self.since, self.result_kind = tool, title, since, result_kind
         self.silent_since: float | None = None
         """Since when it has shown nothing, once that is worth saying."""
         self._tail = ""

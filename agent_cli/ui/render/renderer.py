@@ -149,9 +149,11 @@ class Renderer:
             case ev.RetryScheduled():
                 self._retry(event)
             case ev.ToolCallRequested():
-                self.live.calls[event.call_id] = RunningCall(event.tool, event.title, None)
+                self.live.calls[event.call_id] = RunningCall(event.tool, event.title)
             case ev.ToolCallStarted():
-                self.live.calls[event.call_id] = RunningCall(event.tool, event.title, time.monotonic())
+                self.live.calls[event.call_id] = RunningCall(
+                    event.tool, event.title, time.monotonic(), event.result_kind
+                )
             case ev.ToolCallFinished():
                 self._tool(event)
             case ev.ApprovalRequested():
@@ -309,12 +311,12 @@ class Renderer:
         asked = self.live.asks(event.call_id)
         if asked is not None:
             self.live.answered(time.monotonic(), asked)
-        if event.tool == "finish" and event.status == "ok":
+        if event.result_kind == "answer" and event.status == "ok":
             self._text(event.text)
             self._end_answer()
             self._answered = False
             return
-        if event.tool == "ask_user" and asked is not None:
+        if event.result_kind == "question" and asked is not None:
             event = msgspec.structs.replace(event, title="")  # the question stands above
         from .tool_results import finished
 
@@ -336,7 +338,7 @@ class Renderer:
 
     def _question(self, event: ev.QuestionAsked) -> None:
         """The model's question, once; a dialog adds no more than the answers."""
-        calls = tuple(call_id for call_id, call in self.live.calls.items() if call.tool == "ask_user")
+        calls = tuple(call_id for call_id, call in self.live.calls.items() if call.result_kind == "question")
         self.live.ask(event.request_id, calls, time.monotonic())
         self._print("other", marked("?", "strong", event.question, self._theme, self._width()))
 

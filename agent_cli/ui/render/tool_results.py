@@ -24,11 +24,6 @@ _FAILED_ROWS = 6
 _GLANCE_ROWS = 2
 _NO_OUTPUT = "(no output)"
 
-_TOLD_OTHERWISE = frozenset({
-    "apply_patch", "ask_user", "edit_file", "finish", "glob", "grep", "list_dir", "read_file", "repo_map",
-    "shell", "update_plan", "write_file",
-})  # fmt: skip
-"""Tools whose text tells a person nothing that is not shown elsewhere or in the project's own files."""
 _TELLING = re.compile(r"(?i)\b(?:error|fail(?:ed|ure|s)?|fatal|panic|exception|traceback|undefined|cannot)\b")
 """What a line of a failed command's output has that says why."""
 
@@ -73,14 +68,14 @@ def finished(event: ToolCallFinished, previewed: str, theme: Theme, width: int, 
 
 def _body(event: ToolCallFinished, previewed: str) -> _Body:
     display, text = _lines(event.display), _lines(event.text)
-    if event.command:
+    if event.command or (event.result_kind == "output" and event.status == "ok"):
         output = display or text
         return _Body(glance=_NO_OUTPUT) if output == [_NO_OUTPUT] else _Body(tuple(output), kind="output")
     if display and diff_view.is_diff(event.display):
         if event.display.strip() == previewed.strip():
             return _Body()
         return _Body(tuple(visible(event.display).rstrip("\n").split("\n")), _DIFF_ROWS, "diff")
-    if event.tool not in _TOLD_OTHERWISE and event.status == "ok":
+    if event.result_kind == "text" and event.status == "ok":
         display = [] if event.display.strip() in event.text else display
         return _with_glance(display, text, min(_RESULT_ROWS, _GLANCE_ROWS + len(display)))
     if display:

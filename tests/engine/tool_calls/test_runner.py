@@ -65,6 +65,7 @@ class _Probe:
 
     Params = _Params
     editable = ""
+    result_kind = "text"
 
     def __init__(
         self, name: str, log: list[str], *, reads: bool, fails: bool = False, wait_s: float = 0.02

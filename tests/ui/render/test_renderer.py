@@ -19,6 +19,7 @@ from agent_cli.ui.text.theme import NONE, Theme, choose
 from agent_cli.ui.text.truncate import fold
 from tests.ui.any_event import KINDS, events, structs
 from tests.ui.fake_client import SNAPSHOT
+from tests.ui.tool_events import finished, started
 
 DARK = choose(Ui(theme="dark"), {})
 CODES = {
@@ -44,11 +45,6 @@ def shown(*events: ev.AnyEvent, theme: Theme = NONE, **settings: Any) -> str:
     for event in events:
         view.handle(event)
     return view.take()
-
-
-def finished(**more: Any) -> ev.ToolCallFinished:
-    fields: dict[str, Any] = {"call_id": "c1", "tool": "shell", "title": "ls", "status": "ok", "text": ""}
-    return ev.ToolCallFinished(**(fields | more))
 
 
 def harmless(out: str, coloured: bool) -> None:
@@ -185,7 +181,7 @@ def test_a_command_stands_once_while_it_asks() -> None:
 
 def test_a_question_stands_once_and_its_answer_below() -> None:
     view = renderer()
-    view.handle(ev.ToolCallStarted(call_id="c1", tool="ask_user", title="Which way?"))
+    view.handle(started("ask_user", "Which way?"))
     view.handle(ev.QuestionAsked(request_id="q", question="Which way?", options=("left", "right")))
     assert "Which" not in "".join(view.frame((), 20))
     view.handle(finished(tool="ask_user", title="Which way?", text="The user answered: left", display="left"))
@@ -223,8 +219,24 @@ def test_a_command_that_goes_on_as_a_job_has_not_failed() -> None:
 def test_the_name_of_a_tool_is_said_once() -> None:
     assert shown(finished(status="failed", tool="ask_user", title="ask_user")) == "✗ ask_user\n"
     view = renderer()
-    view.handle(ev.ToolCallStarted(call_id="c1", tool="finish", title="finish"))
+    view.handle(started("finish", "finish"))
     assert "".join(view.frame((), 20)).count("finish") == 1
+
+
+def test_a_tool_of_a_plugin_says_how_its_results_are_shown() -> None:
+    rows = "\n".join(f"line {n}" for n in range(30))
+    quiet = finished(tool="ticket", title="7", text=rows, display="30 lines", result_kind="summary")
+    assert shown(quiet) == "✓ ticket 7  30 lines\n"
+    logged = shown(finished(tool="deploy", title="x", text=rows, result_kind="output"))
+    assert "line 29\n" in logged and "line 0\n" not in logged and "more lines" in logged
+    ended = renderer()
+    ended.handle(finished(tool="conclude", title="x", text="**All** is done.", result_kind="answer"))
+    assert ended.take() == "All is done.\n"
+    asked = renderer()
+    asked.handle(ev.ToolCallStarted(call_id="c1", tool="choose", title="Which?", result_kind="question"))
+    asked.handle(ev.QuestionAsked(request_id="q", question="Which?"))
+    asked.handle(finished(tool="choose", title="Which?", display="left", result_kind="question"))
+    assert asked.take() == "? Which?\n\n✓ choose  left\n"
 
 
 @pytest.mark.parametrize("tool", ["jobs", "web_fetch", "web_search", "recall", "weather__today"])
@@ -299,7 +311,7 @@ def test_a_long_title_leaves_the_clock_in_sight() -> None:
 
 def test_live_output_keeps_the_last_five_lines() -> None:
     view = renderer()
-    view.handle(ev.ToolCallStarted(call_id="c1", tool="shell", title="make"))
+    view.handle(started("shell", "make"))
     for n in range(50):
         view.handle(ev.ToolOutput(call_id="c1", text=f"step {n}\n"))
     frame = "\n".join(view.frame((), 20))

@@ -12,17 +12,13 @@ from agent_cli.ui.render.renderer import Renderer
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.ui.fake_client import SNAPSHOT
+from tests.ui.tool_events import finished
 
 DIFF = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-old value\n+new value\n same\n"
 
 
 def renderer(theme: Theme = NONE, width: int = 60) -> Renderer:
     return Renderer(theme, Ui(), lambda: width, lambda: SNAPSHOT)
-
-
-def finished(**more: Any) -> ev.ToolCallFinished:
-    fields: dict[str, Any] = {"call_id": "c1", "tool": "shell", "title": "ls", "status": "ok", "text": ""}
-    return ev.ToolCallFinished(**(fields | more))
 
 
 def shown(event: ev.AnyEvent, **more: Any) -> str:
