@@ -60,7 +60,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "model": ("types", "transport", "catalog", "text_calls", "wire", "litellm", ""),
     "tools": ("kit", "search", "files", "shell", "web", "session", ""),
     "engine": ("model_calls", "permissions", "context", "undo", "tool_calls", ""),
-    "ui": ("text", "markdown", "render", "", "commands", "dialogs", "plain", "repl", "headless"),
+    "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
     "cli": ("setup", "services", "commands", ""),
 }
 """Inside a room, from the lowest folder up; the empty name stands for the room's own files."""

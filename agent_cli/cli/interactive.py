@@ -11,7 +11,6 @@ from pathlib import Path
 from agent_cli.config.api_keys import keyed
 from agent_cli.model.routing import MissingKey, NoModel, preload
 from agent_cli.model.types.base import ModelError
-from agent_cli.protocol.operations import Shutdown
 from agent_cli.protocol.records import Header
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
@@ -20,6 +19,7 @@ from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.commands import registry
 from agent_cli.ui.commands.api import NOTHING, Choice, ExitReason, FirstInput
 from agent_cli.ui.repl.repl import run_repl
+from agent_cli.ui.signals import signal_handlers
 from agent_cli.ui.text.lines import ago
 from agent_cli.ui.text.theme import choose as choose_theme
 from agent_cli.ui.text.theme import is_plain
@@ -161,31 +161,31 @@ def _saved_id(opened: OpenSession) -> str:
 async def _one_session(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
     for note in (*opened.notes, *_due(setup)):
         print(f"agent: {note}", file=sys.stderr)
-    engine = asyncio.create_task(opened.agent.run())
     loop = asyncio.get_running_loop()
     repl = asyncio.current_task()
     assert repl is not None
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, repl.cancel)
     model = opened.agent.snapshot().model
     env = keyed(os.environ, setup.config_dir)
     loading = threading.Thread(target=preload, args=(model, setup.config, env), daemon=True)
     loop.call_later(_PRELOAD_AFTER_S, loading.start)
     loop.call_later(_PRUNE_AFTER_S, threading.Thread(target=_prune, args=(setup,), daemon=True).start)
-    try:
-        return await run_repl(
-            opened.agent,
-            SessionHost(setup, opened),
-            setup.config.ui,
-            history_file=setup.state / "history",
-            first_input=first_input,
-        )
-    except asyncio.CancelledError:
-        opened.agent.stop("terminated")
-        return ExitReason("terminated")
-    finally:
-        await opened.agent.submit(Shutdown())
-        await asyncio.wait({engine}, timeout=8.0)
+    with signal_handlers({signal.SIGTERM: repl.cancel, signal.SIGHUP: repl.cancel}):
+        return await _until_left(setup, opened, first_input)
+
+
+async def _until_left(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
+    async with opened.running():
+        try:
+            return await run_repl(
+                opened.agent,
+                SessionHost(setup, opened),
+                setup.config.ui,
+                history_file=setup.state / "history",
+                first_input=first_input,
+            )
+        except asyncio.CancelledError:
+            opened.agent.stop("terminated")
+            return ExitReason("terminated")
 
 
 def _due(setup: Setup) -> Iterator[str]:

@@ -5,14 +5,15 @@ import gc
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.protocol.messages import Image
-from agent_cli.protocol.operations import Shutdown
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
+from agent_cli.ui.signals import signal_handlers
 
 from .services.trust_prompt import offers
 from .setup.compose import OpenSession, open_session
@@ -47,38 +48,32 @@ async def _run(
     setup: Setup, task: str, images: tuple[Image, ...], structure: Callable[[str], object] | None
 ) -> int:
     stopper = Stopper()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, stopper.stop, "interrupted")
-    loop.add_signal_handler(signal.SIGTERM, stopper.stop, "terminated")
-    loop.add_signal_handler(signal.SIGHUP, stopper.stop, "terminated")
+    interrupted, terminated = partial(stopper.stop, "interrupted"), partial(stopper.stop, "terminated")
     if (timeout_s := setup.chosen.number("timeout")) is not None:
-        loop.call_later(timeout_s, stopper.stop, "time_limit")
-    opened = await open_session(setup, interactive=False)
-    for note in opened.notes:
-        print(f"agent: {note}", file=sys.stderr)
-    for text in opened.agent.snapshot().unsent:
-        print(f"agent: queued when the program ended, and not sent: {clean(text)}", file=sys.stderr)
-    engine = asyncio.create_task(opened.agent.run())
-    try:
-        result = await run_task(
-            opened.agent,
-            task,
-            images,
-            is_data=setup.chosen.positional in (None, "-"),
-            output_format=setup.chosen.values.get("output_format", "text"),
-            quiet=setup.chosen.flag("quiet"),
-            out=sys.stdout,
-            err=sys.stderr,
-            verify=_verifier(setup, opened),
-            structure=structure,
-            stopper=stopper,
-        )
-    finally:
-        await opened.agent.submit(Shutdown())
-        await asyncio.wait({engine}, timeout=8.0)
-    if not _write_file(setup.chosen, result) and result.exit_code < EXIT_CODES["interrupted"]:
-        return EXIT_CODES["internal_error"]
-    return result.exit_code
+        asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
+    with signal_handlers({signal.SIGINT: interrupted, signal.SIGTERM: terminated, signal.SIGHUP: terminated}):
+        opened = await open_session(setup, interactive=False)
+        for note in opened.notes:
+            print(f"agent: {note}", file=sys.stderr)
+        for text in opened.agent.snapshot().unsent:
+            print(f"agent: queued when the program ended, and not sent: {clean(text)}", file=sys.stderr)
+        async with opened.running():
+            result = await run_task(
+                opened.agent,
+                task,
+                images,
+                is_data=setup.chosen.positional in (None, "-"),
+                output_format=setup.chosen.values.get("output_format", "text"),
+                quiet=setup.chosen.flag("quiet"),
+                out=sys.stdout,
+                err=sys.stderr,
+                verify=_verifier(setup, opened),
+                structure=structure,
+                stopper=stopper,
+            )
+        if not _write_file(setup.chosen, result) and result.exit_code < EXIT_CODES["interrupted"]:
+            return EXIT_CODES["internal_error"]
+        return result.exit_code
 
 
 def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_cli.protocol.events import TERMINAL, ToolCallFinished
 from agent_cli.protocol.messages import UserMessage
-from agent_cli.protocol.operations import Shutdown, UserInput
+from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.stop_reason import DENIED, exit_code
 from agent_cli.store.session_file import StoreError, read_session
@@ -47,12 +47,8 @@ def _prompts(records: Sequence[AnyRecord]) -> list[str]:
 async def watch(setup: Setup, prompts: list[str]) -> int:
     """Submit prompts one after the other and print what happens; returns the last turn's exit code."""
     opened = await open_session(setup, interactive=False)
-    engine = asyncio.create_task(opened.agent.run())
-    try:
+    async with opened.running():
         return await _consume(opened, prompts, Watcher(setup.config.ui, sys.stdout, opened.agent.snapshot))
-    finally:
-        await opened.agent.submit(Shutdown())
-        await asyncio.wait({engine}, timeout=8.0)
 
 
 async def _consume(opened: OpenSession, prompts: list[str], watcher: Watcher) -> int:

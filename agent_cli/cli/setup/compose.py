@@ -1,8 +1,10 @@
 """The composition root: builds the engine of one session from a `Setup`. The only place that knows every
 class."""
 
+import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -31,6 +33,7 @@ from agent_cli.model.types.base import Model
 from agent_cli.policy.rules.rule import Effect
 from agent_cli.protocol.actions import Allow, Mode, ReadPath
 from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.operations import Shutdown
 from agent_cli.protocol.records import SettingsSet
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.session.event_bus import EventBus
@@ -44,6 +47,7 @@ from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import Registry, built_in, default_registry
 from agent_cli.tools.shell.background_jobs import Jobs
 from agent_cli.tools.web.web_search import search_tool
+from agent_cli.ui.services import SHUTDOWN_S
 from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory
 
@@ -80,6 +84,16 @@ class OpenSession(msgspec.Struct, frozen=True):
     redactor: "Redactor"
     tools: Registry
     notes: tuple[str, ...] = ()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the engine; at the end it is shut down, and its last words are waited for."""
+        engine = asyncio.create_task(self.agent.run())
+        try:
+            yield
+        finally:
+            await self.agent.submit(Shutdown())
+            await asyncio.wait({engine}, timeout=SHUTDOWN_S)
 
 
 async def open_session(setup: Setup, *, interactive: bool) -> OpenSession:

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from agent_cli.protocol.client import Client
+from agent_cli.protocol.operations import Operation
 
 from ..services import Host
 from ..text.theme import Theme
@@ -50,6 +51,12 @@ class CommandContext(Protocol):
     client: Client
     host: Host
     theme: Theme
+    keys: tuple[str, ...]
+    """What keys do and what else can be typed, a line each."""
+
+    async def submit(self, operation: Operation) -> None:
+        """Hand an operation to the engine."""
+        ...
 
     def say(self, text: str, wrap: bool = True) -> None:
         """Print lines that are safe already; without `wrap` they are not broken between words."""
@@ -61,6 +68,10 @@ class CommandContext(Protocol):
 
     def summary(self) -> str:
         """The summary that was shown last; empty when there was none."""
+        ...
+
+    def expand(self) -> None:
+        """Print in full what was shortened last; asked again, what was before it."""
         ...
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:

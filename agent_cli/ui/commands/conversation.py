@@ -38,9 +38,9 @@ async def compact(desk: CommandContext, argument: str) -> None:
     word, colon, rest = argument.partition(":")
     match word:
         case "undo" if not colon:
-            await desk.client.submit(Uncompact())
+            await desk.submit(Uncompact())
         case "preview":
-            await desk.client.submit(Compact(rest.strip(), preview=True))
+            await desk.submit(Compact(rest.strip(), preview=True))
         case "edit" if not colon:
             summary = desk.summary()
             if summary:
@@ -50,9 +50,9 @@ async def compact(desk: CommandContext, argument: str) -> None:
             else:
                 desk.say("There is no summary yet; /compact preview writes one.")
         case "keep":
-            await desk.client.submit(KeepSummary(rest.strip() or desk.summary()))
+            await desk.submit(KeepSummary(rest.strip() or desk.summary()))
         case _:
-            await desk.client.submit(Compact(argument))
+            await desk.submit(Compact(argument))
 
 
 async def context(desk: CommandContext, argument: str) -> None:
@@ -66,7 +66,7 @@ async def context(desk: CommandContext, argument: str) -> None:
     if word not in _MARKS or item is None:
         desk.say("/context drop N takes a message out, pin N keeps it word for word, keep N takes either back.")
         return
-    await desk.client.submit(MarkMessage(item.message_id, _MARKS[word]))
+    await desk.submit(MarkMessage(item.message_id, _MARKS[word]))
     was = " (it was pinned)" if item.mark == "pinned" and word == "drop" else ""
     desk.say(f"· {number.strip()} is {_MARKS[word] or 'as any other'}{was}: {lines.one_line(item.label, 80)}")
 
@@ -120,17 +120,17 @@ async def undo(desk: CommandContext, argument: str) -> None:
     turns, there = int(argument or "1"), len(desk.client.rewind_points())
     if 0 < there < turns:
         desk.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to take back.")
-    await desk.client.submit(Undo(turns))
+    await desk.submit(Undo(turns))
 
 
 async def redo(desk: CommandContext, argument: str) -> None:
     """`/redo`: bring back what the last undo took away."""
-    await desk.client.submit(Redo())
+    await desk.submit(Redo())
 
 
 async def retry(desk: CommandContext, argument: str) -> None:
     """`/retry`: carry on, or send the last request again."""
-    await desk.client.submit(UserInput(""))
+    await desk.submit(UserInput(""))
 
 
 _REWIND_USAGE = "/rewind N goes back to before prompt N; add code or conversation to take back only that."
@@ -163,7 +163,7 @@ async def rewind(desk: CommandContext, argument: str) -> None:
     elif found is None:
         desk.say(f"Prompt {lines.one_line(number, 20)} is not in the list; /rewind shows it.")
     else:
-        await desk.client.submit(Rewind(found.turn_id, chosen))
+        await desk.submit(Rewind(found.turn_id, chosen))
 
 
 async def resolve(desk: CommandContext, argument: str) -> None:
@@ -175,12 +175,12 @@ async def resolve(desk: CommandContext, argument: str) -> None:
             "/resolve mine, old or merge, and the files it is for (all, if none): what the last undo left alone."
         )
         return
-    await desk.client.submit(Resolve(choice, tuple(paths.split())))
+    await desk.submit(Resolve(choice, tuple(paths.split())))
 
 
 async def init(desk: CommandContext, argument: str) -> None:
     """`/init [FOCUS]`: have the model write AGENTS.md."""
-    await desk.client.submit(UserInput(desk.host.init_prompt(argument)))
+    await desk.submit(UserInput(desk.host.init_prompt(argument)))
 
 
 async def memory(desk: CommandContext, argument: str) -> None:

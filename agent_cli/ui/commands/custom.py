@@ -24,7 +24,7 @@ async def run(desk: CommandContext, name: str, argument: str) -> bool:
     if found.problem:
         desk.say(f"/{lines.one_line(name, 80)} cannot be used: {lines.one_line(found.problem, 300)}")
     elif found.agreed or await _agreed(desk, name, found):
-        await desk.client.submit(UserInput(expanded(found.text, argument)))
+        await desk.submit(UserInput(expanded(found.text, argument)))
     return True
 
 

@@ -60,7 +60,7 @@ async def jobs(desk: CommandContext, argument: str) -> None:
     word, _, number = argument.partition(" ")
     for action in _JOB_ACTIONS:
         if word == action and number.strip():
-            await desk.client.submit(ControlJob(number.strip(), action))
+            await desk.submit(ControlJob(number.strip(), action))
             return
     if word in _JOB_ACTIONS:
         desk.say(f"/jobs {word} needs the number of a job; /jobs lists them. {_JOBS_USAGE}")
@@ -80,7 +80,7 @@ async def jobs(desk: CommandContext, argument: str) -> None:
 async def queue(desk: CommandContext, argument: str) -> None:
     """`/queue [TEXT]`: a prompt for afterwards; without one, what waits, to take something back."""
     if argument:
-        await desk.client.submit(UserInput(argument))
+        await desk.submit(UserInput(argument))
         return
     waiting = dict.fromkeys(each.text for each in desk.client.snapshot().waiting)
     if not waiting:
@@ -88,4 +88,4 @@ async def queue(desk: CommandContext, argument: str) -> None:
         return
     choices = [Choice(text, lines.one_line(text, 120)) for text in waiting]
     if taken := await desk.pick("What waits; take one back?", choices):
-        await desk.client.submit(TakeBack(taken))
+        await desk.submit(TakeBack(taken))

@@ -22,16 +22,6 @@ _COMMAND = re.compile(r"/([A-Za-z?][\w-]*(?::[\w-]+)*)(?:\s+(.*))?$", re.DOTALL)
 
 _LEAVING = ("exit", "quit")
 MODES: tuple[Mode, ...] = get_args(Mode)
-CYCLED: tuple[Mode, ...] = ("plan", "ask", "auto-edit")
-"""The modes that a key goes through."""
-KEYS = (
-    "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
-    "While a turn runs: Enter steers it, Tab queues for afterwards, Up takes that back, Esc or Ctrl-C stops it.",
-    "At a question: type a letter or words and Enter, or choose with Up and Down; Alt-Y and Alt-N decide at once.",
-    "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
-    "@ names a file, a folder or an address to bring along, !command runs it yourself.",
-)
-"""What keys do on a full screen."""
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -79,17 +69,16 @@ def _unknown(desk: CommandContext, name: str) -> None:
 
 
 async def _help(desk: CommandContext, argument: str) -> None:
-    await show_help(desk, KEYS)
-
-
-async def show_help(desk: CommandContext, keys: Collection[str]) -> None:
-    """The table, the commands of the user's own, and lines on what else can be typed."""
-    pass
-
+    """`/help`: the table, the user's own commands, and what else can be typed."""
     rows = [(f"/{c.name} {c.arguments}".strip(), c.help) for c in TABLE.values()]
     width = max(len(left) for left, _ in rows)
     out = [f"  {left:<{width}}  {right}" for left, right in rows]
-    desk.say("\n".join([*out, *await listed(desk), *keys]))
+    desk.say("\n".join([*out, *await _own_commands(desk), *desk.keys]))
+
+
+async def _more(desk: CommandContext, argument: str) -> None:
+    """`/more`: what was shortened last, in full."""
+    desk.expand()
 
 
 def _in(module: str, name: str) -> Callable[[CommandContext, str], Awaitable[None]]:
@@ -144,6 +133,7 @@ _ROWS = (
     ),
     Command("retry", "", "carry on, or send the last request again", _in("conversation", "retry"), idle=True),
     Command("queue", "[TEXT]", "a prompt for after this turn; what waits", _in("inspect", "queue")),
+    Command("more", "", "what was shortened last, in full; again, what was before it", _more),
     Command("diff", "", "all changes since the session began", _in("inspect", "diff")),
     Command("plan", "", "the model's plan", _in("inspect", "plan")),
     Command(
@@ -197,7 +187,7 @@ TABLE: dict[str, Command] = {command.name: command for command in _ROWS}
 ALIASES = {"?": "help", "exit": "quit", "q": "quit", "clear": "new", "models": "model", "usage": "cost"}
 
 
-async def listed(desk: CommandContext) -> list[str]:
+async def _own_commands(desk: CommandContext) -> list[str]:
     """Rows of `/help`: what there is, where each comes from, and what is wrong with the rest."""
     found = await asyncio.to_thread(desk.host.own_commands)
     if not found:

@@ -81,7 +81,7 @@ async def leave(desk: CommandContext, argument: str) -> None:
 async def rename(desk: CommandContext, argument: str) -> None:
     """`/rename [NAME]`: a name of the user's own."""
     if argument:
-        await desk.client.submit(Rename(argument))
+        await desk.submit(Rename(argument))
     else:
         title = lines.one_line(desk.client.snapshot().title)
         desk.say(f"This session is called “{title}”; /rename NAME changes it.")

@@ -38,7 +38,7 @@ async def model(desk: CommandContext, argument: str) -> None:
     if not argument:
         argument = await _picked_model(desk)
         if argument:
-            await desk.client.submit(ChangeSettings(model=argument))
+            await desk.submit(ChangeSettings(model=argument))
         return
     found = [line.name for line in desk.host.models(argument)]
     if argument not in found and len(found) != 1 and "/" not in argument:
@@ -46,7 +46,7 @@ async def model(desk: CommandContext, argument: str) -> None:
         desk.say("\n".join(["Several models match:" if rows else _NO_MATCH, *rows]))
         return
     name = found[0] if len(found) == 1 and "/" not in argument else argument
-    await desk.client.submit(ChangeSettings(model=name))
+    await desk.submit(ChangeSettings(model=name))
 
 
 async def _picked_model(desk: CommandContext) -> str:
@@ -76,7 +76,7 @@ async def mode(desk: CommandContext, argument: str) -> None:
             return
     for known in MODES:
         if argument == known:
-            await desk.client.submit(ChangeSettings(mode=known))
+            await desk.submit(ChangeSettings(mode=known))
             return
     desk.say(f"Mode: {now}. Choose one of: {', '.join(MODES)}.")
 
@@ -90,7 +90,7 @@ async def effort(desk: CommandContext, argument: str) -> None:
         if not argument:
             return
     if argument in EFFORTS:
-        await desk.client.submit(ChangeSettings(effort=argument))
+        await desk.submit(ChangeSettings(effort=argument))
     else:
         desk.say(f"Effort: {now or 'as the provider has it'}. Choose one of: {', '.join(EFFORTS)}.")
 

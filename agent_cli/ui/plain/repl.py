@@ -6,51 +6,45 @@ end of the input means leaving, once all that was asked for is done.
 """
 
 import asyncio
-import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TextIO, get_args
+from collections.abc import Callable, Sequence
+from typing import TextIO
 
 import msgspec
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.actions import Mode
-from agent_cli.protocol.client import Client, ContextPicture, RewindPoint, Snapshot
-from agent_cli.protocol.events import AnyEvent
+from agent_cli.protocol.client import Client
 from agent_cli.protocol.operations import (
-    ChangeSettings,
-    Interrupt,
     Operation,
     QuestionAnswer,
     Reshape,
-    Shutdown,
     Steer,
     UserInput,
 )
 from agent_cli.protocol.sanitize import clean
 
-from ..commands import registry, resume_note
 from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
+from ..conversation import resume_note
+from ..conversation.conversation import Conversation, shell_command
 from ..dialogs.answers import is_for_later
 from ..dialogs.base import ANSWER_FIRST, GUARD_S
 from ..render.renderer import Renderer
-from ..services import SHUTDOWN_S, Host
-from ..text import lines
+from ..services import Host
+from ..signals import signal_handlers
 from ..text.theme import NONE, Theme
 from .approval import ApprovalLines
 from .line_reader import LineReader
 
 _WIDTH = 100
 """Columns that a line is broken for."""
-KEYS = (
+_KEYS = (
     "A line is sent with Enter; one that ends in \\ goes on in the next. Ctrl-C stops a turn, or leaves.",
     "While a turn runs a line steers it, /queue LINE waits for its end, and /queue takes back what waits.",
     "/more prints in full what was shortened last, and what was before it.",
     "@ names a file, a folder or an address to bring along, a picture by its path; !command runs it yourself.",
 )
-"""What can be typed here."""
 
 
 async def run_plain(
@@ -64,74 +58,60 @@ async def run_plain(
 class PlainRepl:
     """Events to lines, lines to operations."""
 
+    keys: tuple[str, ...] = _KEYS
+
     def __init__(self, client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO) -> None:
-        self.client: Client = TrackedClient(client, self._submitted, may_loosen=stdin.isatty())
-        self.host = host
+        self.client, self.host = client, host
         self.theme: Theme = NONE
-        self._settings = settings
         self._stdout = stdout
-        self._renderer = Renderer(
-            NONE,
-            msgspec.structs.replace(settings, plain=True),
-            lambda: _WIDTH,
-            client.snapshot,
-            "/more shows them",
-        )
+        settings = msgspec.structs.replace(settings, plain=True)
+        self._renderer = Renderer(NONE, settings, lambda: _WIDTH, client.snapshot, "/more shows them")
         self._terminal = stdin.isatty()
+        self._conversation = Conversation(
+            self, self._submitted, may_loosen=self._terminal, may_steer=self._terminal
+        )
         self._rings = stdout.isatty() and settings.notify != "off"
         self._at_end = False
-        self._closing = False
         self._prompted = False
         """Whether the cursor stands behind a prompt of ours."""
         self._reader = LineReader(stdin)
-        self._leaving: ExitReason | None = None
         self._left = asyncio.Event()
-        self._open: set[str] = set()
-        """Submissions without a terminal event yet."""
-        self._ended: set[str] = set()
         self._changed = asyncio.Event()
         self._question: ev.ApprovalRequested | ev.QuestionAsked | None = None
         self._approval: ApprovalLines | None = None
         self._asked_at = 0.0
         self._picking = False
-        self._command: asyncio.Future[None] | None = None
-        """The user's own, while it runs."""
 
     async def run(self, first_input: FirstInput) -> ExitReason:
         """Run until the user leaves or the input ends."""
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            loop.add_signal_handler(signal.SIGINT, self._interrupt)
         self._reader.start()
-        consumer = asyncio.ensure_future(self._consume())
-        serving = asyncio.ensure_future(self._serve(first_input))
-        leaving = asyncio.ensure_future(self._left.wait())
-        try:
-            await asyncio.wait({consumer, serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            serving.cancel()
-            self._closing = True
-            await self.client.submit(Shutdown())
-            await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
-        finally:
-            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-                loop.remove_signal_handler(signal.SIGINT)
-            for task in (consumer, serving, leaving):
-                task.cancel()
-            await asyncio.gather(consumer, serving, leaving, return_exceptions=True)
-        now = self.client.snapshot()
-        if now.session_path and now.turns and not (self._leaving and self._leaving.kind != "quit"):
-            self._renderer.notice(f"Resume with: agent resume {now.session_id}")
+        with signal_handlers({signal.SIGINT: self._interrupt}):
+            consumer = asyncio.ensure_future(self._consume())
+            serving = asyncio.ensure_future(self._serve(first_input))
+            leaving = asyncio.ensure_future(self._left.wait())
+            try:
+                await asyncio.wait({consumer, serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                serving.cancel()
+                self._rings = False
+                await self._conversation.close(consumer)
+            finally:
+                for task in (consumer, serving, leaving):
+                    task.cancel()
+                await asyncio.gather(consumer, serving, leaving, return_exceptions=True)
+        exit_reason = self._conversation.exit_reason
+        if exit_reason.kind == "quit" and (how := resume_note.resume_line(self.client.snapshot())):
+            self._renderer.notice(f"Resume with: {how}")
         self._flush()
-        return self._leaving or ExitReason("quit")
+        return exit_reason
 
     def _interrupt(self) -> None:
         """Ctrl-C: pick nothing, stop a command or the turn; leave when nothing runs."""
         if self._picking:
             self._reader.give_up()
-        elif self._command is not None:
-            self._command.cancel()
-        elif self._open:
-            self._stopping = asyncio.ensure_future(self.client.submit(Interrupt()))
+        elif self._conversation.stop_command():
+            pass
+        elif self._conversation.open:
+            self._stopping = asyncio.ensure_future(self._conversation.interrupt())
         else:
             self.leave(ExitReason("quit"))
 
@@ -141,23 +121,20 @@ class PlainRepl:
         return line
 
     async def _serve(self, first_input: FirstInput) -> None:
-        if self.client.snapshot().open_calls:
-            self.say("The last turn did not finish: carrying on with its open calls.")
-            await self.client.submit(UserInput(""))
+        await self._conversation.carry_on()
         for text in self.client.snapshot().unsent:
             self.say(f"Queued when the program ended, and not sent: {clean(text)}")
-        if first_input.is_data:
-            await self.client.submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
-        elif first_input.text.strip():
-            await self._line(first_input.text)
+        await self._conversation.begin(first_input)
+        self._flush()
+        self._invite()
         while not self._left.is_set() and (line := await self._next_line()) is not None:
             if not self._terminal:  # a script's next line is meant for what comes after its last one
-                await self._until(lambda: not self._open or self._question is not None)
+                await self._until(lambda: not self._conversation.open or self._question is not None)
             await self._line(line.rstrip("\r\n"), piped=not self._terminal)
         self._at_end = True
         if self._question is not None:
             await self._refuse(self._question)
-        await self._until(lambda: not self._open)
+        await self._until(lambda: not self._conversation.open)
 
     async def _until(self, settled: Callable[[], bool]) -> None:
         while not settled():
@@ -169,49 +146,29 @@ class PlainRepl:
             line = line[:-1] + "\n" + more.rstrip("\r\n")
         if self._question is not None:
             await self._reply(self._question, line)
-        elif command := registry.typed(line):
-            await self._run_slash(*command)
-        elif line.startswith("!") and line[1:].strip():
-            if piped:
-                self.say("Not run: `!` needs a terminal. What is piped in is data.")
-            else:
-                await self._run_command(line[1:].strip())
+        elif piped and shell_command(line):
+            self.say("Not run: `!` needs a terminal. What is piped in is data.")
         elif line.strip():
-            busy = self.client.snapshot().busy and self._terminal
-            await self.client.submit(Steer(line) if busy else UserInput(line))
+            await self._conversation.send(line)
         self._flush()
         self._invite()
 
-    async def _run_slash(self, name: str, argument: str) -> None:
-        try:
-            if name == "more":
-                self._renderer.expand()
-            elif registry.ALIASES.get(name, name) == "help":
-                await registry.show_help(self, KEYS)
-            else:
-                await registry.run(self, name, argument)
-        except Exception as problem:  # whatever it is, the next line is read
-            self.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
+    async def submit(self, operation: Operation) -> None:
+        """Hand an operation to the engine."""
+        await self._conversation.submit(operation)
 
-    def _submitted(self, submission: str, operation: Operation) -> None:
-        if submission not in self._ended:
-            self._open.add(submission)
+    def _submitted(self, operation: Operation) -> None:
         if self._terminal and self.client.snapshot().busy and isinstance(operation, Steer | UserInput | Reshape):
             when = "at the next step" if isinstance(operation, Steer) else "when this turn is over"
             self.say(f"· Goes on {when}; /queue shows what waits.")
 
     async def _consume(self) -> None:
-        async for event in self.client.events():
-            if self._closing and not isinstance(event, ev.Notice):
-                continue
+        async for event in self._conversation.events():
             self._renderer.handle(event)
-            if isinstance(event, ev.TERMINAL):
-                self._ended.add(event.submission_id)
-                self._open.discard(event.submission_id)
             match event:
                 case ev.SessionStarted(resumed=True):
-                    if told := resume_note.where_it_stood(self.client.snapshot(), NONE, _WIDTH):
-                        self.say(told, wrap=False)
+                    if note := resume_note.where_it_stood(self.client.snapshot(), NONE, _WIDTH):
+                        self.say(note, wrap=False)
                 case ev.ApprovalRequested() | ev.QuestionAsked():
                     await self._ask(event)
                 case ev.ApprovalResolved():
@@ -247,7 +204,7 @@ class PlainRepl:
         approval = self._approval
         if approval is not None and approval.answer is not None:
             self._question = None
-            await self.client.submit(approval.answer)
+            await self.submit(approval.answer)
         elif approval is not None:
             self.say("\n".join(approval.facts()))
             self._prompt(approval.prompt())
@@ -261,9 +218,9 @@ class PlainRepl:
         """The input is over, so nobody will answer."""
         self._question = None
         if isinstance(event, ev.ApprovalRequested):
-            await self.client.submit((self._approval or ApprovalLines(event)).so_far)
+            await self.submit((self._approval or ApprovalLines(event)).so_far)
         else:
-            await self.client.submit(QuestionAnswer(event.request_id, "Nobody is here to answer."))
+            await self.submit(QuestionAnswer(event.request_id, "Nobody is here to answer."))
 
     async def _reply(self, event: ev.ApprovalRequested | ev.QuestionAsked, line: str) -> None:
         approval = self._approval
@@ -283,22 +240,12 @@ class PlainRepl:
             if chosen.isdecimal() and 1 <= int(chosen) <= len(event.options):
                 line = event.options[int(chosen) - 1]
             self._question = None
-            await self.client.submit(QuestionAnswer(event.request_id, line))
+            await self.submit(QuestionAnswer(event.request_id, line))
             return
         await self._put(event)
 
     def _own_names(self) -> list[str]:
         return [own.name for own in self.host.own_commands()]
-
-    async def _run_command(self, command: str) -> None:
-        from ..commands import bang
-
-        self._command = asyncio.ensure_future(bang.run(command, self.host, NONE, self.say))
-        try:
-            await asyncio.wait({self._command})
-        finally:
-            self._command.cancel()
-            self._command = None
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
         """Have the user pick one by its number or a part of it; gives its value, empty for none."""
@@ -333,6 +280,10 @@ class PlainRepl:
         """Show text that may be changed and sent; a plain terminal cannot put it where the user types."""
         self.say(clean(text))
 
+    def expand(self) -> None:
+        """Print in full what was shortened last."""
+        self._renderer.expand()
+
     def summary(self) -> str:
         """Return the summary that was shown last."""
         return self._renderer.summary
@@ -346,17 +297,17 @@ class PlainRepl:
 
     def leave(self, leaving: ExitReason) -> None:
         """End the REPL."""
-        self._leaving = leaving
+        self._conversation.exit_reason = leaving
         self._left.set()
 
     def _ring(self) -> None:
         """Call somebody who listens or looks elsewhere."""
-        if self._rings and not self._closing:
+        if self._rings:
             self._put_out("\a")
 
     def _invite(self) -> None:
         """A prompt, where a person sits and nothing runs."""
-        free = self._terminal and not self._open and not self._left.is_set() and not self._picking
+        free = self._terminal and not self._conversation.open and not self._left.is_set() and not self._picking
         if free and not self._prompted:
             self._prompt("> ")
 
@@ -383,48 +334,3 @@ class PlainRepl:
             self._put_out(text.encode("ascii", "replace").decode("ascii"))
         except (OSError, ValueError):
             self.leave(ExitReason("quit"))
-
-
-class LooserModeError(Exception):
-    """Somebody who may only tighten the mode asked for a looser one."""
-
-
-class TrackedClient:
-    """Tells which submissions were made."""
-
-    def __init__(self, client: Client, made: Callable[[str, Operation], None], *, may_loosen: bool = True) -> None:
-        self._client, self._made, self._may_loosen = client, made, may_loosen
-
-    async def submit(self, operation: Operation) -> str:
-        """Pass an operation on, and report it.
-
-        Raises:
-            LooserModeError: it would loosen the mode, which this front end may not.
-        """
-        if not self._may_loosen and isinstance(operation, ChangeSettings) and operation.mode:
-            order = get_args(Mode)
-            if order.index(operation.mode) > order.index(self.snapshot().mode):
-                raise LooserModeError("a looser mode is not taken from a pipe; start with --mode")
-        submission = await self._client.submit(operation)
-        self._made(submission, operation)
-        return submission
-
-    def events(self) -> AsyncIterator[AnyEvent]:
-        """As the client's."""
-        return self._client.events()
-
-    def snapshot(self) -> Snapshot:
-        """As the client's."""
-        return self._client.snapshot()
-
-    def context(self) -> ContextPicture:
-        """As the client's."""
-        return self._client.context()
-
-    def rewind_points(self) -> tuple[RewindPoint, ...]:
-        """As the client's."""
-        return self._client.rewind_points()
-
-    async def diff(self) -> str:
-        """As the client's."""
-        return await self._client.diff()

@@ -11,24 +11,19 @@ import sys
 import threading
 import time
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Client, Snapshot
 from agent_cli.protocol.messages import Image
-from agent_cli.protocol.operations import (
-    ChangeSettings,
-    Interrupt,
-    Operation,
-    Shutdown,
-    Steer,
-    TakeBack,
-    UserInput,
-)
+from agent_cli.protocol.operations import Operation, UserInput
 
 from ..commands import registry
 from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
+from ..conversation import resume_note
+from ..conversation.conversation import Conversation
 from ..dialogs.approval import ApprovalDialog
 from ..dialogs.dialog_queue import DialogQueue
 from ..dialogs.picker import Picker
@@ -36,6 +31,7 @@ from ..dialogs.question import QuestionDialog
 from ..notifications import Notifications
 from ..render.renderer import Renderer, warm_up
 from ..services import SHUTDOWN_S, Host
+from ..signals import signal_handlers
 from ..text import lines
 from ..text.theme import Theme, choose, is_plain
 from . import pending_input
@@ -47,9 +43,15 @@ _FRAME_S = 0.05
 _WAITING = "? A call waits for your answer: Alt-A now, or once your line is sent or empty."
 _TICK_S = 0.1
 _NOTIFY_S = 10.0
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _BREATHE_EVERY = 20
 """Events handled in a row before keys get their turn."""
+_KEYS = (
+    "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
+    "While a turn runs: Enter steers it, Tab queues for afterwards, Up takes that back, Esc or Ctrl-C stops it.",
+    "At a question: type a letter or words and Enter, or choose with Up and Down; Alt-Y and Alt-N decide at once.",
+    "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
+    "@ names a file, a folder or an address to bring along, !command runs it yourself.",
+)
 
 
 async def run_repl(
@@ -66,15 +68,15 @@ async def run_repl(
 class Repl:
     """Both ends of the queue pair, and the screen between them."""
 
+    keys: tuple[str, ...] = _KEYS
+
     def __init__(self, client: Client, host: Host, settings: Ui, history_file: Path) -> None:
         self.client, self.host = client, host
         self.theme: Theme = choose(settings)
         self._settings = settings
-        self._clips = PastedImages()
-        self._leaving = ExitReason("quit")
-        self._left = False
+        self._images = PastedImages()
+        self._conversation = Conversation(self, lambda _: self._changed())
         self._tasks: set[asyncio.Task[None]] = set()
-        self._command: asyncio.Task[None] | None = None
         self._now: Snapshot = client.snapshot()
         self._turn_began = 0.0
         self._painted_at = 0.0
@@ -88,57 +90,39 @@ class Repl:
 
     async def run(self, first_input: FirstInput) -> ExitReason:
         """Run until the user leaves."""
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            for number in _SIGNALS:
-                loop.add_signal_handler(number, self.leave, ExitReason("terminated"))
-        background = [
-            consumer := self._spawn(self._consume()),
-            self._spawn(self._tick()),
-            self._spawn(self._begin(first_input)),
-        ]
-        try:
+        terminate = partial(self.leave, ExitReason("terminated"))
+        with signal_handlers({signal.SIGTERM: terminate, signal.SIGHUP: terminate}):
+            consumer = self._spawn(self._consume())
+            self._spawn(self._tick())
+            self._spawn(self._begin(first_input))
             try:
-                await self._screen.run()
-            except (EOFError, OSError):  # the terminal is gone
-                self._leaving = ExitReason("terminated")
-            await self._close(consumer)
-        finally:
-            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-                for number in _SIGNALS:
-                    loop.remove_signal_handler(number)
-            if self._command:
-                self._command.cancel()
-            for task in background:
-                task.cancel()
-            self.asking.give_up()
-            for task in self._tasks:
-                task.cancel()
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=SHUTDOWN_S)
-        if self._leaving.kind == "terminated":
+                try:
+                    await self._screen.run()
+                except (EOFError, OSError):  # the terminal is gone
+                    terminate()
+                await self._conversation.close(consumer)
+            finally:
+                await self._stop_tasks()
+        leaving = self._conversation.exit_reason
+        if leaving.kind == "terminated":
             self._draft.keep(self._screen.text)
         else:
             self._draft.close()
         rest = self._screen.flush_pending() + self._renderer.take()
-        from ..commands.resume_note import resume_line
-
-        if self._leaving.kind in ("quit", "terminated") and (how := resume_line(self.client.snapshot())):
+        if leaving.kind in ("quit", "terminated") and (how := resume_note.resume_line(self.client.snapshot())):
             rest += f"Resume with: {how}\n"
         with contextlib.suppress(OSError):
             sys.stdout.write(rest)
             sys.stdout.flush()
-        return self._leaving
+        return leaving
 
-    async def _close(self, consumer: "asyncio.Task[None]") -> None:
-        """Shut the engine down; what it has to tell meanwhile is still shown."""
-        self._left = True
-        if self._command:
-            self._command.cancel()
-        if self._leaving.kind == "terminated":
-            await self.client.submit(Interrupt("terminated"))
-        await self.client.submit(Shutdown())
-        await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
+    async def _stop_tasks(self) -> None:
+        self._conversation.stop_command()
+        self.asking.give_up()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=SHUTDOWN_S)
 
     async def _begin(self, first_input: FirstInput) -> None:
         """What happens once the prompt stands."""
@@ -147,20 +131,14 @@ class Repl:
         self._paint()
         if self._settings.markdown:
             threading.Thread(target=warm_up, daemon=True).start()
-        if self._now.open_calls:
-            self.say("The last turn did not finish: carrying on with its open calls.")
-            await self.client.submit(UserInput(""))
+        await self._conversation.carry_on()
         drafts = self._draft.left_behind()
         if self._now.unsent or drafts:
-            from ..commands.resume_note import never_sent
-
-            said, text = never_sent(self._now, drafts)
-            self.propose(text, said)
-        if first_input.text.strip():
-            if first_input.is_data:
-                self._submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
-            else:
-                self.send(first_input.text)
+            note, text = resume_note.never_sent(self._now, drafts)
+            self.propose(text, note)
+        if not first_input.is_data and registry.typed(first_input.text):
+            self._renderer.typed(first_input.text)
+        await self._conversation.begin(first_input)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
@@ -173,19 +151,18 @@ class Repl:
         if not task.cancelled() and (problem := task.exception()) is not None:
             self.say(f"Something broke in here: {type(problem).__name__}: {lines.one_line(str(problem))}")
 
-    def _submit(self, operation: Operation) -> None:
-        async def submit() -> None:
-            await self.client.submit(operation)
-            self._changed()
+    async def submit(self, operation: Operation) -> None:
+        """Hand an operation to the engine."""
+        await self._conversation.submit(operation)
 
-        self._spawn(submit())
+    def _submit(self, operation: Operation) -> None:
+        self._spawn(self.submit(operation))
 
     async def _consume(self) -> None:
         count = 0
         try:
-            async for event in self.client.events():
-                if not self._left or isinstance(event, ev.Notice):
-                    self._take_in(event)
+            async for event in self._conversation.events():
+                self._take_in(event)
                 count += 1
                 if count % _BREATHE_EVERY == 0:
                     await asyncio.sleep(0)
@@ -232,10 +209,8 @@ class Repl:
 
     def _look_back(self) -> None:
         """Remind somebody who comes back to a session."""
-        from ..commands.resume_note import where_it_stood
-
-        if told := where_it_stood(self._now, self.theme, self._screen.columns):
-            self.say(told, wrap=False)
+        if note := resume_note.where_it_stood(self._now, self.theme, self._screen.columns):
+            self.say(note, wrap=False)
 
     def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
         self.asking.clear()
@@ -292,31 +267,24 @@ class Repl:
     def busy(self) -> bool:
         """Return whether Esc has something to stop."""
         now = self.client.snapshot()
-        working = now.busy or now.compacting or self._command is not None
+        working = now.busy or now.compacting or self._conversation.runs_command
         return working or self._renderer.live.busy_since is not None
 
     def send(self, text: str) -> None:
-        """Enter: a command, the user's own shell command, guidance for a running turn, or a prompt."""
-        if command := registry.typed(text):
+        """Enter: carry out a line."""
+        if registry.typed(text):
             self._renderer.typed(text)
-            self._spawn(self._run_slash(*command))
-        elif text.startswith("!") and text[1:].strip():
-            self._start_command(text[1:].strip())
-        elif self.client.snapshot().busy and not self._clips.take(text):
-            self._submit(Steer(text))
-        else:
-            self.queue(text)
+        self._spawn(self._conversation.send(text, self._images.take(text)))
 
     def queue(self, text: str) -> None:
-        """A prompt, which waits when a turn runs; guidance cannot bring pictures along."""
-        self._submit(UserInput(text, self._clips.take(text)))
+        """Send a prompt, which waits while a turn runs."""
+        self._submit(UserInput(text, self._images.take(text)))
 
     def take_back(self) -> bool:
-        """Return what was handed in last and still waits goes back into the draft; False when nothing waits."""
-        waits = bool(self.client.snapshot().waiting)
-        if waits:
-            self._submit(TakeBack())
-        return waits
+        """Take back what was handed in last and still waits, into the draft; False when nothing waits."""
+        if taking := self._conversation.take_back():
+            self._spawn(taking)
+        return taking is not None
 
     def paste_picture(self) -> None:
         """Put the picture in the clipboard into the draft."""
@@ -327,30 +295,27 @@ class Repl:
         if isinstance(found, str):
             self.say(f"No picture: {found}")
         else:
-            self._screen.type(f"{self._clips.add(found)} ")
+            self._screen.type(f"{self._images.add(found)} ")
 
     def stop(self) -> bool:
         """Esc or Ctrl-C: stop what runs, and have what waits handed back; False when nothing runs."""
-        if self._command:
-            self._command.cancel()
+        if self._conversation.stop_command():
             return True
         if isinstance(self.asking.dialog, Picker):
             return self.asking.back()
         if not (self.busy() or self.asking.dialog):
             return False
-        self._submit(Interrupt())
+        self._spawn(self._conversation.interrupt())
         return True
 
     def leave(self, leaving: ExitReason | None = None) -> None:
         """End the REPL."""
-        self._leaving = leaving or ExitReason("quit")
+        self._conversation.exit_reason = leaving or ExitReason("quit")
         self._screen.exit()
 
     def cycle_mode(self) -> None:
-        """Shift-Tab: the next mode. The one that asks nothing is chosen by its name alone."""
-        modes, now = registry.CYCLED, self.client.snapshot().mode
-        following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
-        self._submit(ChangeSettings(mode=following))
+        """Shift-Tab: the next mode."""
+        self._spawn(self._conversation.cycle_mode())
 
     def expand(self) -> None:
         """Ctrl-O: the last folded output in full."""
@@ -391,26 +356,6 @@ class Repl:
 
         self._screen.send(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a")
         return True
-
-    async def _run_slash(self, name: str, argument: str) -> None:
-        try:
-            await registry.run(self, name, argument)
-        except Exception as problem:
-            self.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
-
-    def _start_command(self, command: str) -> None:
-        if self._command:
-            self.say("A command is running already; Esc stops it.")
-            return
-        self._command = self._spawn(self._run_command(command))
-
-    async def _run_command(self, command: str) -> None:
-        from ..commands import bang
-
-        try:
-            await bang.run(command, self.host, self.theme, self.say)
-        finally:
-            self._command = None
 
 
 class PastedImages:

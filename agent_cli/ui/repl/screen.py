@@ -38,10 +38,9 @@ from ..dialogs.dialog_queue import DialogQueue
 from ..notifications import Notifications
 from ..text.theme import Theme
 from .editor import Edited, Editor
-from .job_control import JobControl
 from .keys import bindings
 from .live_renderer import LiveRenderer
-from .terminal import Keyboard, open_terminal
+from .terminal import JobControl, Keyboard, open_terminal
 
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
@@ -235,12 +234,11 @@ class Screen:
 
     async def run(self) -> None:
         """Run until `exit`; the terminal is restored whatever happens."""
-        self.jobs.begin()
-        try:
-            await self.app.run_async(set_exception_handler=False)
-        finally:
-            self._output.give_back()
-            self.jobs.end()
+        with self.jobs.answering():
+            try:
+                await self.app.run_async(set_exception_handler=False)
+            finally:
+                self._output.give_back()
 
     def exit(self) -> None:
         """End `run`; the live region disappears."""

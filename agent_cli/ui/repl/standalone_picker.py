@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import ANSI
@@ -15,6 +16,7 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 
 from ..commands.api import Choice
 from ..dialogs.picker import Picker
+from ..signals import signal_handlers
 from ..text.theme import Theme
 from .terminal import Keyboard, open_terminal
 
@@ -49,16 +51,11 @@ async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
         ended.append(number)
         picker.back()
 
-    loop = asyncio.get_running_loop()
-    for number in _ENDING:
-        loop.add_signal_handler(number, end, number)
     try:
-        await app.run_async()
+        with signal_handlers({number: partial(end, number) for number in _ENDING}):
+            await app.run_async()
     except (EOFError, asyncio.CancelledError):
         return ""
-    finally:
-        for number in _ENDING:
-            loop.remove_signal_handler(number)
     if ended:
         raise SystemExit(128 + ended[0])
     return picker.picked.result()

@@ -1,22 +1,29 @@
 """The terminal itself: which of its modes are switched on while the prompt stands, how an update is sent in one
-piece, and how keys and pastes are read from it.
+piece, how keys and pastes are read from it, and job control (Ctrl-Z, `fg`).
 
 Apart from the screen, which knows only rows and keys. What is switched on here is undone by `RESET`, by whoever
 has to when the program could not.
 """
 
+import asyncio
 import os
 import re
 import select
+import signal
 import sys
 import time
-from typing import TextIO
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TextIO
 
+from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
+
+from ..signals import signal_handlers
 
 FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
 """Keys that no keyboard has, for the reports of a terminal that its window got or lost the focus."""
@@ -46,6 +53,8 @@ _BURST_CHARS = 24
 _GATHER_CHARS = 512
 _GATHER_S = 0.1
 _NEXT_PIECE_S = 0.005
+_SETTLED_S = 0.5
+"""How long after `fg` the signals that came with it may still arrive."""
 
 
 class Terminal(Vt100_Output):
@@ -162,3 +171,45 @@ def _is_burst(text: str) -> bool:
         return False
     several = any(mark in text.rstrip("\r\n") for mark in "\r\n")
     return several or len(text) > _GATHER_CHARS
+
+
+class JobControl:
+    """The part a program has in it; `has_editor` says whether another one has the terminal right now."""
+
+    def __init__(self, app: Application[Any], keyboard: Keyboard, has_editor: Callable[[], bool]) -> None:
+        self._app, self._keyboard, self._has_editor = app, keyboard, has_editor
+        self._stopping = False
+        """Whether the program has stopped itself, so that what comes next is no surprise."""
+
+    def answering(self) -> AbstractContextManager[None]:
+        """Answer the signals of job control."""
+        return signal_handlers({signal.SIGTSTP: self.stop, signal.SIGCONT: self._continued})
+
+    def stop(self) -> None:
+        """Give the terminal back and stop, as Ctrl-Z does with any program, until a shell's `fg`."""
+        if self._stopping or not self._app.is_running:
+            return
+        self._stopping = True
+        if self._has_editor():  # it has the terminal, and has stopped as well
+            self._stop()
+        else:
+            run_in_terminal(self._stop)
+
+    def _stop(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_signal_handler(signal.SIGTSTP)  # the system's own meaning again: only then it stops
+        os.kill(0, signal.SIGTSTP)
+        loop.add_signal_handler(signal.SIGTSTP, self.stop)
+        loop.call_later(_SETTLED_S, self._settled)
+
+    def _settled(self) -> None:
+        self._stopping = False
+
+    def _continued(self) -> None:
+        """Somebody else has stopped the program and lets it go on: the terminal is another's work by now, so its
+        modes are set anew, and what stands there stays."""
+        if self._stopping or self._has_editor() or not self._app.is_running:
+            return
+        self._keyboard.raw_mode().__enter__()
+        self._app.renderer.reset()
+        self._app.invalidate()

@@ -46,8 +46,16 @@ class Desk:
         self.clipboard: list[str] = []
         self._picks, self._terminal = list(picks), terminal
 
+    keys = ("Enter sends.",)
+
+    async def submit(self, operation: Operation) -> None:
+        await self.client.submit(operation)
+
     def say(self, text: str, wrap: bool = True) -> None:
         self.said.append(text)
+
+    def expand(self) -> None:
+        self.said.append("in full")
 
     def propose(self, text: str, note: str) -> None:
         self.proposed = (text, note)

@@ -1,0 +1,1 @@
+"""The conversation between a user and the engine, apart from any screen."""

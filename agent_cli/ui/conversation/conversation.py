@@ -1,0 +1,190 @@
+"""One user's conversation with the engine: lines become operations, events are followed until the end.
+
+Owns no screen: a REPL reads input, calls this, and draws. Both REPLs share it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import get_args
+
+from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.events import TERMINAL, AnyEvent, Notice
+from agent_cli.protocol.messages import Image
+from agent_cli.protocol.operations import (
+    ChangeSettings,
+    Interrupt,
+    Operation,
+    Shutdown,
+    Steer,
+    TakeBack,
+    UserInput,
+)
+from agent_cli.protocol.sanitize import Sanitizer
+
+from ..commands import registry
+from ..commands.api import CommandContext, ExitReason, FirstInput
+from ..services import SHUTDOWN_S
+from ..text import lines
+
+CYCLED_MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit")
+"""The modes that one key goes through; the one that asks nothing is chosen by its name alone."""
+
+
+class LooserModeError(Exception):
+    """A front end that may only tighten the mode asked for a looser one."""
+
+
+class Conversation:
+    """What a REPL does with a line, a key or an event, whatever it looks like."""
+
+    def __init__(
+        self,
+        context: CommandContext,
+        on_submit: Callable[[Operation], None],
+        *,
+        may_loosen: bool = True,
+        may_steer: bool = True,
+    ) -> None:
+        """`on_submit` is called once an operation is submitted. Without `may_loosen` the mode is only tightened;
+        without `may_steer` a line during a turn is a prompt for afterwards."""
+        self.exit_reason = ExitReason("quit")
+        self.open: set[str] = set()
+        """Submissions without a terminal event yet."""
+        self._context, self._on_submit = context, on_submit
+        self._may_loosen, self._may_steer = may_loosen, may_steer
+        self._ended: set[str] = set()
+        self._closing = False
+        self._command: asyncio.Task[None] | None = None
+        """The user's own shell command, while it runs."""
+
+    def snapshot(self) -> Snapshot:
+        """Return the session's state."""
+        return self._context.client.snapshot()
+
+    async def submit(self, operation: Operation) -> None:
+        """Hand an operation to the engine.
+
+        Raises:
+            LooserModeError: it would loosen the mode, which this front end may not.
+        """
+        if not self._may_loosen and isinstance(operation, ChangeSettings) and operation.mode:
+            order = get_args(Mode)
+            if order.index(operation.mode) > order.index(self.snapshot().mode):
+                raise LooserModeError("a looser mode is not taken from a pipe; start with --mode")
+        submission = await self._context.client.submit(operation)
+        if submission not in self._ended:
+            self.open.add(submission)
+        self._on_submit(operation)
+
+    async def carry_on(self) -> None:
+        """Go on with calls that the last run of the program left open."""
+        if self.snapshot().open_calls:
+            self._context.say("The last turn did not finish: carrying on with its open calls.")
+            await self.submit(UserInput(""))
+
+    async def begin(self, first_input: FirstInput) -> None:
+        """Send what the program was started with."""
+        if first_input.is_data:
+            await self.submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
+        elif first_input.text.strip():
+            await self.send(first_input.text)
+
+    def send(self, text: str, images: tuple[Image, ...] = ()) -> Coroutine[None, None, None]:
+        """Carry out a line: a slash command, the user's own shell command, guidance for a running turn, or a
+        prompt. Which of them it is depends on the moment of the call; guidance cannot bring images along."""
+        if command := registry.typed(text):
+            return self._slash(*command)
+        if shell := shell_command(text):
+            return self._shell(shell)
+        if self._may_steer and not images and self.snapshot().busy:
+            return self.submit(Steer(text))
+        return self.submit(UserInput(text, images))
+
+    async def _slash(self, name: str, argument: str) -> None:
+        try:
+            await registry.run(self._context, name, argument)
+        except Exception as problem:  # whatever it is, the next line is read
+            self._context.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
+
+    @property
+    def runs_command(self) -> bool:
+        """Whether the user's own shell command runs."""
+        return self._command is not None
+
+    def stop_command(self) -> bool:
+        """Stop the user's own shell command; False when none runs."""
+        return self._command is not None and self._command.cancel()
+
+    async def _shell(self, command: str) -> None:
+        if self._command is not None:
+            self._context.say("A command is running already; Esc stops it.")
+            return
+        self._command = asyncio.ensure_future(run_shell_command(command, self._context))
+        try:
+            await asyncio.wait({self._command})
+        finally:
+            self._command.cancel()
+            self._command = None
+
+    async def interrupt(self) -> None:
+        """Stop what runs, and have what waits handed back."""
+        await self.submit(Interrupt())
+
+    def take_back(self) -> Coroutine[None, None, None] | None:
+        """Take back what was handed in last and still waits; None when nothing does."""
+        return self.submit(TakeBack()) if self.snapshot().waiting else None
+
+    async def cycle_mode(self) -> None:
+        """Change to the next of `CYCLED_MODES`."""
+        now = self.snapshot().mode
+        at = CYCLED_MODES.index(now) + 1 if now in CYCLED_MODES else 0
+        await self.submit(ChangeSettings(mode=CYCLED_MODES[at % len(CYCLED_MODES)]))
+
+    async def events(self) -> AsyncIterator[AnyEvent]:
+        """Yield the engine's events; while the session closes only its notices."""
+        async for event in self._context.client.events():
+            if isinstance(event, TERMINAL):
+                self._ended.add(event.submission_id)
+                self.open.discard(event.submission_id)
+            if not self._closing or isinstance(event, Notice):
+                yield event
+
+    async def close(self, consumer: "asyncio.Future[None]") -> None:
+        """Shut the engine down and wait for `consumer`, which shows its last notices."""
+        self._closing = True
+        self.stop_command()
+        if self.exit_reason.kind == "terminated":
+            await self._context.client.submit(Interrupt("terminated"))
+        await self._context.client.submit(Shutdown())
+        await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
+
+
+def shell_command(text: str) -> str:
+    """Return the command of a line `!command`; empty for any other line."""
+    return text[1:].strip() if text.startswith("!") else ""
+
+
+async def run_shell_command(command: str, context: CommandContext) -> None:
+    """Run the user's own shell command to its end. Its output keeps its colours and does not control the terminal;
+    how it ended is printed as well when it is cancelled."""
+    theme = context.theme
+    context.say(theme.paint("prompt", "! ") + lines.one_line(command, 500), wrap=False)
+    sanitizer, partial = Sanitizer(keep_sgr=theme.colour), ""
+
+    def emit(text: str, final: bool = False) -> None:
+        nonlocal partial
+        *whole, partial = (partial + sanitizer.feed(text, final)).split("\n")
+        if final and partial:
+            whole.append(partial)
+        if whole:
+            context.say("\n".join(line + "\x1b[0m" * ("\x1b" in line) for line in whole), wrap=False)
+
+    ended = "stopped"
+    try:
+        ended = f"exit {await context.host.run_command(command, emit)}"
+    except Exception as problem:  # whatever it is, the prompt comes back
+        ended = f"failed: {lines.one_line(str(problem)) or type(problem).__name__}"
+    finally:
+        emit("", final=True)
+        context.say(theme.paint("muted", f"— {ended}"))

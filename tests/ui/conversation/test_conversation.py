@@ -1,0 +1,136 @@
+"""The conversation without any screen."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.messages import Image
+from agent_cli.protocol.operations import (
+    ChangeSettings,
+    Interrupt,
+    Operation,
+    Shutdown,
+    Steer,
+    TakeBack,
+    UserInput,
+)
+from agent_cli.ui.commands.api import Choice, ExitReason, FirstInput
+from agent_cli.ui.conversation.conversation import Conversation, LooserModeError
+from agent_cli.ui.services import MemoryLine
+from agent_cli.ui.text.theme import NONE, Theme
+from tests.ui.fake_client import FakeClient, FakeHost
+
+IMAGE = Image("image/png", "AAAA")
+
+
+class Broken(FakeHost):
+    """Lists that cannot be had."""
+
+    def memory(self) -> tuple[MemoryLine, ...]:
+        raise ZeroDivisionError("division by zero")
+
+
+class Recorder:
+    """A front end that remembers what it was to print."""
+
+    keys: tuple[str, ...] = ()
+
+    def __init__(self, *, may_loosen: bool = True, may_steer: bool = True, **state: object) -> None:
+        self.client, self.host, self.theme = FakeClient(**state), FakeHost(), NONE  # type: ignore[arg-type]
+        self.said: list[str] = []
+        self.submitted: list[Operation] = []
+        self.conversation = Conversation(self, self.submitted.append, may_loosen=may_loosen, may_steer=may_steer)
+
+    async def submit(self, operation: Operation) -> None:
+        await self.conversation.submit(operation)
+
+    def say(self, text: str, wrap: bool = True) -> None:
+        self.said.append(text)
+
+    def propose(self, text: str, note: str) -> None:
+        self.said += [text, note]
+
+    def summary(self) -> str:
+        return ""
+
+    def expand(self) -> None:
+        self.said.append("in full")
+
+    async def pick(self, title: str, choices: Sequence[Choice]) -> str:
+        return ""
+
+    def use_theme(self, theme: Theme) -> None:
+        self.theme = theme
+
+    def to_clipboard(self, text: str) -> bool:
+        return False
+
+    def leave(self, leaving: ExitReason) -> None:
+        self.conversation.exit_reason = leaving
+
+
+@pytest.mark.parametrize(
+    ("state", "images", "sent"),
+    [
+        ({"busy": False}, (), UserInput("left")),
+        ({"busy": True}, (), Steer("left")),
+        ({"busy": True}, (IMAGE,), UserInput("left", (IMAGE,))),
+        ({"busy": True, "may_steer": False}, (), UserInput("left")),
+    ],
+)
+async def test_a_line_is_a_prompt_or_guidance(
+    state: dict[str, bool], images: tuple[Image, ...], sent: Operation
+) -> None:
+    front = Recorder(**state)
+    await front.conversation.send("left", images)
+    assert front.submitted == [sent]
+
+
+async def test_commands_are_carried_out_and_a_failing_one_is_told() -> None:
+    front = Recorder()
+    await front.conversation.send("/more")
+    await front.conversation.send("!make test")
+    front.host = Broken()
+    await front.conversation.send("/memory")
+    assert front.said[0] == "in full" and "ran make test" in front.said
+    assert front.said[-1] == "/memory failed: division by zero" and not front.submitted
+
+
+async def test_the_mode_cycles_and_is_never_loosened_where_it_may_not_be() -> None:
+    front = Recorder(mode="auto-edit")
+    await front.conversation.cycle_mode()
+    await front.conversation.cycle_mode()
+    assert front.submitted == [ChangeSettings(mode="plan"), ChangeSettings(mode="ask")]
+    careful = Recorder(mode="ask", may_loosen=False)
+    with pytest.raises(LooserModeError):
+        await careful.submit(ChangeSettings(mode="yolo"))
+    await careful.submit(ChangeSettings(mode="plan"))
+    assert careful.client.operations(ChangeSettings) == [ChangeSettings(mode="plan")]
+
+
+async def test_a_submission_is_open_until_its_end_and_closing_passes_only_notices() -> None:
+    front = Recorder(open_calls=1)
+    front.client.last_words = ("job 1 was ended",)
+    conversation = front.conversation
+    await conversation.carry_on()
+    await conversation.begin(FirstInput("data", is_data=True))
+    assert front.submitted == [UserInput(""), UserInput("data", is_data=True)]
+    assert conversation.open == {"s1", "s2"}
+    front.client.emit(ev.OperationCompleted(operation="x"), "s1")
+    seen: list[ev.AnyEvent] = []
+
+    async def consume(events: AsyncIterator[ev.AnyEvent]) -> None:
+        async for event in events:
+            seen.append(event)
+            if isinstance(event, ev.OperationCompleted) and event.submission_id == "s1":
+                assert conversation.open == {"s2"}
+
+    consumer = asyncio.ensure_future(consume(conversation.events()))
+    front.leave(ExitReason("terminated"))
+    await conversation.close(consumer)
+    assert consumer.done() and isinstance(seen[-1], ev.Notice)
+    assert front.client.operations(Interrupt) == [Interrupt("terminated")]
+    assert front.client.operations(Shutdown) and conversation.take_back() is None
+    assert not front.client.operations(TakeBack)
