@@ -35,12 +35,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
     "fs": set(),
     "redaction": {"protocol"},
-    "config": {"protocol"},
+    "config": {"protocol", "fs"},
     "net": {"protocol", "config"},
     "policy": {"protocol", "config"},
-    "sandbox": {"protocol", "redaction", "config"},
+    "sandbox": {"protocol", "redaction", "fs", "config"},
     "workspace": {"protocol", "redaction", "fs", "config"},
-    "store": {"protocol", "redaction", "config", "session"},
+    "store": {"protocol", "redaction", "fs", "config", "session"},
     "model": {"protocol", "config", "net"},
     "session": {"protocol", "redaction", "config", "sandbox"},
     "tools": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace"},
@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "store"),
         *("policy", "model", "session", "tools"),
     },
-    "ui": {"protocol", "config"},
+    "ui": {"protocol", "fs", "config"},
 }
 MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
 

@@ -1,13 +1,12 @@
 """Which of the files that a project brings the user has agreed to, by place and content."""
 
 import hashlib
-import os
-import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+
+from agent_cli.fs.files import file_lock, read_regular, replace_file
 
 from .layer import ConfigError, Layer
 from .load import PROJECT_FILE
@@ -94,13 +93,9 @@ class Trust:
 
     def _note(self, place: str, said: str) -> None:
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _locked(self._path.parent):
+            with file_lock(self._path):
                 known = {**self._known(), place: said}
-                draft = self._path.with_suffix(".tmp")
-                draft.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
-                os.chmod(draft, 0o600)
-                draft.replace(self._path)
+                replace_file(self._path, msgspec.json.format(msgspec.json.encode(known)))
         except OSError as error:
             raise ConfigError(f"cannot write {self._path}: {error.strerror}") from error
 
@@ -113,19 +108,6 @@ class Trust:
             raise ConfigError(f"{self._path}: {error}. Delete it to be asked again.") from error
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Nobody else writes the answers meanwhile."""
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def tool_sources(root: Path) -> dict[str, bytes]:
     """Return the Python files of `.agent/tools` and of its subfolders by their path from the root. What is no
     small regular file is left out, since a repository must not be able to keep the program from starting."""
@@ -136,15 +118,10 @@ def tool_sources(root: Path) -> dict[str, bytes]:
 
 def _small_file(file: Path) -> bytes | None:
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            status = os.fstat(descriptor)
-            small = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_BYTES
-            return os.read(descriptor, _MAX_BYTES) if small else None
-        finally:
-            os.close(descriptor)
+        data = read_regular(file, _MAX_BYTES + 1, follow=True)
     except OSError:
         return None
+    return data if len(data) <= _MAX_BYTES else None
 
 
 def _digest(data: bytes) -> str:

@@ -10,10 +10,13 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 
 import msgspec
+
+from agent_cli.fs.files import replace_file
+from agent_cli.fs.nofollow import DirEntryFd, dir_entry
 
 _OF_GIT = ("config", "config.worktree", "commondir", "info/attributes", "HEAD")
 _FOLDERS = ("hooks", "info")
@@ -298,29 +301,25 @@ def _repository(path: str) -> str:
     return path.removesuffix(f"/{ending}") if ending else path
 
 
-def _parent(root: str, path: str, stack: ExitStack) -> tuple[int, str]:
-    """Return the folder of a path, open, reached without following a link below the root, and the last name.
+@contextmanager
+def _entry(root: str, path: str) -> Iterator[DirEntryFd]:
+    """Hold the folder of a path, reached without following a link below the root.
 
     Raises:
         OSError: there is no such folder, or a link is in the way.
     """
-    *folders, name = path.split("/")
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    stack.callback(os.close, fd)
-    for folder in folders:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-        stack.callback(os.close, fd)
-    return fd, name
+    try:
+        with dir_entry(path, within=fd) as at:
+            yield at
+    finally:
+        os.close(fd)
 
 
 def _read(root: str, path: str) -> bytes | None:
     try:
-        with ExitStack() as stack:
-            folder, name = _parent(root, path, stack)
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            fd = os.open(name, flags, dir_fd=folder)
-            stack.callback(os.close, fd)
-            return os.read(fd, _MOST_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        with _entry(root, path) as at:
+            return at.read(_MOST_BYTES)
     except OSError:
         return None
 
@@ -328,36 +327,18 @@ def _read(root: str, path: str) -> bytes | None:
 def _written(root: str, path: str, content: bytes, mode: int) -> bool:
     """In one step, so that nobody reads half of it."""
     try:
-        with ExitStack() as stack:
-            folder, name = _parent(root, path, stack)
-            new = f"{name}.{os.urandom(4).hex()}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(new, flags, 0o600, dir_fd=folder)
-            stack.callback(os.close, fd)
-            _write_all(fd, content)
-            os.fchmod(fd, stat.S_IMODE(mode))
-            try:
-                os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError:
-                os.unlink(new, dir_fd=folder)
-                raise
+        with _entry(root, path) as at:
+            replace_file(at.name, content, mode=mode, dir_fd=at.folder)
     except OSError:
         return False
     return True
 
 
-def _write_all(fd: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(fd, left) :]
-
-
 def _removed(root: str, path: str) -> bool:
     """Return a folder is only set aside: it may hold anything."""
     try:
-        with ExitStack() as stack:
-            folder, name = _parent(root, path, stack)
-            os.unlink(name, dir_fd=folder)
+        with _entry(root, path) as at:
+            at.unlink()
     except IsADirectoryError:
         return _set_aside(root, path)
     except OSError:
@@ -367,9 +348,8 @@ def _removed(root: str, path: str) -> bool:
 
 def _made(root: str, path: str) -> bool:
     try:
-        with ExitStack() as stack:
-            folder, name = _parent(root, path, stack)
-            os.mkdir(name, 0o755, dir_fd=folder)
+        with _entry(root, path) as at:
+            os.mkdir(at.name, 0o755, dir_fd=at.folder)
     except OSError:
         return False
     return True
@@ -387,9 +367,8 @@ def _renamed(root: str, path: str, new: str) -> bool:
     if os.path.lexists(f"{root}/{new}"):
         return False
     try:
-        with ExitStack() as stack:
-            folder, name = _parent(root, path, stack)
-            os.rename(name, os.path.basename(new), src_dir_fd=folder, dst_dir_fd=folder)
+        with _entry(root, path) as at:
+            os.rename(at.name, os.path.basename(new), src_dir_fd=at.folder, dst_dir_fd=at.folder)
     except OSError:
         return False
     return True

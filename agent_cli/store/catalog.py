@@ -16,7 +16,7 @@ from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.records import ModelCalled, Named, storable
 from agent_cli.protocol.usage import Totals
 
-from .secure_io import NAME, Progress, SessionFileStat, seconds
+from .file_names import NAME, Progress, SessionFileStat, seconds
 from .session_file import SessionFile, SessionLocked, StoreError, read_session, write_session
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import read_regular
 from agent_cli.protocol.messages import AssistantMessage, Attachment, ToolResult, UserMessage, new_id
 from agent_cli.protocol.records import (
     AnyRecord,
@@ -25,9 +26,9 @@ from agent_cli.protocol.records import (
 )
 
 from .catalog import NoSession, Sessions
+from .file_names import NAME
 from .migrate import is_inside
 from .salvage import by_lines
-from .secure_io import NAME, read_regular
 from .session_file import Loaded, SessionFile, StoreError, parse_session, write_session
 
 LARGEST_BYTES = 200_000_000

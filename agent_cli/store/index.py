@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agent_cli.fs.files import make_private, read_regular
+
+from .file_names import Progress, SessionFileStat, seconds
 from .scan import around, outline_of
-from .secure_io import Progress, SessionFileStat, make_private, read_regular, seconds
 from .summary import TAIL_BYTES, SessionSummary, SummaryEntry, read_on
 
 if TYPE_CHECKING:

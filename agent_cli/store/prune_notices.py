@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from .secure_io import make_private, read_regular
+from agent_cli.fs.files import make_private, read_regular, replace_file
 
 DAY_S = 86_400.0
 _MOST_BYTES = 4_000_000
@@ -47,12 +47,8 @@ def announce(state: Path, why: str, ids: Mapping[str, float], now: float) -> Non
         OSError: it cannot be written; what was there stays.
     """
     make_private(state)
-    draft = _path(state).with_name(f"prune.json.{os.getpid()}.tmp")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(PruneNotice(why, dict(ids))))
-    os.utime(draft, (now, now))
-    draft.replace(_path(state))
+    replace_file(_path(state), msgspec.json.encode(PruneNotice(why, dict(ids))))
+    os.utime(_path(state), (now, now))
 
 
 def due_notice(state: Path, now: float | None = None) -> str:

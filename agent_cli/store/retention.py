@@ -13,9 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import make_private
+
 from .catalog import SessionInfo, Sessions
+from .file_names import NAME
 from .prune_notices import DAY_S, announce, read_announced
-from .secure_io import NAME, make_private
 from .session_file import SessionLocked, StoreError
 
 OnDelete = Callable[[Path, str], None]

@@ -15,11 +15,12 @@ from typing import Any, get_args
 
 import msgspec
 
+from agent_cli.fs.files import read_regular
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet, decode
 
-from .secure_io import NAME, read_regular
+from .file_names import NAME
 
 _RECORD = re.compile(rb'\{"type":"')
 _STRINGS = ("id", "session_id", "cwd", "model", "mode", "created_by", "system", "effort", "forked_from")

@@ -5,7 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .secure_io import Progress, read_regular
+from agent_cli.fs.files import read_regular
+
+from .file_names import Progress
 from .session_file import StoreError, identity, read_session
 from .summary import SessionSummary, SummaryEntry, read_on
 

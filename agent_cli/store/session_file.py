@@ -7,7 +7,6 @@ lock on the file; others may read.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import os
 from collections.abc import Sequence
@@ -16,22 +15,21 @@ from pathlib import Path
 import msgspec
 
 from agent_cli import __version__
-from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
-
-from .secure_io import (
+from agent_cli.fs.files import (
     DISK,
-    ID,
-    NAME,
     Disk,
-    content_of,
-    draft_of,
+    draft,
     make_private,
     open_regular,
-    put,
+    read_descriptor,
     read_regular,
     sync_folder,
-    write_draft,
+    try_lock,
+    write_end,
 )
+from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
+
+from .file_names import ID, NAME
 
 _OPEN = b"[\n"
 _CLOSE = b"\n]\n"
@@ -243,7 +241,7 @@ class SessionFile:
             raise StoreError(f"cannot open session {path}: {error.strerror}") from error
         _lock(descriptor, path)
         try:
-            loaded = parse_session(content_of(descriptor), path)
+            loaded = parse_session(read_descriptor(descriptor), path)
             if loaded.rewritten and to_append:
                 repair = f"run `agent sessions repair {identity(path, '')}`, which makes it one again"
                 raise StoreError(f"{path}: its lines were laid out anew by another program; {repair}")
@@ -291,24 +289,20 @@ class SessionFile:
     def _put_back(self) -> None:
         """Write what was removed anew, from the descriptor, which still has it."""
         try:
-            data = content_of(self._fd)
+            data = read_descriptor(self._fd)
             make_private(self.path.parent)
-            descriptor = write_draft(self.path, data, self._disk)
+            with draft(self.path, data, durable=True, disk=self._disk) as (name, descriptor):
+                try_lock(descriptor)
+                try:
+                    os.link(name, self.path)
+                except FileExistsError as error:
+                    raise self._replaced() from error
+                sync_folder(self.path.parent, self._disk)
+                os.close(self._fd)
+                self._hold(os.dup(descriptor))  # shares the lock
         except OSError as error:
-            told = f"cannot write session {self.path}, which was removed, anew: {error.strerror}."
-            raise StoreError(f"{told} Nothing said so far is lost; fix that and try again.") from error
-        draft = draft_of(self.path)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.link(draft, self.path)
-            sync_folder(self.path.parent, self._disk)
-        except OSError as error:
-            os.close(descriptor)
-            raise self._replaced() from error
-        finally:
-            draft.unlink()
-        os.close(self._fd)
-        self._hold(descriptor)
+            reason = f"cannot write session {self.path}, which was removed, anew: {error.strerror}."
+            raise StoreError(f"{reason} Nothing said so far is lost; fix that and try again.") from error
 
     def _replaced(self) -> StoreError:
         return StoreError(
@@ -319,7 +313,7 @@ class SessionFile:
 
     def _write(self, data: bytes, at: int) -> None:
         try:
-            put(self._disk, self._fd, data, at)
+            write_end(self._fd, data, at, disk=self._disk)
         except OSError as error:
             self._restore(at)
             raise StoreError(
@@ -342,20 +336,13 @@ def write_session(path: Path, records: Sequence[AnyRecord], disk: Disk = DISK, *
     Raises:
         StoreError: it exists already, or the folder cannot be written; nothing is left behind.
     """
-    draft = draft_of(path)
     lines = _SEPARATOR.join(encode(record) for record in records)
     try:
         make_private(path.parent)
-        os.close(write_draft(path, _OPEN + lines + _CLOSE, disk))
-        if instead:
-            draft.replace(path)
-        else:
-            os.link(draft, path)
-            draft.unlink()
+        with draft(path, _OPEN + lines + _CLOSE, durable=True, disk=disk) as (name, _):
+            (os.replace if instead else os.link)(name, path)
         sync_folder(path.parent, disk)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         raise StoreError(
             f"cannot write session {path}: {error.strerror}. Nothing was changed; free some space or fix the "
             "folder's permissions and try again."
@@ -388,11 +375,12 @@ class NewSessionFile:
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    is_ours = False
+    with contextlib.suppress(OSError):
+        is_ours = try_lock(descriptor)
+    if not is_ours:
         os.close(descriptor)
         raise SessionLocked(
             f"session {path.stem} is in use by another process. Close it there, read it with "
             f"`agent sessions show {path.stem.rpartition('-')[2]}`, or add --fork to work on a copy."
-        ) from error
+        )

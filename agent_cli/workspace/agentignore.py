@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from agent_cli.fs.files import read_regular
+
 from .git.gitignore import Pattern, deciding, parse
 
 NAME = ".agentignore"
@@ -98,9 +100,7 @@ def _loaded(path: str, mode: int, stamp: tuple[int, int, int]) -> _List:
     if not stat.S_ISREG(mode):
         return _List(path, stamp, None, " (not a regular file)")
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        data = read_regular(path, _MAX_BYTES + 1, follow=True)
         if len(data) > _MAX_BYTES:
             return _List(path, stamp, None, " (larger than 100 KB)")
         return _List(path, stamp, parse(data.decode("utf-8-sig")))

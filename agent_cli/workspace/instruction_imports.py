@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from .files.bounded_read import regular_bytes
-from .files.nofollow import spot
+from agent_cli.fs.nofollow import dir_entry
 
 MAX_FILE_BYTES = 32_768
 """Of each file; what is beyond is left out, and said to be."""
@@ -92,8 +91,8 @@ def text_of(real: str, name: str, max_bytes: int = MAX_FILE_BYTES) -> str:
     Raises:
         OSError: it cannot be read, or is a link, a folder, a pipe or a device.
     """
-    with spot(real) as at:
-        data = regular_bytes(at, max_bytes + 1)
+    with dir_entry(real) as at:
+        data = at.read(max_bytes + 1)
     text = data[:max_bytes].decode("utf-8-sig", errors="replace" if len(data) <= max_bytes else "ignore")
     text = text.replace("\r\n", "\n").strip()
     return f"{text}\n\n{cut_note(name, max_bytes)}" if len(data) > max_bytes else text

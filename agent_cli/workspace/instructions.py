@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.nofollow import dir_entry
+
 from .agentignore import AgentIgnore
-from .files.bounded_read import regular_bytes
-from .files.nofollow import spot
 from .files.reader import content_hash
 from .instruction_imports import MAX_CHAIN_BYTES, FileStamps, Importer, Scope, cut_note, text_of
 from .instruction_imports import MAX_FILE_BYTES as MAX_BYTES
@@ -147,8 +147,8 @@ def instruction_bytes(real: str) -> bytes:
     Raises:
         OSError: it cannot be read, or is no regular file.
     """
-    with spot(real) as at:
-        return regular_bytes(at, _MOST_COMPARED)
+    with dir_entry(real) as at:
+        return at.read(_MOST_COMPARED)
 
 
 def _folders(cwd: Path) -> list[Path]:

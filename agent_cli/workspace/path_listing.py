@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import read_regular
+
 from .agentignore import NAME, AgentIgnore
-from .files.bounded_read import small_bytes
 from .git.gitignore import Pattern, deciding, parse
 
 _IGNORE_FILES = (".gitignore", ".ignore")
@@ -175,7 +176,7 @@ def _lists(folder: str, depth: int) -> list[_List]:
 def _parsed(path: Path) -> tuple[Pattern, ...]:
     """Nothing for a file that is missing or that cannot be understood."""
     try:
-        return parse(small_bytes(path, _MAX_IGNORE_BYTES).decode("utf-8-sig", "replace"))
+        return parse(read_regular(path, _MAX_IGNORE_BYTES).decode("utf-8-sig", "replace"))
     except (OSError, ValueError):
         return ()
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.fs.files import Disk
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header
-from agent_cli.store.secure_io import Disk
 from agent_cli.store.session_file import NewSessionFile, SessionFile, StoreError, read_session, write_session
 
 PAGE = 64

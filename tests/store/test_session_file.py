@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, Header
-from agent_cli.store.secure_io import ID
+from agent_cli.store.file_names import ID
 from agent_cli.store.session_file import (
     NewSessionFile,
     SessionFile,

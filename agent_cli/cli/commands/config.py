@@ -1,6 +1,5 @@
 """`agent config`: what holds here, and where it comes from."""
 
-import os
 import textwrap
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -11,6 +10,7 @@ import typer
 
 from agent_cli.config.example_file import example, words
 from agent_cli.config.schema import Config
+from agent_cli.fs.files import create_file, make_private
 
 from ..services.listings import flatten, shown_value
 from ..setup.options import ParsedOptions, UsageError
@@ -143,11 +143,8 @@ def init() -> int:
     setup = Setup(ParsedOptions("agent", {}))
     target = setup.config_dir / "config.yaml"
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(
-            os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-        ) as file:
-            file.write(example())
+        make_private(target.parent)
+        create_file(target, example().encode())
     except FileExistsError as error:
         raise UsageError(f"{target} exists already; edit it") from error
     except OSError as error:

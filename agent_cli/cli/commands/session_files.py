@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
+from agent_cli.fs.files import create_file, replace_file
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.store.export.formats import ENDINGS, Format, exported, masked
 from agent_cli.store.import_repair import import_session, repair
 from agent_cli.store.retention import OnDelete, Pruned, plan, prune, prune_if_due
-from agent_cli.store.secure_io import draft_of
 from agent_cli.store.session_file import StoreError, read_session
 
 from ..setup.options import UsageError
@@ -102,17 +102,10 @@ def _write(path: Path, text: str, force: bool) -> None:
         if force and path.exists() and not path.is_file():
             path.write_bytes(text.encode())  # a device, say
             return
-        place = Path(os.path.realpath(path)) if force else path
-        draft = draft_of(place) if force else place
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode())
-            if force:
-                draft.replace(place)
-        except OSError:
-            draft.unlink()
-            raise
+        if force:
+            replace_file(os.path.realpath(path), text.encode())
+        else:
+            create_file(path, text.encode())
     except FileExistsError:
         raise UsageError(f"{path} exists; add --force to replace it") from None
     except OSError as error:

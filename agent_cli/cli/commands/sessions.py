@@ -12,8 +12,8 @@ from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import clean
 from agent_cli.session.undo_state import taken_back
 from agent_cli.store.catalog import Hit, SessionInfo, totals
+from agent_cli.store.file_names import NAME
 from agent_cli.store.retention import discard
-from agent_cli.store.secure_io import NAME
 from agent_cli.store.session_file import Loaded, read_session
 
 from ..setup.fork_side_files import copy_beside

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_cli import __version__
+from agent_cli.fs.files import create_file, make_private, read_regular
 from agent_cli.fs.which import program
 from agent_cli.protocol.client import Snapshot
 from agent_cli.protocol.records import AnyRecord, ModelCalled, TurnEnded, encode
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner
 from agent_cli.store.export.formats import exported, masked
-from agent_cli.store.secure_io import make_private, read_regular
 from agent_cli.store.session_file import StoreError, read_session
 
 from ..setup.setup import Setup
@@ -60,9 +60,7 @@ def _written(setup: Setup, redactor: Redactor, now: Snapshot, facts: Mapping[str
     folder = setup.state / FOLDER
     make_private(folder)
     path = folder / f"agent-bug-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(2).hex()}.zip"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(packed.getvalue())
+    create_file(path, packed.getvalue())
     rows = [f"  {name:<14} {what}" for name, (_, what) in parts.items()]
     return "\n".join([f"Written, and not sent anywhere: {path}", *rows, _READ_IT])
 

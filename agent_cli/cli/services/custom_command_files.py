@@ -14,7 +14,7 @@ import msgspec
 
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.yaml_file import load_yaml
-from agent_cli.workspace.files.bounded_read import small_bytes
+from agent_cli.fs.files import read_regular
 
 SUFFIX = ".md"
 _PART = re.compile(r"[^\W\d_][\w-]*")
@@ -104,7 +104,7 @@ def _file(name: str, path: Path, follows_links: bool) -> CommandFile:
     if not name:
         return CommandFile("", shown, problem="its name has more than letters, digits, - and _, or is too long")
     try:
-        content = small_bytes(os.path.realpath(path) if follows_links else path, _LARGEST_BYTES + 1)
+        content = read_regular(os.path.realpath(path) if follows_links else path, _LARGEST_BYTES + 1)
     except OSError as error:
         return CommandFile(name, shown, problem=_why(error, path))
     if len(content) > _LARGEST_BYTES:

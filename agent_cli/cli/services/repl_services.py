@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from agent_cli.engine.context.prompt_parts import init_prompt
+from agent_cli.fs.files import create_file
 from agent_cli.protocol.messages import Image
 from agent_cli.store.catalog import totals
 from agent_cli.store.session_file import StoreError, read_session
@@ -73,11 +74,9 @@ class SessionHost:
             return f"Not exported: name a file that ends in {', '.join(ENDINGS)}."
         text = exported(masked(read_session(session).records, self._opened.redactor), format)
         try:
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            create_file(target, text.encode())
         except OSError as error:
             return f"Not exported: {target}: {error.strerror}."
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
         return f"Exported to {target}, with known secrets masked."
 
     def memory(self) -> tuple[MemoryLine, ...]:

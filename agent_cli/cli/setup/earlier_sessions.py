@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from agent_cli.engine.context.history_search import MOST_FOUND, SearchHit
+from agent_cli.fs.files import read_regular
 from agent_cli.protocol.messages import AssistantMessage, UserMessage
 from agent_cli.store.catalog import Sessions
-from agent_cli.store.secure_io import read_regular
 from agent_cli.store.session_file import StoreError, read_session
 
 _UNTRUSTED = b'"untrusted":"'

@@ -12,6 +12,7 @@ import msgspec
 
 from agent_cli import __version__
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles, SandboxRequest
+from agent_cli.fs.files import make_private, replace_file
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 
@@ -111,13 +112,6 @@ def kept(state: Path) -> EnforcedLevel | None:
 
 def keep(state: Path, strength: EnforcedLevel) -> None:
     """Kept for the next start; where it cannot be, it is measured then."""
-    draft = state / f"sandbox.{os.getpid()}.tmp"
-    try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(_Kept(_key(), strength)))
-        draft.replace(state / "sandbox.json")
-    except OSError:
-        with suppress(OSError):
-            draft.unlink()
+    with suppress(OSError):
+        make_private(state)
+        replace_file(state / "sandbox.json", msgspec.json.encode(_Kept(_key(), strength)))

@@ -14,9 +14,9 @@ from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, assignment, load, nested
 from agent_cli.config.trust import TOOLS_FOLDER, Trust, tool_sources
 from agent_cli.engine.tool_calls.call_rules import BoundRule, as_permissions, bind
+from agent_cli.fs.files import make_private
 from agent_cli.policy.rules.rule import Effect, Rule, RuleError, parse_rule
 from agent_cli.store.catalog import Sessions
-from agent_cli.store.secure_io import make_private
 from agent_cli.store.state.learned_limits import LearntFile
 from agent_cli.workspace.instructions import instruction_bytes
 from agent_cli.workspace.paths import PathError, Workspace

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import first_line
 from agent_cli.protocol.messages import Attachment, Message, ToolResult, UserMessage
 from agent_cli.session.placeholders import mark_untrusted
-from agent_cli.workspace.files.bounded_read import first_line
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.git.repository import git_folder
 from agent_cli.workspace.instructions import Instruction

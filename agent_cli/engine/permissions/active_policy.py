@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from agent_cli.fs.files import read_regular
 from agent_cli.policy.authorize import Policy, authorize, may_leave, together
 from agent_cli.policy.rules.path_verdict import inside, watched
 from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, parse_rule
@@ -20,7 +21,6 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.workspace.agentignore import AgentIgnore
 from agent_cli.workspace.denied_files import HiddenFiles
-from agent_cli.workspace.files.bounded_read import small_bytes
 from agent_cli.workspace.paths import Workspace, real_path
 
 from .egress import EgressProxy, allow_hosts
@@ -332,7 +332,7 @@ def _names(glob: str) -> tuple[str, ...] | None:
 
 def _script(path: str) -> str:
     try:
-        return small_bytes(Path(path), _LARGEST_SCRIPT).decode("utf-8", "replace")
+        return read_regular(Path(path), _LARGEST_SCRIPT).decode("utf-8", "replace")
     except OSError:
         return ""
 

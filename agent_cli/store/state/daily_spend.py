@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from ..secure_io import make_private
+from agent_cli.fs.files import make_private
 
 
 class SpendLog:

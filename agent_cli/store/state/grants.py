@@ -1,15 +1,12 @@
 """Permission rules that the user chose to keep for a project or for everything: one small JSON file each
 in the state directory, one rule a line so that a rule's place can be named."""
 
-import contextlib
-import fcntl
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from ..secure_io import make_private
+from agent_cli.fs.files import file_lock, replace_file
+
 from ..session_file import StoreError
 
 
@@ -46,38 +43,12 @@ class GrantFile:
         Raises:
             StoreError: the file cannot be read or written.
         """
-        with self._alone():
-            self._add(rule)
-
-    def _add(self, rule: str) -> None:
-        rules = self.rules()
-        if rule in rules:
-            return
-        lines = ",\n    ".join(msgspec.json.encode(each).decode() for each in (*rules, rule))
-        self._replace(f'{{\n  "allow": [\n    {lines}\n  ]\n}}\n'.encode())
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Held while the file is read and replaced, so that two processes lose no rule."""
         try:
-            make_private(self.path.parent)
-            lock = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise StoreError(f"cannot write {self.path}: {error.strerror}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
-
-    def _replace(self, data: bytes) -> None:
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
+            with file_lock(self.path):  # two programs lose no rule
+                rules = self.rules()
+                if rule not in rules:
+                    lines = ",\n    ".join(msgspec.json.encode(each).decode() for each in (*rules, rule))
+                    data = f'{{\n  "allow": [\n    {lines}\n  ]\n}}\n'.encode()
+                    replace_file(self.path, data, durable=True)
         except OSError as error:
             raise StoreError(f"cannot write {self.path}: {error.strerror}") from error

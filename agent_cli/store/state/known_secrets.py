@@ -12,14 +12,14 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import file_lock, read_regular, replace_file
 from agent_cli.redaction.fingerprints import KnownSecret, Recognizer, digest, known_secret
 from agent_cli.redaction.redactor import forms, secret_lines
-
-from ..secure_io import alone, replace_private
 
 _MOST = 300
 """Secrets; the one that was not seen for longest is forgotten first."""
 _LARGEST_BYTES = 4_000_000
+_LOCK_S = 0.1
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -39,15 +39,14 @@ class KnownSecretsFile:
         lines = secret_lines(known)
         content = self._read()
         if self.path.parent.is_dir() and (content is None or _unknown(content, lines)) and lines:
-            with contextlib.suppress(OSError), alone(self.path):
+            with contextlib.suppress(OSError), file_lock(self.path, _LOCK_S):
                 content = _with(self._read() or _Content(os.urandom(32).hex()), lines)
-                replace_private(self.path, msgspec.json.encode(content))
+                replace_file(self.path, msgspec.json.encode(content))
         return Recognizer(bytes.fromhex(content.key), content.secrets) if content else Recognizer()
 
     def _read(self) -> _Content | None:
         try:
-            with self.path.open("rb") as file:
-                content = msgspec.json.decode(file.read(_LARGEST_BYTES), type=_Content)
+            content = msgspec.json.decode(read_regular(self.path, _LARGEST_BYTES), type=_Content)
         except (OSError, msgspec.DecodeError, UnicodeError):
             return None
         sound = len(content.key) == 64 and all(each.forms for each in content.secrets)

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import file_lock, read_regular, replace_file
 from agent_cli.protocol.learned import LearnedLimits
-
-from ..secure_io import alone, replace_private
 
 KEPT_S = 30 * 86_400.0
 """Servers are updated: what was learnt longer ago is found out again."""
 _MOST = 500
 """Models; the one learnt about longest ago is forgotten first."""
 _LARGEST_BYTES = 4_000_000
+_LOCK_S = 0.1
 
 
 class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,30 +53,30 @@ class LearntFile:
         self._keep(key, lambda _: learnt)
 
     def _keep(self, key: str, changed: Callable[[LearnedLimits], LearnedLimits]) -> None:
-        with contextlib.suppress(OSError, UnicodeError), alone(self.path):
+        with contextlib.suppress(OSError, UnicodeError), file_lock(self.path, _LOCK_S):
             entries = self._read()
             before = entries.pop(key, None)
             entries[key] = _Entry(self._now(), changed(before.learnt if before else LearnedLimits()))
-            newest = sorted(entries.items(), key=lambda item: item[1].at)[-_MOST:]
-            lines = ",\n".join(f"{_text(key)}:{_text(entry)}" for key, entry in newest)
-            replace_private(self.path, f"{{\n{lines}\n}}\n".encode())
+            self._write(dict(sorted(entries.items(), key=lambda item: item[1].at)[-_MOST:]))
 
     def forget(self, query: str) -> list[str]:
         """Drop what is known of the models whose key contains `query`; returns their keys."""
         dropped: list[str] = []
-        with contextlib.suppress(OSError, UnicodeError), alone(self.path):
+        with contextlib.suppress(OSError, UnicodeError), file_lock(self.path, _LOCK_S):
             entries = self._read()
             found = [key for key in entries if query in key]
-            lines = ",\n".join(f"{_text(key)}:{_text(entries[key])}" for key in entries if key not in found)
-            replace_private(self.path, f"{{\n{lines}\n}}\n".encode())
+            self._write({key: entry for key, entry in entries.items() if key not in found})
             dropped = found
         return dropped
+
+    def _write(self, entries: dict[str, _Entry]) -> None:
+        lines = ",\n".join(f"{_text(key)}:{_text(entry)}" for key, entry in entries.items())
+        replace_file(self.path, f"{{\n{lines}\n}}\n".encode())
 
     def _read(self) -> dict[str, _Entry]:
         """Return the entries that can be read and are not too old."""
         try:
-            with self.path.open("rb") as file:
-                raw = msgspec.json.decode(file.read(_LARGEST_BYTES), type=dict[str, msgspec.Raw])
+            raw = msgspec.json.decode(read_regular(self.path, _LARGEST_BYTES), type=dict[str, msgspec.Raw])
         except (OSError, msgspec.DecodeError, UnicodeError):
             return {}
         entries: dict[str, _Entry] = {}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_cli.fs.files import create_file, read_regular
 from agent_cli.protocol.sanitize import Sanitizer
 
 if TYPE_CHECKING:
@@ -96,10 +97,9 @@ def keep_whole(folder: Path, name: str, text: str, redactor: "Redactor | None" =
     path = spill_path(folder, name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        if not path.exists():
             masked = redactor.mask(text) if redactor else text
-            file.write(masked.encode("utf-8", "replace")[:_MAX_SPILL_BYTES])
+            create_file(path, masked.encode("utf-8", "replace")[:_MAX_SPILL_BYTES])
     except FileExistsError:
         return path
     except OSError:
@@ -202,9 +202,7 @@ class OutputLog:
         if self.path is None or self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
             return self._unread_end()
         try:
-            with self.path.open("rb") as file:
-                file.seek(self._read_bytes)
-                data = file.read(_MAX_SPILL_BYTES)
+            data = read_regular(self.path, _MAX_SPILL_BYTES, start=self._read_bytes)
         except OSError as error:
             return f"[its output cannot be read: {error.strerror or error}]"
         self._read_bytes += len(data)

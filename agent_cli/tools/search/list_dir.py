@@ -7,10 +7,10 @@ from typing import Annotated
 
 import msgspec
 
+from agent_cli.fs.nofollow import open_folder
 from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
-from agent_cli.workspace.files.nofollow import listed
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from .ripgrep import SearchPath, ignored, printable, search_place
@@ -80,7 +80,7 @@ class _Tree:
         Raises:
             OSError: the folder cannot be read.
         """
-        with listed(os.path.join(self._root, folder)) as fd:
+        with open_folder(os.path.join(self._root, folder)) as fd:
             with os.scandir(fd) as scan:
                 entries = sorted(islice(scan, _MAX_SCANNED), key=lambda entry: entry.name)
                 unseen = next(scan, None) is not None

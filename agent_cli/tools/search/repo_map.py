@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from agent_cli.fs.nofollow import is_there
 from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
-from agent_cli.workspace.files.nofollow import is_there
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
 from ..kit.output import counted

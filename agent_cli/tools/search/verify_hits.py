@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from agent_cli.workspace.files.nofollow import is_there
+from agent_cli.fs.nofollow import is_there
 from agent_cli.workspace.files.reader import MAX_TEXT_BYTES, FileError, chunks, open_regular
 
 Stands = Callable[[int, bytes], bool]

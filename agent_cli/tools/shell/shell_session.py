@@ -5,11 +5,12 @@ writes a report, and the next shell starts from there.
 
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
+
+from agent_cli.fs.files import create_file, read_regular
 
 _REPORT = (
     '{ builtin printf "%s " $? "${PIPESTATUS[@]}"; builtin printf "\\n"; builtin pwd -P; builtin printf "\\0";'
@@ -159,9 +160,7 @@ class ShellSession:
             return ShellStart(env, None, leaves=leaves)
         begin = folder / "begin"
         try:
-            descriptor = os.open(begin, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(self._beginning(env, folder / _REPORT_NAME, leaves))
+            create_file(begin, self._beginning(env, folder / _REPORT_NAME, leaves))
         except OSError:
             return ShellStart(env, None, leaves=leaves)
         return ShellStart({**env, "BASH_ENV": str(begin)}, folder, own, leaves)
@@ -183,7 +182,10 @@ class ShellSession:
         self.pipe = ()
         if given.folder is None:
             return "no temporary file can be written: cd and export do not last"
-        data = _read_plain(given.folder / _REPORT_NAME)
+        try:  # the command may have put a link or a pipe in its place
+            data = read_regular(given.folder / _REPORT_NAME, _MAX_REPORT_BYTES + 1)
+        except OSError:
+            data = None
         if data is None:
             return "its shell ended without a report: cd and export in it do not last"
         if len(data) > _MAX_REPORT_BYTES:
@@ -289,22 +291,6 @@ def _ansi_c(text: bytes) -> str:
         return _ESCAPES.get(letter, letter).encode("latin-1")
 
     return os.fsdecode(re.sub(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", value, text, flags=re.DOTALL))
-
-
-def _read_plain(file: Path) -> bytes | None:
-    """Return the start of a regular file. The command may have put something else in its place: neither links are
-    followed nor pipes waited for."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        try:
-            return opened.read(_MAX_REPORT_BYTES + 1)
-        except OSError:
-            return None
 
 
 def _names_in(folder: Path) -> list[str]:

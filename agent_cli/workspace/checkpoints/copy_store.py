@@ -4,13 +4,13 @@ It covers what the agent's own tools touch and nothing else; a file that only a 
 not known, and every report says so.
 """
 
-import contextlib
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import make_private, replace_file
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
@@ -193,16 +193,11 @@ class Copies:
         return (self._store / blob).read_bytes()
 
     def _write(self, name: str, data: bytes) -> None:
-        draft = self._store / f"{name}.{os.getpid()}.tmp"
         try:
-            self._store.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft.write_bytes(data)
-            draft.replace(self._store / name)
+            make_private(self._store)
+            replace_file(self._store / name, data)
         except OSError as error:
             raise CheckpointError(f"cannot write {self._store}: {error.strerror}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                draft.unlink()
 
 
 def forget_copies(store: Path, session_id: str) -> None:

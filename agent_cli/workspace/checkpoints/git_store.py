@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_cli.fs.files import first_line, read_regular
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
 
-from ..files.bounded_read import first_line, small_bytes
 from . import maintenance
 from .git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
 from .restore import UNKNOWN, Change, Entry, chains, joined, kind_of_change, printable, restore, settled
@@ -433,7 +433,7 @@ class Checkpoints:
         """Return the user's own excludes of this clone, and the store itself."""
         lines = b""
         with contextlib.suppress(OSError):
-            lines = small_bytes(self._top / ".git" / "info" / "exclude", _LONGEST_EXCLUDE)
+            lines = read_regular(self._top / ".git" / "info" / "exclude", _LONGEST_EXCLUDE)
         return lines + b"".join(b"\n/" + os.fsencode(folder) + b"/\n" for folder in self._own_folders())
 
 

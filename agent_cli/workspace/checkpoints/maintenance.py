@@ -9,7 +9,8 @@ import time
 from hashlib import sha256
 from pathlib import Path
 
-from ..files.bounded_read import first_line
+from agent_cli.fs.files import first_line, replace_file
+
 from .git import PrivateGit, RunProgram, index_of, name_of, ref_of
 from .types import CheckpointError
 
@@ -58,9 +59,7 @@ def name_newest(store: Path, session_id: str, commit: str) -> None:
     """
     ref = ref_of(store, session_id)
     ref.parent.mkdir(parents=True, exist_ok=True)
-    draft = store / f"ref-{name_of(session_id)}.tmp"
-    draft.write_text(f"{commit}\n", encoding="ascii")
-    draft.replace(ref)
+    replace_file(ref, f"{commit}\n".encode())
 
 
 def share_session(project_state: Path, session_id: str, copy_id: str) -> None:

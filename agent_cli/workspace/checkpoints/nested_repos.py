@@ -9,7 +9,8 @@ import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
-from ..files.bounded_read import first_line
+from agent_cli.fs.files import first_line
+
 from ..git.repository import git_folder
 from .git import PrivateGit
 from .index_sync import Saved, TooMuch, WorkTree

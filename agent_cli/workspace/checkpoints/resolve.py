@@ -5,12 +5,12 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 
+from agent_cli.fs.nofollow import dir_entry
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
 
 from ..editing.three_way import merged
-from ..files.nofollow import spot
 from .restore import LINK, Change, Entry, blob_hash, kind_of_change, present, restore, write_entry
 
 _Contents = Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]
@@ -77,6 +77,6 @@ async def _merge(
         return _OVERLAP
     mode = change.wanted.mode if mine.mode == change.base.mode else mine.mode
     new = text.encode()
-    with spot(os.path.join(os.path.realpath(root), path)) as at:
+    with dir_entry(os.path.join(os.path.realpath(root), path)) as at:
         write_entry(at, Entry(blob_hash(new), "100755" if mode & 0o100 else "100644", mode), new)
     return None

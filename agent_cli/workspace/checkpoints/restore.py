@@ -1,7 +1,6 @@
 """Bringing files back: what a path was, whether it is still so, and putting another state in its place.
 Shared by both kinds of checkpoints; a path that somebody else has changed since is never overwritten."""
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -12,11 +11,10 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.fs.files import replace_file, replace_link, sweep_drafts
+from agent_cli.fs.nofollow import DirEntryFd, dir_entry
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
-
-from ..files.bounded_read import regular_bytes
-from ..files.nofollow import DirEntryFd, draft_name, spot, sweep_drafts
 
 LINK = "120000"
 NESTED = "160000"
@@ -181,14 +179,14 @@ class _Place:
             self._swept.add(folder)
             sweep_drafts(folder)  # a restore that was killed is carried out again
         try:
-            with spot(real) as at:
+            with dir_entry(real) as at:
                 done = self._put(at, real, old, new)
         except (FileNotFoundError, NotADirectoryError):
             if old.blob or not new.blob:
                 return CHANGED if new.blob else ""
             if self._dry_run:
                 return None
-            with spot(real, self._made) as at:
+            with dir_entry(real, self._made) as at:
                 done = self._put(at, real, old, new)
         except OSError as error:
             if error.errno == errno.ELOOP:
@@ -219,7 +217,7 @@ class _Place:
                 self._emptied.add(folder)
             else:
                 try:
-                    with spot(folder) as at:
+                    with dir_entry(folder) as at:
                         os.rmdir(at.name, dir_fd=at.folder)
                 except OSError:
                     return
@@ -232,18 +230,10 @@ def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:
     Raises:
         OSError: it cannot be written, or a folder is there.
     """
-    draft = at.beside(draft_name())
-    try:
-        if entry.kind == LINK:
-            os.symlink(os.fsdecode(data), draft.name, dir_fd=draft.folder)
-        else:
-            with os.fdopen(draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-                os.fchmod(file.fileno(), entry.mode)
-        draft.rename(at.name)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            draft.unlink()
+    if entry.kind == LINK:
+        replace_link(at.name, os.fsdecode(data), dir_fd=at.folder)
+    else:
+        replace_file(at.name, data, mode=entry.mode, dir_fd=at.folder)
 
 
 def is_as(at: DirEntryFd, entry: Entry) -> bool:
@@ -258,7 +248,7 @@ def is_as(at: DirEntryFd, entry: Entry) -> bool:
         return False
     if entry.kind not in _FILES or stat.S_IMODE(status.st_mode) != entry.mode:
         return False
-    return blob_hash(regular_bytes(at, LARGEST_BYTES)) == entry.blob
+    return blob_hash(at.read(LARGEST_BYTES)) == entry.blob
 
 
 def present(root: Path, path: str) -> tuple[Entry, bytes]:
@@ -268,7 +258,7 @@ def present(root: Path, path: str) -> tuple[Entry, bytes]:
         OSError: it cannot be read, or is a pipe or the like, or is larger than `LARGEST_BYTES`.
     """
     try:
-        with spot(os.path.join(os.path.realpath(root), path)) as at:
+        with dir_entry(os.path.join(os.path.realpath(root), path)) as at:
             status = at.status()
             if stat.S_ISLNK(status.st_mode):
                 data = os.fsencode(os.readlink(at.name, dir_fd=at.folder))
@@ -277,7 +267,7 @@ def present(root: Path, path: str) -> tuple[Entry, bytes]:
                 return Entry(), b""
             if status.st_size > LARGEST_BYTES:
                 raise OSError(errno.EFBIG, f"larger than {LARGEST_BYTES:,} bytes")
-            data, mode = regular_bytes(at, LARGEST_BYTES), stat.S_IMODE(status.st_mode)
+            data, mode = at.read(LARGEST_BYTES), stat.S_IMODE(status.st_mode)
             return Entry(blob_hash(data), "100755" if mode & 0o100 else "100644", mode), data
     except (FileNotFoundError, NotADirectoryError):
         return Entry(), b""

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal
 
+from agent_cli.fs.nofollow import dir_entry
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 
-from ..files.nofollow import spot
 from .restore import CHANGED
 
 _OPEN = 0o700
@@ -97,7 +97,7 @@ class Folders:
 
     def _rmdir(self, path: str) -> None:
         if not self._dry_run:
-            with spot(os.path.join(self._root, path)) as at:
+            with dir_entry(os.path.join(self._root, path)) as at:
                 os.rmdir(at.name, dir_fd=at.folder)
 
     def _make(self, path: str, mode: int) -> None:
@@ -106,7 +106,7 @@ class Folders:
         if self._dry_run:
             return
         try:
-            with spot(os.path.join(self._root, path, "x"), self.made):
+            with dir_entry(os.path.join(self._root, path, "x"), self.made):
                 pass
         except OSError as error:
             del self._due[path]
@@ -119,7 +119,7 @@ class Folders:
     def _mode(self, path: str) -> int | None:
         """Return the permissions of a folder; None where there is none."""
         try:
-            with spot(os.path.join(self._root, path)) as at:
+            with dir_entry(os.path.join(self._root, path)) as at:
                 status = at.status()
         except OSError:
             return None
@@ -128,7 +128,7 @@ class Folders:
     def _set(self, path: str, mode: int) -> None:
         if self._dry_run:
             return
-        with contextlib.suppress(OSError), spot(os.path.join(self._root, path)) as at:
+        with contextlib.suppress(OSError), dir_entry(os.path.join(self._root, path)) as at:
             descriptor = os.open(at.name, _HELD, dir_fd=at.folder)
             try:
                 # By way of the descriptor: not every folder whose permissions are to change can be opened to read.

@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ..files.bounded_read import first_line, small_bytes
+from agent_cli.fs.files import first_line, read_regular
+
 from ..git.repository import GitFolder, git_folder
 
 _LARGEST_INDEX_BYTES = 20_000_000
@@ -46,7 +47,7 @@ class UserGitState:
             if status.st_size > _LARGEST_INDEX_BYTES:
                 return {}
             if stamp != self._digest[0]:
-                self._digest = (stamp, _digest(small_bytes(path, _LARGEST_INDEX_BYTES)))
+                self._digest = (stamp, _digest(read_regular(path, _LARGEST_INDEX_BYTES)))
         except FileNotFoundError:
             return {"index": "none"}
         except (OSError, ValueError):
@@ -105,7 +106,7 @@ def _commit(place: GitFolder, name: str) -> str:
     with contextlib.suppress(OSError):
         return first_line(os.path.join(place.common, name), _LONGEST_NAME)
     with contextlib.suppress(OSError):
-        packed = small_bytes(os.path.join(place.common, "packed-refs"), _LARGEST_PACKED_BYTES)
+        packed = read_regular(os.path.join(place.common, "packed-refs"), _LARGEST_PACKED_BYTES)
         for line in packed.splitlines():
             commit, _, ref = line.partition(b" ")
             if ref == os.fsencode(name):

@@ -5,23 +5,20 @@ All of it happens in the folder that is held open, so that no link put there mea
 (`nofollow`)."""
 
 import contextlib
-import errno
-import fcntl
 import os
 import stat
-import time
 from collections.abc import Iterator, Sequence
 
-from .nofollow import DirEntryFd, draft_name, spot
+from agent_cli.fs.files import draft, replace_file, wait_for_lock, write_end
+from agent_cli.fs.nofollow import DirEntryFd, dir_entry
+
 from .reader import FileError, Stamp, chunks, open_at, stamp, why
 
 LOCK_TIMEOUT_S = 2.0
-_POLL_S = 0.01
 _LONGEST_NAME = 230
 """Bytes; with what a backup adds to it a name must still be one."""
 _MOST_NEW_FOLDERS = 900
 """Deeper trees trip up whatever walks them."""
-_BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 
 
 def write_atomic(
@@ -52,7 +49,8 @@ def write_atomic(
 
 def _replaced(at: DirEntryFd, shown: str, data: bytes, expected: Stamp, mode: int | None) -> Stamp:
     status = at.status()
-    with _draft(at, data, status) as (draft, fd):
+    with draft(at.name, data, dir_fd=at.folder) as (name, fd):
+        _liken(fd, status)
         if mode is not None:
             os.fchmod(fd, stat.S_IMODE(mode))
         if _is_anothers(status, os.fstat(fd)):
@@ -61,24 +59,28 @@ def _replaced(at: DirEntryFd, shown: str, data: bytes, expected: Stamp, mode: in
                     f"{shown} has another owner and further names (hard links), which a write would change too;"
                     " nothing was written"
                 )
-            draft.unlink()
+            os.unlink(name, dir_fd=at.folder)  # makes room for the backup
             _write_in_place(at, shown, data, expected)
         else:
             _keep_attributes(at, fd)
+            os.fsync(fd)
             _check_unchanged(at, shown, expected)
-            draft.rename(at.name)
+            os.replace(name, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
     return stamp(at.status())
 
 
 def _created(at: DirEntryFd, shown: str, data: bytes, mode: int | None, like: str) -> Stamp:
-    with spot(like) if like else contextlib.nullcontext() as source:
-        with _draft(at, data, source.status() if source else None) as (draft, fd):
+    with dir_entry(like) if like else contextlib.nullcontext() as source:
+        with draft(at.name, data, mode=0o600 if source else 0o666, dir_fd=at.folder) as (name, fd):
+            if source:
+                _liken(fd, source.status())
             if mode is not None:
                 os.fchmod(fd, stat.S_IMODE(mode))
             if source:
                 _keep_attributes(source, fd)
+            os.fsync(fd)
             _check_unchanged(at, shown, None)
-            draft.rename(at.name)
+            os.replace(name, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
         return stamp(at.status())
 
 
@@ -89,7 +91,7 @@ def remove(real: str, shown: str, expected: Stamp, folders: tuple[str, ...] = ()
         FileError: changed or deleted meanwhile, or not permitted.
     """
     try:
-        with spot(real) as at, _turn(at, shown):
+        with dir_entry(real) as at, _turn(at, shown):
             _check_unchanged(at, shown, expected)
             at.unlink()
     except OSError as error:
@@ -104,7 +106,7 @@ def put_link(real: str, shown: str, target: str) -> None:
         FileError: something is there, or it is not permitted.
     """
     try:
-        with spot(real) as at:
+        with dir_entry(real) as at:
             os.symlink(target, at.name, dir_fd=at.folder)
     except OSError as error:
         raise FileError(why(shown, error, real)) from error
@@ -119,7 +121,7 @@ def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> 
     """
     mode = expected.mode & ~0o111 | ((expected.mode & 0o444) >> 2 if executable else 0)
     try:
-        with spot(real) as at, _turn(at, shown):
+        with dir_entry(real) as at, _turn(at, shown):
             _check_unchanged(at, shown, expected)
             fd, status = open_at(at, shown)
             try:
@@ -151,7 +153,7 @@ def _reached(real: str, shown: str, *, makes_folders: bool) -> Iterator[DirEntry
         raise FileError(f"{shown} lies in more than {_MOST_NEW_FOLDERS} folders that do not exist yet")
     made: list[str] = []
     try:
-        with spot(real, made if makes_folders else None) as at:
+        with dir_entry(real, made if makes_folders else None) as at:
             yield at
     except BaseException:
         _remove_empty(made)
@@ -160,7 +162,7 @@ def _reached(real: str, shown: str, *, makes_folders: bool) -> Iterator[DirEntry
 
 def _remove_empty(folders: Sequence[str]) -> None:
     for folder in reversed(folders):
-        with contextlib.suppress(OSError), spot(folder) as at:  # somebody else put something there
+        with contextlib.suppress(OSError), dir_entry(folder) as at:  # somebody else put something there
             os.rmdir(at.name, dir_fd=at.folder)
 
 
@@ -185,44 +187,15 @@ def _turn(at: DirEntryFd, shown: str) -> Iterator[None]:
         yield
         return
     try:
-        until = time.monotonic() + LOCK_TIMEOUT_S
-        while not _locked(fd):
-            if time.monotonic() > until:
-                raise FileError(
-                    f"{shown}: another program keeps its folder locked; nothing was written, try again later"
-                )
-            time.sleep(_POLL_S)
+        try:
+            wait_for_lock(fd, LOCK_TIMEOUT_S)
+        except TimeoutError as error:
+            raise FileError(
+                f"{shown}: another program keeps its folder locked; nothing was written, try again later"
+            ) from error
+        except OSError:  # NFS without a lock daemon, FUSE: writers there do without turns
+            pass
         yield
-    finally:
-        os.close(fd)
-
-
-def _locked(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in _BUSY
-    return True
-
-
-@contextlib.contextmanager
-def _draft(
-    at: DirEntryFd, data: bytes, like: os.stat_result | None, mode: int = 0o666
-) -> Iterator[tuple[DirEntryFd, int]]:
-    """A new file beside the place with this content, safe on the disk, and its descriptor; gone again when the
-    work fails. It has mode and owner of `like` as far as that is permitted, else `mode`."""
-    draft = at.beside(draft_name())
-    fd = draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if like else mode)
-    try:
-        _write_all(fd, data)
-        if like is not None:
-            _liken(fd, like)
-        os.fsync(fd)
-        yield draft, fd
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            draft.unlink()
-        raise
     finally:
         os.close(fd)
 
@@ -238,12 +211,6 @@ def _liken(fd: int, like: os.stat_result) -> None:
     _show_change(fd, like)
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 def _is_anothers(status: os.stat_result, new: os.stat_result) -> bool:
     """Return whether putting another file in its place would take it from its owner."""
     return (new.st_uid, new.st_gid) != (status.st_uid, status.st_gid)
@@ -253,14 +220,14 @@ def cut_short(real: str) -> str:
     """Return what there is to do, with `{shown}` for the file, when a write in place was cut short by a crash;
     empty when none was. A backup of exactly what stands in the file is of no use and is removed."""
     try:
-        with spot(real) as at:
+        with dir_entry(real) as at:
             return _cut_short(at)
     except OSError:  # whatever is wrong with its folder comes up when it is read
         return ""
 
 
 def _cut_short(at: DirEntryFd) -> str:
-    backup = at.beside(_backup_name(at.name))
+    backup = DirEntryFd(at.folder, _backup_name(at.name))
     try:
         backup.status()
     except OSError:
@@ -301,13 +268,12 @@ def _write_in_place(at: DirEntryFd, shown: str, data: bytes, expected: Stamp) ->
         before = os.fstat(fd)
         _refuse_other(stamp(before), shown, expected)
         old = b"".join(chunks(fd))
-        backup = at.beside(_backup_name(at.name))
-        with _draft(at, old, None, 0o600) as (draft, _):
-            draft.rename(backup.name)  # whole, or not there by its name
+        backup = DirEntryFd(at.folder, _backup_name(at.name))
+        replace_file(backup.name, old, dir_fd=at.folder, durable=True)
         try:
-            _overwrite(fd, data)
+            write_end(fd, data)
         except BaseException:
-            _overwrite(fd, old)
+            write_end(fd, old)
             backup.unlink()
             raise
         _show_change(fd, before)
@@ -322,13 +288,6 @@ def _show_change(fd: int, before: os.stat_result) -> None:
     now = os.fstat(fd)
     if now.st_mtime_ns <= before.st_mtime_ns:
         os.utime(fd, ns=(now.st_atime_ns, before.st_mtime_ns + 1))
-
-
-def _overwrite(fd: int, data: bytes) -> None:
-    os.lseek(fd, 0, os.SEEK_SET)
-    _write_all(fd, data)
-    os.ftruncate(fd, len(data))
-    os.fsync(fd)
 
 
 def _keep_attributes(source: DirEntryFd, target: int) -> None:

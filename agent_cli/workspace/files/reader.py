@@ -10,8 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.nofollow import DirEntryFd, dir_entry, open_folder
+
 from .encoding import Codec, decode, first_fault, is_binary, kind_of
-from .nofollow import DirEntryFd, listed, spot
 
 MAX_TEXT_BYTES = 50_000_000
 """Larger files are neither edited nor hashed."""
@@ -55,7 +56,7 @@ def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
         FileError: missing, not permitted, or not a regular file.
     """
     try:
-        with spot(real) as at:
+        with dir_entry(real) as at:
             return open_at(at, shown)
     except OSError as error:
         raise FileError(why(shown, error, real)) from error
@@ -122,7 +123,7 @@ def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFil
 def stamp_of(real: str) -> Stamp | None:
     """Return the present state of whatever is at `real`; None when nothing is."""
     try:
-        with spot(real) as at:
+        with dir_entry(real) as at:
             return stamp(at.status())
     except OSError:
         return None
@@ -132,7 +133,7 @@ def link_target(real: str) -> tuple[str, Stamp] | None:
     """Return what the link at `real` leads to, as it is written in it, and its state; None when no link is
     there."""
     try:
-        with spot(real) as at:
+        with dir_entry(real) as at:
             return os.readlink(at.name, dir_fd=at.folder), stamp(at.status())
     except OSError:
         return None
@@ -172,7 +173,7 @@ def _nearest(real: str) -> str:
     """Return a hint for a path that does not exist: similar names in its folder, or that there is no folder."""
     folder, name = os.path.split(real)
     try:
-        with listed(folder) as fd:
+        with open_folder(folder) as fd:
             names = sorted(os.listdir(fd))[:2000]
     except PermissionError:
         return ""

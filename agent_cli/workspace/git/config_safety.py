@@ -5,7 +5,8 @@ import os
 import re
 from collections.abc import Callable
 
-from ..files.bounded_read import small_bytes
+from agent_cli.fs.files import read_regular
+
 from .repository import GitFolder, git_folder
 
 _LARGEST_CONFIG = 200_000
@@ -79,7 +80,7 @@ class GitSettings:
         if known is None or known[0] != stamp:
             if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
-            data = small_bytes(path, most_bytes + 1)
+            data = read_regular(path, most_bytes + 1)
             known = self._known[path] = (stamp, len(data) <= most_bytes and holds(data))
         return known[1]
 

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from agent_cli.fs.files import replace_file
+from agent_cli.fs.nofollow import dir_entry, open_folder
 from agent_cli.fs.which import outside, program
 
-from ..files.bounded_read import regular_bytes
-from ..files.nofollow import listed, spot
 from .repository import GitFolder, git_folder
 
 _TIMEOUT_S = 5.0
@@ -67,8 +67,8 @@ async def named_state(run: Run, folder: Path, roots: Iterable[Path] = ()) -> str
 def _stashes(place: GitFolder) -> list[tuple[str, str]]:
     """(commit, subject) of each stash, the newest first."""
     try:
-        with spot(os.path.join(place.common, "logs", "refs", "stash")) as at:
-            log = regular_bytes(at, _LONGEST_LOG, from_end=True).decode("utf-8", "replace")
+        with dir_entry(os.path.join(place.common, "logs", "refs", "stash")) as at:
+            log = at.read(_LONGEST_LOG, from_end=True).decode("utf-8", "replace")
     except OSError:
         return []
     lines = [match.groups() for match in map(_STASHED.fullmatch, log.split("\n")) if match]
@@ -123,17 +123,17 @@ def _head(place: GitFolder) -> str:
 
 
 def _text(path: str, most_bytes: int) -> str:
-    with spot(path) as at:
-        return os.fsdecode(regular_bytes(at, most_bytes))
+    with dir_entry(path) as at:
+        return os.fsdecode(at.read(most_bytes))
 
 
 @contextlib.contextmanager
 def _twin(place: GitFolder, length: int) -> Iterator[str]:
     """An empty repository with a copy of the index, which finds the objects of another."""
-    with spot(os.path.join(place.own, "index")) as at:
-        index = regular_bytes(at, _LARGEST_INDEX)
+    with dir_entry(os.path.join(place.own, "index")) as at:
+        index = at.read(_LARGEST_INDEX)
     objects = os.path.join(place.common, "objects")
-    with listed(objects):
+    with open_folder(objects):
         pass
     if "\n" in objects or length not in _FORMATS:
         raise OSError(f"{objects} cannot be named to git")
@@ -155,8 +155,5 @@ def _keep(new: str, objects: str) -> None:
         OSError: it cannot be written, or a folder in it is a link.
     """
     for file in Path(new).glob("??/*"):
-        with spot(os.path.join(objects, file.parent.name, file.name), []) as at:
-            draft = at.beside(f"tmp_obj_{os.urandom(6).hex()}")
-            with os.fdopen(draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444), "wb") as opened:
-                opened.write(file.read_bytes())
-            draft.rename(at.name)
+        with dir_entry(os.path.join(objects, file.parent.name, file.name), []) as at:
+            replace_file(at.name, file.read_bytes(), mode=0o444, dir_fd=at.folder)

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
+from agent_cli.fs.files import open_regular
+
 from .paths import git_places
 
 _MAX_BYTES = 200_000_000
@@ -33,14 +35,12 @@ class TrackedFiles:
         )
 
     def _data(self, index: str) -> bytes:
-        with suppress(OSError):
-            descriptor = os.open(index, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as file:
-                status = os.fstat(descriptor)
-                stamp = (status.st_mtime_ns, status.st_ino)
-                if self._read.get(index, (None,))[0] != stamp:
-                    self._read[index] = (stamp, file.read(_MAX_BYTES))
-                return self._read[index][1]
+        with suppress(OSError), os.fdopen(open_regular(index), "rb") as file:
+            status = os.fstat(file.fileno())
+            stamp = (status.st_mtime_ns, status.st_ino)
+            if self._read.get(index, (None,))[0] != stamp:
+                self._read[index] = (stamp, file.read(_MAX_BYTES))
+            return self._read[index][1]
         return b""
 
 

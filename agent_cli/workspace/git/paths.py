@@ -2,9 +2,10 @@
 touch, because git runs it or is led elsewhere by it."""
 
 import os
-import stat
 
 import msgspec
+
+from agent_cli.fs.files import read_regular
 
 _RUN_LATER = ("hooks", "config", "info", "commondir", "config.worktree", "modules", "worktrees", "gitdir")
 _SHARED = ("objects", "refs", "logs", "packed-refs")
@@ -77,15 +78,9 @@ def _below(folder: str, names: tuple[str, ...]) -> tuple[str, ...]:
 def _named(file: str, label: str, base: str) -> str:
     """Return the path that a small file names, absolute; empty when it names none."""
     try:
-        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        text = os.fsdecode(read_regular(file, _LONGEST)).strip()
     except (OSError, ValueError):
         return ""
-    try:
-        text = os.fsdecode(os.read(fd, _LONGEST)).strip() if stat.S_ISREG(os.fstat(fd).st_mode) else ""
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)
     if not text.startswith(label) or "\0" in text:
         return ""
     return os.path.normpath(os.path.join(base, text[len(label) :].strip()))

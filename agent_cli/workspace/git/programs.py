@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from ..files.bounded_read import small_bytes
+from agent_cli.fs.files import read_regular
+
 from .repository import GitFolder, git_folder
 
 _LARGEST = 200_000
@@ -101,7 +102,7 @@ def _started(folder: str, top: str) -> Iterator[str]:
         if os.path.islink(hook):
             yield hook
         with suppress(OSError):
-            text = small_bytes(os.path.realpath(hook), _LARGEST).decode("utf-8", "surrogateescape")
+            text = read_regular(os.path.realpath(hook), _LARGEST).decode("utf-8", "surrogateescape")
             yield from _files_in(text, top)
             for program, files in _CONFIGURED.items():
                 yield from (_joined(top, name) for name in files if program in text)
@@ -117,7 +118,7 @@ def _settings(file: str) -> Iterator[tuple[str, str]]:
     """Yield the settings in a file, by their names in small letters, as far as git could read it."""
     text, section = "", ""
     with suppress(OSError):
-        text = small_bytes(file, _LARGEST).decode("utf-8", "surrogateescape")
+        text = read_regular(file, _LARGEST).decode("utf-8", "surrogateescape")
     for line in text.replace("\\\n", " ").split("\n"):
         rest = line
         if head := _SECTION.match(line):

@@ -5,7 +5,7 @@ import os
 
 import msgspec
 
-from ..files.bounded_read import first_line
+from agent_cli.fs.files import first_line
 
 _LONGEST_PATH = 4096
 

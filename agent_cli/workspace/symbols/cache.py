@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import make_private, replace_file
+
 from ..files.reader import content_hash
 from .parse import Symbols
 
@@ -64,11 +66,6 @@ def save(path: Path, stored: Stored) -> None:
     body = zlib.compress(msgspec.msgpack.encode(kept), 1)
     if len(body) + 100 > _MAX_BYTES:
         return
-    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary.write_bytes(_MAGIC + content_hash(body).encode() + body)
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    with contextlib.suppress(OSError):
+        make_private(path.parent)
+        replace_file(path, _MAGIC + content_hash(body).encode() + body)

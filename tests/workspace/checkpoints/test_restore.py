@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.fs.files import draft
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.restore import Entry, blob_hash, restore
 from agent_cli.workspace.checkpoints.types import CheckpointError
-from agent_cli.workspace.files.nofollow import draft_name
 
 FILE = Entry(blob_hash(b"kept"), "100644", 0o600)
 LINK = Entry(blob_hash(b"target"), "120000")
@@ -73,18 +73,16 @@ def test_what_a_killed_restore_left_behind_is_removed_by_the_next(tmp_path: Path
     (tmp_path / "d").mkdir()
     program = (
         "import os, pathlib, sys\n"
-        "from agent_cli.workspace.files.nofollow import draft_name, spot\n"
-        "with spot(os.path.join(sys.argv[1], 'd', 'f')) as at:\n"
-        "    os.close(at.beside(draft_name()).open(os.O_WRONLY | os.O_CREAT | os.O_EXCL))\n"
+        "from agent_cli.fs.files import draft\n"
+        "with draft(os.path.join(sys.argv[1], 'd', 'f'), b'half'):\n"
         "    os.kill(os.getpid(), 9)\n"
     )
     assert (
         subprocess.run([sys.executable, "-c", program, os.path.realpath(tmp_path)], check=False).returncode == -9
     )
     (left,) = (tmp_path / "d").iterdir()
-    own = tmp_path / "d" / draft_name()
-    own.write_bytes(b"being written")
     other = tmp_path / "d" / ".agent-1-notes.tmp"
     other.write_bytes(b"somebody's")
-    assert len(restore(tmp_path, {"d/f": (Entry(), FILE)}, lambda blob: b"kept").restored) == 1
-    assert not left.exists() and own.exists() and other.exists()
+    with draft(tmp_path / "d" / "own", b"being written") as (own, _):
+        assert len(restore(tmp_path, {"d/f": (Entry(), FILE)}, lambda blob: b"kept").restored) == 1
+        assert not left.exists() and Path(own).exists() and other.exists()

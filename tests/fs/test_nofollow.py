@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.fs.nofollow import dir_entry, is_there, open_folder
 from agent_cli.workspace.files.atomic_write import (
     cut_short,
     missing_folders,
@@ -17,7 +18,6 @@ from agent_cli.workspace.files.atomic_write import (
     set_executable,
     write_atomic,
 )
-from agent_cli.workspace.files.nofollow import is_there, listed, spot
 from agent_cli.workspace.files.reader import FileError, Stamp, link_target, read_bytes, stamp_of
 from agent_cli.workspace.paths import Workspace
 
@@ -87,7 +87,7 @@ def test_nothing_is_told_of_what_lies_behind_a_link(tmp_path: Path) -> None:
     with pytest.raises(FileError) as said:
         read_bytes(f"{work}/l/su", "l/su")
     assert "sub" not in str(said.value)
-    with pytest.raises(OSError), listed(f"{work}/l"):
+    with pytest.raises(OSError), open_folder(f"{work}/l"):
         pass
     assert link_target(f"{work}/l") is not None and link_target(f"{work}/l/f") is None
 
@@ -155,7 +155,7 @@ def test_folders_made_for_a_write_that_fails_are_removed_again(tmp_path: Path) -
         write_atomic(str(tmp_path / "a" / "b" / ("n" * 300)), "f", b"x", None)
     assert os.listdir(tmp_path) == []
     made: list[str] = []
-    with spot(str(tmp_path / "a" / "b" / "f"), made) as at:
+    with dir_entry(str(tmp_path / "a" / "b" / "f"), made) as at:
         assert at.name == "f" and made == [str(tmp_path / "a"), str(tmp_path / "a" / "b")]
     assert missing_folders(str(tmp_path / "a" / "c" / "f")) == (str(tmp_path / "a" / "c"),)
 

@@ -1,23 +1,21 @@
-"""Reaching a file by its real path, in which nothing is a link: down from the root, one folder after the other,
-each held by a descriptor while the next is opened in it. Whoever swaps a folder or a file for a link meanwhile
-makes the call fail, and does not lead it elsewhere. Apart, since reading, writing and listing all begin like this.
-"""
+"""Reach a file by its real path without following a link: down from the root, one folder after the other, each
+held by a descriptor while the next is opened in it. A folder or file that is swapped for a link meanwhile makes
+the call fail, and does not lead it elsewhere."""
 
 import contextlib
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterator
 
 import msgspec
 
+from .files import PLAIN, read_regular
+
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SEARCHED = _FOLDER | getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY))
 """A folder on the way may be one that can be passed and not be listed."""
-_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _SURELY_SHORT = 1000
-_DRAFT = re.compile(r"\.agent-(\d{1,9})-[0-9a-f]{12}\.tmp")
 
 
 class DirEntryFd(msgspec.Struct, frozen=True):
@@ -27,9 +25,13 @@ class DirEntryFd(msgspec.Struct, frozen=True):
     """Descriptor; good for what is done in the folder, not for listing it."""
     name: str
 
-    def beside(self, name: str) -> "DirEntryFd":
-        """Another name in the same folder."""
-        return DirEntryFd(self.folder, name)
+    def read(self, most_bytes: int, *, from_end: bool = False) -> bytes:
+        """Return the first bytes of a regular file; with `from_end` its last bytes.
+
+        Raises:
+            OSError: as `read_regular`.
+        """
+        return read_regular(self.name, most_bytes, from_end=from_end, dir_fd=self.folder)
 
     def status(self) -> os.stat_result:
         """Of what is there, a link included.
@@ -45,7 +47,7 @@ class DirEntryFd(msgspec.Struct, frozen=True):
         Raises:
             OSError: it cannot be opened, or is a link.
         """
-        return os.open(self.name, flags | _FILE, mode, dir_fd=self.folder)
+        return os.open(self.name, flags | os.O_NOFOLLOW | PLAIN, mode, dir_fd=self.folder)
 
     def unlink(self) -> None:
         """Delete the file or link.
@@ -55,49 +57,18 @@ class DirEntryFd(msgspec.Struct, frozen=True):
         """
         os.unlink(self.name, dir_fd=self.folder)
 
-    def rename(self, name: str) -> None:
-        """Let it take the place of another name in the folder.
-
-        Raises:
-            OSError: it is not permitted, or a folder is there.
-        """
-        os.rename(self.name, name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
-
-
-def draft_name() -> str:
-    """Name a file that is about to take the place of another; it says which process is writing it."""
-    return f".agent-{os.getpid()}-{os.urandom(6).hex()}.tmp"
-
-
-def sweep_drafts(folder: str) -> None:
-    """Remove what killed processes have left of files that they were writing into a folder."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            if (found := _DRAFT.fullmatch(name)) and not _is_running(int(found[1])):
-                with contextlib.suppress(OSError):
-                    os.unlink(os.path.join(folder, name))
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
-
 
 @contextlib.contextmanager
-def spot(real: str, made: list[str] | None = None) -> Iterator[DirEntryFd]:
-    """Where a file is or will be. With `made`, missing folders are made on the way and their paths added to it,
-    outermost first, also when one of them cannot be made.
+def dir_entry(real: str, made: list[str] | None = None, *, within: int | None = None) -> Iterator[DirEntryFd]:
+    """Hold open the folder in which a file is or will be. With `made`, missing folders are made on the way and
+    their paths added to it, outermost first, also when one of them cannot be made. With `within`, `real` is a
+    path relative to that folder.
 
     Raises:
         OSError: a folder is missing, is none, or is a link (ELOOP).
     """
     folder, name = os.path.split(real)
-    fd = _descended(folder, _SEARCHED, made)
+    fd = _descended(folder, _SEARCHED, made, within)
     try:
         yield DirEntryFd(fd, name or ".")
     finally:
@@ -105,8 +76,8 @@ def spot(real: str, made: list[str] | None = None) -> Iterator[DirEntryFd]:
 
 
 @contextlib.contextmanager
-def listed(real: str, within: int | None = None) -> Iterator[int]:
-    """The descriptor of a folder, for `os.scandir`. With `within`, `real` is a path relative to that folder.
+def open_folder(real: str, within: int | None = None) -> Iterator[int]:
+    """Hold a folder open for `os.scandir`. With `within`, `real` is a path relative to that folder.
 
     Raises:
         OSError: it is missing, is no folder, is a link (ELOOP), or may not be listed.
@@ -121,7 +92,7 @@ def listed(real: str, within: int | None = None) -> Iterator[int]:
 def is_there(real: str) -> bool:
     """Return whether something, a link included, is at a real path, and no link on the way to it."""
     try:
-        with spot(real) as at:
+        with dir_entry(real) as at:
             at.status()
     except OSError:
         return False

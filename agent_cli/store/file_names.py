@@ -1,0 +1,26 @@
+"""What session files are called, and what a folder's listing tells of them."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})\.json")
+"""How a session file is called: when it began, and its id."""
+ID = re.compile(r"[0-9a-z]{1,32}")
+"""What an id may be in a file with another name: it names folders, so it is never anything else."""
+Progress = Callable[[int, int], None]
+"""Called with how many sessions of how many have been read."""
+
+
+class SessionFileStat(NamedTuple):
+    """One session file as a folder's listing gives it."""
+
+    file: str
+    """Relative to the folder of all sessions."""
+    size: int
+    mtime_ns: int
+
+
+def seconds(nanoseconds: int) -> float:
+    """Return a file's time as `os.stat` gives it in seconds, to the last bit."""
+    return nanoseconds // 10**9 + 1e-9 * (nanoseconds % 10**9)
