@@ -16,6 +16,7 @@ from itertools import islice
 import msgspec
 
 from agent_cli.fs.files import replace_file
+from agent_cli.fs.git_files import INERT, settings
 from agent_cli.fs.nofollow import DirEntryFd, dir_entry
 
 _OF_GIT = ("config", "config.worktree", "commondir", "info/attributes", "HEAD")
@@ -24,8 +25,8 @@ _INNER = ("modules", "worktrees")
 """Where there are more of the kind in a repository."""
 _USUAL = b"../.."
 """What a working tree's `commondir` says."""
-_IDLE = re.compile(rb"^[ \t]*(?:[#;].*|worktree[ \t]*=[ \t]*\.\./\.\./\.\./[^.].*)$", re.MULTILINE)
-"""Comments, and where a submodule has its files."""
+_OWN_FILES = re.compile(r"\.\./\.\./\.\./[^.].*")
+"""Where a submodule has its files."""
 _BARE = ("HEAD", "objects", "refs")
 """With these a folder is a repository, and git reads `config` in it."""
 _MOST_BYTES = 256 * 1024
@@ -34,19 +35,8 @@ _MOST_FILES = 1000
 _ASIDE = ".untrusted"
 _DEEPEST_NAME = 3
 _NO_NAMES = frozenset({*_FOLDERS, "objects", "refs", "logs"})
-_SECTION = re.compile(rb'\[([a-z0-9-]+)(?:[ \t]+"([^"]*)")?\]')
-_SETTING = re.compile(rb"([a-z][a-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
-_HARMLESS = re.compile(
-    rb"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks"
-    rb"|autocrlf|eol|safecrlf|quotepath)|(user|author|committer)\.(name|email)|init\.defaultbranch"
-    rb"|branch\..*\.(remote|merge|rebase)|remote\..*\.(url|fetch)|submodule\..*\.(url|active)|pull\.(rebase|ff)"
-    rb"|push\.(default|autosetupremote)|(commit|tag)\.gpgsign|fetch\.prune|color\.ui|advice\.[a-z0-9]+",
-    re.DOTALL,
-)
-"""Settings of git that name neither a program nor more settings; whatever else there is may."""
-_MARK = b"\xef\xbb\xbf"
-"""At the beginning of a text; git reads over it."""
-_LED_ELSEWHERE = re.compile(rb'"?-|.*::')
+_HARMLESS = re.compile(INERT, re.DOTALL)
+_LED_ELSEWHERE = re.compile(r'"?-|.*::')
 """Values of an address that git takes for an option or for a program of that name."""
 
 Places = Callable[[], Iterable[str]]
@@ -194,22 +184,18 @@ def furnish(root: str, git: str = ".git") -> None:
 def runs_nothing(config: bytes) -> bool:
     """Return whether all settings in a file of git's are known to be harmless. What git could read in another way
     than is done here counts as harmful: a mark at the beginning, continued lines, several things in one line."""
-    if config.startswith(_MARK) or b"\\" in config or b"\0" in config:
+    if b"\\" in config or b"\0" in config:
         return False
-    section = b""
-    for line in _IDLE.sub(b"", config).split(b"\n"):
-        plain = line.strip(b" \t\r")
-        if not plain:
-            continue
-        if found := _SECTION.fullmatch(plain.lower()):
-            section = b".".join(part for part in found.groups() if part is not None)
-            continue
-        setting = _SETTING.fullmatch(plain.lower())
-        if setting is None or not _HARMLESS.fullmatch(section + b"." + setting[1]):
-            return False
-        if setting[1] == b"url" and _LED_ELSEWHERE.match(setting[2] or b""):
-            return False
-    return True
+    try:
+        return all(_is_harmless(name, value) for name, value in settings(config, strict=True))
+    except ValueError:
+        return False
+
+
+def _is_harmless(name: str, value: str) -> bool:
+    if name == "core.worktree":
+        return _OWN_FILES.fullmatch(value) is not None
+    return _HARMLESS.fullmatch(name) is not None and not (name.endswith(".url") and _LED_ELSEWHERE.match(value))
 
 
 def _marks(root: str, git: str, is_outer: bool, places: Places) -> dict[str, Mark]:

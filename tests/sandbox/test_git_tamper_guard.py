@@ -240,7 +240,7 @@ def test_everyday_settings_are_harmless() -> None:
 [commit]
 \tgpgSign = false
 """
-    assert runs_nothing(config.replace(b"[user] ; me\n", b"")) and not runs_nothing(config)
+    assert runs_nothing(config) and not runs_nothing(config.replace(b"[user] ; me", b"[user] name = me"))
 
 
 def test_the_repository_of_a_folder_above_is_watched_alone(work: Path) -> None:

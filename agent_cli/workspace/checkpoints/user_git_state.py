@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent_cli.fs.files import first_line, read_regular
+from agent_cli.fs.git_files import index_entries
 
 from ..git.repository import GitFolder, git_folder
 
@@ -16,7 +17,6 @@ _LARGEST_INDEX_BYTES = 20_000_000
 _LARGEST_PACKED_BYTES = 5_000_000
 _LONGEST_NAME = 4096
 _SHORT = 7
-_STAT_BYTES, _ENTRY_BYTES = 40, 62
 _NAMES = {"index": "index", "head": "HEAD", "stash": "stash"}
 
 
@@ -115,26 +115,12 @@ def _commit(place: GitFolder, name: str) -> str:
 
 
 def _digest(data: bytes) -> str:
-    """Of what an index holds: names, contents and flags, but not the times of files, which git renews whenever it
-    looks at them.
+    """Of what an index holds: names, contents and flags, but not the times of files.
 
     Raises:
         ValueError: it is no index, or cut off.
     """
-    version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
-    if data[:4] != b"DIRC" or version not in (2, 3, 4):
-        raise ValueError("not an index of git")
-    digest, at = hashlib.sha1(usedforsecurity=False), 12
-    for _ in range(count):
-        name = at + _ENTRY_BYTES + 2 * (version > 2 and bool(data[at + 60] & 0x40))
-        end = data.index(b"\0", _suffix(data, name) if version == 4 else name)
-        digest.update(data[at + 24 : at + 28] + data[at + _STAT_BYTES : end + 1])
-        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
+    digest = hashlib.sha1(usedforsecurity=False)
+    for entry in index_entries(data):
+        digest.update(entry.stable)
     return digest.hexdigest()
-
-
-def _suffix(data: bytes, at: int) -> int:
-    """Return where a name begins behind the number (of variable length) of bytes it shares with the last one."""
-    while at < len(data) and data[at] & 0x80:
-        at += 1
-    return at + 1

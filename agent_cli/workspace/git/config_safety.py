@@ -6,23 +6,20 @@ import re
 from collections.abc import Callable
 
 from agent_cli.fs.files import read_regular
+from agent_cli.fs.git_files import GITLINK, INERT, index_entries, settings
 
 from .repository import GitFolder, git_folder
 
 _LARGEST_CONFIG = 200_000
 _LARGEST_INDEX = 50_000_000
 _MAX_CACHED = 1000
-_SECTION = re.compile(r'\[([A-Za-z0-9-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?\][ \t\r]*(?:[#;].*)?')
-_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t\r]*(?:=(.*))?", re.DOTALL)
 _HARMLESS = re.compile(
-    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf"
-    r"|eol|safecrlf|quotepath|compression|loosecompression|abbrev|untrackedcache|trustctime|checkstat|preloadindex"
+    INERT + r"|core\.(compression|loosecompression|abbrev|untrackedcache|trustctime|checkstat|preloadindex"
     r"|longpaths|protecthfs|protectntfs|bigfilethreshold|sparsecheckout|sparsecheckoutcone|commentchar|whitespace)"
-    r"|remote\..*\.(url|fetch|push|pushurl|prune|prunetags|tagopt|mirror|skipdefaultupdate|gh-resolved)"
-    r"|branch\..*\.(remote|pushremote|merge|rebase|description|vscode-merge-base|gh-merge-base)"
-    r"|submodule\..*\.(url|active|branch|ignore)|lfs\.(repositoryformatversion|.*\.access)"
-    r"|(user|author|committer)\.(name|email|signingkey)|pull\.(ff|rebase)|commit\.gpgsign|tag\.gpgsign"
-    r"|push\.(default|autosetupremote|followtags)|fetch\.(prune|prunetags)|init\.defaultbranch|index\.version"
+    r"|remote\..*\.(push|pushurl|prune|prunetags|tagopt|mirror|skipdefaultupdate|gh-resolved)"
+    r"|branch\..*\.(pushremote|description|vscode-merge-base|gh-merge-base)"
+    r"|submodule\..*\.(branch|ignore)|lfs\.(repositoryformatversion|.*\.access)"
+    r"|(user|author|committer)\.signingkey|push\.followtags|fetch\.prunetags|index\.version"
     r"|rebase\.(autosquash|autostash|updaterefs)|merge\.(ff|conflictstyle|renames|renamelimit)|rerere\.(enabled|autoupdate)"
     r"|status\.(short|branch|showuntrackedfiles)|log\.(date|decorate)|(color|advice|column|gc|pack)(\..*)?\.\w+"
     r"|diff\.(renames|renamelimit|algorithm|colormoved|mnemonicprefix|noprefix|context)|feature\.manyfiles"
@@ -31,8 +28,6 @@ _HARMLESS = re.compile(
 )
 _HOOK_OF_READING = "post-index-change"
 """The only hook that commands run which change nothing: they write down what of the index they found fresh."""
-_NESTED = b"\x00\x00\xe0\x00"
-"""How the index marks a nested repository; git looks what is new in there, by that repository's settings."""
 
 
 class GitSettings:
@@ -86,22 +81,9 @@ class GitSettings:
 
 
 def _names_nothing_nested(index: bytes) -> bool:
-    return _NESTED not in index
+    return not any(entry.mode == GITLINK for entry in index_entries(index))
 
 
 def _is_harmless_config(data: bytes) -> bool:
     """Return whether every line of a configuration is understood and sets nothing but what is harmless."""
-    section = ""
-    for line in data.decode("utf-8", "surrogateescape").split("\n"):
-        written = line.strip(" \t\r")
-        if not written or written[0] in "#;":
-            continue
-        if written.endswith("\\"):
-            return False
-        if head := _SECTION.fullmatch(written):
-            section = head[1].lower() + (f".{head[2]}" if head[2] is not None else "")
-            continue
-        key = _KEY.fullmatch(written)
-        if key is None or not section or not _HARMLESS.fullmatch(f"{section}.{key[1].lower()}"):
-            return False
-    return True
+    return all(_HARMLESS.fullmatch(name) for name, _ in settings(data, strict=True))

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from agent_cli.fs.files import read_regular
+from agent_cli.fs.git_files import settings
 
 from .repository import GitFolder, git_folder
 
 _LARGEST = 200_000
 _DEEPEST = 5
 """How often settings may include others."""
-_SECTION = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"(.*?)")?\s*\]')
-_SETTING = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
 _FOLDERS = ("core.hookspath", "init.templatedir")
 _FILES = ("core.attributesfile", "core.excludesfile")
 _WORDS = re.compile(r"[^\s;|&()<>'\"`$=]+")
@@ -115,17 +114,9 @@ def _files_in(line: str, top: str) -> Iterator[str]:
 
 
 def _settings(file: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings in a file, by their names in small letters, as far as git could read it."""
-    text, section = "", ""
+    """Yield the settings in a file that have a value, as far as git could read it."""
     with suppress(OSError):
-        text = read_regular(file, _LARGEST).decode("utf-8", "surrogateescape")
-    for line in text.replace("\\\n", " ").split("\n"):
-        rest = line
-        if head := _SECTION.match(line):
-            section = f"{head[1]}.{head[2]}".lower() if head[2] is not None else head[1].lower()
-            rest = line[head.end() :]
-        if found := _SETTING.match(rest):
-            yield f"{section}.{found[1].lower()}", found[2].strip()
+        yield from ((name, value) for name, value in settings(read_regular(file, _LARGEST)) if value)
 
 
 def _joined(base: str, value: str) -> str:

@@ -1,0 +1,102 @@
+"""Read git's own files, without running git: settings and the index. Pure, on bytes: rooms that do not import each
+other judge the same files."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?[ \t]*\]')
+_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?", re.DOTALL)
+INERT = (
+    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks"
+    r"|autocrlf|eol|safecrlf|quotepath)|(user|author|committer)\.(name|email)|init\.defaultbranch"
+    r"|branch\..*\.(remote|merge|rebase)|remote\..*\.(url|fetch)|submodule\..*\.(url|active)|pull\.(rebase|ff)"
+    r"|push\.(default|autosetupremote)|(commit|tag)\.gpgsign|fetch\.prune|color\.ui|advice\.[a-z0-9]+"
+)
+"""A pattern for settings that name neither a program nor more settings; whatever else there is may."""
+_STAT_BYTES = 40
+"""Of an index entry: times, device, inode, mode, owner and size."""
+_EXTENDED = 0x4000
+_LENGTH = 0xFFF
+"""Bits of an entry's flags that hold the length of its path; longer ones have them all set."""
+GITLINK = 0o160000
+"""The mode of a nested repository."""
+
+
+def settings(data: bytes, *, strict: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the settings in a configuration file: `section.name` or `section.subsection.name`, section and name in
+    lower case, and the value as written. What is no setting is passed over.
+
+    Raises:
+        ValueError: with `strict`, at a line that git may read in another way: a mark at the beginning, continued
+            lines, several things in one line.
+    """
+    section = ""
+    text = data.decode("utf-8", "surrogateescape")
+    for line in (text if strict else text.removeprefix("\ufeff").replace("\\\n", " ")).split("\n"):
+        rest = line.strip(" \t\r")
+        if head := _SECTION.match(rest):
+            section = head[1].lower() + (f".{head[2]}" if head[2] is not None else "")
+            rest = rest[head.end() :].lstrip(" \t")
+        if not rest or rest[0] in "#;":
+            continue
+        found = _SETTING.fullmatch(rest)
+        if strict and (head or found is None or rest.endswith("\\")):
+            raise ValueError(f"not plainly a setting: {rest[:80]!r}")
+        if found:
+            yield f"{section}.{found[1].lower()}", found[2] or ""
+
+
+class IndexEntry(NamedTuple):
+    """One tracked path."""
+
+    path: bytes
+    mode: int
+    stable: bytes
+    """All of the entry but the times and numbers of the file, which git renews whenever it looks at it."""
+
+
+def index_entries(data: bytes) -> Iterator[IndexEntry]:
+    """Yield what an index of version 2, 3 or 4 tracks (Documentation/gitformat-index.txt).
+
+    Raises:
+        ValueError: it is no index, or cut off.
+    """
+    version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
+    if data[:4] != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError("not an index of git")
+    flags_at = _STAT_BYTES + _hash_bytes(data, version)
+    at, path = 12, b""
+    for _ in range(count):
+        flags = int.from_bytes(data[at + flags_at : at + flags_at + 2])
+        name = at + flags_at + (4 if version > 2 and flags & _EXTENDED else 2)
+        shared = 0
+        if version == 4:
+            data.index(b"\0", name)  # which ends any number
+            dropped, name = _varint(data, name)
+            shared = len(path) - dropped
+        end = data.index(b"\0", name)  # ValueError where it is cut off
+        path = path[:shared] + data[name:end]
+        mode = data[at + 24 : at + 28]
+        yield IndexEntry(path, int.from_bytes(mode), mode + data[at + _STAT_BYTES : end + 1])
+        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
+
+
+def _hash_bytes(data: bytes, version: int) -> int:
+    """Return how long the names of objects are, SHA-1 or SHA-256: the index does not say, its first path does."""
+    for size in (20, 32):
+        flags = int.from_bytes(data[12 + _STAT_BYTES + size :][:2])
+        name = 12 + _STAT_BYTES + size + (4 if version > 2 and flags & _EXTENDED else 2) + (version == 4)
+        length = data.find(b"\0", name) - name
+        if length > 0 and min(length, _LENGTH) == flags & _LENGTH:
+            return size
+    return 20
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number of variable length, as in offsets of packs, and where it ends."""
+    value = data[at] & 0x7F
+    while data[at] & 0x80:
+        at += 1
+        value = (value + 1) << 7 | data[at] & 0x7F
+    return value, at + 1
