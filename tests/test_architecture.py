@@ -33,7 +33,7 @@ STANDS_ALONE = {
 
 MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
-    "fs": set(),
+    "fs": {"protocol"},
     "redaction": {"protocol"},
     "config": {"protocol", "fs"},
     "net": {"protocol", "config"},

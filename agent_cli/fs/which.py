@@ -5,6 +5,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from agent_cli.protocol.paths import is_inside
+
 
 def program(name: str, search_path: str, roots: Iterable[str | Path] = ()) -> str | None:
     """Return the absolute path of a program, from the folders of a PATH that are absolute and in none of `roots`;
@@ -12,7 +14,7 @@ def program(name: str, search_path: str, roots: Iterable[str | Path] = ()) -> st
     kept = [os.path.realpath(root) for root in roots]
     for folder in outside(search_path, roots):
         path = os.path.join(folder, name)
-        if os.access(path, os.X_OK) and os.path.isfile(path) and not _inside(os.path.realpath(path), kept):
+        if os.access(path, os.X_OK) and os.path.isfile(path) and not is_inside(os.path.realpath(path), kept):
             return path
     return None
 
@@ -21,8 +23,4 @@ def outside(search_path: str, roots: Iterable[str | Path]) -> tuple[str, ...]:
     """Return the folders of a PATH that are absolute and in none of `roots`."""
     kept = [os.path.realpath(root) for root in roots]
     folders = (folder for folder in search_path.split(os.pathsep) if os.path.isabs(folder))
-    return tuple(folder for folder in folders if not _inside(os.path.realpath(folder), kept))
-
-
-def _inside(real: str, roots: Iterable[str]) -> bool:
-    return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+    return tuple(folder for folder in folders if not is_inside(os.path.realpath(folder), kept))

@@ -24,8 +24,9 @@ from agent_cli.protocol.actions import (
     WriteMemory,
     WritePath,
 )
+from agent_cli.protocol.paths import is_inside
 
-from .rules.path_verdict import Policy, inside, read_verdict, strictest, together, write_verdict
+from .rules.path_verdict import Policy, read_verdict, strictest, together, write_verdict
 from .rules.rule import Kind, matches_words
 
 __all__ = ["Policy", "authorize", "judged_parts", "may_leave", "strictest", "together"]
@@ -123,7 +124,7 @@ def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
             return f"it calls the external tool {server}/{tool}"
         case WriteMemory(block=block, scope="user" | "project"):
             return f"later conversations would be given it in {block}"
-        case WritePath(path=path, shown=shown) if not inside(path, policy.roots):
+        case WritePath(path=path, shown=shown) if not is_inside(path, policy.roots):
             return f"{shown} lies outside the workspace"
         case RunCommand() | SendInput() if verdict.reach == "outside":
             return "it reaches beyond the sandbox and the workspace"

@@ -8,10 +8,12 @@ else.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
+
+from agent_cli.protocol.paths import is_inside
 
 from .profile.confinement import Confinement
 
@@ -158,7 +160,7 @@ def _files(
             elif (read_only or refused or busy) and _is_kept_from_writing(path, confinement, may):
                 yield Denial("write", path)
         # Relative to a folder that is not known, or nothing at all: nothing writable is read-only.
-        unnamed |= bool(read_only) and all(_is_in(path, confinement.writable) for path in paths)
+        unnamed |= bool(read_only) and all(is_inside(path, confinement.writable) for path in paths)
     if unnamed:
         yield Denial("write")
 
@@ -182,21 +184,23 @@ def _paths(line: str, cwd: str) -> list[str]:
 
 def _is_kept_from_writing(path: str, confinement: Confinement, may: Callable[[str, int], bool]) -> bool:
     """It lies outside of what is writable, and the user could write it or make it."""
-    inside = _is_in(path, confinement.writable) and not _is_fixed(path, confinement)
-    private = bool(confinement.tmp) and _is_in(path, _PRIVATE[:2])
-    return not inside and not _is_in(path, _OF_THE_KERNEL) and not private and _could_be_written(path, may)
+    inside = is_inside(path, confinement.writable) and not _is_fixed(path, confinement)
+    private = bool(confinement.tmp) and is_inside(path, _PRIVATE[:2])
+    return not inside and not is_inside(path, _OF_THE_KERNEL) and not private and _could_be_written(path, may)
 
 
 def _is_fixed(path: str, confinement: Confinement) -> bool:
-    return _is_in(path, confinement.read_only) or any(_is_in(fixed, (path,)) for fixed in confinement.read_only)
+    return is_inside(path, confinement.read_only) or any(
+        is_inside(fixed, (path,)) for fixed in confinement.read_only
+    )
 
 
 def _is_out_of_sight(path: str, confinement: Confinement, may: Callable[[str, int], bool]) -> bool:
     """It is there, the user could read it, and the command sees nothing or something else in its place."""
-    if _is_in(path, confinement.hidden):
+    if is_inside(path, confinement.hidden):
         return may(path, os.R_OK)
-    if _is_in(path, _PRIVATE) and path not in _PRIVATE:
-        return not _is_in(path, (*confinement.writable, confinement.tmp)) and may(path, os.R_OK)
+    if is_inside(path, _PRIVATE) and path not in _PRIVATE:
+        return not is_inside(path, (*confinement.writable, confinement.tmp)) and may(path, os.R_OK)
     return False
 
 
@@ -204,7 +208,3 @@ def _could_be_written(path: str, may: Callable[[str, int], bool]) -> bool:
     while not may(path, os.F_OK) and path != "/":
         path = os.path.dirname(path)
     return may(path, os.W_OK)
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders if folder)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.protocol.paths import is_inside
+
 _TRIES = 50
 
 
@@ -55,7 +57,7 @@ class Workspace:
 
     def contains(self, real: str) -> bool:
         """Return whether an absolute real path lies in one of the roots."""
-        return any(real == str(root) or real.startswith(f"{root}{os.sep}") for root in self.roots)
+        return is_inside(real, map(str, self.roots))
 
     def relative(self, real: str) -> str:
         """For display: relative to the root where inside it, else absolute."""

@@ -89,6 +89,13 @@ def test_nothing_gets_round_a_kept_rule() -> None:
         assert [line for line in attempts if isinstance(run(line, given), Allow)] == []
 
 
+def test_a_module_is_held_to_the_options_of_its_program() -> None:
+    given = ruled("allow shell(python -m mypy *)", mode="ask", sandboxed=False)
+    assert kind(run("python -m mypy src", given)) == "allow"
+    for option in ("--custom-typeshed-dir=x", "--python-executable=./x", "--config-file=x"):
+        assert kind(run(f"python -m mypy {option} src", given)) == "ask", option
+
+
 def test_a_rule_that_names_an_option_covers_it() -> None:
     for rule, command in (
         ("pytest -p evil *", "pytest -p evil -q"), ("go test -exec ./x *", "go test -exec ./x ./..."), ("make -C sub *", "make -C sub all"),

@@ -13,10 +13,11 @@ import msgspec
 
 from agent_cli.fs.files import read_regular
 from agent_cli.policy.authorize import Policy, authorize, may_leave, together
-from agent_cli.policy.rules.path_verdict import inside, watched
+from agent_cli.policy.rules.path_verdict import watched
 from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, parse_rule
 from agent_cli.protocol.actions import Action, Ask, Deny, Fetch, Mode, Reach, RunCommand, SendInput, Verdict
 from agent_cli.protocol.operations import GrantScope
+from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.workspace.agentignore import AgentIgnore
@@ -181,7 +182,7 @@ class Permissions:
         found = self._closed_files_of(policy)
         if not self._closed_files.is_complete:
             return None
-        return tuple(path for path in found if inside(path, [folder]) or inside(folder, [path]))
+        return tuple(path for path in found if is_inside(path, [folder]) or is_inside(folder, [path]))
 
     def _closed_files_of(self, policy: Policy) -> tuple[str, ...]:
         """Return the files of the workspace that a policy closes, as they are at this moment."""

@@ -8,10 +8,11 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 
-from agent_cli.policy.rules.path_verdict import Policy, inside, watched
+from agent_cli.policy.rules.path_verdict import Policy, watched
 from agent_cli.policy.rules.rule import Rule, absolute_pattern, fixed_part, matches_path
 from agent_cli.policy.rules.secret_paths import is_secret, secret_patterns
 from agent_cli.protocol.actions import Deny
+from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.paths import Workspace
@@ -121,12 +122,12 @@ def _covered(rule: Rule, policy: Policy) -> Iterator[str]:
     if folder == "/" or folder in policy.roots:  # as most rules; spares a look at the disk for each of them
         return
     path = os.path.realpath(folder)
-    if inside(path, ("/proc", "/sys", "/dev", *policy.roots)) or path == "/" or not os.path.lexists(path):
+    if is_inside(path, ("/proc", "/sys", "/dev", *policy.roots)) or path == "/" or not os.path.lexists(path):
         return
     if is_pattern:
         entries = islice(_entries(path, policy.roots), _MOST_ENTRIES)
         yield from (each for each in entries if matches_path(rule, each, policy.root))
-    elif not any(inside(root, [path]) for root in policy.roots):
+    elif not any(is_inside(root, [path]) for root in policy.roots):
         yield path
 
 

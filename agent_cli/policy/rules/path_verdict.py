@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, Reach, Verdict
+from agent_cli.protocol.paths import is_inside
 
 from .reach import widest
 from .rule import BUILT_IN_PLACE, Effect, Kind, Rule, matches_path, may_match_path
@@ -201,29 +202,24 @@ def _lifted(policy: Policy, path: str, glob: bool) -> bool:
     )
 
 
-def inside(path: str, folders: Iterable[str]) -> bool:
-    """Return whether a path is one of some folders or lies below one."""
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
-
-
 def is_protected(path: str, policy: Policy) -> bool:
     """Return whether a path belongs to git or to the agent itself, or says what the agent may open."""
-    if inside(path, policy.protected) and not inside(path, policy.readable):
+    if is_inside(path, policy.protected) and not is_inside(path, policy.readable):
         return True
     parts = path.lower().split("/")
     if ".git" in parts:
         return True
-    return inside(path, policy.roots) and (parts[-1] == ".agentignore" or ".agent" in parts)
+    return is_inside(path, policy.roots) and (parts[-1] == ".agentignore" or ".agent" in parts)
 
 
 def is_obeyed(path: str, policy: Policy) -> bool:
     """Return whether editors, shells, other agents or git run or obey a file of the workspace by themselves."""
     from agent_cli.protocol.autorun_paths import is_obeyed_by_name
 
-    around = max((root for root in policy.roots if inside(path, (root,))), key=len, default="")
+    around = max((root for root in policy.roots if is_inside(path, (root,))), key=len, default="")
     if not around:
         return False
-    return is_obeyed_by_name(path[len(around) :]) or inside(path, policy.run_by_git())
+    return is_obeyed_by_name(path[len(around) :]) or is_inside(path, policy.run_by_git())
 
 
 def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict:
@@ -232,11 +228,11 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
         return verdict
     if rule := _path_rule(policy, "allow", "read", path, shown):
         return Allow(str(rule))
-    if inside(path, policy.readable):
+    if is_inside(path, policy.readable):
         return Allow("output kept by the agent")
-    if inside(path, policy.protected):
+    if is_inside(path, policy.protected):
         return Ask("protected path", f"{shown} belongs to the agent itself", reach="outside")
-    if inside(path, policy.roots):
+    if is_inside(path, policy.roots):
         return Allow("reads in the workspace")
     reason = f"{shown} lies outside the workspace"
     if policy.mode == "plan":
@@ -266,17 +262,17 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
         return Ask("deceptive name", why, reach="outside")
     if asked := _instructing(path, shown, policy):
         return asked
-    is_inside = inside(path, policy.roots)
-    reach: Reach = "inside" if is_inside else "outside"
+    is_ours = is_inside(path, policy.roots)
+    reach: Reach = "inside" if is_ours else "outside"
     if rule := _path_rule(policy, "ask", "write", path, shown):
         return Ask(str(rule), f"changing {shown} needs approval", reach="outside")
     if rule := _path_rule(policy, "allow", "write", path, shown):
         return Allow(str(rule), reach)
-    if (policy.mode == "yolo" and is_inside) or policy.is_unbounded:
+    if (policy.mode == "yolo" and is_ours) or policy.is_unbounded:
         return Allow("mode yolo", reach, by_mode=True)
-    if is_inside and policy.mode == "auto-edit":
+    if is_ours and policy.mode == "auto-edit":
         return Allow("mode auto-edit", by_mode=True)
-    reason = f"it changes {shown}" if is_inside else f"{shown} lies outside the workspace"
+    reason = f"it changes {shown}" if is_ours else f"{shown} lies outside the workspace"
     return Ask(f"mode {policy.mode}", reason, _write_grant(path, policy), reach, by_mode=True)
 
 
@@ -292,7 +288,7 @@ def guarded_write(path: str, shown: str, policy: Policy) -> Verdict | None:
 def is_instruction(path: str, policy: Policy) -> bool:
     """Return whether later conversations in the workspace are given what is in a file."""
     names = tuple(f"/{name.lower()}" for name in policy.instructions)
-    return inside(path, policy.roots) and path.lower().endswith(names)
+    return is_inside(path, policy.roots) and path.lower().endswith(names)
 
 
 def _instructing(path: str, shown: str, policy: Policy) -> Ask | None:
@@ -311,7 +307,7 @@ def _unwritable(path: str, shown: str, policy: Policy) -> Deny | None:
         return Deny(str(rule), f"changing {shown} is denied")
     if rule := _path_rule(policy, "deny", "read", path, shown):
         return Deny(str(rule), f"{shown} may not be read, so it may not be changed")
-    if policy.unwritable and inside(path, policy.roots):
+    if policy.unwritable and is_inside(path, policy.roots):
         return Deny("unwritable workspace", policy.unwritable)
     return None
 

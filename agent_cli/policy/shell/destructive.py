@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from agent_cli.protocol.actions import Reach
+from agent_cli.protocol.paths import is_inside
 
 from ..rules.glob_overlap import globs_meet
 from .inline_code import INTERPRETERS, destroys_by_code, runs_what_was_fetched
@@ -267,17 +268,13 @@ def reach_of(command: SimpleCommand, needed: Reach) -> Reach:
 
 def protected_target(path: str, place: Cwd) -> str:
     """Return why a file outside the workspace is not to be written to without a person."""
-    if path in HARMLESS or path.startswith("/dev/fd/") or _inside(path, (*place.roots, *place.scratch)):
+    if path in HARMLESS or path.startswith("/dev/fd/") or is_inside(path, (*place.roots, *place.scratch)):
         return ""
     if re.fullmatch(_SYSTEM, path):
         return f"{path} belongs to the system"
     if path.startswith(place.home) and re.fullmatch(_START_UP, path[len(place.home.rstrip("/")) :]):
         return f"{path} is read whenever a shell or a tool starts"
     return ""
-
-
-def _inside(path: str, roots: tuple[str, ...]) -> bool:
-    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def _discards(command: SimpleCommand, args: list[str]) -> str:
@@ -313,7 +310,7 @@ def _removes(name: str, command: SimpleCommand, place: Cwd) -> str:
             return f"`{name} {target.text}` concerns a whole workspace, home or root"
         if ".git" in real.split("/") or (target.glob and globs_meet(real, "**/.git")):
             return f"`{name} {target.text}` concerns git's own data"
-        if not _inside(real, (*place.roots, *place.scratch)):
+        if not is_inside(real, (*place.roots, *place.scratch)):
             return f"`{name} {target.text}` lies outside the workspace"
     return ""
 

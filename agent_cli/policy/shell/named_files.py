@@ -7,11 +7,11 @@ import re
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask, Verdict
+from agent_cli.protocol.paths import is_inside
 
 from ..rules.path_verdict import (
     Policy,
     guarded_write,
-    inside,
     is_protected,
     may_open,
     read_verdict,
@@ -80,7 +80,7 @@ def _is_seen_to(verdict: Verdict, policy: Policy) -> bool:
 def _written_to(target: str, cwd: str, policy: Policy) -> Verdict:
     path = real_path(target, cwd, policy)
     verdict = write_verdict(path, target, policy)
-    own = policy.sandboxed and inside(path, policy.scratch) and not inside(path, policy.roots)
+    own = policy.sandboxed and is_inside(path, policy.scratch) and not is_inside(path, policy.roots)
     if own and verdict.by_mode and policy.mode != "plan":
         return Allow("the sandbox's own temporary files")
     return verdict
@@ -89,7 +89,7 @@ def _written_to(target: str, cwd: str, policy: Policy) -> Verdict:
 def _read_from(word: Word, cwd: str, policy: Policy) -> Verdict:
     path = real_path(word.text, cwd, policy)
     verdict = read_verdict(path, _written(word.text, cwd, policy), policy, word.glob)
-    own = policy.sandboxed and inside(path, policy.scratch) and not inside(path, policy.roots)
+    own = policy.sandboxed and is_inside(path, policy.scratch) and not is_inside(path, policy.roots)
     if path in destructive.HARMLESS or (own and verdict.by_mode):
         return Allow("the sandbox's own temporary files")
     return verdict

@@ -3,6 +3,8 @@ wildcard covers them only where it names them: `shell(go test *)` does not stand
 
 import re
 
+from agent_cli.protocol.paths import is_inside
+
 from .parser import SimpleCommand
 from .wrappers import program
 
@@ -15,8 +17,9 @@ _NPM = (
     r"-C|--(prefix|cwd|dir|script-shell|shell|shell-emulator|node-options|userconfig|globalconfig|use-node-version"
     r"|import|require|preload|config|c)(=.*)?|-r|-c"
 )
-_PYTHON = r"-[a-zA-Z]*c.*|-[a-zA-Z]*[iX].*|--python-executable(=.*)?|--config-file(=.*)?"
-r"|--custom-typeshed-dir(=.*)?"
+_PYTHON = (
+    r"-[a-zA-Z]*c.*|-[a-zA-Z]*[iX].*|--python-executable(=.*)?|--config-file(=.*)?|--custom-typeshed-dir(=.*)?"
+)
 _MAKE = (
     r"-[a-zA-Z]*[fCIE].*|--(file|makefile|directory|include-dir|eval|old-file|what-if)(=.*)?"
     r"|(SHELL|MAKE\w*|\.\w+|CC|CXX|LD|AR|\w*FLAGS|\w*CMD|PYTHON|NODE)\+?:?=.*|\w+[+:?]*=.*[/$;|&`(\s].*"
@@ -120,5 +123,5 @@ def has_risky_option(command: SimpleCommand, pattern: str, roots: tuple[str, ...
 def _is_elsewhere(word: str, roots: tuple[str, ...]) -> bool:
     path = word.rsplit("=", 1)[-1]
     if path.startswith("/"):
-        return ".." in path.split("/") or not any(path == root or path.startswith(f"{root}/") for root in roots)
+        return ".." in path.split("/") or not is_inside(path, roots)
     return path.startswith("~") or ".." in path.split("/")

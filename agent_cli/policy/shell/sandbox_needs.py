@@ -6,6 +6,7 @@ import re
 import msgspec
 
 from agent_cli.protocol.actions import Reach
+from agent_cli.protocol.paths import is_inside
 
 from .destructive import Cwd, operands, written_targets
 from .parser import SimpleCommand
@@ -213,11 +214,11 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
     if pattern is not None and re.search(pattern, line):
         return SandboxNeed("outside", why)
     open_folders = (*place.roots, *place.scratch)
-    if not _within(cwd, open_folders):
+    if not is_inside(cwd, open_folders):
         return SandboxNeed("outside", f"runs in {cwd}, outside the workspace")
     for target in written_targets(command):
         path = place.resolve(target)
-        if not path.startswith("/dev/") and not _within(path, open_folders):
+        if not path.startswith("/dev/") and not is_inside(path, open_folders):
             return SandboxNeed("outside", f"changes {target}, which lies outside the workspace")
     if name in _LOADS_BY_HTTP and _is_at_home(command):
         return SandboxNeed()
@@ -249,11 +250,11 @@ def _elsewhere(name: str, command: SimpleCommand, place: Cwd, folders: tuple[str
     """Git that is told to work in a folder of another repository."""
     argv = command.argv
     for before, word in zip(argv, argv[1:], strict=False):
-        if name == "git" and before == "-C" and not _within(place.resolve(word), folders):
+        if name == "git" and before == "-C" and not is_inside(place.resolve(word), folders):
             return SandboxNeed("outside", f"works in {word}, outside the workspace")
     if name == "git" and len(argv) > 2 and argv[1] in ("init", "worktree"):
         for target in operands(command)[1:]:
-            if target.text != "add" and "/" in target.text and not _within(place.resolve(target.text), folders):
+            if target.text != "add" and "/" in target.text and not is_inside(place.resolve(target.text), folders):
                 return SandboxNeed("outside", f"works in {target.text}, outside the workspace")
     return SandboxNeed()
 
@@ -265,7 +266,3 @@ def _through_module(words: tuple[str, ...]) -> tuple[str, ...]:
     if len(words) > 2 and re.fullmatch(r"python[\d.]*|py|pypy\d*", words[0]) and words[1] == "-m":
         return words[2:]
     return words
-
-
-def _within(path: str, folders: tuple[str, ...]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)

@@ -5,7 +5,9 @@ Undo covers the workspace alone, so what a line writes elsewhere is named before
 
 from collections.abc import Iterator
 
-from ..rules.path_verdict import Policy, inside
+from agent_cli.protocol.paths import is_inside
+
+from ..rules.path_verdict import Policy
 from . import destructive
 from .line import steps
 from .named_files import real_path
@@ -19,7 +21,7 @@ def written_outside(line: str, cwd: str, policy: Policy) -> tuple[str, ...]:
     in the sandbox has temporary files of its own, which do not count. A line that cannot be read names none."""
     own = policy.scratch if policy.sandboxed else ()
     paths = dict.fromkeys(_written(line, cwd, policy, 0))
-    return tuple(path for path in paths if not inside(path, policy.roots) and not inside(path, own))
+    return tuple(path for path in paths if not is_inside(path, policy.roots) and not is_inside(path, own))
 
 
 def _written(line: str, cwd: str, policy: Policy, depth: int) -> Iterator[str]:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from agent_cli.protocol.paths import is_below, is_inside
+
 from ..profile.confinement import Confinement
 
 PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
@@ -69,7 +71,7 @@ def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> HostFact
     named = {*confinement.writable, *confinement.read_only, *confinement.hidden}
     roots = tuple(map(os.path.realpath, confinement.shown))
     start = os.path.realpath(cwd)
-    needed = {*_tools(env), *roots, *((start,) if _is_in(start, (*roots, *confinement.writable)) else ())}
+    needed = {*_tools(env), *roots, *((start,) if is_inside(start, (*roots, *confinement.writable)) else ())}
     folders = frozenset(path for path in named if os.path.isdir(path))
     resolver = os.path.realpath("/etc/resolv.conf")
     return HostFacts(
@@ -79,7 +81,7 @@ def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> HostFact
         there=frozenset(filter(os.path.exists, (*_PRIVATE, _RUN, *_SETTINGS, *_OF_THE_SYSTEM))),
         needed=tuple(sorted(path for path in needed if _is_private(path) and os.path.isdir(path))),
         sockets=tuple(sorted(_sockets(env))),
-        resolver=resolver if _is_below(resolver, _RUN) and os.path.exists(resolver) else "",
+        resolver=resolver if is_below(resolver, _RUN) and os.path.exists(resolver) else "",
     )
 
 
@@ -145,7 +147,7 @@ def _masks(confinement: Confinement, ground: HostFacts, *, new_users: bool) -> I
     fixed = [path for path in sorted(confinement.read_only) if path in there]
     hidden = [path for path in sorted(confinement.hidden) if path in there]
     tops = list(confinement.shown)
-    fixed_inside, hidden_inside = ([path for path in paths if _is_in(path, tops)] for paths in (fixed, hidden))
+    fixed_inside, hidden_inside = ([path for path in paths if is_inside(path, tops)] for paths in (fixed, hidden))
     yield from _pinned(fixed_inside, hidden_inside, tops)
     for path in fixed:
         yield from ("--ro-bind", path, path)
@@ -208,29 +210,29 @@ def tops(confinement: Confinement, ground: HostFacts) -> tuple[str, ...]:
 
 
 def _is_in_tmp(path: str) -> bool:
-    return any(_is_below(path, folder) for folder in _PRIVATE)
+    return any(is_below(path, folder) for folder in _PRIVATE)
 
 
 def _laid_over(confinement: Confinement, ground: HostFacts) -> Iterator[str]:
     """Yield what is writable, and what is hidden or fixed around and inside of it."""
     writable = [path for path in sorted(confinement.writable) if path in ground.folders and not _is_fixed(path)]
     shown = (*writable, *ground.needed)
-    hidden = [path for path in sorted(confinement.hidden) if not _is_private(path) or _is_in(path, shown)]
-    sockets = [path for path in ground.sockets if not _is_private(path) or _is_in(path, shown)]
-    outside = [path for path in hidden if not _is_in(path, writable)]
-    inside = [path for path in hidden if _is_in(path, writable)]
+    hidden = [path for path in sorted(confinement.hidden) if not _is_private(path) or is_inside(path, shown)]
+    sockets = [path for path in ground.sockets if not _is_private(path) or is_inside(path, shown)]
+    outside = [path for path in hidden if not is_inside(path, writable)]
+    inside = [path for path in hidden if is_inside(path, writable)]
     yield from _hide(outside, ground)
     for path in writable:
         yield from ("--bind", path, path)
     fixed = [path for path in sorted(confinement.read_only) if path in ground.folders | ground.files]
-    fixed = [path for path in fixed if _is_in(path, writable)]
+    fixed = [path for path in fixed if is_inside(path, writable)]
     held = [path for path in (*inside, *confinement.pinned) if path in ground.folders | ground.files]
-    yield from _pinned(fixed, [path for path in held if _is_in(path, writable)], writable)
+    yield from _pinned(fixed, [path for path in held if is_inside(path, writable)], writable)
     for path in fixed:
         yield from ("--ro-bind", path, path)
     yield from _hide(inside, ground)
     for path in sockets:
-        if not (confinement.network == "open" and _is_in(path, writable)) and not _is_in(path, hidden):
+        if not (confinement.network == "open" and is_inside(path, writable)) and not is_inside(path, hidden):
             yield from ("--ro-bind", NOTHING, path)
     for path in hidden:
         if path in ground.folders:
@@ -263,7 +265,7 @@ def _pinned(fixed: list[str], held: list[str], writable: list[str]) -> Iterator[
 
 def _between(path: str, writable: list[str]) -> list[str]:
     """Return the folders above a path and below the writable one it is in, from the top."""
-    top = max((folder for folder in writable if _is_in(path, (folder,))), key=len)
+    top = max((folder for folder in writable if is_inside(path, (folder,))), key=len)
     names = path[len(top) :].strip("/").split("/")[:-1]
     return [os.path.join(top, *names[: at + 1]) for at in range(len(names))]
 
@@ -309,17 +311,9 @@ def _is_socket(path: str) -> bool:
 
 
 def _is_private(path: str) -> bool:
-    return any(_is_below(path, folder) for folder in (*_PRIVATE, _RUN))
+    return any(is_below(path, folder) for folder in (*_PRIVATE, _RUN))
 
 
 def _is_fixed(path: str) -> bool:
     """Return what must not be laid over our own mounts."""
-    return path == "/" or any(path == folder or _is_below(path, folder) for folder in _KERNEL)
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or _is_below(path, folder) for folder in folders)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip("/") + "/") and path != folder
+    return path == "/" or is_inside(path, _KERNEL)

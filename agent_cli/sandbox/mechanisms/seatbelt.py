@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from agent_cli.protocol.paths import is_below
+
 from ..profile.confinement import Confinement
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx", "/dev/dtracehelper")
@@ -64,7 +66,7 @@ def _above(confinement: Confinement) -> list[str]:
     found: dict[str, None] = {}
     for path in (*confinement.read_only, *confinement.hidden):
         for top in confinement.writable:
-            if path.startswith(top.rstrip("/") + "/"):
+            if is_below(path, top):
                 names = path[len(top) :].strip("/").split("/")[:-1]
                 found |= dict.fromkeys("/".join((top.rstrip("/"), *names[: at + 1])) for at in range(len(names)))
     return list(found)

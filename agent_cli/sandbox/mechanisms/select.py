@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.protocol.paths import is_below, is_inside
+
 from ..profile.confinement import Confinement, MechanismName
 from ..profile.environment import CALL_TAG
 
@@ -81,7 +83,7 @@ def settled(confinement: Confinement) -> Confinement:
     """With paths that are real now. An earlier command may have put a link in the place of a folder: what was
     writable there is not any more, and what is hidden or stays as it is, is what the link leads to."""
     writable = [path for path in confinement.writable if os.path.realpath(path) == path]
-    outermost = [path for path in writable if not any(_is_below(path, other) for other in writable)]
+    outermost = [path for path in writable if not any(is_below(path, other) for other in writable)]
     return msgspec.structs.replace(
         confinement,
         writable=tuple(outermost),
@@ -89,10 +91,6 @@ def settled(confinement: Confinement) -> Confinement:
         pinned=tuple(dict.fromkeys(map(os.path.realpath, confinement.pinned))),
         hidden=tuple(dict.fromkeys(map(os.path.realpath, confinement.hidden))),
     )
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path != folder and path.startswith(folder.rstrip("/") + "/")
 
 
 def _by_bubblewrap(
@@ -143,7 +141,7 @@ def _gathered(confinement: Confinement) -> tuple[str, ...]:
     seen = (*confinement.writable, *confinement.shown)
     found: list[str] = []
     for folder, paths in by_folder.items():
-        is_needed = len(paths) < _FEW or any(path == folder or _is_below(path, folder) for path in seen)
+        is_needed = len(paths) < _FEW or any(is_inside(path, (folder,)) for path in seen)
         found += paths if is_needed or not _holds_only(folder, paths) else [folder]
     return tuple(sorted(found))
 

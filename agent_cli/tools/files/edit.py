@@ -8,7 +8,7 @@ import msgspec
 from agent_cli.protocol.actions import Action, ReadPath, WritePath
 from agent_cli.protocol.messages import ResultKind
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome, locate
 from .file_change import (
     Edit,
     PlannedChange,
@@ -28,12 +28,11 @@ class EditParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     edits: Annotated[tuple[Edit, ...], msgspec.Meta(min_length=1, description="Applied in order, all or none")]
 
 
-class EditFile:
+class EditFile(BasicTool):
     """Replaces spans of a file."""
 
     name = "edit_file"
     Params = EditParams
-    editable = ""
     result_kind: ResultKind = "summary"
 
     def title(self, params: EditParams) -> str:

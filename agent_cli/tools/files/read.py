@@ -15,7 +15,7 @@ from agent_cli.workspace.files.read_coverage import Coverage
 from agent_cli.workspace.files.reader import FileError, content_hash, open_regular, read_bytes
 from agent_cli.workspace.paths import Resolved
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome, locate
 from ..kit.output import counted
 
 _BYTES_PER_TOKEN = 3.6
@@ -35,12 +35,11 @@ class ReadParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 0
 
 
-class ReadFile:
+class ReadFile(BasicTool):
     """Reads; once the whole of a file was shown, records its hash, which is what allows an overwrite."""
 
     name = "read_file"
     Params = ReadParams
-    editable = ""
     result_kind: ResultKind = "summary"
 
     def __init__(self, page_bytes: int = PAGE_BYTES) -> None:

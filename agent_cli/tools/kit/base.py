@@ -234,6 +234,22 @@ class Tool(Protocol):
         ...
 
 
+class BasicTool:
+    """What most tools share: nothing that a person edits, no side effect, and a preview that is the title."""
+
+    editable = ""
+    result_kind: ResultKind = "text"
+
+    def title(self, params: Any) -> str:
+        raise NotImplementedError
+
+    def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
+        return ()
+
+    async def preview(self, params: Any, context: ToolContext) -> Preview:
+        return Preview(self.title(params))
+
+
 def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
     """Return the real place of a path the model wrote. To go there by its real path follows no link (`nofollow`).
 

@@ -9,15 +9,14 @@ from typing import Annotated
 
 import msgspec
 
-from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from ..kit.base import ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
 from . import glob_patterns
 from .matches import Matches, by_path, collect
-from .ripgrep import Found, SearchPath, printable, ripgrep, search_place, skipped_note
+from .ripgrep import Found, SearchPath, SearchTool, printable, ripgrep, search_place, skipped_note
 from .verify_hits import standing, there
 
 _MAX_LIMIT = 1000
@@ -37,23 +36,17 @@ class GrepParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: _Limit = 100
 
 
-class Grep:
+class Grep(SearchTool):
     """Finds lines, or the files that have them."""
 
     name = "grep"
     Params = GrepParams
-    editable = ""
+    intent = "Search {path} for {pattern}"
     result_kind: ResultKind = "summary"
 
     def title(self, params: GrepParams) -> str:
         where = "" if params.path in ("", ".") else f" in {params.path}"
         return printable(f"{params.pattern}{where}{f' ({params.glob})' if params.glob else ''}")
-
-    def actions(self, params: GrepParams, context: ToolContext) -> tuple[Action, ...]:
-        return _read_action(params.path, context)
-
-    async def preview(self, params: GrepParams, context: ToolContext) -> Preview:
-        return Preview(f"Search {locate(context, params.path or '.').real} for {params.pattern}")
 
     async def run(self, params: GrepParams, context: ToolContext) -> ToolOutcome:
         if not params.pattern:
@@ -150,22 +143,16 @@ class GlobParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: _Limit = 100
 
 
-class Glob:
+class Glob(SearchTool):
     """Finds files by name."""
 
     name = "glob"
     Params = GlobParams
-    editable = ""
+    intent = "Look for {pattern} in {path}"
     result_kind: ResultKind = "summary"
 
     def title(self, params: GlobParams) -> str:
         return printable(params.pattern + ("" if params.path in ("", ".") else f" in {params.path}"))
-
-    def actions(self, params: GlobParams, context: ToolContext) -> tuple[Action, ...]:
-        return _read_action(params.path, context)
-
-    async def preview(self, params: GlobParams, context: ToolContext) -> Preview:
-        return Preview(f"Look for {params.pattern} in {locate(context, params.path or '.').real}")
 
     async def run(self, params: GlobParams, context: ToolContext) -> ToolOutcome:
         place = search_place(context, params.path)
@@ -242,11 +229,6 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
         return glob_patterns.matcher(pattern)
     except (ValueError, re.error) as error:
         raise ToolError(f"The glob {pattern!r} is invalid: {error}") from error
-
-
-def _read_action(path: str, context: ToolContext) -> tuple[Action, ...]:
-    where = locate(context, path or ".")
-    return (ReadPath(where.real, where.shown),)
 
 
 def _errors_note(found: Found, place: SearchPath) -> list[str]:

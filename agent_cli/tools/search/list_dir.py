@@ -8,12 +8,11 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.fs.nofollow import open_folder
-from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
-from .ripgrep import SearchPath, ignored, printable, search_place
+from ..kit.base import ToolContext, ToolError, ToolOutcome
+from .ripgrep import SearchPath, SearchTool, ignored, printable, search_place
 
 _MAX_LINES = 500
 _MAX_PER_FOLDER = 200
@@ -28,23 +27,16 @@ class ListParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     depth: Annotated[int, msgspec.Meta(description="Levels, 1 to 6")] = 1
 
 
-class ListDir:
+class ListDir(SearchTool):
     """Lists a folder."""
 
     name = "list_dir"
     Params = ListParams
-    editable = ""
+    intent = "List {path}"
     result_kind: ResultKind = "summary"
 
     def title(self, params: ListParams) -> str:
         return params.path or "."
-
-    def actions(self, params: ListParams, context: ToolContext) -> tuple[Action, ...]:
-        where = locate(context, params.path or ".")
-        return (ReadPath(where.real, where.shown),)
-
-    async def preview(self, params: ListParams, context: ToolContext) -> Preview:
-        return Preview(f"List {locate(context, params.path or '.').real}")
 
     async def run(self, params: ListParams, context: ToolContext) -> ToolOutcome:
         place = search_place(context, params.path)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from agent_cli.fs.nofollow import is_there
-from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from ..kit.base import ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
-from .ripgrep import SearchPath, printable, ripgrep, search_place
+from .ripgrep import SearchPath, SearchTool, printable, ripgrep, search_place
 
 if TYPE_CHECKING:
     from agent_cli.workspace.symbols.cache import Stored
@@ -43,24 +42,17 @@ class MapParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_tokens: int = 1500
 
 
-class RepoMap:
+class RepoMap(SearchTool):
     """Outlines a folder of source code."""
 
     name = "repo_map"
     Params = MapParams
-    editable = ""
+    intent = "Outline {path}"
     result_kind: ResultKind = "summary"
 
     def title(self, params: MapParams) -> str:
         focus = f" around {', '.join(params.focus)}" if params.focus else ""
         return printable(f"{params.path or '.'}{focus}")
-
-    def actions(self, params: MapParams, context: ToolContext) -> tuple[Action, ...]:
-        where = locate(context, params.path or ".")
-        return (ReadPath(where.real, where.shown),)
-
-    async def preview(self, params: MapParams, context: ToolContext) -> Preview:
-        return Preview(f"Outline {locate(context, params.path or '.').real}")
 
     async def run(self, params: MapParams, context: ToolContext) -> ToolOutcome:
         from agent_cli.workspace.symbols.cache import cache_file

@@ -12,15 +12,17 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from agent_cli.fs.which import program
+from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.sandbox.process.runner import Completed, OverdueError, ProcessError
 from agent_cli.workspace.agentignore import AgentIgnore
 from agent_cli.workspace.paths import Resolved
 
-from ..kit.base import ToolContext, ToolError, locate
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, locate
 from ..kit.output import counted
 from .verify_hits import there
 
@@ -67,6 +69,21 @@ class Found(msgspec.Struct, frozen=True):
     have taken too long."""
     errors: tuple[str, ...]
     """What could not be read."""
+
+
+class SearchTool(BasicTool):
+    """A tool that reads what lies below a folder, `params.path`."""
+
+    intent = ""
+    """What it would do, for who is asked, with `{path}` and `{pattern}`."""
+
+    def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
+        where = locate(context, params.path or ".")
+        return (ReadPath(where.real, where.shown),)
+
+    async def preview(self, params: Any, context: ToolContext) -> Preview:
+        path = locate(context, params.path or ".").real
+        return Preview(self.intent.format(path=path, pattern=getattr(params, "pattern", "")))
 
 
 def search_place(context: ToolContext, path: str) -> SearchPath:

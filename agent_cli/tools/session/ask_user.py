@@ -4,10 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from agent_cli.protocol.actions import Action
 from agent_cli.protocol.messages import ResultKind
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 
 
 class AskParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -17,22 +16,15 @@ class AskParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options: Annotated[tuple[str, ...], msgspec.Meta(description="Likely answers, best first")] = ()
 
 
-class AskUser:
+class AskUser(BasicTool):
     """Puts a question to the user and gives their words."""
 
     name = "ask_user"
     Params = AskParams
-    editable = ""
     result_kind: ResultKind = "question"
 
     def title(self, params: AskParams) -> str:
         return params.question.strip().splitlines()[0] if params.question.strip() else ""
-
-    def actions(self, params: AskParams, context: ToolContext) -> tuple[Action, ...]:
-        return ()
-
-    async def preview(self, params: AskParams, context: ToolContext) -> Preview:
-        return Preview(params.question)
 
     async def run(self, params: AskParams, context: ToolContext) -> ToolOutcome:
         if not params.question.strip():

@@ -4,10 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from agent_cli.protocol.actions import Action
 from agent_cli.protocol.messages import ResultKind
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 
 
 class FinishParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -16,22 +15,15 @@ class FinishParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     summary: Annotated[str, msgspec.Meta(description="For the user: what was done, how checked, what is left")]
 
 
-class Finish:
+class Finish(BasicTool):
     """Ends the turn with a summary."""
 
     name = "finish"
     Params = FinishParams
-    editable = ""
     result_kind: ResultKind = "answer"
 
     def title(self, params: FinishParams) -> str:
         return next(iter(params.summary.strip().splitlines()), "")
-
-    def actions(self, params: FinishParams, context: ToolContext) -> tuple[Action, ...]:
-        return ()
-
-    async def preview(self, params: FinishParams, context: ToolContext) -> Preview:
-        return Preview(params.summary)
 
     async def run(self, params: FinishParams, context: ToolContext) -> ToolOutcome:
         if not params.summary.strip():

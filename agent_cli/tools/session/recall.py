@@ -5,10 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from agent_cli.protocol.actions import Action
-from agent_cli.protocol.messages import ResultKind
-
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
 
 _BYTES_PER_TOKEN = 3.6
@@ -25,22 +22,14 @@ class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 0
 
 
-class Recall:
+class Recall(BasicTool):
     """Pages through what was said earlier. Who follows the notes sees every character once."""
 
     name = "recall"
     Params = RecallParams
-    editable = ""
-    result_kind: ResultKind = "text"
 
     def title(self, params: RecallParams) -> str:
         return params.id
-
-    def actions(self, params: RecallParams, context: ToolContext) -> tuple[Action, ...]:
-        return ()
-
-    async def preview(self, params: RecallParams, context: ToolContext) -> Preview:
-        return Preview(f"Recall {params.id}")
 
     async def run(self, params: RecallParams, context: ToolContext) -> ToolOutcome:
         text = context.recall(params.id.strip())

@@ -4,10 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from agent_cli.protocol.actions import Action
-from agent_cli.protocol.messages import ResultKind
-
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 
 
 class SearchHistoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -16,22 +13,14 @@ class SearchHistoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     query: Annotated[str, msgspec.Meta(description="Words, names, numbers")]
 
 
-class SearchHistory:
+class SearchHistory(BasicTool):
     """Asks the session, which knows its own records and where the earlier ones are."""
 
     name = "search_history"
     Params = SearchHistoryParams
-    editable = ""
-    result_kind: ResultKind = "text"
 
     def title(self, params: SearchHistoryParams) -> str:
         return params.query
-
-    def actions(self, params: SearchHistoryParams, context: ToolContext) -> tuple[Action, ...]:
-        return ()
-
-    async def preview(self, params: SearchHistoryParams, context: ToolContext) -> Preview:
-        return Preview(f"Search history for {params.query}")
 
     async def run(self, params: SearchHistoryParams, context: ToolContext) -> ToolOutcome:
         if not params.query.strip():

@@ -4,10 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from agent_cli.protocol.actions import Action
 from agent_cli.protocol.messages import PlanItem, ResultKind
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 
 _MAX_ITEMS = 30
 
@@ -18,23 +17,16 @@ class PlanParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items: Annotated[tuple[PlanItem, ...], msgspec.Meta(description="The whole plan")]
 
 
-class UpdatePlan:
+class UpdatePlan(BasicTool):
     """Replaces the whole plan."""
 
     name = "update_plan"
     Params = PlanParams
-    editable = ""
     result_kind: ResultKind = "summary"
 
     def title(self, params: PlanParams) -> str:
         done = sum(item.status == "done" for item in params.items)
         return f"{done} of {len(params.items)} done"
-
-    def actions(self, params: PlanParams, context: ToolContext) -> tuple[Action, ...]:
-        return ()
-
-    async def preview(self, params: PlanParams, context: ToolContext) -> Preview:
-        return Preview(self.title(params))
 
     async def run(self, params: PlanParams, context: ToolContext) -> ToolOutcome:
         if len(params.items) > _MAX_ITEMS:

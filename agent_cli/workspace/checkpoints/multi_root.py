@@ -15,6 +15,7 @@ import msgspec
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
+from agent_cli.protocol.paths import is_inside
 
 from .restore import joined
 from .types import CheckpointError, Move, Snapshots
@@ -79,8 +80,8 @@ class MultiRootCheckpoints:
             CheckpointError: it lies in none of the folders, or its folder cannot be saved.
         """
         ids = _decoded(checkpoint)
-        further = (each for each in ids if each and _is_below(path, each))
-        folder = _MAIN if _is_below(path, str(self._root)) else next(further, _MAIN)
+        further = (each for each in ids if each and is_inside(path, (each,)))
+        folder = _MAIN if is_inside(path, (str(self._root),)) else next(further, _MAIN)
         if not ids[folder]:
             raise CheckpointError(f"{folder} could not be saved")
         return _encoded({**ids, folder: await self._of(folder).cover(path, ids[folder])})
@@ -197,15 +198,11 @@ def _shared(before: str, after: str) -> Iterator[tuple[str, str, str]]:
     yield from ((folder, one[folder], two[folder]) for folder in one if one[folder] and two.get(folder))
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
-
-
 def _paths_in(folder: str, paths: Collection[str]) -> list[str]:
     """Return those of some paths, as shown, that lie in a folder, as shown there."""
     if not folder:
         return [path for path in paths if not path.startswith("/")]
-    return [os.path.relpath(path, folder) for path in paths if _is_below(path, folder)]
+    return [os.path.relpath(path, folder) for path in paths if is_inside(path, (folder,))]
 
 
 def _shown(folder: str, path: str) -> str:

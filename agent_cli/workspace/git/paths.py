@@ -6,6 +6,7 @@ import os
 import msgspec
 
 from agent_cli.fs.files import read_regular
+from agent_cli.protocol.paths import is_inside
 
 _RUN_LATER = ("hooks", "config", "info", "commondir", "config.worktree", "modules", "worktrees", "gitdir")
 _SHARED = ("objects", "refs", "logs", "packed-refs")
@@ -49,7 +50,7 @@ def _trusted(git: str, folder: str) -> str:
     named = _named(git, "gitdir:", folder)
     own = os.path.realpath(named) if named else ""
     folder = os.path.realpath(folder)
-    if not own or not os.path.isdir(own) or own == folder or own.startswith(folder + os.sep):
+    if not own or not os.path.isdir(own) or is_inside(own, (folder,)):
         return ""
     if os.path.lexists(os.path.join(own, "commondir")):
         return own if _is_work_tree(own, git) else ""
