@@ -1,8 +1,10 @@
 """Which addresses a page may be fetched from. Names are judged by their letters and by what they resolve to,
 and whoever connects uses the very addresses that were judged, so that a name cannot change its mind."""
 
+import asyncio
 import ipaddress
 import re
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import urlsplit
 
@@ -51,7 +53,7 @@ def target_of(url: str) -> Target:
     """Return the parts of an address.
 
     Raises:
-        Refused: it is none, or none of a web page.
+        AddressRefused: it is none, or none of a web page.
     """
     if len(url) > 4096 or _UNFIT.search(url):
         raise AddressRefused("the address has characters that an address cannot have, or is too long")
@@ -69,11 +71,21 @@ def target_of(url: str) -> Target:
     return Target(url, parts.scheme, host.lower(), port or _PORTS[parts.scheme])
 
 
+async def resolve(host: str, port: int) -> tuple[str, ...]:
+    """Return the IP addresses of a name, as the system finds them.
+
+    Raises:
+        OSError: there is none.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
 async def reachable(target: Target, resolve: Resolver, allowed: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the IP addresses to connect to. `allowed` are hosts, with or without a port, that may be private.
 
     Raises:
-        Refused: it is on this machine or a private network, or some of its addresses are.
+        AddressRefused: it is on this machine or a private network, or some of its addresses are.
         OSError: the name cannot be resolved.
     """
     refuse_private(target, allowed)
@@ -89,7 +101,7 @@ def refuse_private(target: Target, allowed: Sequence[str] = ()) -> None:
     """Judge a place by its letters alone, before anything is resolved.
 
     Raises:
-        Refused: its name is one of this machine or a private network, or it is an address of one.
+        AddressRefused: its name is one of this machine or a private network, or it is an address of one.
     """
     if _is_free(target, allowed):
         return

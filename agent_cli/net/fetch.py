@@ -4,7 +4,6 @@ within the same host, so much and no more, so long and no longer. Imported when 
 import asyncio
 import contextlib
 import os
-import socket
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from .addresses import AddressRefused, Target, reachable, target_of
+from .addresses import AddressRefused, Target, reachable, resolve, target_of
 from .certificates import tls_context
 from .proxies import BadProxy, proxy_for
 
@@ -67,7 +66,7 @@ async def fetch(
     meant for nobody else.
 
     Raises:
-        Refused: an address that is not to be fetched from.
+        AddressRefused: an address that is not to be fetched from.
         FetchError: the server cannot be reached, or took too long.
     """
     try:
@@ -99,7 +98,7 @@ async def _one(
     """One request, without following where it leads."""
     try:
         via = proxy_for(target.url, os.environ)
-        addresses = await reachable(target, _resolved if via is None else _resolved_by_the_proxy, allowed)
+        addresses = await reachable(target, resolve if via is None else _resolved_by_the_proxy, allowed)
     except BadProxy as error:
         raise FetchError(str(error)) from error
     except OSError as error:
@@ -187,15 +186,9 @@ async def _body(response: httpx.Response, target: Target, max_bytes: int) -> byt
     return bytes(data)
 
 
-async def _resolved(host: str, port: int) -> Sequence[str]:
-    """At least one address."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
-
-
 async def _resolved_by_the_proxy(host: str, port: int) -> Sequence[str]:
     """Return a proxy resolves names itself; what can be resolved here as well is judged all the same."""
     try:
-        return await _resolved(host, port)
+        return await resolve(host, port)
     except OSError:
         return []

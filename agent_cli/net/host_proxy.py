@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from urllib.parse import urlsplit
 
+from . import addresses
 from .addresses import AddressRefused, Resolver, Target, reachable, target_of
 
 PORT = 3128
@@ -47,7 +48,7 @@ class HostProxy:
     ) -> None:
         self._is_allowed = is_allowed
         self._private_hosts = private_hosts
-        self._resolve = resolve or _addresses_of
+        self._resolve = resolve or addresses.resolve
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self.refused: list[str] = []
@@ -133,7 +134,7 @@ class HostProxy:
         """Return a connection to a host.
 
         Raises:
-            Refused: it is not allowed, or leads to a private network.
+            AddressRefused: it is not allowed, or leads to a private network.
             OSError, TimeoutError: it cannot be reached.
         """
         self._check(target.host)
@@ -148,7 +149,7 @@ class HostProxy:
 
     def _check(self, host: str) -> None:
         """Raises:
-        Refused: the host is not allowed; it is remembered as such.
+        AddressRefused: the host is not allowed; it is remembered as such.
         """
         if not self._is_allowed(host):
             del self.refused[:-19]
@@ -160,7 +161,7 @@ def _wanted(head: str) -> tuple[Target, bytes]:
     """Return where a request wants to go, and what of it is passed on; nothing for a tunnel.
 
     Raises:
-        Refused: an address that cannot be.
+        AddressRefused: an address that cannot be.
         ValueError: no request that a proxy takes.
     """
     line, _, rest = head.partition("\r\n")
@@ -173,11 +174,6 @@ def _wanted(head: str) -> tuple[Target, bytes]:
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     kept = _HOP_BY_HOP.sub("", rest.removesuffix("\r\n"))
     return target, f"{found[1]} {path} HTTP/1.1\r\n{kept}Connection: close\r\n\r\n".encode("latin-1")
-
-
-async def _addresses_of(host: str, port: int) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return tuple(str(entry[4][0]) for entry in found)
 
 
 async def _joined(one: Streams, two: Streams) -> None:

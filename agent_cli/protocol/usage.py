@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+CHARS_PER_TOKEN = 4
+"""Of text, and bytes of UTF-8, where nobody has counted: an estimate for English and code."""
 CallKind = Literal["main", "summary", "limit"]
 """Why a model was called: a step, a compaction, or the closing summary when a limit is reached."""
 

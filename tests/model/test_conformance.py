@@ -20,7 +20,7 @@ from agent_cli.model.types.base import (
 )
 from agent_cli.model.wire.anthropic.stream import MessagesStream
 from agent_cli.model.wire.chat.stream import ChatStream
-from agent_cli.model.wire.dialect import Reader
+from agent_cli.model.wire.event_stream import EventStream
 from agent_cli.model.wire.responses.stream import ResponsesStream
 from agent_cli.protocol.messages import Reasoning
 from agent_cli.protocol.usage import Usage
@@ -28,7 +28,7 @@ from tests.model import anthropic_streams, responses_streams, streams
 from tests.model.scenarios import NATIVE, SCENARIOS, play
 
 FORMATS: dict[
-    str, tuple[Callable[[], Reader], dict[str, tuple[str, list[ModelEvent]]], dict[str, tuple[str, str, int]]]
+    str, tuple[Callable[[], EventStream], dict[str, tuple[str, list[ModelEvent]]], dict[str, tuple[str, str, int]]]
 ] = {
     "chat": (lambda: ChatStream("openai"), streams.STREAMS, streams.FAULTS),
     "anthropic": (lambda: MessagesStream("anthropic"), anthropic_streams.STREAMS, anthropic_streams.FAULTS),
@@ -40,7 +40,7 @@ STREAMS = [(name, recording) for name, (_, good, _) in FORMATS.items() for recor
 FAULTS = [(name, recording) for name, (_, _, bad) in FORMATS.items() for recording in bad]
 
 
-def read(reader: Reader, *chunks: bytes) -> list[ModelEvent]:
+def read(reader: EventStream, *chunks: bytes) -> list[ModelEvent]:
     received = [event for chunk in chunks for event in reader.feed(chunk)]
     return received + list(reader.end())
 

@@ -8,13 +8,13 @@ import msgspec
 from agent_cli.model.types.base import ModelInfo, ToolSpec
 from agent_cli.protocol.client import ContextPart
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.usage import CHARS_PER_TOKEN
 from agent_cli.session.session import Session
 from agent_cli.tools.kit.output import MAX_RESULT_TOKENS
 from agent_cli.tools.registry import PRESETS, Registry
 
 DEFAULT_WINDOW = 128_000
 """Assumed for decisions, never shown, when a model's window is unknown."""
-_CHARS_PER_TOKEN = 4
 _MESSAGE_OVERHEAD = 4
 _IMAGE_TOKENS = 1_500
 _MARGIN = 0.05
@@ -32,7 +32,7 @@ _MOST_OFF = 2.5
 
 def text_tokens(text: str) -> int:
     """Estimated tokens of a text: about four characters each, at least 1 when there is any."""
-    return -(-len(text) // _CHARS_PER_TOKEN)
+    return -(-len(text) // CHARS_PER_TOKEN)
 
 
 def message_tokens(message: Message) -> int:

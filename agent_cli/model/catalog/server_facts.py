@@ -9,8 +9,10 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.learned import EFFORTS
+
 from ..types.info import Facts, Prices
-from ..types.json import Json
+from ..types.json import Json, object_of, text_of
 
 OLLAMA_WINDOW = 32_768
 """Tokens of context asked of Ollama for a model that was trained for more: each token of it takes memory."""
@@ -21,7 +23,6 @@ _WINDOWS = (
 )  # fmt: skip
 _OUTPUTS = ("max_completion_tokens", "max_output_tokens")
 _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def from_list(answer: Any, model: str) -> Facts | None:
@@ -30,7 +31,7 @@ def from_list(answer: Any, model: str) -> Facts | None:
     entry = _entry(_items(answer, "data"), model)
     if entry is None:
         return None
-    top, meta = _object(entry.get("top_provider")), _object(entry.get("meta"))
+    top, meta = object_of(entry.get("top_provider")), object_of(entry.get("meta"))
     windows = [
         _first(entry, _WINDOWS),
         _first(top, ("context_length",)),
@@ -44,18 +45,18 @@ def from_list(answer: Any, model: str) -> Facts | None:
         tools=_tools(entry),
         images=_images(entry),
         reasoning=_listed(entry, "supported_parameters", ("reasoning", "reasoning_effort", "include_reasoning")),
-        prices=_prices(_object(entry.get("pricing"))),
+        prices=_prices(object_of(entry.get("pricing"))),
     )
     return facts if any(True for _ in facts.figures()) else None
 
 
 def from_props(answer: Any) -> Facts | None:
     """From llama.cpp's `GET /props`: the context of one slot, which is what one request may fill."""
-    props = _object(answer)
-    window = _first(_object(props.get("default_generation_settings")), ("n_ctx",)) or _first(props, ("n_ctx",))
+    props = object_of(answer)
+    window = _first(object_of(props.get("default_generation_settings")), ("n_ctx",)) or _first(props, ("n_ctx",))
     if window is None:
         return None
-    return Facts("server", window, images=_flag(_object(props.get("modalities")), "vision"))
+    return Facts("server", window, images=_flag(object_of(props.get("modalities")), "vision"))
 
 
 def from_lm_studio(answer: Any, model: str) -> Facts | None:
@@ -80,14 +81,14 @@ def from_ollama(show: Any, running: Any, model: str) -> Facts | None:
     it is a generous one (asking for another would load it again), else `OLLAMA_WINDOW`; never more than
     the model was trained for.
     """
-    shown = _object(show)
+    shown = object_of(show)
     if not shown or "error" in shown:
         return None
-    inside = _object(shown.get("model_info"))
+    inside = object_of(shown.get("model_info"))
     trained = next(
         (size for key in inside if key.endswith(".context_length") if (size := _first(inside, (key,)))), None
     )
-    pinned = _NUM_CTX.search(_text(shown.get("parameters")))
+    pinned = _NUM_CTX.search(text_of(shown.get("parameters")))
     loaded = running_window(running, model) or 0
     wanted = int(pinned[1]) if pinned else max(loaded, OLLAMA_WINDOW)
     abilities = shown.get("capabilities")
@@ -110,8 +111,8 @@ def running_window(running: Any, model: str) -> int | None:
 
 def _ollama_efforts(shown: Json) -> tuple[str, ...] | None:
     """Return the named levels of thinking, for a model that has them instead of on and off."""
-    values = _object(shown.get("thinking")).get("values")
-    names = tuple(name for name in _EFFORTS if name in values) if isinstance(values, list) else ()
+    values = object_of(shown.get("thinking")).get("values")
+    names = tuple(name for name in EFFORTS if name in values) if isinstance(values, list) else ()
     return names or None
 
 
@@ -127,7 +128,7 @@ def _entry(items: Iterable[Json], model: str, *, alone: bool = True) -> Json | N
 
 def _names(item: Json) -> Iterator[str]:
     for key in ("id", "name", "model", "canonical_slug", "root"):
-        if name := _text(item.get(key)):
+        if name := text_of(item.get(key)):
             yield name
             yield name.removesuffix(":latest")
             yield f"{name}:latest"
@@ -141,18 +142,18 @@ def _items(answer: Any, key: str) -> Iterator[Json]:
 
 
 def _tools(entry: Json) -> bool | None:
-    said = _flag(_object(entry.get("capabilities")), "function_calling")
+    said = _flag(object_of(entry.get("capabilities")), "function_calling")
     if said is None:
         said = _flag(entry, "supports_tools")
     return said if said is not None else _listed(entry, "supported_parameters", ("tools",))
 
 
 def _images(entry: Json) -> bool | None:
-    said = _flag(_object(entry.get("capabilities")), "vision")
+    said = _flag(object_of(entry.get("capabilities")), "vision")
     if said is None:
         said = _flag(entry, "supports_image_input")
     return (
-        said if said is not None else _listed(_object(entry.get("architecture")), "input_modalities", ("image",))
+        said if said is not None else _listed(object_of(entry.get("architecture")), "input_modalities", ("image",))
     )
 
 
@@ -190,14 +191,6 @@ def _first(entry: Json, keys: Iterable[str]) -> int | None:
 def _flag(entry: Json, key: str) -> bool | None:
     value = entry.get(key)
     return value if isinstance(value, bool) else None
-
-
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def decoded(body: bytes) -> Any:

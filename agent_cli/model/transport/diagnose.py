@@ -7,7 +7,6 @@ station, says what it saw there, and looks closer at the one that fails.
 import asyncio
 import contextlib
 import os
-import socket
 import ssl
 import time
 from base64 import b64encode
@@ -17,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from agent_cli.config.schema import Timeouts
+from agent_cli.net.addresses import resolve
 from agent_cli.net.certificates import issuer, tls_context
 from agent_cli.net.proxies import Proxy, excluded_by, is_loopback
 
@@ -139,8 +139,7 @@ class _Walk:
 
     async def _resolved(self, host: str, port: int) -> list[str]:
         async with self._station("dns"):
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+            return list(await resolve(host, port))
 
     async def _opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = (self._via.host, self._via.port) if self._via else (self._host, self._port)

@@ -20,3 +20,13 @@ def join_surrogates(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def text_of(value: Any) -> str:
+    """Return a field that should be a string; empty when it is none."""
+    return value if isinstance(value, str) else ""
+
+
+def object_of(value: Any) -> Json:
+    """Return a field that should be an object; empty when it is none."""
+    return value if isinstance(value, dict) else {}

@@ -6,15 +6,15 @@ them and lives in `http_model`.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 import msgspec
 
 from agent_cli.protocol.learned import EFFORTS
-from agent_cli.protocol.usage import Usage
 
-from ..types.base import Fallback, LearnedLimits, ModelError, ModelEvent, ModelRequest
+from ..types.base import Fallback, LearnedLimits, ModelError, ModelRequest
 from ..types.json import Json, tokens_in
+from ..types.provider_table import Route
+from .event_stream import EventStream
 
 _REJECTED = re.compile(
     r"unsupported|\b(?:not?|only|never)\b.{0,60}?support|n't support|unrecogni[sz]ed|unknown|unexpected|invalid"
@@ -44,47 +44,7 @@ class EncodedRequest(msgspec.Struct, frozen=True):
     """The same for each block of each entry, where an entry may hold several messages."""
 
 
-class Reader(Protocol):
-    """Understands one answer: feed it bytes, then call `end`. No I/O, so that every odd stream is a test."""
-
-    usage: Usage | None
-
-    @property
-    def done(self) -> bool:
-        """The server said that nothing follows."""
-        ...
-
-    @property
-    def finished(self) -> bool:
-        """The server said why the answer ended; its usage may still follow."""
-        ...
-
-    def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the events that these bytes complete.
-
-        Raises:
-            ModelError: the stream reports an error, or is malformed.
-        """
-        ...
-
-    def whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the events of an answer that is one JSON object instead of a stream; `end` follows.
-
-        Raises:
-            ModelError: it is an error, or no answer at all.
-        """
-        ...
-
-    def end(self) -> Iterator[ModelEvent]:
-        """Yield the last events, when no more bytes come.
-
-        Raises:
-            ModelError: `truncated` when the server never said that the answer is over.
-        """
-        ...
-
-
-class Dialect(Protocol):
+class Dialect:
     """One wire format, for one model."""
 
     path: str
@@ -93,21 +53,28 @@ class Dialect(Protocol):
     """The key of the conversation in the body, as a refusal names it: `messages` or `input`."""
     repairs: tuple[Fallback, ...]
 
+    def __init__(self, route: Route) -> None:
+        self._route = route
+
     def headers(self) -> Mapping[str, str]:
-        """Key and version, lower case names."""
-        ...
+        """Return key and version, by names in lower case."""
+        return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """Return the body, without what `learnt` says the model refuses."""
-        ...
+        """Return the body, without what `learnt` says the model refuses.
+
+        Raises:
+            ModelError: `context_overflow` when the request surely cannot fit the context.
+        """
+        raise NotImplementedError
 
     def sends(self, repair: Fallback, body: Json) -> bool:
         """Return whether a body holds the part that a repair is about."""
-        ...
+        raise NotImplementedError
 
-    def reader(self) -> Reader:
-        """For the answer of one request."""
-        ...
+    def reader(self) -> EventStream:
+        """Return what reads the answer of the request written last."""
+        raise NotImplementedError
 
 
 class LearnedLimit(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from agent_cli.protocol.usage import Usage
 
 from ..types.base import Finished, ModelError, ModelEvent
 from ..types.classify import classify
-from ..types.json import Json, join_surrogates
+from ..types.json import Json, join_surrogates, text_of
 from .sse import Frame, SseParser
 
 _MOST_TOKENS = 1_000_000_000
@@ -62,10 +62,11 @@ def _error(value: Any) -> Json:
 
 
 class EventStream:
-    """Understands one answer: feed it bytes, then call `end`. What its objects mean is up to each format."""
+    """Understands one answer: feed it bytes, then call `end`. What its objects mean is up to each format. No
+    I/O, so that every odd stream is a test."""
 
-    end_word = "finish reason"
-    """How the format calls the reason of an end."""
+    end_word = "a finish reason"
+    """How the format calls the reason of an end, with its article."""
 
     def __init__(self, provider: str) -> None:
         """`provider` is the prefix that reasoning is labelled with."""
@@ -124,7 +125,7 @@ class EventStream:
                 raise
         yield from self._unsaid()
         if not self.finished:
-            raise ModelError("truncated", f"the answer stopped without a {self.end_word}", usage=self.usage)
+            raise ModelError("truncated", f"the answer stopped without {self.end_word}", usage=self.usage)
         if self._refused:
             yield Finished("content_filter", "refusal")
         else:  # servers have been seen to end an answer with calls as any other
@@ -228,19 +229,9 @@ def body_of(data: bytes) -> Any:
         return data.decode("utf-8", "replace")
 
 
-def text_of(value: Any) -> str:
-    """Return a field that should be a string; empty when it is none."""
-    return value if isinstance(value, str) else ""
-
-
 def word_of(value: Any) -> str:
     """Return a name, an id or a signature, which come whole: as text that can be written."""
     return join_surrogates(text_of(value))
-
-
-def object_of(value: Any) -> Json:
-    """Return a field that should be an object; empty when it is none."""
-    return value if isinstance(value, dict) else {}
 
 
 def count_of(value: Any) -> int | None:

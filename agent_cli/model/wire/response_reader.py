@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..types.base import ModelError, ModelEvent
 from ..types.classify import no_answer
-from .dialect import Reader
+from .event_stream import EventStream
 
 _ODD = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """What reading odd shapes raises; wrong characters are a `ValueError`."""
@@ -19,7 +19,7 @@ _HEAD_BYTES = 400
 class AnswerReader:
     """Feed it bytes, then call `end`."""
 
-    def __init__(self, reader: Reader, content_type: str = "") -> None:
+    def __init__(self, reader: EventStream, content_type: str = "") -> None:
         """`reader` understands the format; `content_type` is the header of the answer."""
         self._reader = reader
         self._lines = "ndjson" in content_type

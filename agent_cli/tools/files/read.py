@@ -16,10 +16,8 @@ from agent_cli.workspace.files.reader import FileError, content_hash, open_regul
 from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome, locate
-from ..kit.output import counted
+from ..kit.output import PAGE_BYTES_PER_TOKEN, counted
 
-_BYTES_PER_TOKEN = 3.6
-"""A little less than the bound counts with, which leaves room for line numbers and notes."""
 _THREAD_FROM_BYTES = 2_000_000
 _HEAD_BYTES = 1024
 
@@ -83,7 +81,7 @@ class ReadFile(BasicTool):
 
     def _page(self, context: ToolContext) -> int:
         """Bytes of a page: a small window gets small ones, so that none is cut afterwards."""
-        return min(self._page_bytes, int(_BYTES_PER_TOKEN * context.max_tokens()))
+        return min(self._page_bytes, int(PAGE_BYTES_PER_TOKEN * context.max_tokens()))
 
     async def _text(
         self, context: ToolContext, place: Resolved, size_bytes: int, first: int, limit: int

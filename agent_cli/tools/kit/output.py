@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.fs.files import create_file, read_regular
 from agent_cli.protocol.sanitize import Sanitizer
+from agent_cli.protocol.usage import CHARS_PER_TOKEN
 
 if TYPE_CHECKING:
     from agent_cli.redaction.redactor import Redactor
@@ -19,7 +20,8 @@ BUDGET = 30_000
 """Characters of a command's output the model gets."""
 MAX_RESULT_TOKENS = 12_500
 """Of any tool's result, estimated; models with a small window get less."""
-_BYTES_PER_TOKEN = 4
+PAGE_BYTES_PER_TOKEN = 0.9 * CHARS_PER_TOKEN
+"""Of a page: a little less than a result may have, which leaves room for line numbers and notes."""
 _HEAD_SHARE = 0.2
 _MAX_SPILL_BYTES = 64_000_000
 _LIVE_EVERY_S = 0.05
@@ -57,7 +59,7 @@ def _joined(head: str, tail: str, chars: int, breaks: int, where: str) -> str:
 def result_tokens(text: str) -> int:
     """Estimated tokens: four bytes of UTF-8 each, which holds for code as well as for scripts whose characters
     take a token or so."""
-    return -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
+    return -(-len(text.encode("utf-8", "replace")) // CHARS_PER_TOKEN)
 
 
 def bounded(text: str, max_tokens: int, where: str) -> str:
@@ -207,13 +209,13 @@ class OutputLog:
             return f"[its output cannot be read: {error.strerror or error}]"
         self._read_bytes += len(data)
         self._tail, self._unread_chars = "", 0
-        return bounded(data.decode("utf-8", "replace"), self._budget // _BYTES_PER_TOKEN, str(self.path))
+        return bounded(data.decode("utf-8", "replace"), self._budget // CHARS_PER_TOKEN, str(self.path))
 
     def _unread_end(self) -> str:
         """Return the end of what has come, where the file does not hold it; says how much there was before."""
         text, lost = self._tail, self._unread_chars - len(self._tail)
         self._tail, self._unread_chars = "", 0
-        end = bounded(text, self._budget // _BYTES_PER_TOKEN, "")
+        end = bounded(text, self._budget // CHARS_PER_TOKEN, "")
         where = self.error or f"{self.path} holds the first {_MAX_SPILL_BYTES // 1_000_000} MB only"
         return f"[… {counted(lost, 'character')} before this left out; {where} …]\n{end}" if lost else end
 

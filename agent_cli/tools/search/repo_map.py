@@ -10,6 +10,7 @@ import msgspec
 
 from agent_cli.fs.nofollow import is_there
 from agent_cli.protocol.messages import ResultKind
+from agent_cli.protocol.usage import CHARS_PER_TOKEN
 from agent_cli.workspace.agentignore import AgentIgnore
 
 from ..kit.base import ToolContext, ToolError, ToolOutcome
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _MAX_FILES = 20_000
 _MAX_TOKENS = 8000
-_BYTES_PER_TOKEN = 4
 _FOOT_BYTES = 400
 _CHILDREN = 4
 _PER_CHILD = 250
@@ -69,7 +69,7 @@ class RepoMap(SearchTool):
         parsed = await _parse_all(context, place, changed, frozenset(stored.symbols))
         words = [word.removeprefix("./") for word in params.focus]
         ranked = await asyncio.to_thread(_ranked, stored, parsed, files.paths, cache, words)
-        budget = min(max(100, params.max_tokens), _MAX_TOKENS) * _BYTES_PER_TOKEN
+        budget = min(max(100, params.max_tokens), _MAX_TOKENS) * CHARS_PER_TOKEN
         lines, shown = _outline(ranked, budget, place, context)
         missing = len(set(changed) - {each.path for each in parsed})
         more = files.more or found.cut

@@ -6,10 +6,7 @@ from typing import Annotated
 import msgspec
 
 from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
-from ..kit.output import counted
-
-_BYTES_PER_TOKEN = 3.6
-"""A little less than the bound counts with, which leaves room for the note."""
+from ..kit.output import PAGE_BYTES_PER_TOKEN, counted
 
 
 class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +38,7 @@ class Recall(BasicTool):
         first, column = max(1, params.offset), max(0, params.column)
         if first > len(lines):
             raise ToolError(f"The result has {counted(len(lines), 'line')}; there is no line {first}.")
-        room = int(_BYTES_PER_TOKEN * context.max_tokens())
+        room = int(PAGE_BYTES_PER_TOKEN * context.max_tokens())
         page = [] if column else _page(lines[first - 1 :], room)
         if page:
             return ToolOutcome(text="\n".join([*page, _page_note(params.id, first, len(page), len(lines))]))

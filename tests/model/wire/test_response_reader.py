@@ -22,8 +22,7 @@ from agent_cli.model.types.base import (
 )
 from agent_cli.model.wire.anthropic.stream import MessagesStream
 from agent_cli.model.wire.chat.stream import ChatStream
-from agent_cli.model.wire.dialect import Reader
-from agent_cli.model.wire.event_stream import TextBuffer, count_of
+from agent_cli.model.wire.event_stream import EventStream, TextBuffer, count_of
 from agent_cli.model.wire.response_reader import AnswerReader
 from agent_cli.model.wire.responses.stream import ResponsesStream
 from agent_cli.protocol.usage import Usage
@@ -34,7 +33,7 @@ from tests.model.replies import Reply
 from tests.model.server import Server
 
 FUZZ = max(120, int(os.environ.get("AGENT_FUZZ", "0")))
-FORMATS: dict[str, tuple[Callable[[], Reader], list[str]]] = {
+FORMATS: dict[str, tuple[Callable[[], EventStream], list[str]]] = {
     name: (make, [stream for stream, *_ in (*module.STREAMS.values(), *module.FAULTS.values())])
     for name, make, module in (
         ("chat", lambda: ChatStream("openai"), streams),
@@ -91,7 +90,7 @@ def is_written(event: object) -> None:
     msgspec.json.encode(event)
 
 
-def read(reader: Reader, data: bytes) -> list[ModelEvent]:
+def read(reader: EventStream, data: bytes) -> list[ModelEvent]:
     """All events, each of which can be written, whether or not the answer ends well."""
     reading, assembler, events = AnswerReader(reader), Assembler(), []
     try:

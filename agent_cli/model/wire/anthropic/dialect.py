@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ...types.base import Fallback, LearnedLimits, ModelInfo, ModelRequest
 from ...types.json import Json
 from ...types.provider_table import Route
-from ..dialect import OUTPUT_LIMIT, EncodedRequest
+from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .request import messages_body
 from .stream import MessagesStream
@@ -25,7 +25,7 @@ _NO_CHOICE = "This server does not know `tool_choice`; it is left out from now o
 _SHORTER = "The output limit is lowered to what this model takes."
 
 
-class AnthropicDialect:
+class AnthropicDialect(Dialect):
     """`POST …/v1/messages`."""
 
     lists = "messages"
@@ -58,12 +58,11 @@ class AnthropicDialect:
 
     def __init__(self, route: Route, info: ModelInfo) -> None:
         """`info` says how long an answer may be, which this format wants to be told with each request."""
-        self._route = route
+        super().__init__(route)
         self._info = info
         self.path = "/messages" if _VERSIONED.search(route.base_url.rstrip("/")) else "/v1/messages"
 
     def headers(self) -> Mapping[str, str]:
-        """Key and version, lower case names."""
         headers = {"anthropic-version": _VERSION}
         if self._route.provider == "anthropic":
             headers["anthropic-beta"] = _BETA
@@ -72,11 +71,9 @@ class AnthropicDialect:
         return headers
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """Return the body, without what `learnt` says the model refuses."""
         return messages_body(self._route, self._info, request, learnt)
 
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Return whether a body holds the part that a repair is about."""
         match repair.name:
             case "output_limit" | "cache_marks":
                 return True
@@ -90,7 +87,6 @@ class AnthropicDialect:
         return bool(kinds & {"thinking", "redacted_thinking"})
 
     def reader(self) -> MessagesStream:
-        """For the answer of one request."""
         return MessagesStream(self._route.provider)
 
 

@@ -17,6 +17,7 @@ from agent_cli.protocol.messages import (
     ToolResult,
     UserMessage,
 )
+from agent_cli.protocol.usage import CHARS_PER_TOKEN
 
 from ...types.base import LearnedLimits, ModelInfo, ModelRequest, takes_pictures
 from ...types.json import Json
@@ -28,8 +29,7 @@ from .thinking import BUDGETS, LEAST_BUDGET, Thinking, longest_answer, must_fit,
 
 _MARK = {"type": "ephemeral"}
 _NOTHING = "[no output]"
-_CHARS_A_TOKEN = 4
-_PICTURE_CHARS = 1600 * _CHARS_A_TOKEN
+_PICTURE_CHARS = 1600 * CHARS_PER_TOKEN
 _LEAST = 1024
 """Tokens of an answer that are asked for however full the window is."""
 _THOUGHTS = ("thinking", "redacted_thinking")
@@ -91,7 +91,7 @@ def _fitting(max_tokens: int, route: Route, info: ModelInfo, request: ModelReque
         return max_tokens
     tools = sum(_chars([tool.name, tool.description, tool.parameters]) for tool in request.tools)
     chars = len(request.system) + tools + sum(_chars(entry.blocks) for entry in entries)
-    left = window - chars // _CHARS_A_TOKEN
+    left = window - chars // CHARS_PER_TOKEN
     return max_tokens if max_tokens <= left else min(max_tokens, max(_LEAST, 1 << max(left, 1).bit_length() - 1))
 
 

@@ -1,5 +1,5 @@
-"""From the bytes of an Anthropic Messages answer to model events. No I/O, so that every odd stream is a
-test. Blocks follow each other; what belongs to none, or to a kind nobody knows, is passed over."""
+"""From the bytes of an Anthropic Messages answer to model events. Blocks follow each other; what belongs to none,
+or to a kind nobody knows, is passed over."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,8 +20,8 @@ from ...types.base import (
     UsageReport,
 )
 from ...types.classify import no_answer
-from ...types.json import Json
-from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, object_of, text_of, word_of
+from ...types.json import Json, object_of, text_of
+from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, word_of
 
 _FINISHES: dict[str, Finish] = {
     "end_turn": "stop",
@@ -50,10 +50,9 @@ class _Block:
 class MessagesStream(EventStream):
     """Understands one answer: feed it bytes, then call `end`."""
 
-    end_word = "stop reason"
+    end_word = "a stop reason"
 
     def __init__(self, provider: str) -> None:
-        """`provider` is the prefix that reasoning is labelled with."""
         super().__init__(provider)
         self._joiner = SurrogateJoiner()
         self._blocks: dict[Any, _Block] = {}
@@ -67,11 +66,6 @@ class MessagesStream(EventStream):
         yield from self._ended({"delta": answer, "usage": answer.get("usage")})
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        """Yield the events of one decoded object.
-
-        Raises:
-            ModelError: it reports an error.
-        """
         if self._over:
             return
         match chunk["type"]:

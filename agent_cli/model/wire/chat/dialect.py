@@ -1,13 +1,11 @@
 """Chat Completions, the wire format of most hosted providers and of every local server."""
 
 import re
-from collections.abc import Mapping
 
 from ...text_calls.prompt import TOOLS_REPAIR
 from ...types.base import Fallback, LearnedLimits, ModelRequest
 from ...types.json import Json
-from ...types.provider_table import Route
-from ..dialect import OUTPUT_LIMIT, EncodedRequest
+from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .request import chat_body, roles_repeat
 from .stream import ChatStream
@@ -30,7 +28,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 }
 
 
-class ChatDialect:
+class ChatDialect(Dialect):
     """`POST …/chat/completions`."""
 
     path = "/chat/completions"
@@ -81,19 +79,10 @@ class ChatDialect:
         ),
     )
 
-    def __init__(self, route: Route) -> None:
-        self._route = route
-
-    def headers(self) -> Mapping[str, str]:
-        """Key and version, lower case names."""
-        return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
-
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """Return the body, without what `learnt` says the model refuses."""
         return chat_body(self._route, request, learnt)
 
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Return whether a body holds the part that a repair is about."""
         match repair.name:
             case "images" | "pictures":
                 return any(_has_image(each.get("content")) for each in body["messages"])
@@ -109,7 +98,6 @@ class ChatDialect:
         return any(field in body for field in _FIELDS[repair.name])
 
     def reader(self) -> ChatStream:
-        """For the answer of one request."""
         return ChatStream(self._route.provider)
 
 

@@ -6,13 +6,13 @@ know them yet are never sent one.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from agent_cli.protocol.messages import Reasoning
-from agent_cli.protocol.usage import Usage
+from agent_cli.protocol.messages import Finish, Reasoning
+from agent_cli.protocol.usage import CHARS_PER_TOKEN, Usage
 
 from ...catalog.server_facts import OLLAMA_WINDOW
 from ...catalog.server_query import CapabilityProbe
@@ -21,7 +21,6 @@ from ...types.base import (
     CallPiece,
     CallStart,
     Fallback,
-    Finished,
     LearnedLimits,
     ModelError,
     ModelEvent,
@@ -32,22 +31,22 @@ from ...types.base import (
     UsageReport,
     takes_pictures,
 )
-from ...types.classify import classify, no_answer
+from ...types.classify import no_answer
 from ...types.info import ModelInfo
-from ...types.json import Json, join_surrogates
+from ...types.json import Json, join_surrogates, text_of
 from ...types.provider_table import Route
-from ..dialect import EncodedRequest, known_effort
-from ..event_stream import SurrogateJoiner, count_of, decoded, text_of
+from ..dialect import Dialect, EncodedRequest, known_effort
+from ..event_stream import Chunks, EventStream, SurrogateJoiner, count_of, decoded
 from ..unsupported_parts import ELSEWHERE, THINKING, picture_repairs
 from .request import chat_messages, fitting, tool_json
 
-_USUAL_CHARS_A_TOKEN = 4
 _MOST_CHARS_A_TOKEN = 6
 """More than any usual text has, so that a request is called too long only when it surely is."""
+_FINISHES: dict[str, Finish] = {"stop": "stop", "done": "stop", "length": "length"}
 _NO_THINKING = "This model takes no effort of thinking; it is left out from now on."
 
 
-class OllamaDialect:
+class OllamaDialect(Dialect):
     """`POST /api/chat`."""
 
     path = "/api/chat"
@@ -65,20 +64,11 @@ class OllamaDialect:
 
     def __init__(self, route: Route, probe: CapabilityProbe) -> None:
         """`probe` knows what the server said of the model by now."""
-        self._route = route
+        super().__init__(route)
         self._probe = probe
         self._sent_chars = 0
 
-    def headers(self) -> Mapping[str, str]:
-        """Return the key, which only a hosted Ollama wants."""
-        return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
-
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """Return the body, without what `learnt` says the model refuses.
-
-        Raises:
-            ModelError: `context_overflow` when the request cannot fit the context.
-        """
         info = self._probe.info
         window = info.context_window or OLLAMA_WINDOW
         options: Json = {"num_ctx": window}
@@ -100,20 +90,18 @@ class OllamaDialect:
         return EncodedRequest(body, tuple(source for source, _ in pairs))
 
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Return whether a body holds the part that a repair is about."""
         if repair.name in ("images", "pictures"):
             return any("images" in message for message in body["messages"])
         return {"effort": "think"}.get(repair.name, repair.name) in body
 
     def reader(self) -> "OllamaReader":
-        """For the answer of the request written last."""
         return OllamaReader(self._route.provider, self._read)
 
     def _read(self, usage: Usage) -> None:
         """Tell the user when the server has cut the request. The count of what it read may leave out what it
         had in its cache, so that a small one proves nothing; cut requests fill half of the context or more."""
         window, read = self._probe.info.context_window, usage.input
-        about = self._sent_chars // _USUAL_CHARS_A_TOKEN
+        about = self._sent_chars // CHARS_PER_TOKEN
         if window is None or read is None or usage.cache_read is not None:
             return
         if about > 0.8 * window and 0.45 * window <= read < 0.6 * about:
@@ -123,35 +111,35 @@ class OllamaDialect:
             )
 
 
-class OllamaReader:
+class _Lines(Chunks):
+    """Cuts bytes into the JSON objects of an answer that has one a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[Json]:
+        """Yield what the lines that these bytes complete hold."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        yield from (decoded(line) for line in lines if line.strip())
+
+    def flush(self) -> Iterator[Json]:
+        """Yield what the last line holds."""
+        return self.feed(b"\n")
+
+
+class OllamaReader(EventStream):
     """Understands one answer: a JSON object a line, the last one with `done`."""
 
-    def __init__(self, provider: str, told: Callable[[Usage], None] | None = None) -> None:
-        """`told` is called with what the answer used."""
-        self._provider = provider
-        self._told = told
-        self._rest = b""
+    end_word = "its end"
+
+    def __init__(self, provider: str, on_usage: Callable[[Usage], None] | None = None) -> None:
+        """`on_usage` is called with what the answer used."""
+        super().__init__(provider)
+        self._on_usage = on_usage
+        self._chunks = _Lines()
         self._thought = ""
         self._joiner = SurrogateJoiner()
-        self._calls = 0
-        self._why = ""
-        self.usage: Usage | None = None
-        self.done = False
-
-    @property
-    def finished(self) -> bool:
-        """The server said why the answer ended; its usage came with it."""
-        return self.done
-
-    def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the events that these bytes complete.
-
-        Raises:
-            ModelError: the stream reports an error, or is malformed.
-        """
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            yield from self._line(line)
 
     def whole(self, data: bytes) -> Iterator[ModelEvent]:
         """Yield the events of an answer that came as one object, or as lines called JSON.
@@ -166,48 +154,26 @@ class OllamaReader:
                 raise no_answer(data.decode("utf-8", "replace")) from None
             yield from self.feed(data)
             return
-        yield from self._object(one)
+        yield from self.chunk(one)
 
-    def end(self) -> Iterator[ModelEvent]:
-        """Yield the last events, when no more bytes come.
-
-        Raises:
-            ModelError: `truncated` when the server never said that the answer is over.
-        """
-        yield from self._line(self._rest)
+    def _unsaid(self) -> Iterator[ModelEvent]:
         yield from self._reasoning_done()
-        if not self.done:
-            raise ModelError("truncated", "the answer stopped without its end", usage=self.usage)
-        match self._why:
-            case "length":
-                yield Finished("length", "length")
-            case "stop" | "":
-                yield Finished("tool_calls" if self._calls else "stop", self._why or "done")
-            case other:
-                yield Finished("unknown", other)
 
-    def _line(self, line: bytes) -> Iterator[ModelEvent]:
-        if self.done or not (line := line.strip()):
+    def chunk(self, chunk: Any) -> Iterator[ModelEvent]:
+        if self._over:
             return
-        try:
-            chunk = decoded(line)
-        except ModelError as error:
-            error.usage = self.usage
-            raise
-        yield from self._object(chunk)
-
-    def _object(self, chunk: Any) -> Iterator[ModelEvent]:
         if not isinstance(chunk, dict) or chunk.get("error") or not ({"message", "done"} & chunk.keys()):
             raise self._failed(chunk)
         message = chunk.get("message")
         if isinstance(message, dict):
             yield from self._message(message)
         if chunk.get("done") is True:
-            self.done = True
-            self._why = str(chunk.get("done_reason") or "")
+            self._over = True
+            self._raw_finish = str(chunk.get("done_reason") or "done")
+            self._finish = _FINISHES.get(self._raw_finish, "unknown")
             self.usage = read_usage(chunk)
-            if self._told is not None:
-                self._told(self.usage)
+            if self._on_usage is not None:
+                self._on_usage(self.usage)
             yield UsageReport(self.usage)
 
     def _message(self, message: Json) -> Iterator[ModelEvent]:
@@ -241,12 +207,9 @@ class OllamaReader:
             yield ReasoningDone(Reasoning(text=join_surrogates(self._thought), provider=self._provider))
             self._thought = ""
 
-    def _failed(self, chunk: Any) -> ModelError:
-        error = chunk.get("error") if isinstance(chunk, dict) else None
-        inner = _json_inside(error)
-        failed = classify(None, inner if inner is not None else chunk)
-        failed.usage = self.usage
-        return failed
+    def _failed(self, body: Any, status: int | None = None) -> ModelError:
+        inner = _json_inside(body.get("error") if isinstance(body, dict) else None)
+        return super()._failed(body if inner is None else inner, status)
 
 
 def read_usage(chunk: Json) -> Usage:

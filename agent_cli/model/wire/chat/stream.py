@@ -1,4 +1,4 @@
-"""From the bytes of a Chat Completions answer to model events. No I/O, so that every odd stream is a test.
+"""From the bytes of a Chat Completions answer to model events.
 
 Servers agree on little beyond `choices[0].delta`; what they are known to send is understood, and what
 cannot be understood is an error, never a shorter answer.
@@ -20,9 +20,9 @@ from ...types.base import (
     UsageReport,
 )
 from ...types.classify import no_answer
-from ...types.json import Json
+from ...types.json import Json, object_of, text_of
 from ..call_assembler import CallAssembler
-from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, object_of, text_of
+from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of
 
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -65,7 +65,6 @@ class ChatStream(EventStream):
     """Understands one answer: feed it bytes, then call `end`."""
 
     def __init__(self, provider: str) -> None:
-        """`provider` is the prefix that reasoning is labelled with."""
         super().__init__(provider)
         self._sorter = CallAssembler()
         self._reasoning = TextBuffer()
@@ -78,11 +77,6 @@ class ChatStream(EventStream):
         yield from self.chunk(answer | {"choices": choices})
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        """Yield the events of one decoded chunk.
-
-        Raises:
-            ModelError: it reports an error.
-        """
         if chunk.get("error") or "error" in (chunk.get("object"), chunk.get("type")):
             raise self._failed(chunk)
         for choice in chunk.get("choices") or ():

@@ -1,12 +1,11 @@
 """OpenAI Responses, the wire format of OpenAI's models that think: they take tools only here."""
 
 import re
-from collections.abc import Mapping
 
 from ...types.base import Fallback, LearnedLimits, ModelInfo, ModelRequest
 from ...types.json import Json
 from ...types.provider_table import Route
-from ..dialect import OUTPUT_LIMIT, EncodedRequest
+from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
 from .request import responses_body
 from .stream import ResponsesStream
@@ -25,7 +24,7 @@ _NO_STRICT = "Tools are described without the strict form, which this model does
 _STRICT = re.compile(r"\bstrict\b|invalid schema for (?:function|tool)|additionalProperties", re.IGNORECASE)
 
 
-class ResponsesDialect:
+class ResponsesDialect(Dialect):
     """`POST …/responses`."""
 
     path = "/responses"
@@ -70,19 +69,13 @@ class ResponsesDialect:
 
     def __init__(self, route: Route, info: ModelInfo) -> None:
         """`info` says which efforts the model knows."""
-        self._route = route
+        super().__init__(route)
         self._info = info
 
-    def headers(self) -> Mapping[str, str]:
-        """Key and version, lower case names."""
-        return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
-
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """Return the body, without what `learnt` says the model refuses."""
         return responses_body(self._route, self._info, request, learnt)
 
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Return whether a body holds the part that a repair is about."""
         items: list[Json] = body["input"]
         match repair.name:
             case "summary" | "effort":
@@ -100,7 +93,6 @@ class ResponsesDialect:
         return repair.name in body
 
     def reader(self) -> ResponsesStream:
-        """For the answer of one request."""
         return ResponsesStream(self._route.provider)
 
 

@@ -1,4 +1,4 @@
-"""From the bytes of an OpenAI Responses answer to model events. No I/O, so that every odd stream is a test.
+"""From the bytes of an OpenAI Responses answer to model events.
 
 Everything is told at least twice: in pieces, and whole when a part, an item and the answer are done. What
 came in pieces is believed; the whole fills in what did not come.
@@ -21,8 +21,8 @@ from ...types.base import (
     UsageReport,
 )
 from ...types.classify import no_answer
-from ...types.json import Json
-from ..event_stream import EventStream, TextBuffer, count_of, object_of, text_of, word_of
+from ...types.json import Json, object_of, text_of
+from ..event_stream import EventStream, TextBuffer, count_of, word_of
 
 _INCOMPLETE: dict[str, Finish] = {
     "max_output_tokens": "length",
@@ -55,10 +55,9 @@ class _Item:
 class ResponsesStream(EventStream):
     """Understands one answer: feed it bytes, then call `end`."""
 
-    end_word = "final status"
+    end_word = "a final status"
 
     def __init__(self, provider: str) -> None:
-        """`provider` is the prefix that reasoning is labelled with."""
         super().__init__(provider)
         self._items: dict[Any, _Item] = {}
         self._speaker: _Item | None = None
@@ -69,11 +68,6 @@ class ResponsesStream(EventStream):
         yield from self.chunk({"type": f"response.{answer.get('status') or 'completed'}", "response": answer})
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        """Yield the events of one decoded object.
-
-        Raises:
-            ModelError: it reports an error.
-        """
         if self._over:
             return
         match text_of(chunk["type"]).removeprefix("response."):
