@@ -10,6 +10,7 @@ import msgspec
 
 from .schema import Config
 
+_SHORT = 40
 _MAY_BE_OFF = (("sandbox",), ("ui", "notify"))
 """The keys that have `off` among their words."""
 
@@ -80,8 +81,6 @@ def _explain(layer: Layer, message: str, strict: bool) -> str:
     key = ".".join(parts)
     unknown = re.search(r"unknown field `([^`]*)`", text)
     if unknown is None:
-        pass
-
         choices = get_args(_kind(parts)) if get_origin(_kind(parts)) is Literal else ()
         what = validation_message(text, choices, next((value for _, value in _fitting(layer.values, parts)), None))
         return f"{layer.named(key)}: {what}"
@@ -202,6 +201,3 @@ def _named(kind: str, value: object) -> str:
     if isinstance(value, str) and len(value) <= _SHORT and value.isprintable():
         return f"the text {value!r}"
     return _VALUES.get(kind, kind)
-
-
-_SHORT = 40

@@ -6,14 +6,15 @@ may be said is therefore listed; everything else, future keys included, is left 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
+
+from agent_cli.protocol.actions import Mode
 
 from .layer import Layer
 from .schema import Config
 
-_MODES = ("plan", "ask", "auto-edit", "yolo")
 _PRESETS = ("core", "read-only", "full")
 _SANDBOXES = ("read-only", "workspace-write", "off")
 
@@ -100,7 +101,7 @@ _MAY_SET: dict[str, Callable[[Any, Any], bool]] = {
     "small_model": _same_provider,
     "fallback_models": _same_providers,
     "effort": _always,
-    "mode": _no_later_in(_MODES),
+    "mode": _no_later_in(get_args(Mode)),
     "sandbox": _no_later_in(_SANDBOXES),
     "permissions.ask": _always,
     "permissions.deny": _always,

@@ -4,6 +4,7 @@ A tool declares its actions before it runs; `policy.authorize` judges them. Path
 absolute, symlinks resolved. Nothing in this module touches the file system.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -115,3 +116,22 @@ class Deny(msgspec.Struct, frozen=True):
 
 
 Verdict = Allow | Ask | Deny
+
+
+_REACHES: tuple[Reach, ...] = ("inside", "network", "outside")
+"""From the least to the most."""
+
+
+def widest(reaches: Iterable[Reach]) -> Reach:
+    """Return the most that any of them is; `inside` for none."""
+    return max(reaches, key=_REACHES.index, default="inside")
+
+
+def narrowest(reaches: Iterable[Reach]) -> Reach:
+    """Return the least that any of them is; `outside` for none."""
+    return min(reaches, key=_REACHES.index, default="outside")
+
+
+def exceeds(need: Reach, trusted: Reach) -> bool:
+    """Return whether something would get more than it is trusted with."""
+    return _REACHES.index(need) > _REACHES.index(trusted)

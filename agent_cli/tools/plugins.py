@@ -145,8 +145,6 @@ def of_project(sources: dict[str, bytes], taken: set[str]) -> tuple[list[Tool], 
     """Return the tools in these files, whose code is run by this, and what is wrong with the others; files named
     `_*.py` and those of subfolders hold none and can be imported from `agent_project_tools`. `taken` is as for
     `installed`. Only what was read runs: no other version of it on the disk, no compiled one."""
-    pass
-
     ProjectModules(sources).install()
     tools: list[Tool] = []
     problems: list[str] = []

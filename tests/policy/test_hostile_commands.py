@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from agent_cli.policy.authorize import Policy, authorize
-from agent_cli.policy.rules.glob_overlap import globs_meet
+from agent_cli.policy.rules.globs import globs_meet
 from agent_cli.policy.rules.rule import BUILT_IN, RuleError, parse_rule
 from agent_cli.policy.shell.parser import Unsure, parse
 from agent_cli.protocol.actions import Allow, Ask, Mode, RunCommand

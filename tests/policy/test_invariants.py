@@ -9,9 +9,19 @@ from hypothesis import strategies as st
 
 from agent_cli.policy.authorize import authorize, strictest, together
 from agent_cli.policy.risk import risk
-from agent_cli.policy.rules.reach import ORDER
 from agent_cli.policy.shell.line import parts_of
-from agent_cli.protocol.actions import Action, Allow, Ask, Deny, Fetch, ReadPath, RunCommand, Verdict, WritePath
+from agent_cli.protocol.actions import (
+    ORDER,
+    Action,
+    Allow,
+    Ask,
+    Deny,
+    Fetch,
+    ReadPath,
+    RunCommand,
+    Verdict,
+    WritePath,
+)
 from tests.policy.support import MODES, corpus, ruled
 from tests.policy.test_authorize import ROOT
 

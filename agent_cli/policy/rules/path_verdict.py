@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, Reach, Verdict
+from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, Reach, Verdict, widest
 from agent_cli.protocol.paths import is_inside
 
-from .reach import widest
 from .rule import BUILT_IN_PLACE, Effect, Kind, Rule, matches_path, may_match_path
 from .secret_paths import is_secret, names_a_secret, seen_path
 

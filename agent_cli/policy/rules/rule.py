@@ -11,6 +11,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Mode
 
+from .globs import globs_meet, regex_of
 from .secret_paths import secret_patterns
 
 Kind = Literal["shell", "outside", "read", "write", "fetch", "mcp"]
@@ -119,25 +120,7 @@ def matches_words(rule: Rule, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _path_regex(pattern: str, fold: bool) -> re.Pattern[str]:
-    body = []
-    rest = pattern
-    while rest:
-        if rest.startswith("**/"):
-            body.append("(?:.*/)?")
-            rest = rest[3:]
-        elif rest.startswith("**"):
-            body.append(".*")
-            rest = rest[2:]
-        elif rest[0] == "*":
-            body.append("[^/]*")
-            rest = rest[1:]
-        elif rest[0] == "?":
-            body.append("[^/]")
-            rest = rest[1:]
-        else:
-            body.append(re.escape(rest[0]))
-            rest = rest[1:]
-    return re.compile("".join(body) + "(?:/.*)?", re.DOTALL | (re.IGNORECASE if fold else 0))
+    return re.compile(regex_of(pattern) + "(?:/.*)?", re.DOTALL | (re.IGNORECASE if fold else 0))
 
 
 def matches_path(rule: Rule, path: str, root: str) -> bool:
@@ -153,8 +136,6 @@ def matches_path(rule: Rule, path: str, root: str) -> bool:
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:
     """Return whether a shell's glob, made absolute, may stand for a path that a rule covers. The built-in patterns
     name files, so nothing lies below them unless they end in `/**`."""
-    from .glob_overlap import globs_meet  # only for lines with globs
-
     is_built_in = rule.place == BUILT_IN_PLACE
     if is_built_in and _is_far(glob.rsplit("/", 1)[-1], rule.pattern.rsplit("/", 1)[-1]):
         return False

@@ -7,6 +7,8 @@ Patterns are those of rules: `**/` stands for any folder, `/**` behind a name fo
 import re
 from functools import lru_cache
 
+from .globs import regex_of
+
 _FOLDERS = (
     ".ssh .gnupg .aws .azure .kube .password-store .local/share/keyrings Library/Keychains .config/gcloud"
     " .config/gh .config/hub .config/op .mozilla/firefox .config/google-chrome .config/chromium"
@@ -76,11 +78,7 @@ def names_a_secret(pattern: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _secret() -> re.Pattern[str]:
-    names = "|".join(map(_regex, _FILES))
-    folders = "|".join(map(_regex, _FOLDERS))
-    system = "|".join(_regex(path.removesuffix("/**")) + "(?:/.*)?" * path.endswith("/**") for path in _SYSTEM)
+    names = "|".join(map(regex_of, _FILES))
+    folders = "|".join(map(regex_of, _FOLDERS))
+    system = "|".join(regex_of(path.removesuffix("/**")) + "(?:/.*)?" * path.endswith("/**") for path in _SYSTEM)
     return re.compile(rf"/(?:(?:{names})|(?:{folders})(?:/.*)?)\Z|\A(?:{system})\Z", re.DOTALL | re.IGNORECASE)
-
-
-def _regex(pattern: str) -> str:
-    return re.escape(pattern).replace(r"\*", "[^/]*")

@@ -9,10 +9,9 @@ import re
 
 import msgspec
 
-from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict
+from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict, narrowest, widest
 
 from ..rules.path_verdict import Policy, strictest, weightiest
-from ..rules.reach import narrowest, widest
 from ..rules.rule import Effect, Rule, matches_words
 from . import destructive
 from .carried_commands import carried_commands

@@ -9,7 +9,7 @@ import msgspec
 from agent_cli.protocol.actions import Reach
 from agent_cli.protocol.paths import is_inside
 
-from ..rules.glob_overlap import globs_meet
+from ..rules.globs import globs_meet
 from .inline_code import INTERPRETERS, destroys_by_code, runs_what_was_fetched
 from .parser import SimpleCommand, Unsure, Word, parse
 from .wrappers import SHELLS, git_settings, normalize, program, unwrap

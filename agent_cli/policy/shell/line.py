@@ -9,10 +9,9 @@ import re
 
 import msgspec
 
-from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict
+from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict, exceeds, narrowest, widest
 
 from ..rules.path_verdict import Policy, strictest, watched, weightiest
-from ..rules.reach import exceeds, narrowest, widest
 from ..rules.rule import BUILT_IN_PLACE
 from . import destructive
 from .command import CommandInPlace, CommandVerdict, judge_step

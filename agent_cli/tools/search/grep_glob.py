@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated
@@ -227,7 +226,7 @@ def _newest_open(names: list[str], place: SearchPath, context: ToolContext, limi
 def _matcher(pattern: str) -> Callable[[str], bool]:
     try:
         return glob_patterns.matcher(pattern)
-    except (ValueError, re.error) as error:
+    except ValueError as error:
         raise ToolError(f"The glob {pattern!r} is invalid: {error}") from error
 
 

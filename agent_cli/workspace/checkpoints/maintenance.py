@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import os
 import time
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from agent_cli.fs.files import first_line, replace_file
+from agent_cli.fs.files import first_line, replace_file, try_lock
 
 from .git import PrivateGit, RunProgram, index_of, name_of, ref_of
 from .types import CheckpointError
@@ -20,7 +21,6 @@ _SAMPLE = "17"
 _DAY_S = 86_400.0
 _CARE_S = 120.0
 """How long looking after the store may take."""
-_STALE_S = 3_600.0
 _GRACE = "2.hours.ago"
 """Objects that nothing names are kept as long as this: they may belong to a checkpoint that is being taken."""
 
@@ -98,7 +98,7 @@ async def tend(store: Path, run: RunProgram, roots: tuple[Path, ...] = ()) -> No
     Raises:
         CheckpointError: git failed or took too long.
     """
-    with _Alone(store) as alone:
+    with _alone(store) as alone:
         if alone:
             git = PrivateGit(store, run, roots, timeout_s=_CARE_S)
             await git("-c", "pack.threads=1", "repack", "-d", "-l", "-q")
@@ -134,7 +134,7 @@ async def _forget_in(store: Path, session_id: str, run: RunProgram) -> None:
         return
     if any(store.glob("index-*")):
         return  # a session of an older version, whose checkpoints no ref names: nobody knows what it needs
-    with _Alone(store) as alone:
+    with _alone(store) as alone:
         if alone:
             git = PrivateGit(store, run, (), timeout_s=_CARE_S)
             await git("repack", "-q", "-A", "-d", f"--unpack-unreachable={_GRACE}")
@@ -146,26 +146,15 @@ def _living(store: Path) -> bool:
     return any(next(store.glob(kind), None) is not None for kind in kinds)
 
 
-class _Alone:
-    """Holds a store while it is looked after; entering gives False when somebody else does."""
-
-    def __init__(self, store: Path) -> None:
-        self._file = store / "tending"
-        self._held = False
-
-    def __enter__(self) -> bool:
+@contextlib.contextmanager
+def _alone(store: Path) -> Iterator[bool]:
+    """Hold a store while it is looked after; gives False when another program does."""
+    file = store / "tending"
+    with contextlib.ExitStack() as stack:
         try:
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - self._file.stat().st_mtime > _STALE_S:
-                    self._file.unlink()
-            os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            return False
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            stack.callback(os.close, descriptor)
+            is_ours = try_lock(descriptor)
         except OSError as error:
-            raise CheckpointError(f"{self._file} cannot be written: {error.strerror}") from error
-        self._held = True
-        return True
-
-    def __exit__(self, *_: object) -> None:
-        if self._held:
-            self._file.unlink(missing_ok=True)
+            raise CheckpointError(f"{file} cannot be locked: {error.strerror}") from error
+        yield is_ours

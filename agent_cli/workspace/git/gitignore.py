@@ -97,7 +97,7 @@ def parse(text: str) -> tuple[Pattern, ...]:
     Raises:
         ValueError: a line is no pattern, or longer than any that is meant; the text has its number.
     """
-    found = (_pattern(line, number) for number, line in enumerate(text.splitlines(), 1))
+    found = (pattern_of(line, number) for number, line in enumerate(text.splitlines(), 1))
     return tuple(pattern for pattern in found if pattern is not None)
 
 
@@ -106,7 +106,12 @@ def deciding(patterns: tuple[Pattern, ...], names: list[str], is_folder: bool) -
     return next((each for each in reversed(patterns) if each.matches(names, is_folder)), None)
 
 
-def _pattern(line: str, number: int) -> Pattern | None:
+def pattern_of(line: str, number: int = 1) -> Pattern | None:
+    """Return the pattern of one line; None for a comment or an empty one.
+
+    Raises:
+        ValueError: as `parse`.
+    """
     text = re.sub(r"(?<!\\)((?:\\\\)*) +$", r"\1", line)
     if not text or text.startswith("#"):
         return None

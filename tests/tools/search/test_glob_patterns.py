@@ -1,11 +1,8 @@
 """Path patterns, as git's ignore files read them."""
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from agent_cli.tools.search.glob_patterns import expanded, matcher
-from agent_cli.workspace.git.gitignore import parse
 from tests.costs import assert_linear
 
 
@@ -32,18 +29,6 @@ def test_patterns(pattern: str, yes: list[str], no: list[str]) -> None:
     test = matcher(pattern)
     assert [path for path in yes if not test(path)] == []
     assert [path for path in no if test(path)] == []
-
-
-_PARTS = st.sampled_from(["a", "b", "*", "?", "a*", "*b", "*a*", "a*b*b", "[ab]", "[!a]?", "**", "**"])
-_NAMES = st.sampled_from(["a", "b", "ab", "aab", "ba", "abab"])
-
-
-@given(st.lists(_PARTS, min_size=1, max_size=6), st.lists(_NAMES, min_size=1, max_size=7))
-@example(["a", "**", "**", "b"], ["a", "b"])
-@example(["**", "a", "b", "**", "b"], ["a", "a", "b", "a", "b", "b"])
-def test_patterns_mean_what_they_do_in_ignore_files(parts: list[str], names: list[str]) -> None:
-    (pattern,) = parse("/".join(parts))
-    assert matcher("/".join(parts))("/".join(names)) == pattern.matches(names, False)
 
 
 @pytest.mark.parametrize(

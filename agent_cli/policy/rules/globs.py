@@ -1,4 +1,4 @@
-"""Whether two patterns can name the same file, decided without looking at the disk."""
+"""Patterns of rules on paths: what they match, and whether two can name the same file. No disk is looked at."""
 
 import re
 from functools import lru_cache
@@ -6,6 +6,12 @@ from functools import lru_cache
 _TOKEN = re.compile(r"\*\*/|\*\*|.", re.DOTALL)
 _SHELL_TOKEN = re.compile(r"\*+|.", re.DOTALL)
 _WILD = ("?", "*", "**", "**/")
+_REGEX = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def regex_of(pattern: str) -> str:
+    """Return a pattern as a regular expression: `*` and `?` stop at `/`, `**` crosses folders."""
+    return "".join(_REGEX.get(token) or re.escape(token) for token in _TOKEN.findall(pattern))
 
 
 @lru_cache(maxsize=1024)
