@@ -6,6 +6,7 @@ them and lives in `http_model`.
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,7 +15,9 @@ from agent_cli.protocol.learned import EFFORTS
 from ..types.base import Fallback, LearnedLimits, ModelError, ModelRequest
 from ..types.json import Json, tokens_in
 from ..types.provider_table import Route
-from .event_stream import EventStream
+
+if TYPE_CHECKING:
+    from .event_stream import EventStream
 
 _REJECTED = re.compile(
     r"unsupported|\b(?:not?|only|never)\b.{0,60}?support|n't support|unrecogni[sz]ed|unknown|unexpected|invalid"
@@ -72,7 +75,7 @@ class Dialect:
         """Return whether a body holds the part that a repair is about."""
         raise NotImplementedError
 
-    def reader(self) -> EventStream:
+    def reader(self) -> "EventStream":
         """Return what reads the answer of the request written last."""
         raise NotImplementedError
 
