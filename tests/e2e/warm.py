@@ -29,6 +29,12 @@ _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine(), 0) if sys.platfo
 """The number of the system call."""
 _TAG = "AGENT_E2E_TAG"
 _NOT_LOADED = ("agent_cli.demo_project", "agent_cli.model.litellm.", "agent_cli.__main__")
+_LAZY = (
+    "anyio._backends._asyncio", "concurrent.futures.thread", "encodings.ascii", "encodings.idna", "encodings.utf_8_sig",
+    "httpcore", "prompt_toolkit.key_binding.bindings.search", "pygments.lexers.python", "pygments.unistring",
+    "pydantic.plugin._loader", "sqlite3", "typer._adapters", "typer._click.decorators", "yaml",
+)  # fmt: skip
+"""What most programs load only while they run."""
 _OF_A_NEW_INTERPRETER = ("LANG", "LC_", "TZ", "PYTHON", "SSL_", "LD_")
 """Variables that count when a program begins; `LANG` may be what it always is here."""
 
@@ -83,6 +89,8 @@ def _load() -> None:
     for module in pkgutil.walk_packages(agent_cli.__path__, "agent_cli."):
         if not module.name.startswith(_NOT_LOADED):
             importlib.import_module(module.name)
+    for name in _LAZY:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
