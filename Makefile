@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 
+# Tests, and the hundreds of programs they start, find their modules compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-bare test-long lint types bench picture clean
 
 demo: $(STAMP)

@@ -1,13 +1,34 @@
-"""What holds for the whole run: nothing of ours stays in the folder for temporary files."""
+"""What holds for the whole run: nothing of ours stays in the folder for temporary files, and little time is spent
+beside the tests."""
 
 import gc
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from tests.fuzz import tries
+
+settings.register_profile("suite", max_examples=tries(100))
+settings.load_profile("suite")
+
+
+def pytest_configure() -> None:
+    """Let `python3` be an interpreter: where a version manager offers it, a script finds the interpreter each time."""
+    own = str(Path(sys.executable).resolve().parent)
+    if own != os.environ["PATH"].partition(os.pathsep)[0]:
+        os.environ["PATH"] = f"{own}{os.pathsep}{os.environ['PATH']}"
+
+
+def pytest_collection_finish() -> None:
+    """Leave the thousands of collected tests out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,12 +1,13 @@
 """Machines on which a sandbox mechanism is missing: command lines that start a program with a filter of system
-calls, so that a test runs with each mechanism alone, whatever this machine has."""
+calls, so that a test runs with each mechanism alone, whatever this machine has. `warm` sets the same filter."""
 
 import os
 import sys
+from collections.abc import Sequence
 
 import pytest
 
-_FILTERED = """
+FILTER = """
 import ctypes, os, struct, sys
 step = lambda *parts: struct.pack("HBBI", *parts)
 code = [step(0x20, 0, 0, 0)]
@@ -19,14 +20,20 @@ program = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(kept))
 libc = ctypes.CDLL(None)
 libc.prctl(38, 1, 0, 0, 0)
 assert libc.prctl(22, 2, program) == 0
-os.execv(sys.argv[2], sys.argv[2:])
 """
+"""Python code; `sys.argv[1]` holds the numbers of the system calls."""
+_FILTERED = f"{FILTER}os.execv(sys.argv[2], sys.argv[2:])\n"
 _UNSHARE, _MOUNT, _LANDLOCK_CREATE_RULESET = 272, 165, 444
 """Numbers of system calls on x86-64; `clone` with a namespace flag is refused as well."""
 
 
 def _without(*calls: int) -> tuple[str, ...]:
     return (sys.executable, "-c", _FILTERED, ",".join(map(str, calls)))
+
+
+def is_filter(before: Sequence[str]) -> bool:
+    """Whether a command line does no more than set a filter before it starts the program."""
+    return tuple(before[:3]) == _without()[:3]
 
 
 ANY: tuple[str, ...] = ()

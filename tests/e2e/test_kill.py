@@ -14,11 +14,12 @@ import pytest
 from tests.e2e.fork_server import ForkServer, Step
 from tests.e2e.person import Person
 from tests.e2e.world import World, finish, shell, until
+from tests.fuzz import LEVEL
 from tests.model.server import Call, Reply
 
 pytestmark = pytest.mark.usefixtures("own_tmp")
 
-MORE = max(60, int(os.environ.get("AGENT_FUZZ", "0")) // 4)
+MORE = max(60, LEVEL // 4)
 """Runs that only the long suite makes."""
 
 

@@ -19,13 +19,14 @@ from agent_cli.store.session_file import read_session
 from tests.e2e.fork_server import ForkServer, Step
 from tests.e2e.test_kill import check_once, lines_of
 from tests.e2e.world import World, until
+from tests.fuzz import LEVEL
 from tests.model.replies import USAGE
 from tests.model.server import Call, Received, Reply
 
 KILLS = 50
 """In each of the tests, whose chains begin differently."""
 CHAINS = range(1)
-MANY = range(1, 4 + max(16, int(os.environ.get("AGENT_FUZZ", "0")) // 8))
+MANY = range(1, 4 + max(16, LEVEL // 8))
 LONGEST_CHAIN = 10
 STEPS = 3
 WINDOW = 30_000

@@ -22,6 +22,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from .mechanisms import FILTER, is_filter
+
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _LONGEST = 1 << 18
 _CLONE_PARENT = 0x8000
@@ -46,14 +48,18 @@ def is_possible(env: Mapping[str, str]) -> bool:
 
 
 class WarmProcess(subprocess.Popen[Any]):
-    """The program with the arguments behind `argv[0]`, running; or Python code, with `-c` in its place."""
+    """The program with the arguments behind `argv[0]`, running; or Python code, with `-c` in its place. A command
+    line of `mechanisms` may stand before it."""
 
     def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any,
                        cwd: Any, env: Any, startupinfo: Any, creationflags: Any, shell: Any,
                        p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int,
                        restore_signals: Any, gid: Any, gids: Any, uid: Any, umask: Any,
                        start_new_session: bool, process_group: Any) -> None:  # fmt: skip
-        begin = {"argv": list(args), "env": dict(env), "cwd": str(cwd), "session": start_new_session}
+        argv, forbidden = (args[4:], args[3]) if is_filter(args) else (args, "")
+        begin = {
+            "argv": list(argv), "env": dict(env), "cwd": str(cwd), "session": start_new_session, "forbidden": forbidden,
+        }  # fmt: skip
         streams = [own if given < 0 else given for own, given in enumerate((p2cread, c2pwrite, errwrite))]
         link = _server()
         socket.send_fds(link, [json.dumps(begin).encode()], streams)
@@ -132,6 +138,9 @@ def _become(begin: dict[str, Any], streams: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(begin["env"])
     os.chdir(begin["cwd"])
+    if begin["forbidden"]:
+        sys.argv = ["", begin["forbidden"]]
+        exec(FILTER, {})
     sys.argv = begin["argv"]
     sys.path[0] = os.path.dirname(sys.executable)
     sys.stdin, sys.stdout = _stream(0, "r"), _stream(1, "w")

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 from tests.model.server import Call, Reply, Server
 
 from . import warm
+from .mechanisms import is_filter
 
 AGENT = str(Path(sys.executable).parent / "agent")
 MODEL = "openai/mock-model"
@@ -135,7 +136,7 @@ class World:
     ) -> "subprocess.Popen[str]":
         """The program, running; `before` is a command line that starts it instead of us."""
         environment = self.environment(env)
-        is_warm = not before and warm.is_possible(environment)
+        is_warm = (not before or is_filter(before)) and warm.is_possible(environment)
         process = (warm.WarmProcess if is_warm else subprocess.Popen)(
             [*before, AGENT, *arguments],
             stdin=stdin,

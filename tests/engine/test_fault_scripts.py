@@ -2,7 +2,6 @@
 end, each side effect exactly once, every request valid, every token counted, and a session that goes on."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,12 +18,13 @@ from agent_cli.protocol.usage import Usage
 from agent_cli.session.session import Session
 from tests.engine.fault_scripts import ANSWER, FORMATS, MOST_ATTEMPTS, SILENCE_S, Script, Stage, make
 from tests.engine.harness import Engine, build, running
+from tests.fuzz import LEVEL
 from tests.model.server import Server
 from tests.model.wire_faults import Faults
 
-BATCH = 12
+BATCH = 12 if LEVEL else 6
 BATCHES = 1
-MOST = 2000 // (BATCH * len(FORMATS)) + 1 if int(os.environ.get("AGENT_FUZZ", "0")) else BATCHES
+MOST = 2000 // (BATCH * len(FORMATS)) + 1 if LEVEL else BATCHES
 """Batches in each format: 36 scripts in all, 2,000 in the long suite."""
 AT_ONCE = 3
 POLICY = RetryPolicy(

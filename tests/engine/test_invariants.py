@@ -5,7 +5,6 @@ the harness checks that each submission ends once and that no task or stream is 
 """
 
 import asyncio
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -45,6 +44,7 @@ from agent_cli.protocol.operations import (
 from agent_cli.protocol.records import CallStarted, Quarantined
 from agent_cli.store.session_file import read_session
 from tests.engine.harness import Engine, approve_all, engine
+from tests.fuzz import tries
 from tests.model.scripted import Call, Entry, Fail, Reply, ScriptedModel, call, fail, hang, say
 from tests.model.valid import check_prefix, check_request
 
@@ -292,7 +292,7 @@ class Scenario:
     choices=st.lists(st.booleans(), max_size=8),
 )
 @settings(
-    max_examples=int(os.environ.get("AGENT_FUZZ", "40")),
+    max_examples=tries(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -307,7 +307,7 @@ async def test_invariants_hold_for_any_history(
 
 
 @given(script=st.lists(replies, min_size=1, max_size=8), prompts=st.integers(1, 4))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_each_request_is_a_prefix_of_the_next_unless_something_was_announced(
     tmp_path_factory: pytest.TempPathFactory, script: list[Any], prompts: int
 ) -> None:
@@ -337,7 +337,7 @@ async def test_each_request_is_a_prefix_of_the_next_unless_something_was_announc
 
 
 @given(script=st.lists(replies, min_size=1, max_size=6), cut=st.floats(0, 1))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_a_session_cut_anywhere_gives_a_valid_request(
     tmp_path_factory: pytest.TempPathFactory, script: list[Any], cut: float
 ) -> None:

@@ -2,7 +2,6 @@
 had been saved, invents nothing, sends the request that would have been sent, and can be written on."""
 
 import json
-import os
 import random
 import resource
 import shutil
@@ -28,11 +27,12 @@ from agent_cli.store.catalog import describe
 from agent_cli.store.session_file import NewSessionFile, SessionFile, StoreError, read_session
 from tests.engine import long_talk
 from tests.engine.harness import engine, header, same_facts
+from tests.fuzz import LEVEL
 from tests.model.scripted import Reply
 
 ROOT = Path(__file__).parents[2]
 POINTS = 40
-MANY = max(1000, int(os.environ.get("AGENT_FUZZ", "0")))
+MANY = max(1000, LEVEL)
 RESUMED_EVERY = 8
 """One in so many of the reopened sessions is gone on with, in the usual suite."""
 CLOSE = b"\n]\n"

@@ -1,7 +1,6 @@
 """The three wire formats mean the same: every recording at every cut, every scenario over a real socket."""
 
 import json
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,7 @@ from agent_cli.model.wire.event_stream import EventStream
 from agent_cli.model.wire.responses.stream import ResponsesStream
 from agent_cli.protocol.messages import Reasoning
 from agent_cli.protocol.usage import Usage
+from tests.fuzz import LEVEL
 from tests.model import anthropic_streams, responses_streams, streams
 from tests.model.scenarios import NATIVE, SCENARIOS, play
 
@@ -34,7 +34,7 @@ FORMATS: dict[
     "anthropic": (lambda: MessagesStream("anthropic"), anthropic_streams.STREAMS, anthropic_streams.FAULTS),
     "responses": (lambda: ResponsesStream("openai"), responses_streams.STREAMS, responses_streams.FAULTS),
 }
-EACH = 1 if int(os.environ.get("AGENT_FUZZ", "0")) else 5
+EACH = 1 if LEVEL else 9
 """Every so many cuts in two; the cuts into single bytes are always made."""
 STREAMS = [(name, recording) for name, (_, good, _) in FORMATS.items() for recording in good]
 FAULTS = [(name, recording) for name, (_, _, bad) in FORMATS.items() for recording in bad]

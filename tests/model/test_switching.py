@@ -2,7 +2,6 @@
 refuses what the provider itself would refuse."""
 
 import json
-import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -29,6 +28,7 @@ from agent_cli.protocol.messages import (
     UserMessage,
 )
 from agent_cli.session.history import repair
+from tests.fuzz import tries
 from tests.model import strict, strict_anthropic, strict_responses
 from tests.model.scenarios import TOOL, answer
 from tests.model.server import Call, Reply, Server
@@ -195,7 +195,6 @@ def dialects() -> Iterator[tuple[Dialect, Side, Any]]:
 
 
 DIALECTS = list(dialects())
-FUZZ = max(200, int(os.environ.get("AGENT_FUZZ", "0")))
 
 texts = st.sampled_from(["", " ", "\n\n", "fine", "a\ud83c", "\udf89b", "é 🎉", "x" * 200]) | st.text(max_size=8)
 ids = st.sampled_from([" ", ":", LONG_ID, "a b", "é", "\x00", "same", "c1", "c2", "\ud83c", "toolu_1"]) | st.text(
@@ -298,7 +297,7 @@ lessons = st.lists(
 ).map(tuple)
 
 
-@settings(max_examples=FUZZ, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.booleans(), lessons)
 def test_any_history_is_taken_by_every_provider(made: list[Any], may_call: bool, refused: tuple[str, ...]) -> None:
     check_history(made, may_call, refused)

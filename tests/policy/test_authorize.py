@@ -26,6 +26,7 @@ from agent_cli.protocol.actions import (
     Verdict,
     WritePath,
 )
+from tests.fuzz import tries
 
 ROOT = "/w/repo"
 
@@ -259,7 +260,7 @@ def test_the_oracle_sees_what_a_shell_runs() -> None:
     assert _programs_run("r'm' x | cat && \\ls; sudo rm") >= {"rm", "cat", "ls", "sudo"}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(words=_words, spaced=st.booleans())
 def test_no_line_is_allowed_that_names_a_denied_program(words: list[str], spaced: bool) -> None:
     line = (" " if spaced else "").join(words)

@@ -22,10 +22,11 @@ from agent_cli.protocol.actions import (
     Verdict,
     WritePath,
 )
+from tests.fuzz import LEVEL, tries
 from tests.policy.support import MODES, corpus, ruled
 from tests.policy.test_authorize import ROOT
 
-_EXAMPLES = int(os.environ.get("AGENT_FUZZ", "1")) * 120
+_EXAMPLES = tries(120, LEVEL * 120)
 _SIMPLE = (
     "ls", "cat a", "git status", "git push", "npm ci", "make", "rm -rf x", "rm -rf /", "docker ps", "cat .env", "echo x > a",
     "python x.py", "curl x", "git commit -m x", "timeout 5 make", "bash -c 'git fetch'", "find . -delete", "cp a /opt/x", "sudo make",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent_cli.protocol.sanitize import Sanitizer, clean, visible
 from tests.costs import assert_linear
+from tests.fuzz import tries
 
 PIECES = [
     *"ab \n\r\b\t", "\x1b", "\x1b[", "\x1b]", "[0;31m", "8m", "\\", "\x07", "\x00", "\x9b", "\x9d", "\x9c",
@@ -78,7 +79,7 @@ def test_no_control_gets_out(text: str, keep_sgr: bool) -> None:
 
 
 @given(hostile, st.booleans(), st.lists(st.integers(0, 60), max_size=12))
-@settings(max_examples=400)
+@settings(max_examples=tries(400))
 def test_chunking_changes_nothing(text: str, keep_sgr: bool, cuts: list[int]) -> None:
     places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
     stream = Sanitizer(keep_sgr)
@@ -154,7 +155,7 @@ _HOSTILE = st.sampled_from(
 
 
 @given(st.lists(st.binary(max_size=6) | _HOSTILE, max_size=40), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 def test_no_bytes_change_the_state_of_a_terminal(pieces: list[bytes], keep_sgr: bool) -> None:
     screen = pyte.Screen(40, 10)
     stream = pyte.Stream(screen)

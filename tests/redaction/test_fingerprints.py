@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent_cli.redaction.fingerprints import Recognizer, known_secret
 from agent_cli.redaction.redactor import Redactor, forms, secret_lines
+from tests.fuzz import tries
 from tests.redaction.secrets import ALNUM, some
 
 KEY = bytes(range(32))
@@ -69,7 +70,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(st.lists(PIECES, max_size=10), st.randoms(use_true_random=False), st.sampled_from([1, 3, 9, 60, 500]))
 def test_a_stream_gives_what_the_whole_text_gives(pieces: list[str], sizes: random.Random, most: int) -> None:
     text = "".join(pieces)

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import random
 from urllib.parse import quote
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from agent_cli.redaction import patterns
 from agent_cli.redaction.redactor import PLACEHOLDER, Redactor, is_worth_masking
 from tests.costs import assert_linear
+from tests.fuzz import LEVEL, tries
 from tests.redaction.secrets import ALNUM, join, key_block, some, tokens
 
 KNOWN = {
@@ -26,7 +26,6 @@ TOKENS = tokens()
 REDACTOR = Redactor(KNOWN)
 NOBODY = Redactor()
 SHA = "3f786850e387550fdab836ed7e6dc881de23001b"
-FUZZ = int(os.environ.get("AGENT_FUZZ", "1"))
 
 HARMLESS = [
     f"commit {SHA}",
@@ -259,7 +258,7 @@ def streamed(text: str, sizes: random.Random, assignments: bool, most: int) -> s
     return "".join(out) + stream.feed("", final=True)
 
 
-@settings(max_examples=300 * FUZZ, deadline=None)
+@settings(max_examples=tries(300, 300 * LEVEL), deadline=None)
 @given(
     st.lists(PIECES, max_size=10),
     st.booleans(),
@@ -273,7 +272,7 @@ def test_a_stream_gives_what_the_whole_text_gives(
     assert streamed(text, sizes, assignments, most) == REDACTOR.mask(text, assignments)
 
 
-@settings(max_examples=150 * FUZZ, deadline=None)
+@settings(max_examples=tries(150, 150 * LEVEL), deadline=None)
 @given(st.lists(PIECES, max_size=6), st.booleans())
 def test_masking_twice_is_masking_once(pieces: list[str], assignments: bool) -> None:
     masked = REDACTOR.mask(" ".join(pieces), assignments)

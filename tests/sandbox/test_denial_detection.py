@@ -14,6 +14,7 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.sandbox.profile.environment import child_env
 from tests.costs import assert_linear
+from tests.fuzz import tries
 from tests.sandbox import trials
 
 HOME, WORK = "/home/u", "/home/u/work"
@@ -233,7 +234,7 @@ def test_output_of_any_kind_costs_no_more_than_its_length(piece: str) -> None:
 
 
 @given(st.text(st.sampled_from("/ab.:'‘\"~-\n \0[]()") | st.characters(), max_size=300), st.integers(0, 255))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 def test_no_output_makes_it_fail(text: str, code: int) -> None:
     for said in ("Permission denied", "Read-only file system", "No such file or directory"):
         told(code, f"{text}: {said}")

@@ -1,6 +1,5 @@
 """Whatever byte of a session is damaged: it is listed, it opens, at most one record is lost, and that is said."""
 
-import os
 import random
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, Header
 from agent_cli.store.catalog import Sessions, describe
 from agent_cli.store.session_file import SessionFile, read_session
+from tests.fuzz import LEVEL
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "version-1" / "patched-and-started.json"
 NAME = "20260101T000000Z-abcd1111.json"
@@ -52,7 +52,7 @@ def test_any_byte_of_the_first_line_may_be_flipped(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_many_flips(tmp_path: Path) -> None:
-    flipped(tmp_path, seed=3, count=4000 * int(os.environ.get("AGENT_FUZZ", "1")))
+    flipped(tmp_path, seed=3, count=4000 * max(1, LEVEL))
 
 
 def damaged(folder: Path, change: tuple[bytes, bytes]) -> Path:

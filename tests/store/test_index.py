@@ -18,6 +18,7 @@ from agent_cli.protocol.records import AnyRecord, ModelCalled, Named, TurnsRedon
 from agent_cli.store.catalog import Sessions, describe
 from agent_cli.store.index import Index, IndexUnusable
 from agent_cli.store.session_file import SessionFile
+from tests.fuzz import tries
 from tests.store.test_catalog import saved
 
 NOW = time.time()
@@ -108,7 +109,7 @@ def test_no_query_is_an_error(sessions: Sessions, tmp_path: Path) -> None:
     saved(sessions, tmp_path, "aaaa1111", you("something else"))
 
     @given(query=st.text(alphabet=st.characters(), max_size=20))
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=tries(80), deadline=None)
     def asked(query: str) -> None:
         assert len(sessions.search(query)) <= 1
 

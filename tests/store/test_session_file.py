@@ -23,6 +23,7 @@ from agent_cli.store.session_file import (
     read_session,
     write_session,
 )
+from tests.fuzz import tries
 
 HEADER = Header(
     id="h",
@@ -71,7 +72,7 @@ def test_an_append_costs_the_same_however_long_the_session_is(tmp_path: Path) ->
 
 
 @given(cut=st.integers(min_value=0, max_value=2000))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_file_cut_anywhere_opens_and_loses_only_what_was_cut(
     tmp_path_factory: pytest.TempPathFactory, cut: int
 ) -> None:

@@ -18,9 +18,10 @@ import pytest
 from agent_cli.protocol.events import TERMINAL, AnyEvent, ToolCallFinished
 from agent_cli.protocol.operations import UserInput
 from tests.engine.harness import Engine, engine
+from tests.fuzz import LEVEL
 from tests.model.scripted import Call, say
 
-_RACE_S = 1.5 if int(os.environ.get("AGENT_FUZZ", "0")) else 0.7
+_RACE_S = 1.5 if LEVEL else 0.7
 _ROUNDS = 400
 _SECRET = "TOPSECRET"
 _NAME = "name_outside.py"

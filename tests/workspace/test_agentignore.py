@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent_cli.workspace.agentignore import AgentIgnore
 from tests.costs import assert_linear
+from tests.fuzz import tries
 
 
 def put(root: Path, files: dict[str, str]) -> AgentIgnore:
@@ -142,7 +143,7 @@ LINES = [
 PATHS = ["a/b/c.x", "a/b/d", "b/a.x", "c/d.x", "c/a/b", "b.x", "a.x/e"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tries(15), deadline=None)
 @given(
     st.lists(st.sampled_from(LINES), max_size=5),
     st.lists(st.sampled_from(LINES), max_size=3),

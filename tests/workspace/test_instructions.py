@@ -15,6 +15,7 @@ from agent_cli.workspace.instructions import (
     instructions,
 )
 from tests.costs import assert_linear
+from tests.fuzz import tries
 
 
 def told(found: tuple[Instruction, ...]) -> tuple[tuple[str, str], ...]:
@@ -232,7 +233,7 @@ def test_a_hostile_line_costs_no_more_than_its_length(tmp_path: Path, piece: str
     assert_linear(read, times)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(st.lists(st.sampled_from(
     ["@a.md", "@b.md", "@sub/c.md", "@AGENTS.md", "@../x.md", "@none.md", "@~/y.md", " ", "\n", "`", "```", "~~~~",
      "- ", '@"a.md"', "@\0.md", "é", "\ud800", ".", "text"]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.workspace.memory import MAX_BLOCKS, Block, BlockError, Memory, file_text, put_back
+from tests.fuzz import tries
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_no_pipe_no_folder_and_no_device_holds_it_up(memory: Memory, tmp_path: P
     assert all(block.problem for block in memory.blocks() if block.scope == "user" and block.label != "user/c")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.one_of(st.binary(max_size=80), st.lists(st.sampled_from(
     ["---\n", "limit: 7\n", "limit:", "read_only: true\n", "description: é\r\n", "\n", "text", "\ufeff", ":"]
 ), max_size=9).map(lambda parts: "".join(parts).encode())))  # fmt: skip

@@ -21,6 +21,7 @@ from agent_cli.tools.kit.output import result_tokens
 from agent_cli.tools.new_context import new_context
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.paths import Workspace
+from tests.fuzz import tries
 from tests.net.web_server import site
 
 
@@ -228,7 +229,7 @@ async def test_many_mentions_and_long_prompts_take_no_time(desk: Desk) -> None:
     assert len((await desk.send(" ".join(f'@"{n}.md"' for n in range(500)))).counted) == 40
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(st.text(alphabet="@\"'`ab/.:1-~\\ \n{}(),é\0\ud800", max_size=40))
 async def test_whatever_is_typed_nothing_is_raised(text: str) -> None:
     context = new_context(Workspace(Path("/usr/share")), ProcessRunner(), Path("/nonexistent"))

@@ -1,7 +1,6 @@
 """Rewind by parts, decisions on conflicts, and that each redo is the exact mirror of what it brings back."""
 
 import contextlib
-import os
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from agent_cli.session.undo_state import taken_back
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 from tests.engine.harness import header
+from tests.fuzz import tries
 
 
 class Talk:
@@ -218,7 +218,7 @@ _acts = st.lists(st.tuples(_turns, st.sampled_from(["both", "code", "conversatio
 
 
 @given(_acts)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 def test_each_redo_gives_back_exactly_what_its_undo_took(acts: list[tuple[list[str], Rewound]]) -> None:
     records: list[AnyRecord] = []
     states = [taken_back(records)]
@@ -323,7 +323,7 @@ async def test_a_rehearsal_counts_from_one_end_to_the_other(tmp_path: Path) -> N
     assert [(change.path, change.added, change.removed) for change in report.restored] == [("a", 1, 1)]
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("AGENT_FUZZ", "6"))))
+@pytest.mark.parametrize("seed", range(tries(6)))
 async def test_a_redo_mirrors_its_undo_whatever_the_user_changed_in_between(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     talk = Talk(tmp_path)

@@ -1,7 +1,6 @@
 """Whatever an answer looks like, reading it ends in events that can be written or in a `ModelError`."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,12 +26,12 @@ from agent_cli.model.wire.response_reader import AnswerReader
 from agent_cli.model.wire.responses.stream import ResponsesStream
 from agent_cli.protocol.usage import Usage
 from tests.costs import assert_linear
+from tests.fuzz import tries
 from tests.model import anthropic_streams, responses_streams, streams
 from tests.model.reaching import answer, failure
 from tests.model.replies import Reply
 from tests.model.server import Server
 
-FUZZ = max(120, int(os.environ.get("AGENT_FUZZ", "0")))
 FORMATS: dict[str, tuple[Callable[[], EventStream], list[str]]] = {
     name: (make, [stream for stream, *_ in (*module.STREAMS.values(), *module.FAULTS.values())])
     for name, make, module in (
@@ -107,7 +106,7 @@ def read(reader: EventStream, data: bytes) -> list[ModelEvent]:
 
 @pytest.mark.parametrize("wire", FORMATS)
 @given(data=st.data())
-@settings(max_examples=FUZZ, deadline=None)
+@settings(max_examples=tries(120), deadline=None)
 def test_any_shape_of_an_event_is_read_or_refused(wire: str, data: st.DataObject) -> None:
     make, recordings = FORMATS[wire]
     found = data.draw(mutated(recordings))

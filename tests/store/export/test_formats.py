@@ -15,6 +15,7 @@ from agent_cli.store.export.charts import context_plot, duration, money, spend_p
 from agent_cli.store.export.formats import Format, exported
 from agent_cli.store.export.transcript import Reading, Turn, story_of
 from agent_cli.store.session_file import read_session
+from tests.fuzz import tries
 from tests.store.talk import HOSTILE, records
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "sessions").glob("*.json"))
@@ -98,7 +99,7 @@ def test_the_page_needs_no_network_and_allows_none() -> None:
 @given(
     text=st.text(max_size=200) | st.sampled_from([HOSTILE, "](javascript:x) ![", "<" * 50, "`" * 9, "|a|\n|-|\n"])
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 def test_whatever_was_said_does_nothing(text: str) -> None:
     said = text.encode("utf-8", "replace").decode()
     head = records()[0]

@@ -17,6 +17,7 @@ from agent_cli.tools.new_context import new_context
 from agent_cli.workspace.files.encoding import Codec
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.paths import Workspace
+from tests.fuzz import tries
 from tests.tools.calls import REGISTRY, call
 
 
@@ -358,7 +359,7 @@ _LINE = st.tuples(st.text(st.sampled_from("abc\t é漢"), max_size=5), st.sample
 _CODECS = st.sampled_from([Codec(), Codec("utf-8", b"\xef\xbb\xbf"), Codec("utf-16-le", b"\xff\xfe")])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=st.lists(_LINE, max_size=6), after=st.lists(_LINE, max_size=6), codec=_CODECS)
 async def test_no_byte_outside_the_span_changes(
     tmp_path: Path, before: list[tuple[str, str]], after: list[tuple[str, str]], codec: Codec

@@ -19,6 +19,7 @@ from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.new_context import new_context
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.paths import Workspace
+from tests.fuzz import tries
 from tests.tools.calls import call
 
 TOOL = ApplyPatch()
@@ -374,7 +375,7 @@ async def test_a_moved_file_keeps_its_owner_and_attributes(context: ToolContext,
 _LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d", "\te"]), max_size=12)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_LINES, _LINES, st.sampled_from(["\n", ""]), st.sampled_from(["\n", ""]))
 async def test_what_git_writes_is_applied_or_refused(
     tmp_path: Path, old: list[str], new: list[str], old_end: str, new_end: str

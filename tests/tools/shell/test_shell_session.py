@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.new_context import new_context
 from agent_cli.tools.shell.shell_session import ShellSession, read_report
+from tests.fuzz import tries
 from tests.tools.calls import call
 
 
@@ -149,7 +150,7 @@ VALUES = st.text(st.characters(blacklist_characters="\0", blacklist_categories=(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.dictionaries(st.from_regex(r"T_[A-Z0-9_]{1,8}", fullmatch=True), VALUES, max_size=4))
 def test_any_value_survives_the_way_through_bash(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, str]

@@ -14,6 +14,7 @@ from agent_cli.ui.markdown.splitter import MarkdownStream
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.costs import assert_linear
+from tests.fuzz import tries
 
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -169,7 +170,7 @@ _CELLS = st.lists(
     st.sampled_from([None, 1, 3]),
     st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 def test_any_block_can_be_drawn(
     source: list[str], rows: list[list[str]], width: int, number: int | None, coloured: bool
 ) -> None:

@@ -10,6 +10,7 @@ from agent_cli.config.schema import Ui
 from agent_cli.ui.markdown.highlight import CodeLines
 from agent_cli.ui.text.theme import NONE, choose
 from tests.costs import assert_linear
+from tests.fuzz import tries
 
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -67,7 +68,7 @@ def test_what_only_looks_like_a_beginning_begins_nothing(language: str, line: st
         st.text(st.sampled_from("\"'`/*-<!>{}()[]#\\$ab if=\t%|") | st.characters(codec="utf-8")), max_size=6
     ),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 def test_no_sign_is_lost_in_any_language(language: str, lines: list[str]) -> None:
     lines = [re.sub(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]", "", line) for line in lines]
     code = CodeLines(language)

@@ -1,6 +1,5 @@
 """Streaming Markdown: cuts do not depend on chunks, cost is linear, and nothing dangerous is drawn."""
 
-import os
 import random
 import re
 
@@ -13,8 +12,8 @@ from agent_cli.ui.markdown.blocks import DrawnBlocks
 from agent_cli.ui.markdown.splitter import MarkdownStream, PlainBlocks, language
 from agent_cli.ui.text.theme import NONE, choose
 from tests.costs import assert_linear
+from tests.fuzz import tries
 
-FUZZ = int(os.environ.get("AGENT_FUZZ", "0"))
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -81,7 +80,7 @@ _SCRAPS = st.text(st.sampled_from("`~|-*_#>[]() \\\n\t1.ab:!<&;=+é日\u200d\ufe
     st.lists(st.sampled_from(sorted(CORPUS.values())) | _SCRAPS | st.text(max_size=8), max_size=6),
     st.lists(st.integers(1, 9), min_size=1, max_size=5), st.sampled_from([8, 20, 60]), st.booleans(),
 )  # fmt: skip
-@settings(max_examples=max(60, FUZZ), deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 def test_chunking_changes_nothing(parts: list[str], sizes: list[int], width: int, joined: bool) -> None:
     text = ("" if joined else "\n").join(parts)
     chunks, at = [], 0
@@ -93,7 +92,7 @@ def test_chunking_changes_nothing(parts: list[str], sizes: list[int], width: int
 
 
 @given(st.text(max_size=60), st.integers(1, 40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_any_text_draws_without_control(text: str, width: int) -> None:
     for line in render(text, width=width):
         assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", SGR.sub("", line))

@@ -14,6 +14,7 @@ from agent_cli.ui.render import diff_view
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, choose
 from tests.costs import assert_linear
+from tests.fuzz import tries
 
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -122,7 +123,7 @@ _line = st.text(st.sampled_from("ab +-@\\ \t日=()1") | st.characters(codec="utf
 
 
 @given(before=st.lists(_line, max_size=12), after=st.lists(_line, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_nothing_is_left_out_or_joined(before: list[str], after: list[str]) -> None:
     one, other = ([line.replace("\n", " ").replace("\r", " ") for line in side] for side in (before, after))
     text = visible("\n".join(difflib.unified_diff(one, other, "a", "b", lineterm=""))).split("\n")

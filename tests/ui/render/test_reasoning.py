@@ -13,6 +13,7 @@ from agent_cli.ui.render.reasoning import ReasoningView
 from agent_cli.ui.render.renderer import Renderer
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
+from tests.fuzz import tries
 from tests.ui.fake_client import SNAPSHOT
 
 DONE = ev.AnswerCompleted(message_id="m", text="", finish="stop", calls=0, usage=None, cost_usd=None, duration_s=1)
@@ -100,7 +101,7 @@ def test_a_retry_ends_it() -> None:
 
 
 @given(st.text("ab \n\u202e\x1b[", max_size=60), st.integers(1, 9), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_lines_do_not_depend_on_the_pieces(text: str, size: int, keeps: bool) -> None:
     def all_lines(pieces: list[str]) -> tuple[list[str], tuple[str, ...]]:
         thoughts = ReasoningView(keeps)

@@ -17,6 +17,7 @@ from agent_cli.ui.render.renderer import Renderer
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from agent_cli.ui.text.truncate import fold
+from tests.fuzz import tries
 from tests.ui.any_event import KINDS, events, structs
 from tests.ui.fake_client import SNAPSHOT
 from tests.ui.tool_events import finished, started
@@ -57,7 +58,7 @@ def harmless(out: str, coloured: bool) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @given(data=st.data(), coloured=st.booleans(), plain=st.booleans(), reasoning=st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 def test_any_value_in_any_field_is_harmless(
     kind: type[ev.AnyEvent], data: st.DataObject, coloured: bool, plain: bool, reasoning: bool
 ) -> None:
@@ -74,7 +75,7 @@ def test_any_value_in_any_field_is_harmless(
     steps=st.lists(events | st.sampled_from(["take", "frame", "expand", "use", "typed"]), max_size=12),
     width=st.integers(1, 120),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(150), deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_events_in_any_order_are_harmless(steps: list[ev.AnyEvent | str], width: int) -> None:
     view, out = Renderer(DARK, Ui(), lambda: width, lambda: SNAPSHOT), ""
     for step in steps:
@@ -279,7 +280,7 @@ def test_indented_text_keeps_its_indent() -> None:
 
 
 @given(text=st.text(max_size=120), width=st.integers(8, 60), rows=st.integers(1, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_a_box_is_never_left(text: str, width: int, rows: int) -> None:
     found = lines.boxed(text, width, rows)
     assert 1 <= len(found) <= rows and all(lines.cells(row) <= width for row in found)
@@ -289,7 +290,7 @@ def test_a_box_is_never_left(text: str, width: int, rows: int) -> None:
     text=st.lists(st.text("aé測\u0301 \t", max_size=300), max_size=30),
     limit=st.integers(2, 12), width=st.integers(60, 100), last=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_folding_keeps_to_its_rows_and_counts_what_is_left_out(
     text: list[str], limit: int, width: int, last: bool
 ) -> None:

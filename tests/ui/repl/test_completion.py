@@ -17,6 +17,7 @@ from agent_cli.ui.services import OwnPrompt
 from agent_cli.ui.text.fuzzy_paths import Fragment, span
 from agent_cli.workspace.path_listing import offered, offered_in
 from tests.costs import assert_linear
+from tests.fuzz import tries
 from tests.ui.fake_client import FakeClient, FakeHost
 
 
@@ -119,7 +120,7 @@ def test_the_workspace_is_walked_once_in_a_while(root: Path) -> None:
     assert walks == [str(root)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(st.text(alphabet="ab/", max_size=12), st.text(alphabet="ab/", min_size=1, max_size=4))
 def test_letters_in_order_are_found_in_the_least_room_behind_them(text: str, sought: str) -> None:
     def is_within(part: str) -> bool:

@@ -7,6 +7,7 @@ from wcwidth import wcswidth  # type: ignore[import-untyped]
 
 from agent_cli.ui.render.live import tame
 from agent_cli.ui.text import lines
+from tests.fuzz import tries
 
 CLUSTERS = {
     "👩‍👩‍👧‍👦": 2, "👨🏽‍💻": 2, "🤷🏻‍♀️": 2, "🏴‍☠️": 2, "👍🏽": 2, "🇩🇪": 2, "❤️": 2, "✈️": 2, "1️⃣": 2, "⚠️": 2, "☺︎": 1, "👍": 2,
@@ -32,14 +33,14 @@ def test_colours_have_no_width() -> None:
 
 
 @given(text)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 def test_signs_are_the_whole_text(content: str) -> None:
     content = content.replace("\x1b", "")
     assert "".join(sign for sign, _ in lines.signs(content)) == content
 
 
 @given(text, st.integers(0, 20))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 def test_a_cut_is_between_signs_and_keeps_to_the_width(content: str, width: int) -> None:
     content = content.replace("\x1b", "").replace("\t", "")
     at = lines.fitting(content, width)
@@ -59,7 +60,7 @@ def test_no_family_is_torn_apart() -> None:
 
 
 @given(text, st.integers(20, 40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 def test_rows_of_words_hold_all_of_the_text(content: str, width: int) -> None:
     content = content.replace("\x1b", "").replace("\n", " ")
     rows = lines.wrapped(content, width)
@@ -75,7 +76,7 @@ def test_scripts_without_blanks_are_broken_and_not_before_a_full_stop() -> None:
 
 
 @given(text)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 def test_what_is_repainted_is_never_wider_than_it_was_counted(content: str) -> None:
     """Libraries that repaint count each code point by itself."""
     content = content.replace("\x1b", "").replace("\t", "")

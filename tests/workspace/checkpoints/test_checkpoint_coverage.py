@@ -12,9 +12,8 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.checkpoints import scan
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 from agent_cli.workspace.checkpoints.types import CheckpointError, Move
+from tests.fuzz import LEVEL
 from tests.workspace.trees import git_data, whole_picture
-
-FUZZ = int(os.environ.get("AGENT_FUZZ", "1"))
 
 
 def make(root: Path, session: str = "s1") -> Checkpoints:
@@ -309,5 +308,5 @@ async def test_random_changes_are_undone_and_redone_exactly(tmp_path: Path) -> N
 
 @pytest.mark.long
 async def test_many_random_changes_are_undone_and_redone_exactly(tmp_path: Path) -> None:
-    for seed in range(100, 100 + 60 * FUZZ):
+    for seed in range(100, 100 + 60 * max(1, LEVEL)):
         await undo_equals_copy(tmp_path, seed, 6)

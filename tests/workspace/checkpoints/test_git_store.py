@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agent_cli.sandbox.process.runner import Completed, ProcessRunner
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 from agent_cli.workspace.checkpoints.types import CheckpointError
+from tests.fuzz import tries
 
 
 def make(root: Path, store: Path) -> Checkpoints:
@@ -249,7 +250,7 @@ def apply(root: Path, edits: list[tuple[str, str, bytes]]) -> None:
 
 
 @given(first=_edits, second=_edits)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_sequence_of_changes_is_undone_and_redone_exactly(
     tmp_path_factory: pytest.TempPathFactory,
     first: list[tuple[str, str, bytes]],

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.workspace.editing.unified_diff import Diff, unified_diff, with_hunks
+from tests.fuzz import tries
 
 _LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "é\n"]), max_size=25).map("".join)
 
@@ -62,7 +63,7 @@ def _applied(text: str, diff: str) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_LINES, _LINES, st.sampled_from(["", "last"]))
 def test_patch_makes_the_new_text_of_the_old(tmp_path: Path, old: str, new: str, tail: str) -> None:
     new += tail
