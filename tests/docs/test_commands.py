@@ -1,4 +1,4 @@
-"""Every command that the documentation shows is run, by bash and with the real program, on a machine of its own:
+"""Every command that the documentation shows is run, by bash and with the program, forked (`tests.e2e.warm`), on a machine of its own:
 a fresh home, a small project under git, a model that answers from a script.
 
 * ```sh blocks have to end well, line for line (`set -eu`).
@@ -18,6 +18,7 @@ import pytest
 from agent_cli.cli.commands.demo import PROJECT
 from tests.cli.running import kept
 from tests.docs.pages import Block, blocks
+from tests.e2e.warm_command import WarmCommand
 from tests.e2e.world import AGENT, Done, World, shell
 from tests.model.server import Call, Reply
 
@@ -107,12 +108,14 @@ def run(block: Block, world: World, script: str) -> Done:
         if words in block.text:
             world.script(*answers)
     world.script(*[ANY] * 20)
-    places = {"PATH": f"{Path(AGENT).parent}{os.pathsep}{os.environ['PATH']}", "AGENT_MODEL": None}
-    env = world.environment({**places, "ANTHROPIC_BASE_URL": world.server.url})
-    done = subprocess.run(
-        ["bash", "--norc", "-c", script],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, cwd=world.work, timeout=60,
-    )  # fmt: skip
+    with WarmCommand(AGENT) as command:
+        path = os.pathsep.join((str(command.folder), str(Path(AGENT).parent), os.environ["PATH"]))
+        places = {"PATH": path, "AGENT_MODEL": None, "ANTHROPIC_BASE_URL": world.server.url}
+        done = subprocess.run(
+            ["bash", "--norc", "-c", script],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, env=world.environment(places), cwd=world.work,
+            timeout=120,
+        )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
 
 

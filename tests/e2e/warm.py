@@ -61,9 +61,10 @@ class WarmProcess(subprocess.Popen[Any]):
             "argv": list(argv), "env": dict(env), "cwd": str(cwd), "session": start_new_session, "forbidden": forbidden,
         }  # fmt: skip
         streams = [own if given < 0 else given for own, given in enumerate((p2cread, c2pwrite, errwrite))]
-        link = _server()
-        socket.send_fds(link, [json.dumps(begin).encode()], streams)
-        self.pid = int(link.recv(_LONGEST))
+        with _lock:
+            link = _server()
+            socket.send_fds(link, [json.dumps(begin).encode()], streams)
+            self.pid = int(link.recv(_LONGEST))
         self._child_created = True
         self._close_pipe_fds(  # type: ignore[attr-defined]
             p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite
@@ -71,6 +72,7 @@ class WarmProcess(subprocess.Popen[Any]):
 
 
 _links: dict[int, socket.socket] = {}
+_lock = threading.Lock()
 
 
 def _server() -> socket.socket:

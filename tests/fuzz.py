@@ -1,0 +1,12 @@
+"""How many examples a generated test tries: few by default, all with `AGENT_FUZZ`, as in `make test-long`."""
+
+import os
+
+LEVEL = int(os.environ.get("AGENT_FUZZ", "0"))
+"""0 unless the run is a long one."""
+
+
+def tries(usual: int, long: int = 0) -> int:
+    """Return a third of the usual number, at least 10; in a long run `long`, or the usual number or the level,
+    whichever is most."""
+    return max(usual, long or LEVEL) if LEVEL else max(min(usual, 10), usual // 3)
