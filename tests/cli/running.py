@@ -1,10 +1,9 @@
-"""Several command lines of the program one after another in one process of their own, since most of what a command
-costs is its start; and sessions that are simply there."""
+"""Several command lines of the program one after another in one process, as most of what a command costs is its
+start; and sessions that are simply there."""
 
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from agent_cli.protocol.messages import AssistantMessage, UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, ModelCalled, TurnEnded
 from agent_cli.store.catalog import Sessions
 from agent_cli.store.session_file import write_session
+from tests.e2e.warm import WarmProcess
 from tests.e2e.world import Done, World
 
 _SCRIPT = """
@@ -37,15 +37,17 @@ def told(world: World, *commands: Sequence[str], cwd: Path | None = None) -> lis
 
 def said(world: World, *lines: Sequence[str], cwd: Path | None = None) -> list[Done]:
     """What the program says to each command line, one after another."""
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, json.dumps(lines)],
-        capture_output=True,
+    process = WarmProcess(
+        ["-c", _SCRIPT, json.dumps(lines)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=world.environment(),
         cwd=cwd or world.work,
-        timeout=30,
     )
-    assert done.returncode == 0, done.stderr.decode()
-    return [Done(*each) for each in json.loads(done.stdout)]
+    out, err = process.communicate(timeout=90)
+    assert process.returncode == 0, err.decode()
+    return [Done(*each) for each in json.loads(out)]
 
 
 def kept(

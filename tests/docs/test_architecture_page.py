@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,9 +25,11 @@ def test_every_folder_has_a_row() -> None:
     assert sorted(rows) == sorted(FOLDERS)
 
 
-def imported(path: Path) -> Iterator[Path]:
+@cache
+def imported(path: Path) -> list[Path]:
     """Files of the package that a file imports, late imports included, those for type checkers not."""
     package = path.relative_to(ROOT).parent.parts
+    found: list[Path] = []
     waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while waiting:
         node = waiting.pop()
@@ -41,8 +43,9 @@ def imported(path: Path) -> Iterator[Path]:
         for name in node.names:
             for file in (module / f"{name.name}.py", module.with_suffix(".py")):
                 if (ROOT / file).is_file():
-                    yield ROOT / file
+                    found.append(ROOT / file)
                     break
+    return found
 
 
 def ranks(line: str) -> tuple[str, dict[str, int]]:

@@ -31,6 +31,7 @@ class Person(Terminal):
         controlling terminal."""
         self._world, self._argv = world, [AGENT, *arguments]
         argv, env = self._argv, world.environment()
+        world.measured()
         if piped:
             argv = ["/bin/sh", "-c", f"{piped} | {shlex.join(argv)}"]
         control = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n" if piped else ""

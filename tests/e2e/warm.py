@@ -99,6 +99,11 @@ def _load() -> None:
             importlib.import_module(module.name)
     for name in _LAZY:
         importlib.import_module(name)
+    from agent_cli.policy.rules import rule, secret_paths
+
+    secret_paths.is_secret("/x")  # compiles its expression
+    for each in rule.BUILT_IN:
+        rule.matches_path(each, "/x", "/")
     gc.collect()
     gc.freeze()
 

@@ -19,6 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from agent_cli.cli.setup.sandbox_setup import keep
+from agent_cli.sandbox.probe import measure
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from tests.model.server import Call, Reply, Server
 
 from . import warm
@@ -126,6 +130,13 @@ class World:
         merged = env | dict(changes or {})
         return {name: value for name, value in merged.items() if value is not None}
 
+    def measured(self) -> None:
+        """Spare a fresh user's first start the measuring of the sandbox: this machine was measured before."""
+        if not self.state.exists():
+            if not _measured:
+                _measured.append(asyncio.run_coroutine_threadsafe(_measure(), self._loop).result(60))
+            keep(self.state, _measured[0])
+
     def start(
         self,
         *arguments: str,
@@ -136,6 +147,8 @@ class World:
     ) -> "subprocess.Popen[str]":
         """The program, running; `before` is a command line that starts it instead of us."""
         environment = self.environment(env)
+        if not before and arguments[:1] == ("run",) and environment.get("AGENT_STATE_DIR") == str(self.state):
+            self.measured()
         is_warm = (not before or is_filter(before)) and warm.is_possible(environment)
         process = (warm.WarmProcess if is_warm else subprocess.Popen)(
             [*before, AGENT, *arguments],
@@ -189,6 +202,19 @@ class World:
             except OSError:
                 continue
         return found
+
+
+_measured: list[EnforcedLevel] = []
+"""What this machine enforces, once it is known."""
+
+
+async def _measure() -> EnforcedLevel:
+    processes = ProcessRunner()
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            return await measure(processes, Path(scratch))
+    finally:
+        await processes.aclose()
 
 
 def finish(process: "subprocess.Popen[str]", text: str | None = None, *, timeout_s: float = 90.0) -> Done:

@@ -12,7 +12,7 @@ from agent_cli.ui.markdown.blocks import DrawnBlocks
 from agent_cli.ui.markdown.splitter import MarkdownStream, PlainBlocks, language
 from agent_cli.ui.text.theme import NONE, choose
 from tests.costs import assert_linear
-from tests.fuzz import tries
+from tests.fuzz import LEVEL, tries
 
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -64,7 +64,7 @@ def test_committed_blocks_equal_the_whole_document(name: str) -> None:
     text = CORPUS[name]
     whole = render(text)
     choose_from = random.Random(name)
-    for _ in range(5):
+    for _ in range(5 if LEVEL else 2):
         chunks, at = [], 0
         while at < len(text):
             step = choose_from.randint(1, 7)
