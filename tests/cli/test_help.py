@@ -164,7 +164,7 @@ def test_on_a_terminal_it_is_the_same_page(world: World) -> None:
     environment = {name: value for name, value in world.environment(env).items() if NOTHING.get(name, value)}
     argv = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), AGENT]
     with Terminal(f"import os\nos.execvp('env', {argv!r})", columns=80, rows=24) as terminal:
-        assert terminal.finish(20) == 3
+        assert terminal.finish() == 3
     assert terminal.text.rstrip() == world.run(env=NOTHING).err.rstrip()
 
 
@@ -205,7 +205,7 @@ def shown(world: World, *arguments: str, rows: int, **env: str) -> Terminal:
     program = f"import os\nos.execve({AGENT!r}, {argv!r}, {environment!r})"
     terminal = Terminal(program, columns=80, rows=rows)
     with terminal:
-        assert terminal.finish(20) == 0, terminal.text
+        assert terminal.finish() == 0, terminal.text
     return terminal
 
 
@@ -303,6 +303,6 @@ def test_the_completion_works_in_bash_itself(world: World) -> None:
         capture_output=True,
         text=True,
         env=world.environment({"PATH": path}),
-        timeout=30,
+        timeout=90,
     )
     assert (done.returncode, done.stderr, done.stdout.splitlines()[1:]) == (0, "", ["plan"])

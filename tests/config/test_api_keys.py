@@ -177,7 +177,7 @@ def ask(folder: Path, backend: str | None, timeout_s: float = 0.4) -> list[str]:
     if backend is not None:
         (folder / "keyring.py").write_text(backend, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-c", ASK, str(timeout_s)], capture_output=True, text=True, timeout=20, check=True,
+        [sys.executable, "-c", ASK, str(timeout_s)], capture_output=True, text=True, timeout=90, check=True,
         env={**os.environ, "PYTHONPATH": str(folder)},
     )  # fmt: skip
     return done.stdout.splitlines()

@@ -150,7 +150,7 @@ def _plant_history(world: World) -> list[Plant]:
         ("rm", "-q", "old.env"),
         ("commit", "-qm", "two"),
     ):
-        subprocess.run(["git", *identity, *command], cwd=world.work, env=env, check=True, timeout=20)
+        subprocess.run(["git", *identity, *command], cwd=world.work, env=env, check=True, timeout=90)
     return [Plant(f"history {number}", secret, "history", "history") for number, secret in enumerate(secrets)]
 
 

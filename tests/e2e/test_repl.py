@@ -154,11 +154,11 @@ def test_stopping(world: World) -> None:
         person.decide("Allow shell", "y")
         until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
         person.stop("\x03")
-        until(lambda: not world.alive(b"sleep"), timeout_s=20.0)
+        until(lambda: not world.alive(b"sleep"), timeout_s=90.0)
         person.say("sleep")  # known to only read: it needs no question
         until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
         person.stop("\x03")
-        until(lambda: not world.alive(b"sleep"), timeout_s=20.0)
+        until(lambda: not world.alive(b"sleep"), timeout_s=90.0)
         for key in ("\x03", "\x1b"):
             world.script(Reply(text="one two three four", piece=4, hang="mid_stream", after=3))
             person.say("talk")

@@ -75,12 +75,12 @@ def test_nothing_survives_the_end_of_the_agent(world: World, number: signal.Sign
     time.sleep(0.3)
     process.send_signal(number)
     finish(process)
-    until(lambda: not world.alive() and not hostile_left(), timeout_s=30)
+    until(lambda: not world.alive() and not hostile_left(), timeout_s=90.0)
 
 
 def hostile_left() -> list[str]:
     """Processes of ours that have thrown away their environment."""
-    done = subprocess.run(["pgrep", "-f", "^sleep 300$"], capture_output=True, text=True, timeout=5)
+    done = subprocess.run(["pgrep", "-f", "^sleep 300$"], capture_output=True, text=True, timeout=90)
     return done.stdout.split()
 
 

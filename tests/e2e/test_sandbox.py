@@ -254,9 +254,16 @@ def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World, befor
     assert f"The sandbox kept it from writing {place}" in told and "Nobody is there" in told, told
 
 
-@pytest.mark.parametrize("before", EACH_SANDBOX)
+@pytest.mark.parametrize(
+    ("before", "without"),
+    [
+        pytest.param(ANY, "", id="strongest"),
+        pytest.param(LANDLOCK_ONLY, "--without-pip", id="landlock"),
+        pytest.param(LANDLOCK_ONLY, "", marks=pytest.mark.long, id="landlock and pip"),
+    ],
+)
 @on_x86_64
-def test_a_usual_task_asks_nothing_in_auto_edit(world: World, before: tuple[str, ...]) -> None:
+def test_a_usual_task_asks_nothing_in_auto_edit(world: World, before: tuple[str, ...], without: str) -> None:
     subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
     (world.work / "calc.py").write_text("def add(a, b):\n    return a - b\n", encoding="utf-8")
     test = "import unittest, calc\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(calc.add(1, 2), 3)\n"
@@ -264,7 +271,7 @@ def test_a_usual_task_asks_nothing_in_auto_edit(world: World, before: tuple[str,
     world.script(
         shell("ls -la && git status --short && cat calc.py"),
         shell("python3 -m unittest 2>&1 | tail -5"),
-        shell("python3 -m venv .venv && . .venv/bin/activate && which python && python -c 'import sys; print(sys.prefix)'"),
+        shell(f"python3 -m venv {without} .venv && . .venv/bin/activate && which python && python -c 'import sys; print(sys.prefix)'"),
         shell("sed -i 's/a - b/a + b/' calc.py && git diff --no-color"),
         shell("python -m unittest && mkdir -p build && python -m py_compile calc.py && cp calc.py build/ && ls build"),
         shell("make 2>/dev/null || echo no makefile; for f in *.py; do wc -l \"$f\"; done"),
@@ -273,7 +280,7 @@ def test_a_usual_task_asks_nothing_in_auto_edit(world: World, before: tuple[str,
         Reply(text="done"),
     )  # fmt: skip
     how = ("--mode", "auto-edit", "--output-format", "json")
-    done = world.run("run", "fix it", *how, before=before, timeout_s=60.0)
+    done = world.run("run", "fix it", *how, before=before, timeout_s=120.0)
     assert (done.code, done.result["denied"]) == (0, []), done.err
     assert [each["exit_code"] for each in done.result["commands"]] == [0] * 8, outputs(world)
 

@@ -103,7 +103,7 @@ def test_stopping_in_every_state(world: World, state: Callable[[World, Person], 
             before = len(re.findall(said, person.text))
             person.send(KEYS[run % 2])
             _back(person, said, before, "" if state is _approval else " draft")
-            until(lambda: not person.pump(0.01) or not world.alive(b"sleep"), timeout_s=20.0)
+            until(lambda: not person.pump(0.01) or not world.alive(b"sleep"), timeout_s=90.0)
             if state is not _approval:
                 person.send("\x03")
             person.wait("(?m)^>$")

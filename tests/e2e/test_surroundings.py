@@ -376,4 +376,4 @@ def test_sigquit_ends_a_program_that_was_started_with_signals_ignored(world: Wor
     process = world.start("run", "go", before=_IGNORING)
     until(lambda: world.server.requests)
     process.send_signal(signal.SIGQUIT)
-    assert finish(process, timeout_s=10).code == -signal.SIGQUIT
+    assert finish(process).code == -signal.SIGQUIT

@@ -47,7 +47,7 @@ def test_a_projects_tools_run_only_as_they_were_agreed_to(world: World) -> None:
     before = world.run("run", "go")
     assert "not trusted" in before.err and "greet" not in offered(world)
     subprocess.run(
-        [sys.executable, "-c", SAY_YES], env=world.environment(), cwd=world.work, check=True, timeout=30
+        [sys.executable, "-c", SAY_YES], env=world.environment(), cwd=world.work, check=True, timeout=90
     )
     assert world.run("run", "go", "--mode", "yolo").code == 0
     told = world.messages(role="tool")[-1].splitlines()

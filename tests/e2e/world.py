@@ -74,7 +74,7 @@ class World:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self.server.__aenter__(), self._loop).result(5)
+        asyncio.run_coroutine_threadsafe(self.server.__aenter__(), self._loop).result(60)
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -82,7 +82,7 @@ class World:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        asyncio.run_coroutine_threadsafe(self.server.__aexit__(), self._loop).result(5)
+        asyncio.run_coroutine_threadsafe(self.server.__aexit__(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()

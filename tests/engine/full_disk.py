@@ -28,7 +28,7 @@ class SmallDisk:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(folder)]
-        subprocess.run(mount, check=True, timeout=10)
+        subprocess.run(mount, check=True, timeout=90)
         self._ballast = folder / "ballast"
 
     def fill(self, room: int) -> None:

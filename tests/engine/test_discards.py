@@ -14,7 +14,7 @@ from tests.model.scripted import call, say
 
 def git(root: Path, *arguments: str) -> str:
     command = ["git", "-c", "user.name=n", "-c", "user.email=e@e", *arguments]
-    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True, timeout=20).stdout
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True, timeout=90).stdout
 
 
 @pytest.fixture

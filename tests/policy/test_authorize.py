@@ -251,7 +251,7 @@ def _programs_run(line: str) -> set[str]:
         os.mkdir(work)
         subprocess.run(
             ["/bin/bash", "--norc", "-c", guard + "\neval \"$1\"", "bash", line],
-            cwd=work, env={"HOME": work}, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False,
+            cwd=work, env={"HOME": work}, stdin=subprocess.DEVNULL, capture_output=True, timeout=90, check=False,
         )  # fmt: skip
         return set(Path(log).read_text("utf-8").split("\0")) if os.path.exists(log) else set()
 

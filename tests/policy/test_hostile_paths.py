@@ -69,7 +69,7 @@ async def test_a_path_leads_nowhere_it_should_not(case: dict[str, Any], tmp_path
     root, out, home = tmp_path / "ws", tmp_path / "out", tmp_path / "home"
     home.mkdir()
     env = {**os.environ, "WS": str(root), "OUT": str(out), "HOME": str(home)}
-    subprocess.run(["sh", "-ec", "\n".join([_BASE, *case.get("setup", [])])], env=env, check=True, timeout=20)
+    subprocess.run(["sh", "-ec", "\n".join([_BASE, *case.get("setup", [])])], env=env, check=True, timeout=90)
     processes = ProcessRunner()
     context = new_context(Workspace(root), processes, tmp_path / "spill", call_id="c")
     permissions = Permissions(Workspace(root), (), mode="auto-edit")
@@ -83,7 +83,7 @@ async def test_a_path_leads_nowhere_it_should_not(case: dict[str, Any], tmp_path
     assert ("allow" if shown else "deny") == case["expect"], shown
     assert "SECRET" not in shown and "root:" not in shown
     for line in case.get("post", []):
-        assert subprocess.run(["sh", "-c", line], env=env, timeout=20).returncode == 0, line
+        assert subprocess.run(["sh", "-c", line], env=env, timeout=90).returncode == 0, line
 
 
 def test_there_are_enough_cases() -> None:

@@ -121,7 +121,7 @@ def test_whoever_the_user_is(uid: int, python: str) -> None:
     who: dict[str, Any] = {} if uid == os.getuid() else {"user": uid, "group": uid, "extra_groups": []}
     env = {**trials._paths(), "HOME": "/"}
     done = subprocess.run(
-        [python, "-c", _AS_ANOTHER], cwd=trials.ROOT, env=env, capture_output=True, text=True, timeout=20, **who
+        [python, "-c", _AS_ANOTHER], cwd=trials.ROOT, env=env, capture_output=True, text=True, timeout=90, **who
     )
     if done.stdout == "no network to share\n":
         pytest.skip("commands share no network here")

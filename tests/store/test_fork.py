@@ -126,7 +126,7 @@ try:
 except StoreError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=90)
     assert "cannot write session" in done.stdout, done.stderr
     assert list(path.parent.iterdir()) == []
 

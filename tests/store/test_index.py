@@ -354,5 +354,5 @@ def test_reading_many_is_told_as_it_goes(tmp_path: Path) -> None:
 
 def test_nothing_is_loaded_before_it_is_asked_for() -> None:
     code = "import sys, agent_cli.store.catalog as s; from pathlib import Path; s.Sessions(Path('/x')).paths(); print('sqlite3' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90)
     assert done.stdout == "False\n", done.stderr

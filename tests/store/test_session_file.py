@@ -140,7 +140,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM
 file.append([message(4)])
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, cwd=os.getcwd()
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=90, cwd=os.getcwd()
     )
     assert "cannot write session" in done.stdout, done.stderr
     assert [r.id for r in read_session(path).records] == ["h", "m0", "m1", "m4"]
@@ -231,7 +231,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM
 file.append([HEADER])
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, cwd=os.getcwd()
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=90, cwd=os.getcwd()
     )
     assert "cannot write session" in done.stdout, done.stderr
     assert [r.id for r in read_session(path).records] == ["h"], done.stderr

@@ -37,7 +37,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("locale", ["C", "POSIX", "C.UTF-8"])
 def test_tools_work_whatever_the_locale(tmp_path: Path, locale: str) -> None:
     env = {"PATH": os.environ["PATH"], "LC_ALL": locale, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", _SCRIPT], cwd=tmp_path, env=env, capture_output=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], cwd=tmp_path, env=env, capture_output=True, timeout=90)
     out = done.stdout.decode("utf-8")
     assert done.returncode == 0, done.stderr
     assert "1\t漢 needle" in out and "ü.txt\n1: 漢 needle" in out and "漢\nü.txt" in out

@@ -129,7 +129,7 @@ async def main():
         print("given up")
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=15)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90)
     assert done.stdout == "given up\n", done.stderr
 
 

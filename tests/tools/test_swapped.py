@@ -127,7 +127,7 @@ async def raced(it: Engine, tools: Collection[str]) -> list[ToolCallFinished]:
     until = time.monotonic() + _RACE_S
     for _ in range(_ROUNDS):
         submission = await it.submit(UserInput("go"))
-        await it.until(partial(_is_end, submission), timeout_s=30)
+        await it.until(partial(_is_end, submission), timeout_s=90.0)
         won = {event.tool for event in it.of(ToolCallFinished) if event.status == "ok"}
         if won.issuperset(tools) and time.monotonic() > until:
             break

@@ -158,4 +158,4 @@ class Terminal:
         end = time.monotonic() + timeout
         while self.pump(0.05):
             assert time.monotonic() < end, f"still runs:\n{self.text}"
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=90)

@@ -14,7 +14,7 @@ NEVER = {"litellm", "httpx", "pydantic", "typer", "yaml", "jsonschema", "agent_c
 def loaded(module: str) -> set[str]:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {module}; print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=90
     )
     names = done.stdout.split()
     return set(names) | {name.split(".")[0] for name in names}

@@ -80,7 +80,7 @@ def test_a_megabyte_is_pasted_at_once_byte_for_byte(tmp_path: Path) -> None:
         term.paste(text)
         term.wait(r"\[paste 1: 30000 lines\]")
         term.send("\r")
-        term.wait("(?m)^— ", timeout=10)
+        term.wait("(?m)^— ", timeout=90)
         term.leave()
         assert term.operations("UserInput")[0]["text"] == text
 

@@ -158,6 +158,6 @@ def test_it_judges_as_git_does(
     for name, text in texts.items():
         (root / name.replace("agentignore", "gitignore")).write_text(text, encoding="utf-8")
     subprocess.run(["git", "init", "-q", str(root)], check=True)
-    done = subprocess.run(["git", "check-ignore", *PATHS], cwd=root, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(["git", "check-ignore", *PATHS], cwd=root, capture_output=True, text=True, timeout=90)
     closed = [path for path in PATHS if ignore.verdict(f"{root}/{path}")]
     assert closed == done.stdout.splitlines()

@@ -46,7 +46,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def make(root: Path) -> Checkpoints:
-    return Checkpoints(root, root.parent / "store", "s1", ProcessRunner().run, timeout_s=20.0)
+    return Checkpoints(root, root.parent / "store", "s1", ProcessRunner().run, timeout_s=90.0)
 
 
 async def test_a_checkpoint_asks_no_nested_repository_what_has_changed_in_it(root: Path, tmp_path: Path) -> None:

@@ -89,11 +89,11 @@ def running(listener: Listener) -> Iterator[int]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    asyncio.run_coroutine_threadsafe(listener.__aenter__(), loop).result(5)
+    asyncio.run_coroutine_threadsafe(listener.__aenter__(), loop).result(60)
     try:
         yield listener.port
     finally:
-        asyncio.run_coroutine_threadsafe(listener.__aexit__(), loop).result(5)
+        asyncio.run_coroutine_threadsafe(listener.__aexit__(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(5)
         loop.close()

@@ -78,7 +78,7 @@ def test_an_export_that_fails_leaves_what_was_there(world: World, tmp_path: Path
     lines.append([identifier, "-o", "/dev/full", "--force", "-f", "md"])
     done = subprocess.run(
         [sys.executable, "-c", script, repr(lines)], capture_output=True, text=True, env=world.environment(),
-        cwd=world.work, timeout=30,
+        cwd=world.work, timeout=90,
     )  # fmt: skip
     assert done.stdout == "[1, 1, 1]\n" and done.stderr.count("agent: cannot write") == 3, done
     assert done.stderr.count("\n") == 3 and "Traceback" not in done.stderr
@@ -99,7 +99,7 @@ def test_a_full_disk_behind_standard_output_is_one_line(world: World, command: s
             stderr=subprocess.PIPE,
             env=world.environment(),
             cwd=world.work,
-            timeout=30,
+            timeout=90,
         )
     told_how = b"agent: cannot write to standard output: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, told_how)
@@ -233,7 +233,7 @@ def test_the_quiet_pruning_of_a_long_running_program_works_in_a_thread(world: Wo
             capture_output=True,
             env=world.environment(),
             cwd=world.work,
-            timeout=30,
+            timeout=90,
         )
         assert (done.stdout, done.stderr) == (b"", b"")
 

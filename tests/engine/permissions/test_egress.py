@@ -57,7 +57,7 @@ class Ground:
     async def fetched(self) -> bool:
         """Whether a command reaches the server through the proxy that is there now."""
         proxy = await self.outlet.open()
-        code = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{self.port}/', timeout=5).read())"
+        code = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{self.port}/', timeout=10).read())"
         return "hello" in await self.said(code, proxy)
 
 

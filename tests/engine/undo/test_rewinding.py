@@ -39,7 +39,7 @@ class Talk:
     def restart(self) -> None:
         """As another process with the same session."""
         store = Copies(self.root, self.base / "copies") if self.copies else Checkpoints(
-            self.root, self.base / "store", "s1", self.runner.run, timeout_s=20.0
+            self.root, self.base / "store", "s1", self.runner.run, timeout_s=90.0
         )  # fmt: skip
         self.undoing = TurnUndo(self.session, lambda: store, self.told.append)
 

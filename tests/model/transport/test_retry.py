@@ -112,7 +112,7 @@ async def test_a_cancel_ends_waiting_and_streaming(script: tuple[object, ...]) -
     task = asyncio.create_task(collect(model))
     await asyncio.sleep(0.05)
     task.cancel()
-    done, _ = await asyncio.wait({task}, timeout=30)
+    done, _ = await asyncio.wait({task}, timeout=90)
     assert done and task.cancelled() and model.active == 0
 
 

@@ -203,7 +203,7 @@ async def test_closing_ends_running_commands(runner: ProcessRunner, tmp_path: Pa
     task = asyncio.create_task(shell(runner, f"trap '' TERM; sleep {mark}", tmp_path))
     await until_alive(mark, 1)
     await asyncio.gather(runner.aclose(), runner.aclose())
-    end, _ = await asyncio.wait_for(task, 30)
+    end, _ = await asyncio.wait_for(task, 90)
     assert end.exit_code in (137, 143) and not alive(mark)
 
 

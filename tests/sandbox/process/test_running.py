@@ -124,7 +124,7 @@ async def test_an_error_of_the_sink_before_anybody_waits_is_raised_at_once(
 
     argv = ["sh", "-c", f"echo x; sleep {mark}"]
     running = await runner.start(argv, cwd=tmp_path, env=ENV, on_output=full)
-    await asyncio.wait({running.pipes[0].ended}, timeout=5)
+    await asyncio.wait({running.pipes[0].ended}, timeout=90)
     with pytest.raises(OSError, match="no space"):
         await asyncio.wait_for(running.ended_within(600), 60)
     assert not alive(mark)

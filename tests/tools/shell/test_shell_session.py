@@ -158,7 +158,7 @@ def test_any_value_survives_the_way_through_bash(
     folder = tmp_path_factory.mktemp("s")
     session = ShellSession(folder, {"PATH": os.environ["PATH"]}, lambda: folder)
     given = session.environment(session.prepare("call"), dict)
-    subprocess.run(["bash", "-c", "true"], env={**given.env, **values}, check=True, timeout=20, cwd=folder)
+    subprocess.run(["bash", "-c", "true"], env={**given.env, **values}, check=True, timeout=90, cwd=folder)
     assert session.adopt(given) == "" and {name: session.env[name] for name in values} == values
     assert set(session.altered) == set(values)
 
@@ -224,7 +224,7 @@ async def test_what_only_the_sandbox_sets_or_leaves_out_does_not_change_the_sess
         return {**{name: value for name, value in env.items() if name != "TOKEN"}, "CACHE": "/c", "OFFLINE": "1"}
 
     given = session.environment(session.prepare("call"), confined)
-    subprocess.run(["bash", "-c", "export NEW=n OFFLINE=0; unset KEPT"], env=given.env, check=True, timeout=20)
+    subprocess.run(["bash", "-c", "export NEW=n OFFLINE=0; unset KEPT"], env=given.env, check=True, timeout=90)
     assert session.adopt(given) == ""
     assert session.env == {"PATH": os.environ["PATH"], "TOKEN": "t", "NEW": "n", "OFFLINE": "0"}
     assert session.altered == ("KEPT", "NEW", "OFFLINE")

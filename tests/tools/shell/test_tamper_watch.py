@@ -85,7 +85,7 @@ async def test_it_is_looked_for_when_a_job_ends_though_nobody_asks(runner: Proce
     job = await start(runner, tampering, work, LATER)
     assert tampering.ended(job) == []
     (work / "go").touch()
-    await asyncio.wait({job.gone}, timeout=5)
+    await asyncio.wait({job.gone}, timeout=90)
     await asyncio.sleep(0)
     assert not (work / ".git/commondir").exists()
     assert ".git/commondir" in tampering.look()[0] and tampering.look() == []
@@ -109,7 +109,7 @@ async def test_what_a_command_outside_changes_beside_a_job_stays(runner: Process
     outside = await plain(runner, work, "git remote add origin /nowhere")
     tampering.left(outside)
     assert await outside.ended_within(60) and tampering.outside(outside, is_guarded=False) == []
-    await asyncio.wait({outside.gone}, timeout=5)
+    await asyncio.wait({outside.gone}, timeout=90)
     assert tampering.look() == [] and git(work, "remote") == "origin\n"
 
 

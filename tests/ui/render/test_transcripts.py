@@ -34,7 +34,7 @@ def _played(term: Session, name: str) -> None:
         term.wait(f"(?s){wanted}(?!.*^— )" if keys != "\r" else wanted)
         term.pump(0.7)
         term.type(keys)
-    deadline = time.monotonic() + 8
+    deadline = time.monotonic() + 60
     while len(re.findall("(?m)^— ", term.text)) == over or not re.search("(?m)^>$", term.text):
         assert term.pump(0.02) and time.monotonic() < deadline, term.text
 

@@ -17,7 +17,7 @@ from tests.workspace.trees import git_data, whole_picture
 
 
 def make(root: Path, session: str = "s1") -> Checkpoints:
-    return Checkpoints(root, root.parent / "store", session, ProcessRunner().run, timeout_s=20.0)
+    return Checkpoints(root, root.parent / "store", session, ProcessRunner().run, timeout_s=90.0)
 
 
 def sh(folder: Path, command: str) -> None:
@@ -239,7 +239,7 @@ async def test_a_full_disk_is_said_in_plain_words(root: Path, tmp_path: Path) ->
         full = b"error: unable to write file objects/aa/bb: No space left on device\nfatal: f: failed to insert\n"
         return Completed(128, b"", full) if "--add" in argv else await ProcessRunner().run(argv, **how)  # type: ignore[arg-type]
 
-    checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=20.0)  # type: ignore[arg-type]
+    checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=90.0)  # type: ignore[arg-type]
     with pytest.raises(CheckpointError, match=r"disk with .* is full"):
         await checkpoints.take()
 

@@ -17,7 +17,7 @@ from tests.fuzz import tries
 
 
 def make(root: Path, store: Path) -> Checkpoints:
-    return Checkpoints(root, store, "s1", ProcessRunner().run, timeout_s=20.0)
+    return Checkpoints(root, store, "s1", ProcessRunner().run, timeout_s=90.0)
 
 
 def picture(root: Path) -> dict[str, tuple[str, int, bytes]]:
@@ -218,7 +218,7 @@ async def test_files_that_go_away_while_git_reads_them_do_not_end_undo_at_once(
             return Completed(128, b"", b"fatal: unable to stat 'x': No such file or directory\n")
         return await ProcessRunner().run(argv, **how)
 
-    checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=20.0)
+    checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=90.0)
     if is_taken:
         assert await checkpoints.take()
     else:

@@ -35,7 +35,7 @@ def store_bytes(project_state: Path) -> int:
 
 
 def make(project: Path, session: str) -> Checkpoints:
-    return Checkpoints(project.parent / "work", project / "checkpoints", session, RUN, timeout_s=20.0)
+    return Checkpoints(project.parent / "work", project / "checkpoints", session, RUN, timeout_s=90.0)
 
 
 def age(project: Path) -> None:

@@ -46,7 +46,7 @@ def state(root: Path) -> dict[str, str]:
     ],
 )
 async def test_what_a_turn_did_to_git_is_named(root: Path, tmp_path: Path, script: str, said: str) -> None:
-    checkpoints = Checkpoints(root, tmp_path / "store", "s1", ProcessRunner().run, timeout_s=20.0)
+    checkpoints = Checkpoints(root, tmp_path / "store", "s1", ProcessRunner().run, timeout_s=90.0)
     (root / "b").write_text("2", encoding="utf-8")
     commit = state(root)["head"][:7]
     before = await checkpoints.take()

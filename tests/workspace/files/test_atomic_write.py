@@ -85,7 +85,7 @@ def as_another_user(path: str, text: str, times: int = 1) -> "subprocess.Popen[s
 def test_a_file_of_somebody_else_with_a_further_name_is_not_written(shared: Path) -> None:
     path = put(shared / "f", b"old")
     os.link(path, shared / "other")
-    _, said = as_another_user(path, "new").communicate(timeout=30)
+    _, said = as_another_user(path, "new").communicate(timeout=90)
     assert "f has another owner and further names (hard links)" in said
     assert (shared / "other").read_bytes() == Path(path).read_bytes() == b"old"
     assert sorted(os.listdir(shared)) == ["f", "other"]
@@ -102,7 +102,7 @@ def test_a_write_in_place_that_is_killed_leaves_the_old_content_by_name(shared: 
         while child.poll() is None and not backup.exists():
             time.sleep(0.0005)
         child.kill()
-        child.communicate(timeout=30)
+        child.communicate(timeout=90)
     assert backup.read_bytes() == old
     put(shared / "f", b"half")
     with pytest.raises(FileError, match=r"write of f was cut short.*cat \.f\.agent-backup >"):
@@ -115,7 +115,7 @@ def test_a_write_in_place_that_is_killed_leaves_the_old_content_by_name(shared: 
 def test_the_longest_name_can_be_written_in_place(shared: Path) -> None:
     path = put(shared / ("n" * 255), b"old")
     inode = os.stat(path).st_ino
-    assert as_another_user(path, "new").communicate(timeout=30)[1] == ""
+    assert as_another_user(path, "new").communicate(timeout=90)[1] == ""
     assert Path(path).read_bytes() == b"new" and os.stat(path).st_ino == inode
     assert len(os.listdir(shared)) == 1
 
