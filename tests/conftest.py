@@ -31,6 +31,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_seen_after: dict[str, str] = {}
+"""What lay in the folder for temporary files, and after which test for the first time."""
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """Remember which test may have left something."""
+    if tempfile.tempdir and tempfile.tempdir == os.environ.get("TMPDIR"):
+        for name in os.listdir(tempfile.tempdir):
+            _seen_after.setdefault(name, nodeid)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def clean_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Each process of the run has a folder of its own, as short as sockets want their paths, and leaves it empty."""
@@ -43,7 +54,7 @@ def clean_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         deadline = time.monotonic() + 30
         while any(Path(folder).iterdir()) and time.monotonic() < deadline:
             time.sleep(0.05)  # a reaper clears up behind a program that has just ended
-        left = sorted(path.name for path in Path(folder).iterdir())
+        left = {path.name: _seen_after.get(path.name) for path in Path(folder).iterdir()}
         tempfile.tempdir = None
         os.environ.pop("TMPDIR") if before is None else os.environ.update(TMPDIR=before)
     assert not left, f"left in the temporary folder: {left}"

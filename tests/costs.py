@@ -13,7 +13,8 @@ _SLACK = 3.0
 """Linear work may cost so many times what is expected, for caches and the collection of garbage."""
 _LEAST_S = 0.0005
 """Shorter measurements say nothing, so less is counted as much."""
-_ROUNDS = 4
+_ROUNDS = 12
+"""Work that is cheap enough ends with the first."""
 
 
 def cpu_s(work: Callable[[], object]) -> float:
