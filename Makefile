@@ -9,13 +9,16 @@ TEST_STAMP := $(VENV)/.installed-test
 # Tests, and the hundreds of programs they start, find their modules compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
+# On two processors: many tests wait most of their time, for a person at a terminal or for a command.
+IN_PARALLEL := -n 4 --dist worksteal
+
 .PHONY: demo test test-bare test-long lint types bench picture clean
 
 demo: $(STAMP)
 	$(BIN)/agent demo
 
 test: $(TEST_STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest $(IN_PARALLEL)
 
 # What front ends and commands do, on a machine that offers nothing: no home, no locale, a terminal that can do
 # nothing, no standard input, output to a file.
@@ -28,7 +31,7 @@ test-bare: $(TEST_STAMP)
 	@tail -n 1 $(VENV)/bare.log
 
 test-long: $(TEST_STAMP)
-	AGENT_FUZZ=1000 $(BIN)/python -m pytest -n 2 --dist worksteal -m "long or not long"
+	AGENT_FUZZ=1000 $(BIN)/python -m pytest $(IN_PARALLEL) -m "long or not long"
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff check agent_cli tests benchmarks scripts docs

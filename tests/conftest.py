@@ -3,7 +3,6 @@ beside the tests."""
 
 import gc
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,16 +18,24 @@ settings.load_profile("suite")
 
 
 def pytest_configure() -> None:
-    """Let `python3` be an interpreter: where a version manager offers it, a script finds the interpreter each time."""
-    own = str(Path(sys.executable).resolve().parent)
-    if own != os.environ["PATH"].partition(os.pathsep)[0]:
-        os.environ["PATH"] = f"{own}{os.pathsep}{os.environ['PATH']}"
+    """Let `python3` be an interpreter: that of a version manager is a script that looks for one each time."""
+    folders = os.environ["PATH"].split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join(sorted(folders, key=_has_scripts))
+
+
+def _has_scripts(folder: str) -> bool:
+    try:
+        with (Path(folder) / "python3").open("rb") as program:
+            return program.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def pytest_collection_finish() -> None:
     """Leave the thousands of collected tests out of every later collection of garbage."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 _seen_after: dict[str, str] = {}

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import termios
 import time
 from collections.abc import Callable
@@ -10,19 +11,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e import warm
 from tests.e2e.world import AGENT, World, shell
 from tests.ui.terminal import Terminal
 
 _SHELL = """
-import os, subprocess, sys, time
+import os, sys, time
+import __main__ as warm
 
-os.chdir({work!r})
-agent = subprocess.Popen({argv!r}, env={env!r})
-code = agent.wait()
+if (pid := os.fork()) == 0:
+    sys.argv = {argv!r}
+    warm._end_with(warm._run())
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 time.sleep(0.3)
 print("back at the shell with", code, flush=True)
 sys.stdin.readline()
 """
+"""Run by `warm`: what it forks is the program."""
 _MODE = re.compile(rb"\x1b\[\?(\d+)([hl])|\x1b\[>4;?(\d*)m")
 
 
@@ -30,10 +35,17 @@ class AtAShell(Terminal):
     """The program as a child of a shell, which has the terminal before and after."""
 
     def __init__(self, world: World, *arguments: str) -> None:
-        argv, env = [AGENT, *arguments], world.environment({"TERM_PROGRAM": "test"})
-        super().__init__(_SHELL.format(work=str(world.work), argv=argv, env=env), columns=100, rows=30)
+        self._world = world
+        super().__init__(_SHELL.format(argv=[AGENT, *arguments]), columns=100, rows=30)
         self.before = self.modes()
         self.wait("/help for commands")
+
+    def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
+        """The shell."""
+        return warm.WarmProcess(
+            ["-c", script], stdin=terminal, stdout=terminal, stderr=terminal, cwd=self._world.work,
+            env=self._world.environment({"TERM_PROGRAM": "test"}), start_new_session=True,
+        )  # fmt: skip
 
     def modes(self) -> list[object]:
         """What `stty -a` shows."""
