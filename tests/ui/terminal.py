@@ -12,6 +12,7 @@ import termios
 import time
 from fcntl import ioctl
 from pathlib import Path
+from typing import Any
 
 import pyte
 
@@ -67,6 +68,7 @@ class Terminal:
         self.screen = emulation(columns, rows, history=20_000, ratio=0.5)
         self._stream = pyte.ByteStream(self.screen)
         self.log = b""
+        self._scrolled: dict[int, tuple[object, str]] = {}
         primary, secondary = pty.openpty()
         self._fd = primary
         self.resize(columns, rows)
@@ -135,9 +137,15 @@ class Terminal:
     @property
     def lines(self) -> list[str]:
         """All lines, those that have scrolled away included."""
-        width = self.screen.columns
-        gone = ["".join(row[x].data for x in range(width)).rstrip() for row in self.screen.history.top]
-        return gone + [line.rstrip() for line in self.screen.display]
+        return [*map(self._line, self.screen.history.top), *(line.rstrip() for line in self.screen.display)]
+
+    def _line(self, row: Any) -> str:
+        """A row that has scrolled away, which stays as it is; the row is kept so that no other gets its id."""
+        key = id(row) * 1000 + self.screen.columns
+        if key not in self._scrolled:
+            text = "".join(row[x].data for x in range(self.screen.columns)).rstrip()
+            self._scrolled[key] = (row, text)
+        return self._scrolled[key][1]
 
     @property
     def text(self) -> str:
@@ -148,7 +156,9 @@ class Terminal:
         """Until `wanted` (a regular expression) is shown."""
         end = time.monotonic() + timeout
         while not re.search(wanted, self.text):
-            alive = self.pump(0.02)
+            alive, known = True, len(self.log)
+            while alive and len(self.log) == known and time.monotonic() < end:
+                alive = self.pump(0.02)
             if re.search(wanted, self.text):
                 return
             assert alive and time.monotonic() < end, f"never saw {wanted!r} in:\n{self.text}"
