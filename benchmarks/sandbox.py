@@ -11,7 +11,7 @@ from statistics import median
 from agent_cli.engine.permissions.egress import EgressProxy
 from agent_cli.policy.rules.rule import parse_rule
 from agent_cli.protocol.actions import Allow
-from agent_cli.sandbox.git_tamper_guard import taken
+from agent_cli.sandbox.git_tamper_guard import take_git_state
 from agent_cli.sandbox.mechanisms import bubblewrap
 from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.probe import measure as measure_strength
@@ -122,11 +122,11 @@ def _looks(base: Path) -> list[tuple[str, float, str, float]]:
     for number in range(20):
         (work / f"folder{number}" / "inner").mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(work)], check=True)
-    guarded = taken(str(work))
+    guarded = take_git_state(str(work))
     times = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        guarded = taken(str(work), guarded)
+        guarded = take_git_state(str(work), guarded)
         guarded.changed()
         times.append(time.perf_counter() - began)
     return [("the looks before and after a command, 40 folders", median(times) * 1000, "ms", 3.0)]

@@ -33,7 +33,7 @@ from .types.base import (
 from .types.classify import classify, request_id
 from .types.json import Json, join_surrogates
 from .types.provider_table import Route
-from .wire.dialect import Dialect, EncodedRequest, culprit, lesson
+from .wire.dialect import Dialect, EncodedRequest, learn_from_refusal, refused_message
 from .wire.event_stream import body_of
 from .wire.response_reader import AnswerReader
 
@@ -146,10 +146,10 @@ class NativeModel:
                             yield found
                 return
             except ModelError as error:
-                taught = None if said else lesson(self._dialect, written, error, learnt)
+                taught = None if said else learn_from_refusal(self._dialect, written, error, learnt)
                 if taught is None:
                     self._learn_window(error, learnt)
-                    error.message_id = culprit(written, error, self._dialect.lists)
+                    error.message_id = refused_message(written, error, self._dialect.lists)
                     raise
                 self._learn(taught.learnt, lasting=taught.lasting)
                 yield Adjusted(taught.text, explain(error, self._route.name))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
 from .fingerprints import Recognizer
-from .span import Span, entropy, replaced
+from .span import Span, entropy, mask_spans
 
 if TYPE_CHECKING:
     from .streaming import Masking
@@ -79,7 +79,7 @@ class Redactor:
     def mask(self, text: str, assignments: bool = False) -> str:
         """`text` with its secrets replaced; with `assignments` also values such as that of `PASSWORD=…`."""
         spans = self.spans(text, assignments)
-        return replaced(text, spans, 0, len(text)) if spans else text
+        return mask_spans(text, spans, 0, len(text)) if spans else text
 
     def stream(self, assignments: bool = False) -> "Masking":
         """Return the same for a text that arrives in pieces."""

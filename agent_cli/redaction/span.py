@@ -20,7 +20,7 @@ def entropy(text: str) -> float:
     return -sum(count / size * math.log2(count / size) for count in Counter(text).values()) if text else 0.0
 
 
-def replaced(text: str, spans: Iterable[Span], start: int, end: int) -> str:
+def mask_spans(text: str, spans: Iterable[Span], start: int, end: int) -> str:
     """`text[start:end]` with its spans replaced; a span that began before `start` was told already."""
     parts: list[str] = []
     at = start

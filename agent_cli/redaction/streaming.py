@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import patterns as shapes
 from .detect import open_key_block, open_values
-from .span import Span, replaced
+from .span import Span, mask_spans
 
 if TYPE_CHECKING:
     from .redactor import Redactor
@@ -62,7 +62,7 @@ class Masking:
         base = len(self._line)
         spans = self._redactor.spans(whole, self._assignments)
         end = len(whole) if final else self._settled(whole, base, spans)
-        shown = replaced(whole, spans, base, end)
+        shown = mask_spans(whole, spans, base, end)
         self._held = whole[end:]
         self._light = not self._held
         self._line = ""

@@ -139,7 +139,7 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         return free and content is not None and _written(self.root, path, content, self.marks[path][0])
 
 
-def taken(
+def take_git_state(
     root: str,
     before: GitStateSnapshot | None = None,
     *,
@@ -163,7 +163,7 @@ def taken(
     return GitStateSnapshot(root, git, is_outer, places, own, marks, contents, not is_outer and _is_bare(root))
 
 
-def moved_on(guarded: GitStateSnapshot, paths: Iterable[str]) -> GitStateSnapshot:
+def accept_changes(guarded: GitStateSnapshot, paths: Iterable[str]) -> GitStateSnapshot:
     """With these paths as they are now: what was told of once is not told of again."""
     now = _marks(guarded.root, guarded.git, guarded.is_outer, guarded.places)
     marks = dict(guarded.marks)
@@ -174,7 +174,7 @@ def moved_on(guarded: GitStateSnapshot, paths: Iterable[str]) -> GitStateSnapsho
     return msgspec.structs.replace(guarded, marks=marks, is_bare=is_bare)
 
 
-def furnish(root: str, git: str = ".git") -> None:
+def make_git_folders(root: str, git: str = ".git") -> None:
     """Make the folders of a repository that can be closed to commands only when they are there."""
     for name in _FOLDERS:
         if not os.path.lexists(f"{root}/{git}/{name}") and os.path.lexists(f"{root}/{git}/HEAD"):
@@ -360,7 +360,7 @@ def _renamed(root: str, path: str, new: str) -> bool:
     return True
 
 
-def named(paths: Iterable[str]) -> str:
+def name_paths(paths: Iterable[str]) -> str:
     """Changed paths for a sentence: at most five, then how many more."""
     all_ = list(paths)
     return ", ".join(all_[:5]) + (f" and {len(all_) - 5} more" if len(all_) > 5 else "")

@@ -75,7 +75,7 @@ def import_session(sessions: Sessions, file: Path, cwd: Path) -> Imported:
     usable = given not in taken and NAME.fullmatch(f"20260101T000000Z-{given}.json") is not None
     began = header.time if 0 < header.time <= time.time() else None
     identifier, path = sessions.new_path(cwd, given if usable else "", began)
-    write_session(path, moved(loaded.records, identifier, cwd))
+    write_session(path, move_records(loaded.records, identifier, cwd))
     return Imported(path, identifier, header.cwd, loaded.problems(), not usable)
 
 
@@ -95,7 +95,7 @@ def _read(file: Path) -> Loaded:
 _WHAT = "name a session file, or what `agent sessions export --format json` wrote"
 
 
-def moved(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[AnyRecord, ...]:
+def move_records(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[AnyRecord, ...]:
     """Return the records of a session from elsewhere as one that goes on in `cwd`, numbered anew. The model is
     told of the move, and the session counts as one that has read untrusted text, which all of it may be."""
     header = records[0]

@@ -17,7 +17,7 @@ from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, CompactionSave
 _NAMES_WHAT_IS_KEPT = 2
 
 
-def migrated(records: Sequence[AnyRecord]) -> tuple[AnyRecord, ...]:
+def migrate_records(records: Sequence[AnyRecord]) -> tuple[AnyRecord, ...]:
     """Return the same records as this version would have written them. The first one should be the header."""
     header = records[0] if records else None
     if not isinstance(header, Header):

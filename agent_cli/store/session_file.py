@@ -113,9 +113,9 @@ def parse_session(data: bytes, path: Path) -> Loaded:
         if len(again.records) > len(loaded.records) or (again.records and not again.damage):
             loaded = msgspec.structs.replace(again, rewritten=True)
     loaded = _with_header(loaded, data, path)
-    from .migrate import migrated  # a new session has nothing to read
+    from .migrate import migrate_records  # a new session has nothing to read
 
-    return msgspec.structs.replace(loaded, records=migrated(loaded.records))
+    return msgspec.structs.replace(loaded, records=migrate_records(loaded.records))
 
 
 def _with_header(loaded: Loaded, data: bytes, path: Path) -> Loaded:

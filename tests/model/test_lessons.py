@@ -14,7 +14,7 @@ from agent_cli.model.types.provider_table import Quirks, Route
 from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
 from agent_cli.model.wire.chat.dialect import ChatDialect
 from agent_cli.model.wire.chat.ollama import OllamaDialect
-from agent_cli.model.wire.dialect import Dialect, culprit, lesson
+from agent_cli.model.wire.dialect import Dialect, learn_from_refusal, refused_message
 from agent_cli.model.wire.responses.dialect import ResponsesDialect
 from agent_cli.protocol.learned import EFFORTS, REFUSABLE
 from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, UserMessage
@@ -167,7 +167,7 @@ def taught_by(case: Case, learnt: LearnedLimits | None = None) -> str:
     dialect = DIALECTS[case.dialect]
     known = learnt or LearnedLimits()
     written = dialect.write(REQUEST, known)
-    found = lesson(dialect, written, ModelError("bad_request", case.text, status=case.status), known)
+    found = learn_from_refusal(dialect, written, ModelError("bad_request", case.text, status=case.status), known)
     if found is None:
         return ""
     if found.learnt.efforts != known.efforts:
@@ -198,21 +198,21 @@ def test_a_refusal_teaches_what_it_is_about(case: Case) -> None:
 def test_reasoning_that_must_be_sent_back_is_sent_back(text: str) -> None:
     dialect = ChatDialect(msgspec.structs.replace(ROUTE, quirks=Quirks()))
     written = dialect.write(REQUEST, LearnedLimits())
-    found = lesson(dialect, written, ModelError("bad_request", text, status=400), LearnedLimits())
+    found = learn_from_refusal(dialect, written, ModelError("bad_request", text, status=400), LearnedLimits())
     assert found is not None and found.learnt.refused == ("no_reasoning",)
     again = dialect.write(REQUEST, found.learnt)
     assert "reasoning_content" in again.body["messages"][2]
-    assert lesson(dialect, again, ModelError("bad_request", text, status=400), found.learnt) is None
+    assert learn_from_refusal(dialect, again, ModelError("bad_request", text, status=400), found.learnt) is None
 
 
 def test_a_refusal_inside_a_success_teaches_too() -> None:
     body = {"error": {"message": "Unsupported parameter: 'reasoning_effort'", "type": "invalid_request_error"}}
     dialect = DIALECTS["chat"]
     error = classify(None, body)
-    found = lesson(dialect, dialect.write(REQUEST, LearnedLimits()), error, LearnedLimits())
+    found = learn_from_refusal(dialect, dialect.write(REQUEST, LearnedLimits()), error, LearnedLimits())
     assert error.status is None and found is not None and found.learnt.refused == ("effort",)
     bad = classify(None, {"error": {"message": "messages.1: no", "type": "invalid_request_error"}})
-    assert culprit(dialect.write(REQUEST, LearnedLimits()), bad, "messages") == "u"
+    assert refused_message(dialect.write(REQUEST, LearnedLimits()), bad, "messages") == "u"
 
 
 def test_an_error_about_something_else_teaches_nothing() -> None:
@@ -220,7 +220,7 @@ def test_an_error_about_something_else_teaches_nothing() -> None:
     written = dialect.write(REQUEST, LearnedLimits())
     for kind in ("context_overflow", "content_filter", "quota"):
         error = ModelError(kind, "reasoning_effort, image input: not supported", status=400)  # type: ignore[arg-type]
-        assert lesson(dialect, written, error, LearnedLimits()) is None
+        assert learn_from_refusal(dialect, written, error, LearnedLimits()) is None
 
 
 def test_a_figure_that_is_none_teaches_nothing() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_cli.sandbox import git_tamper_guard
-from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, moved_on, named, runs_nothing
+from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, accept_changes, name_paths, runs_nothing
 from agent_cli.tools.shell.tamper_watch import places_of
 from agent_cli.workspace.git.programs import run_by_git
 
@@ -19,7 +19,7 @@ def taken(root: str, before: GitStateSnapshot | None = None, **more: Any) -> Git
     """With all that a session watches."""
     own = tuple(os.path.relpath(path, root) for path in run_by_git(root))
     places = before.places if before else places_of(root)
-    return git_tamper_guard.taken(root, before, places=places, own=own, **more)
+    return git_tamper_guard.take_git_state(root, before, places=places, own=own, **more)
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_what_was_told_of_is_not_told_again(work: Path) -> None:
     guarded = taken(str(work))
     write(work / ".envrc")
     write(work / ".vscode/tasks.json")
-    later = moved_on(guarded, [".envrc"])
+    later = accept_changes(guarded, [".envrc"])
     assert later.changed() == (".vscode/tasks.json",)
     (work / ".envrc").unlink()
     assert later.changed() == (".envrc", ".vscode/tasks.json")
@@ -386,5 +386,5 @@ def test_what_was_read_before_is_not_read_again(work: Path) -> None:
 
 
 def test_many_names_become_a_few() -> None:
-    assert named(["a", "b"]) == "a, b"
-    assert named("abcdefg") == "a, b, c, d, e and 2 more"
+    assert name_paths(["a", "b"]) == "a, b"
+    assert name_paths("abcdefg") == "a, b, c, d, e and 2 more"

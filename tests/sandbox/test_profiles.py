@@ -7,7 +7,7 @@ import pytest
 
 from agent_cli.sandbox.mechanisms import bubblewrap, landlock, seatbelt
 from agent_cli.sandbox.mechanisms.bubblewrap import HostFacts, arguments
-from agent_cli.sandbox.mechanisms.select import Mechanism, confined, settled
+from agent_cli.sandbox.mechanisms.select import Mechanism, resolve_confinement, spawn_request
 from agent_cli.sandbox.profile.confinement import Confinement
 
 WORK = "/home/u/work"
@@ -189,7 +189,7 @@ def test_a_link_in_the_place_of_a_folder_makes_nothing_writable_and_unhides_noth
     (base / "work" / "secret").symlink_to("../home/token")
     (base / "home" / "token").touch()
     work, home = str(base / "work"), str(base / "home")
-    found = settled(
+    found = resolve_confinement(
         Confinement(
             writable=(work, f"{work}/sub", f"{work}/inner"),
             read_only=(f"{work}/hooks", f"{work}/.git/hooks", f"{work}/sub/hooks"),
@@ -201,7 +201,7 @@ def test_a_link_in_the_place_of_a_folder_makes_nothing_writable_and_unhides_noth
         read_only=(f"{home}/.ssh", f"{work}/.git/hooks", f"{home}/hooks"),
         hidden=(f"{home}/token", f"{home}/.ssh"),
     )
-    order = confined(Mechanism("bubblewrap", "/bin/sh"), found, ["true"], {}, base / "work").wrap
+    order = spawn_request(Mechanism("bubblewrap", "/bin/sh"), found, ["true"], {}, base / "work").wrap
     assert order is not None and isinstance(order[2], bytes)
     words = order[2].decode().split("\0")
     bound = [words[at + 1] for at, word in enumerate(words) if word in ("--bind", "--ro-bind")]
@@ -212,7 +212,7 @@ def test_a_link_in_the_place_of_a_folder_makes_nothing_writable_and_unhides_noth
 def test_what_earlier_commands_set_makes_nothing_visible(tmp_path: Path, variable: str) -> None:
     env = {variable: str(tmp_path / "bin")}
     (tmp_path / "bin").mkdir()
-    order = confined(Mechanism("bubblewrap", "/bin/sh"), Confinement(()), ["true"], env, Path("/"))
+    order = spawn_request(Mechanism("bubblewrap", "/bin/sh"), Confinement(()), ["true"], env, Path("/"))
     assert order.wrap is not None and os.fsencode(tmp_path) not in order.wrap[2]  # type: ignore[operator]
 
 
@@ -254,12 +254,12 @@ def test_a_link_or_file_in_the_way_of_a_mount_in_tmp_is_removed_and_a_folder_sta
         pytest.skip("the temporary folder is elsewhere")
     (tmp / "kept").mkdir(parents=True)
     (tmp / work.name).symlink_to("../../oldroot/home")
-    confined(
+    spawn_request(
         Mechanism("bubblewrap", "/bin/sh"), Confinement((str(tmp_path),), tmp=str(tmp)), ["true"], {}, tmp_path
     )
     assert os.listdir(tmp) == ["kept"]
     (tmp / work.name).mkdir()
-    confined(
+    spawn_request(
         Mechanism("bubblewrap", "/bin/sh"), Confinement((str(tmp_path),), tmp=str(tmp)), ["true"], {}, tmp_path
     )
     assert sorted(os.listdir(tmp)) == sorted(["kept", work.name])
@@ -268,6 +268,6 @@ def test_a_link_or_file_in_the_way_of_a_mount_in_tmp_is_removed_and_a_folder_sta
 def test_what_is_asked_for_is_what_is_expected_to_be_mounted() -> None:
     words = ["--new-session", "--ro-bind", "/", "/", "--cap-add", "--bind", "--dev", "/dev", "--proc", "/proc",
              "--tmpfs", "/a", "--bind", "/x", "/b", "--remount-ro", "/a", "--chdir", "--tmpfs"]  # fmt: skip
-    assert bubblewrap.asked(words) == (
+    assert bubblewrap.expected_mounts(words) == (
         (b"/", b"/", True), (b"/dev", b"", False), (b"/a", b"", True), (b"/b", b"/x", False)
     )  # fmt: skip

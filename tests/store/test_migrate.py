@@ -9,7 +9,7 @@ import pytest
 from agent_cli.protocol.messages import ToolResult, UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, Header
 from agent_cli.store.fork import forked
-from agent_cli.store.migrate import migrated, relative
+from agent_cli.store.migrate import migrate_records, relative
 from agent_cli.store.session_file import SessionFile, read_session, write_session
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "version-1" / "patched-and-started.json"
@@ -33,7 +33,7 @@ def test_a_file_of_version_1_reads_as_one_of_today() -> None:
 
 def test_reading_twice_changes_nothing_more() -> None:
     once = read_session(EXAMPLE).records
-    assert migrated(once) == once
+    assert migrate_records(once) == once
 
 
 def test_a_version_1_file_goes_on_with_records_of_today(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_only_what_lies_inside_becomes_relative(path: str, root: str, expected: 
 def test_a_relative_path_means_the_new_place_after_a_move() -> None:
     header, *rest = read_session(EXAMPLE).records
     assert isinstance(header, Header)
-    moved = migrated([msgspec.structs.replace(header, cwd="/srv/shop"), *rest])
+    moved = migrate_records([msgspec.structs.replace(header, cwd="/srv/shop"), *rest])
     assert moved[1:] == tuple(rest)
 
 
@@ -87,6 +87,6 @@ def test_a_path_that_claims_to_be_inside_and_leads_out_is_dropped() -> None:
     header = read_session(EXAMPLE).records[0]
     seen = {"a.py": "1", "../x": "2", "b/../../c": "3", "/etc/x": "4", "/home/me/shop/../y": "5", "d..e": "6"}
     result = ToolResult(id="r", call_id="c", tool="t", status="ok", text="", seen=seen, cwd="sub/../..")
-    _, moved = migrated([header, result])
+    _, moved = migrate_records([header, result])
     assert isinstance(moved, ToolResult)
     assert (moved.seen, moved.cwd) == ({"a.py": "1", "/etc/x": "4", "d..e": "6"}, "")

@@ -9,7 +9,7 @@ from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, TurnsRedone, TurnsUndone, encode
 from agent_cli.session.undo_state import taken_back
 from agent_cli.store.catalog import Sessions
-from agent_cli.store.export.transcript import story_of
+from agent_cli.store.export.transcript import transcript_of
 from agent_cli.store.session_file import NewSessionFile
 from agent_cli.store.summary import SessionSummary, read_on
 
@@ -51,7 +51,7 @@ def records(folder: Path, steps: tuple[str, ...]) -> list[AnyRecord]:
 def test_all_readings_of_undo_agree(tmp_path: Path, steps: tuple[str, ...]) -> None:
     given = records(tmp_path, steps)
     undone = taken_back(given).messages
-    assert {turn.turn_id for turn in story_of(given).turns if turn.undone} == undone
+    assert {turn.turn_id for turn in transcript_of(given).turns if turn.undone} == undone
     shown = _conversation(tuple(given), lambda text: text)
     assert {line.split("prompt ")[1] for line in shown if "(undone)" in line} == undone
     sessions = Sessions(tmp_path / "sessions")

@@ -193,7 +193,7 @@ def _flag(entry: Json, key: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def decoded(body: bytes) -> Any:
+def decode_json(body: bytes) -> Any:
     """JSON of any shape; None when it is none."""
     try:
         return msgspec.json.decode(body)

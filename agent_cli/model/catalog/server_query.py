@@ -18,7 +18,7 @@ from agent_cli.protocol.messages import AssistantMessage
 from ..types.base import Adjusted, LearnedLimits, ModelError, ModelRequest, takes_pictures
 from ..types.info import Facts, ModelInfo
 from ..types.provider_table import PROVIDERS, Route
-from .server_facts import decoded, from_list, from_lm_studio, from_ollama, from_props, running_window
+from .server_facts import decode_json, from_list, from_lm_studio, from_ollama, from_props, running_window
 
 if TYPE_CHECKING:
     from ..transport.http import Connection
@@ -158,7 +158,7 @@ class _Asker:
                 status, data = await _fetched(connection, path, body, self.limit_s)
         except ModelError:
             return None
-        return decoded(data) if status == 200 else None
+        return decode_json(data) if status == 200 else None
 
 
 async def _fetched(connection: "Connection", path: str, body: Any, limit_s: float) -> tuple[int, bytes]:

@@ -91,7 +91,7 @@ class LearnedLimit(msgspec.Struct, frozen=True):
     """Worth remembering beyond this client."""
 
 
-def lesson(
+def learn_from_refusal(
     dialect: Dialect, written: EncodedRequest, error: ModelError, learnt: LearnedLimits
 ) -> LearnedLimit | None:
     """Return what a refusal teaches; None when it is about nothing that can be left out.
@@ -111,7 +111,7 @@ def lesson(
             if limit and limit < (learnt.max_output_tokens or limit + 1):
                 return LearnedLimit(msgspec.structs.replace(learnt, max_output_tokens=limit), repair.text)
             continue
-        if repair.name == "pictures" and culprit(written, error, dialect.lists):
+        if repair.name == "pictures" and refused_message(written, error, dialect.lists):
             continue
         if repair.name == "effort":
             listed = _known_efforts(error.message, body)
@@ -154,7 +154,7 @@ def _output_limit(message: str) -> int | None:
 _PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?:\.|\[)(\d+))?")
 
 
-def culprit(written: EncodedRequest, error: ModelError, lists: str) -> str:
+def refused_message(written: EncodedRequest, error: ModelError, lists: str) -> str:
     """Return the id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
     if error.sorted_as not in (400, 413, 422) or error.kind not in ("bad_request", "too_large", "content_filter"):
         return ""

@@ -47,7 +47,7 @@ class Chunks:
             self.done = self.done or text == b"[DONE]"
             if self.done or not text:
                 continue
-            value = decoded(text)
+            value = decode_json(text)
             if frame.event == "error":
                 yield _error(value)
             elif isinstance(value, dict):
@@ -202,7 +202,7 @@ class TextBuffer:
         return whole[self._length :] if whole.startswith("".join(self._parts)) else ""
 
 
-def decoded(data: bytes) -> Any:
+def decode_json(data: bytes) -> Any:
     """JSON, read leniently.
 
     Raises:
@@ -224,7 +224,7 @@ def decoded(data: bytes) -> Any:
 def body_of(data: bytes) -> Any:
     """Return an answer that came whole: JSON, or text when it is none."""
     try:
-        return decoded(data)
+        return decode_json(data)
     except ModelError:
         return data.decode("utf-8", "replace")
 

@@ -144,7 +144,7 @@ def _weighed(
     policy: Policy,
 ) -> CommandVerdict:
     filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
-    if why := destructive.destroys(part, place) or destructive.redirected(part, place):
+    if why := destructive.destroys(part, place) or destructive.destroys_by_redirection(part, place):
         reach = widest((destructive.reach_of(part, need.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot bring that back", "", reach), part, shown, policy)
     if asked := (

@@ -251,7 +251,7 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
     return ""
 
 
-def redirected(command: SimpleCommand, place: Cwd) -> str:
+def destroys_by_redirection(command: SimpleCommand, place: Cwd) -> str:
     """Return why a redirection of a command needs a person; empty when nothing is known."""
     targets = [target for target in command.writes if target not in HARMLESS]
     return next(filter(None, (protected_target(place.resolve(target), place) for target in targets)), "")

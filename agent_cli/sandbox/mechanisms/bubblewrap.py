@@ -114,7 +114,7 @@ def arguments(
     ]
 
 
-def asked(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
+def expected_mounts(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
     """Return what must be found mounted when the arguments `words` were carried out, in order, as `mount_check`
     takes it: of several at one place the last one shows. The system's own places may be links; any other
     link is somebody's doing."""

@@ -47,7 +47,7 @@ class SpawnRequest(msgspec.Struct, frozen=True):
     """Descriptors of namespaces that it enters."""
 
 
-def confined(
+def spawn_request(
     means: Mechanism,
     confinement: Confinement,
     argv: Sequence[str],
@@ -62,7 +62,7 @@ def confined(
         OSError: too many variables and folders, or this machine has no such mechanism.
         ValueError: a path holds a NUL.
     """
-    confinement = settled(confinement)
+    confinement = resolve_confinement(confinement)
     match means.mechanism:
         case "bubblewrap":
             shared = network if confinement.network == "none" else ()
@@ -79,7 +79,7 @@ def confined(
             raise OSError(errno.ENOSYS, "commands cannot be confined on this machine")
 
 
-def settled(confinement: Confinement) -> Confinement:
+def resolve_confinement(confinement: Confinement) -> Confinement:
     """With paths that are real now. An earlier command may have put a link in the place of a folder: what was
     writable there is not any more, and what is hidden or stays as it is, is what the link leads to."""
     writable = [path for path in confinement.writable if os.path.realpath(path) == path]
@@ -129,7 +129,15 @@ def _by_bubblewrap(
     packed = b"".join(os.fsencode(word) + b"\0" for word in words)
     own = {os.fsencode(name): os.fsencode(env[name]) for name in (CALL_TAG,) if name in env}
     scoped = bounded and confinement.network == "open" and not os.stat(means.program).st_mode & stat.S_ISUID
-    wrap = ("bubblewrap", os.fsencode(means.program), packed, filter_program, own, scoped, bubblewrap.asked(words))
+    wrap = (
+        "bubblewrap",
+        os.fsencode(means.program),
+        packed,
+        filter_program,
+        own,
+        scoped,
+        bubblewrap.expected_mounts(words),
+    )
     return SpawnRequest(tuple(argv), inner, wrap, entered)
 
 

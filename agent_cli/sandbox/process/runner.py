@@ -312,10 +312,10 @@ class ProcessRunner:
         means = means or self.means
         if means is None:
             raise ProcessError(f"cannot run {argv[0]} confined: {self.strength.why or 'there is no sandbox'}")
-        from ..mechanisms.select import confined
+        from ..mechanisms.select import spawn_request
 
         try:
-            return confined(means, confinement, argv, env, cwd, self.network)
+            return spawn_request(means, confinement, argv, env, cwd, self.network)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise ProcessError(f"cannot run {argv[0]} confined: {why}") from error

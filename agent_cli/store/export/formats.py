@@ -8,7 +8,7 @@ import msgspec
 from agent_cli.protocol.records import AnyRecord, encode
 from agent_cli.redaction.redactor import Redactor
 
-from .transcript import story_of
+from .transcript import transcript_of
 
 Format = Literal["md", "json", "html"]
 ENDINGS: dict[str, Format] = {".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"}
@@ -28,10 +28,10 @@ def exported(records: Sequence[AnyRecord], format: Format) -> str:
     if format == "md":
         from .markdown import markdown_of
 
-        return markdown_of(story_of(records))
+        return markdown_of(transcript_of(records))
     from .html import page_of
 
-    return page_of(story_of(records))
+    return page_of(transcript_of(records))
 
 
 def masked(records: Sequence[AnyRecord], redactor: Redactor) -> tuple[AnyRecord, ...]:

@@ -16,7 +16,7 @@ from agent_cli.protocol.messages import Image, PlanItem
 from agent_cli.protocol.sanitize import clean
 
 from .charts import context_plot, duration, money, spend_plot, timeline, tokens
-from .markdown import bounded, moment, pretty
+from .markdown import arguments_text, local_time, shorten
 from .transcript import CallEntry, Item, MessageEntry, Note, Transcript, Turn, is_diff
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -50,8 +50,8 @@ def _head(story: Transcript) -> str:
     facts = {
         "Directory": story.header.cwd,
         "Model": ", ".join(story.models),
-        "Began": moment(story.header.time),
-        "Last change": moment(story.ended),
+        "Began": local_time(story.header.time),
+        "Last change": local_time(story.ended),
         "Prompts": str(prompts),
         "Model calls": str(sums.requests),
         "Tokens": f"{tokens(read)} in, {tokens(sums.output or 0)} out" if sums.input is not None else "unknown",
@@ -103,7 +103,7 @@ def _turn(turn: Turn) -> str:
     undone = '<span class="badge undone">undone</span>' if turn.undone else ""
     return (
         f'<article id="turn-{turn.number}" class="{"undone" if turn.undone else "counts"}">\n'
-        f'<h3><a href="#turn-{turn.number}">{turn.number}</a> <span>{moment(turn.began)}</span>'
+        f'<h3><a href="#turn-{turn.number}">{turn.number}</a> <span>{local_time(turn.began)}</span>'
         f"<span>{' · '.join(took)}</span>{undone}</h3>\n{items}\n</article>"
     )
 
@@ -132,7 +132,7 @@ def _deed(deed: CallEntry) -> str:
     parts = []
     diff = result is not None and is_diff(result.display)
     if not diff:
-        parts.append(f"<pre>{_bounded(pretty(deed))}</pre>")
+        parts.append(f"<pre>{_bounded(arguments_text(deed))}</pre>")
     if result is not None:
         parts.append(_diff(result.display) if diff else _result(result.display, result.text))
         parts += [_picture(image) for image in result.images]
@@ -151,7 +151,7 @@ def _result(display: str, text: str) -> str:
 
 def _diff(text: str) -> str:
     lines = []
-    for line in bounded(text).splitlines():
+    for line in shorten(text).splitlines():
         kind = next((kind for lead, kind in _LINE_KINDS if line.startswith(lead)), "same")
         lines.append(f'<span class="{kind}">{escape(line)}</span>')
     return f'<pre class="diff">{"".join(lines)}</pre>'
@@ -173,7 +173,7 @@ def _rendered(text: str) -> str:
     from markdown_it import MarkdownIt
 
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 30}).enable("table").disable("image")
-    page = str(reader.render(bounded(text, 200_000)))
+    page = str(reader.render(shorten(text, 200_000)))
     page = re.sub(r'<a href="(?!https?://)[^"]*"[^>]*>', "<a>", page)
     page = page.replace('<a href="', '<a rel="noreferrer noopener" href="')
     page = re.sub(r'(<t[hd]) style="text-align:(\w+)"', r'\1 class="\2"', page)
@@ -189,4 +189,4 @@ def _text(text: str) -> str:
 
 
 def _bounded(text: str) -> str:
-    return escape(bounded(text))
+    return escape(shorten(text))

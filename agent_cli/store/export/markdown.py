@@ -30,8 +30,8 @@ def _facts(story: Transcript) -> str:
         "Session": story.header.session_id,
         "Directory": story.header.cwd,
         "Model": ", ".join(story.models),
-        "Began": moment(story.header.time),
-        "Last change": moment(story.ended),
+        "Began": local_time(story.header.time),
+        "Last change": local_time(story.ended),
         "Model calls": str(sums.requests),
         "Cost": cost,
     }
@@ -40,7 +40,7 @@ def _facts(story: Transcript) -> str:
 
 def _turn(turn: Turn) -> str:
     undone = " (undone)" if turn.undone else ""
-    head = f"## {turn.number}. {moment(turn.began)}{undone}" if turn.number else ""
+    head = f"## {turn.number}. {local_time(turn.began)}{undone}" if turn.number else ""
     return "\n\n".join(part for part in (head, *map(_item, turn.items)) if part)
 
 
@@ -53,7 +53,7 @@ def _item(item: MessageEntry | Note | CallEntry) -> str:
         case MessageEntry():
             return clean(item.text).strip()
         case Note():
-            body = f"\n\n{fenced(item.text)}" if item.text.strip() else ""
+            body = f"\n\n{code_block(item.text)}" if item.text.strip() else ""
             return f"*{_line(item.title)}*{body}"
         case CallEntry():
             return _deed(item)
@@ -68,20 +68,20 @@ def _deed(deed: CallEntry) -> str:
     bodies = []
     diff = result is not None and is_diff(result.display)
     if not diff and (len(values) > 1 or not deed.about):
-        bodies.append(fenced(pretty(deed), "json"))
+        bodies.append(code_block(arguments_text(deed), "json"))
     if result is not None:
         shown = result.display or result.text
-        bodies.append(fenced(shown, "diff" if is_diff(shown) else ""))
+        bodies.append(code_block(shown, "diff" if is_diff(shown) else ""))
     return "\n\n".join([head, *(body for body in bodies if body)])
 
 
-def pretty(deed: CallEntry) -> str:
+def arguments_text(deed: CallEntry) -> str:
     """Return the arguments of a call, one a line where they are an object."""
     values = arguments(deed.call)
     return msgspec.json.format(msgspec.json.encode(values), indent=2).decode() if values else deed.call.arguments
 
 
-def bounded(text: str, most: int = _MOST_CHARS) -> str:
+def shorten(text: str, most: int = _MOST_CHARS) -> str:
     """Return a text that is safe to show, with its middle left out when it is long."""
     if len(text) > most:
         gap = f"\n[… {len(text) - most:,} characters left out; the session file has them …]\n"
@@ -89,14 +89,14 @@ def bounded(text: str, most: int = _MOST_CHARS) -> str:
     return clean(text).rstrip()
 
 
-def moment(seconds: float) -> str:
+def local_time(seconds: float) -> str:
     """Date and time of day, local; empty for none."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds > 0 else ""
 
 
-def fenced(text: str, language: str = "") -> str:
+def code_block(text: str, language: str = "") -> str:
     """Return a block of code that nothing in it can end."""
-    shown = bounded(text)
+    shown = shorten(text)
     longest = max((len(run) for run in re.findall("`{3,}", shown)), default=2)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{shown}\n{fence}" if shown else ""

@@ -102,7 +102,7 @@ class Transcript(msgspec.Struct, frozen=True):
     ended: float
 
 
-def story_of(records: Sequence[AnyRecord]) -> Transcript:
+def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
     """Return the story that the records of a session tell; the first one is its header."""
     header = records[0]
     assert isinstance(header, Header)

@@ -20,7 +20,7 @@ from agent_cli.workspace.editing.search import (
     cuts_a_word,
     find,
 )
-from agent_cli.workspace.editing.three_way import merged
+from agent_cli.workspace.editing.three_way import merge_texts
 from agent_cli.workspace.editing.transplant import changes
 
 from ..kit.base import ToolError
@@ -243,4 +243,4 @@ def _beside_the_others(text: str, now: str, edit: Edit, words: EditMessages) -> 
         alone = with_edit(text, edit, words)
     except ToolError:
         return None
-    return None if alone.note else merged(text, alone.text, now)
+    return None if alone.note else merge_texts(text, alone.text, now)

@@ -108,9 +108,9 @@ def _merged(
     place: Resolved, before: TextFile, base: str, content: str, context: ToolContext
 ) -> tuple[PlannedChange, str]:
     """Return the new content with what others changed since in it, if that is elsewhere."""
-    from agent_cli.workspace.editing.three_way import merged
+    from agent_cli.workspace.editing.three_way import merge_texts
 
-    both = merged(base, content, before.text)
+    both = merge_texts(base, content, before.text)
     from agent_cli.workspace.editing.unified_diff import unified_diff
 
     theirs = unified_diff(base, before.text, place.relative).text.split("\n")[2:]

@@ -251,7 +251,7 @@ class BasicTool:
 
 
 def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
-    """Return the real place of a path the model wrote. To go there by its real path follows no link (`nofollow`).
+    """Return the real place of a path the model wrote. To go there by its real path follows no link.
 
     Raises:
         ToolError: it cannot be a path; or it should be `existing`, and is so only from where commands start; or

@@ -12,7 +12,7 @@ from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
 
 from ..kit.base import ToolContext, ToolError, ToolOutcome
-from .ripgrep import SearchPath, SearchTool, ignored, printable, search_place
+from .ripgrep import SearchPath, SearchTool, ignored_paths, printable, search_place
 
 _MAX_LINES = 500
 _MAX_PER_FOLDER = 200
@@ -43,7 +43,7 @@ class ListDir(SearchTool):
         if place.argument != ".":
             raise ToolError(f"{place.where.shown} is a file; use read_file")
         depth = min(max(1, params.depth), _MAX_DEPTH)
-        marked = await ignored(context, place, f"--max-depth={depth}")
+        marked = await ignored_paths(context, place, f"--max-depth={depth}")
         tree = _Tree(place, frozenset(marked or ()), AgentIgnore(context.workspace.roots))
         try:
             await asyncio.to_thread(tree.add, ".", depth, 0)

@@ -110,7 +110,7 @@ async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only
     Raises:
         ToolError: a bad pattern, nothing found in time, or no ripgrep.
     """
-    log = asyncio.ensure_future(ignored(context, place))
+    log = asyncio.ensure_future(ignored_paths(context, place))
     try:
         done = await _search(context, place, arguments, only)
         if not log.done():
@@ -175,7 +175,7 @@ def _is_root(place: SearchPath, context: ToolContext) -> bool:
     return place.folder in context.workspace.roots
 
 
-async def ignored(context: ToolContext, place: SearchPath, *arguments: str) -> tuple[str, ...] | None:
+async def ignored_paths(context: ToolContext, place: SearchPath, *arguments: str) -> tuple[str, ...] | None:
     """Return what ignore files hide below a folder, relative to it; None where that took too long."""
     if place.argument != ".":
         return ()

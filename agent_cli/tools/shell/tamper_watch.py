@@ -9,7 +9,13 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.protocol.autorun_paths import OBEYED
-from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, Places, furnish, moved_on, taken
+from agent_cli.sandbox.git_tamper_guard import (
+    GitStateSnapshot,
+    Places,
+    accept_changes,
+    make_git_folders,
+    take_git_state,
+)
 from agent_cli.sandbox.process.running import ProcessError, Running
 from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.git.paths import git_places
@@ -135,7 +141,7 @@ class TamperWatch:
             changed = guarded.changed()
             done = guarded.put_back() if changed else ()
             others = [path for path in changed if path not in done]
-            self._before[key] = moved_on(guarded, others) if others else guarded
+            self._before[key] = accept_changes(guarded, others) if others else guarded
             restored += self._names(key, done)
             left += self._names(key, others)
         self._alive = alive
@@ -149,18 +155,18 @@ class TamperWatch:
         roots = [str(root) for root in self._workspace.roots]
         for root in roots:
             if may_write:
-                furnish(root)
+                make_git_folders(root)
             places = self._places.setdefault(root, places_of(root))
             own = _below(root, run_by_git(root))
-            found[root, ".git"] = taken(root, known.get((root, ".git")), places=places, own=own)
+            found[root, ".git"] = take_git_state(root, known.get((root, ".git")), places=places, own=own)
         for root in roots:
             repository = git_places(root).repository
             folder, name = os.path.split(repository)
             if repository and (folder, name) not in found:
                 if may_write:
-                    furnish(folder, name)
+                    make_git_folders(folder, name)
                 key = (folder, name)
-                found[key] = taken(folder, known.get(key), git=name, is_outer=folder not in roots)
+                found[key] = take_git_state(folder, known.get(key), git=name, is_outer=folder not in roots)
         return found
 
     def _names(self, key: tuple[str, str], paths: tuple[str, ...] | list[str]) -> list[str]:

@@ -17,8 +17,18 @@ from agent_cli.protocol.operations import Choice
 
 from .git import name_of
 from .resolve import decide
-from .restore import Change, Entry, blob_hash, chains, joined, kind_of_change, present, printable, restore
-from .restore import settled as settle
+from .restore import (
+    Change,
+    Entry,
+    blob_hash,
+    chains,
+    join_reports,
+    kind_of_change,
+    plan_changes,
+    present,
+    printable,
+    restore,
+)
 from .types import CheckpointError, Move
 
 _HASH_LENGTH = 40
@@ -109,7 +119,7 @@ class Copies:
         told = {conflict.path for conflict in report.conflicts}
         held_up = [Conflict(printable(path), each.reason) for path, each in changes.items() if each.reason]
         more = tuple(conflict for conflict in held_up if conflict.path not in told)
-        return joined((report, RestoreReport(conflicts=more, notes=(NOTE,))))
+        return join_reports((report, RestoreReport(conflicts=more, notes=(NOTE,))))
 
     async def resolve(
         self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
@@ -132,7 +142,7 @@ class Copies:
 
     def _net(self, moves: Sequence[Move]) -> dict[str, Change]:
         steps = ((self._differences(move.left, move.target), move.only) for move in moves)
-        return settle(self.root, chains(steps, printable))
+        return plan_changes(self.root, chains(steps, printable))
 
     def _differences(self, left: str, right: str) -> dict[str, tuple[Entry, Entry]]:
         old, new = self._load(left), self._load(right)

@@ -24,7 +24,7 @@ from agent_cli.protocol.operations import Choice
 
 from . import maintenance
 from .git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
-from .restore import UNKNOWN, Change, Entry, chains, joined, kind_of_change, printable, restore, settled
+from .restore import UNKNOWN, Change, Entry, chains, join_reports, kind_of_change, plan_changes, printable, restore
 from .types import CheckpointError, Move
 from .user_git_state import UserGitState, note_on, repository_around
 
@@ -127,7 +127,7 @@ class Checkpoints:
             raise AssertionError("unreachable")
 
     async def _take(self) -> str:
-        from .metadata import usual_among
+        from .metadata import most_common_modes
 
         await self._git.prepare(self._exclusions())
         maintenance.mark(self._store, self._session_id)
@@ -136,7 +136,7 @@ class Checkpoints:
         top = await self._files.save(maintenance.newest_index(self._store))
         nested = {path: saved async for path, saved in self._nested.save(top.nested)}
         if self._usual is None:
-            self._usual = usual_among(top.files, top.folders)
+            self._usual = most_common_modes(top.files, top.folders)
         kept = self._kept(self._usual, {"": top, **nested})
         self._tell(kept)
         if self._last[1:3] == (top.tree, kept):
@@ -145,12 +145,12 @@ class Checkpoints:
 
     async def _take_up(self) -> None:
         """Go on from the session's newest checkpoint, if there is one."""
-        from .metadata import decoded
+        from .metadata import decode_metadata
 
         with contextlib.suppress(OSError, GitFailed, ValueError):
             commit = first_line(ref_of(self._store, self._session_id))
             raw = await self._git("cat-file", "commit", commit)
-            kept = decoded(raw.partition(b"\n\n")[2])
+            kept = decode_metadata(raw.partition(b"\n\n")[2])
             if kept.has_folders:
                 self._usual = kept.usual
                 self._files.covered.update(kept.covered)
@@ -158,7 +158,7 @@ class Checkpoints:
 
     def _kept(self, usual: "DefaultModes", states: Mapping[str, "Saved"]) -> "SnapshotMetadata":
         """Return what git does not keep, of all work trees."""
-        from .metadata import SnapshotMetadata, grouped, stamps_of
+        from .metadata import SnapshotMetadata, group_links, stamps_of
 
         modes: dict[str, int] = {}
         folders: dict[str, int] = {}
@@ -180,7 +180,7 @@ class Checkpoints:
         nested = self._nested.kept(states)
         return SnapshotMetadata(
             usual, modes, folders, tuple(sorted(empty)), out, covered, nested, stamps, git,
-            links=grouped(linked), special=special,
+            links=group_links(linked), special=special,
         )  # fmt: skip
 
     def _tell(self, kept: "SnapshotMetadata") -> None:
@@ -192,12 +192,12 @@ class Checkpoints:
         self.beyond = (*told, *([f"{len(single):,} single files ({others[single[0]]})"] if single else []))
 
     async def _commit(self, tree: str, kept: "SnapshotMetadata") -> str:
-        from .metadata import encoded
+        from .metadata import encode_metadata
 
         parents = [self._last[0]] if self._last[0] else []
         parents += await self._nested.commits(kept)
         options = [word for parent in dict.fromkeys(parents) for word in ("-p", parent)]
-        commit = (await self._git("commit-tree", tree, *options, input=encoded(kept))).decode().strip()
+        commit = (await self._git("commit-tree", tree, *options, input=encode_metadata(kept))).decode().strip()
         maintenance.name_newest(self._store, self._session_id, commit)
         self._last = (commit, tree, kept)
         return commit
@@ -311,7 +311,7 @@ class Checkpoints:
         held_up += [Conflict(f"{self._shown(path)}/", UNKNOWN) for path in folders.differing(net.unsure)]
         told = {conflict.path for report in reports for conflict in report.conflicts}
         reports.append(RestoreReport(conflicts=tuple(each for each in held_up if each.path not in told)))
-        return joined(reports)
+        return join_reports(reports)
 
     async def _separated(self, moves: Sequence[Move], reports: Sequence[RestoreReport]) -> RestoreReport:
         """Say which names of one file are separate files from now on."""
@@ -369,7 +369,7 @@ class Checkpoints:
         folders = Folders(self._top, chosen, target.usual.folder, target.empty)
         folders.open()
         folders.remove()
-        return joined((report, folders.close()))
+        return join_reports((report, folders.close()))
 
     async def tend(self) -> None:
         """Keep the store fit, at most once a day: many single objects become one pack. May take a while, and may
@@ -399,7 +399,7 @@ class Checkpoints:
             out |= {} if move.within else {each.path: each for each in compared.not_held(self._shown)}
             more = await touched.folders(await compared.folders())
             add_folders(more, folders if move.only is None else unsure)
-        changes = await asyncio.to_thread(settled, self._top, chains(steps, self._shown))
+        changes = await asyncio.to_thread(plan_changes, self._top, chains(steps, self._shown))
         note = note_on(gits, self._users_git.state())
         rest = RestoreReport(conflicts=tuple(out.values()), notes=(note,) if note else ())
         return _Net(changes, folders, unsure, rest)
@@ -410,13 +410,13 @@ class Checkpoints:
         return Comparison(self._git, left, right, await self._read(left), await self._read(right))
 
     async def _read(self, checkpoint: str) -> "SnapshotMetadata":
-        from .metadata import decoded
+        from .metadata import decode_metadata
 
         if checkpoint == self._last[0] and self._last[2] is not None:
             return self._last[2]
         raw = await self._git("cat-file", "commit", checkpoint)
         try:
-            return decoded(raw.partition(b"\n\n")[2])
+            return decode_metadata(raw.partition(b"\n\n")[2])
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {error}") from error
 

@@ -82,7 +82,7 @@ class SnapshotMetadata(msgspec.Struct, frozen=True):
         return None
 
 
-def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> DefaultModes:
+def most_common_modes(files: Mapping[str, int], folders: Mapping[str, int]) -> DefaultModes:
     """Return the most common permissions; a link has -1."""
     programs: Counter[int] = Counter()
     others: Counter[int] = Counter()
@@ -96,7 +96,7 @@ def usual_among(files: Mapping[str, int], folders: Mapping[str, int]) -> Default
     return DefaultModes(first(others, 0o644), first(programs, 0o755), first(Counter(folders.values()), 0o755))
 
 
-def grouped(linked: Mapping[str, Inode]) -> tuple[tuple[str, ...], ...]:
+def group_links(linked: Mapping[str, Inode]) -> tuple[tuple[str, ...], ...]:
     """Return the paths of each file that has several names, as far as they are not too many."""
     groups: dict[Inode, list[str]] = {}
     for path in sorted(linked)[:_MOST_LINKED]:
@@ -113,7 +113,7 @@ def stamps_of(top: str | os.PathLike[str], out: Mapping[str, str]) -> dict[str, 
     return found
 
 
-def encoded(kept: SnapshotMetadata) -> bytes:
+def encode_metadata(kept: SnapshotMetadata) -> bytes:
     """As a commit message."""
     plain: dict[str, Any] = {
         "usual": [kept.usual.file, kept.usual.program, kept.usual.folder],
@@ -132,7 +132,7 @@ def encoded(kept: SnapshotMetadata) -> bytes:
     return json.dumps(plain).encode()
 
 
-def decoded(message: bytes) -> SnapshotMetadata:
+def decode_metadata(message: bytes) -> SnapshotMetadata:
     """From a commit message, of this version or of an older one, which had only modes.
 
     Raises:

@@ -17,7 +17,7 @@ from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
 from agent_cli.protocol.paths import is_inside
 
-from .restore import joined
+from .restore import join_reports
 from .types import CheckpointError, Move, Snapshots
 
 _MAIN = ""
@@ -123,7 +123,7 @@ class MultiRootCheckpoints:
             if any(_lacks(move, folder) for move in moves):
                 why = "the folder could not be saved when it was changed"
                 reports.append(RestoreReport(conflicts=(Conflict(f"{folder}/", why, decidable=False),)))
-        return joined(reports)
+        return join_reports(reports)
 
     async def resolve(
         self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
@@ -141,7 +141,7 @@ class MultiRootCheckpoints:
             if known and now.get(folder) and (inside or not paths):
                 report = await self._of(folder).resolve(known, choice, inside, now[folder])
                 reports.append(_placed(folder, report))
-        return joined(reports)
+        return join_reports(reports)
 
     async def tend(self) -> None:
         """Keep each store fit; as `Checkpoints.tend`."""

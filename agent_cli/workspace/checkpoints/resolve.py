@@ -10,7 +10,7 @@ from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
 
-from ..editing.three_way import merged
+from ..editing.three_way import merge_texts
 from .restore import LINK, Change, Entry, blob_hash, kind_of_change, present, restore, write_entry
 
 _Contents = Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]
@@ -72,7 +72,7 @@ async def _merge(
         return _NO_MERGE
     if any("\0" in text for text in texts):
         return _NO_MERGE
-    text = merged(*texts)
+    text = merge_texts(*texts)
     if text is None:
         return _OVERLAP
     mode = change.wanted.mode if mine.mode == change.base.mode else mine.mode

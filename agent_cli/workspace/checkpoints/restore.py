@@ -69,7 +69,7 @@ def chains(
     return found
 
 
-def settled(root: Path, steps: Mapping[str, Steps]) -> dict[str, Change]:
+def plan_changes(root: Path, steps: Mapping[str, Steps]) -> dict[str, Change]:
     """Return what becomes of each path: a step is made where the path is as before it, and passed over where it is
     as after it; any other state is somebody else's, and stays until a step fits again."""
     found: dict[str, Change] = {}
@@ -116,7 +116,7 @@ def kind_of_change(old: Entry, new: Entry) -> Literal["created", "modified", "de
     return "created" if not old.blob else "deleted" if not new.blob else "modified"
 
 
-def joined(reports: Iterable[RestoreReport]) -> RestoreReport:
+def join_reports(reports: Iterable[RestoreReport]) -> RestoreReport:
     """Several reports as one; each note once."""
     given = list(reports)
     return RestoreReport(

@@ -3,7 +3,7 @@
 from .unified_diff import Opcode, lines_of, opcodes
 
 
-def merged(base: str, ours: str, theirs: str) -> str | None:
+def merge_texts(base: str, ours: str, theirs: str) -> str | None:
     """`theirs` with what turned `base` into `ours` done to it too; None when both changed the same place.
 
     Lines end with `\\n` (what stands before it is part of the line). The same change on both sides counts once.

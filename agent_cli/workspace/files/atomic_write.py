@@ -2,7 +2,7 @@
 keeping what hangs on the file (mode, owner, attributes). A further name of the file (a hard link) keeps the old
 content and mode: it may lie anywhere, in the store of a package manager for one. Writers of one folder take turns.
 All of it happens in the folder that is held open, so that no link put there meanwhile leads it elsewhere
-(`nofollow`)."""
+(`fs.nofollow`)."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from agent_cli.fs.files import draft, replace_file, wait_for_lock, write_end
 from agent_cli.fs.nofollow import DirEntryFd, dir_entry
 
-from .reader import FileError, Stamp, chunks, open_at, stamp, why
+from .reader import FileError, Stamp, chunks, explain_error, open_at, stamp
 
 LOCK_TIMEOUT_S = 2.0
 _LONGEST_NAME = 230
@@ -44,7 +44,7 @@ def write_atomic(
                     return _replaced(at, shown, data, expected, mode)
                 return _created(at, shown, data, mode, like)
     except OSError as error:
-        raise FileError(why(shown, error, real)) from error
+        raise FileError(explain_error(shown, error, real)) from error
 
 
 def _replaced(at: DirEntryFd, shown: str, data: bytes, expected: Stamp, mode: int | None) -> Stamp:
@@ -95,7 +95,7 @@ def remove(real: str, shown: str, expected: Stamp, folders: tuple[str, ...] = ()
             _check_unchanged(at, shown, expected)
             at.unlink()
     except OSError as error:
-        raise FileError(why(shown, error, real)) from error
+        raise FileError(explain_error(shown, error, real)) from error
     _remove_empty(folders)
 
 
@@ -109,7 +109,7 @@ def put_link(real: str, shown: str, target: str) -> None:
         with dir_entry(real) as at:
             os.symlink(target, at.name, dir_fd=at.folder)
     except OSError as error:
-        raise FileError(why(shown, error, real)) from error
+        raise FileError(explain_error(shown, error, real)) from error
 
 
 def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> Stamp:
@@ -133,7 +133,7 @@ def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> 
             finally:
                 os.close(fd)
     except OSError as error:
-        raise FileError(why(shown, error, real)) from error
+        raise FileError(explain_error(shown, error, real)) from error
 
 
 def missing_folders(real: str) -> tuple[str, ...]:

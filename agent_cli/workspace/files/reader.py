@@ -1,7 +1,6 @@
-"""Reading the user's files: regular ones only, with their encoding, byte order mark and line ends. Paths here
-are real paths, as `paths.Workspace.resolve` gives them, and are reached as such (`nofollow`): no link is followed,
-whoever puts one there meanwhile. Messages use the name the user or model wrote. Writing them is in `atomic_write`.
-"""
+"""Read the user's files: regular ones only, with their encoding, byte order mark and line ends. Paths here are
+real paths, as `paths.Workspace.resolve` gives them, and are reached as such (`fs.nofollow`): no link is followed,
+whoever puts one there meanwhile. Messages use the name the user or model wrote. `atomic_write` writes them."""
 
 import os
 import stat
@@ -59,7 +58,7 @@ def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
         with dir_entry(real) as at:
             return open_at(at, shown)
     except OSError as error:
-        raise FileError(why(shown, error, real)) from error
+        raise FileError(explain_error(shown, error, real)) from error
 
 
 def open_at(at: DirEntryFd, shown: str) -> tuple[int, os.stat_result]:
@@ -98,7 +97,7 @@ def read_bytes(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> tuple[
     try:
         data = b"".join(chunks(fd, max_bytes + 1))
     except OSError as error:
-        raise FileError(why(shown, error, real)) from error
+        raise FileError(explain_error(shown, error, real)) from error
     finally:
         os.close(fd)
     if len(data) > max_bytes:
@@ -155,7 +154,7 @@ def _kind(mode: int) -> str:
     return next((name for test, name in kinds if test(mode)), "special")
 
 
-def why(shown: str, error: OSError, real: str) -> str:
+def explain_error(shown: str, error: OSError, real: str) -> str:
     """Return a system error on a file in words that say what to do about it."""
     if isinstance(error, FileNotFoundError):
         if os.path.basename(os.path.normpath(shown)) != os.path.basename(real):

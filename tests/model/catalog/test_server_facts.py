@@ -4,7 +4,7 @@ import pytest
 
 from agent_cli.model.catalog.server_facts import (
     OLLAMA_WINDOW,
-    decoded,
+    decode_json,
     from_list,
     from_lm_studio,
     from_ollama,
@@ -148,4 +148,4 @@ def test_odd_answers_say_nothing(odd: Any) -> None:
 
 
 def test_what_is_no_json_is_nothing() -> None:
-    assert decoded(b"<html>") is None and decoded(b"\xff") is None and decoded(b'{"a": 1}') == {"a": 1}
+    assert decode_json(b"<html>") is None and decode_json(b"\xff") is None and decode_json(b'{"a": 1}') == {"a": 1}

@@ -20,7 +20,7 @@ from agent_cli.model.types.base import (
 from agent_cli.model.types.info import Facts, ModelInfo, Source
 from agent_cli.model.types.provider_table import Route
 from agent_cli.model.wire.chat.dialect import ChatDialect
-from agent_cli.model.wire.dialect import lesson
+from agent_cli.model.wire.dialect import learn_from_refusal
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from tests.model.side_server import SideServer
 
@@ -106,7 +106,9 @@ def test_who_is_told_in_words(source: Source, tools: bool, needed: bool) -> None
 def test_how_servers_refuse_tools(status: int, message: str) -> None:
     dialect = ChatDialect(Route("p/m", "p", "m", "chat_completions", "http://x"))
     written = dialect.write(ASK, LearnedLimits())
-    repair = lesson(dialect, written, ModelError("bad_request", message, status=status), LearnedLimits())
+    repair = learn_from_refusal(
+        dialect, written, ModelError("bad_request", message, status=status), LearnedLimits()
+    )
     assert repair is not None and repair.learnt.refused == ("tools",)
 
 
@@ -116,7 +118,7 @@ def test_how_servers_refuse_tools(status: int, message: str) -> None:
 def test_other_refusals_are_something_else(message: str) -> None:
     dialect = ChatDialect(Route("p/m", "p", "m", "chat_completions", "http://x"))
     written = dialect.write(ASK, LearnedLimits())
-    repair = lesson(dialect, written, ModelError("bad_request", message, status=400), LearnedLimits())
+    repair = learn_from_refusal(dialect, written, ModelError("bad_request", message, status=400), LearnedLimits())
     assert repair is None or "tools" not in repair.learnt.refused
 
 

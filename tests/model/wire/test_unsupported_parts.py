@@ -12,7 +12,7 @@ from agent_cli.model.routing import open_model
 from agent_cli.model.types.base import Adjusted, LearnedLimits, Model, ModelError, ModelInfo, ModelRequest
 from agent_cli.model.types.provider_table import PROVIDERS, Route
 from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
-from agent_cli.model.wire.dialect import culprit
+from agent_cli.model.wire.dialect import refused_message
 from agent_cli.model.wire.responses.dialect import ResponsesDialect
 from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, UserMessage
 from agent_cli.store.state.learned_limits import LearntFile
@@ -166,7 +166,7 @@ def test_the_refused_message_is_found(model: tuple[str, str], message: str, blam
     dialect = make(route, ModelInfo(model[0]))
     request = msgspec.structs.replace(REQUEST, messages=(ASK, ANSWER, RESULT, UserMessage(id="u2", text="go")))
     written = dialect.write(request, LearnedLimits())
-    assert culprit(written, ModelError("bad_request", message, status=400), dialect.lists) == blamed
+    assert refused_message(written, ModelError("bad_request", message, status=400), dialect.lists) == blamed
 
 
 async def test_the_refused_message_is_told() -> None:

@@ -13,7 +13,7 @@ from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, 
 from agent_cli.protocol.records import AnyRecord, TurnEnded
 from agent_cli.store.export.charts import context_plot, duration, money, spend_plot, timeline, tokens
 from agent_cli.store.export.formats import Format, exported
-from agent_cli.store.export.transcript import Reading, Turn, story_of
+from agent_cli.store.export.transcript import Reading, Turn, transcript_of
 from agent_cli.store.session_file import read_session
 from tests.fuzz import tries
 from tests.store.talk import HOSTILE, records
@@ -158,7 +158,7 @@ def test_long_results_are_cut_and_say_so() -> None:
 
 
 def test_a_turn_has_its_time_and_its_cost() -> None:
-    story = story_of(records())
+    story = transcript_of(records())
     first, second = story.turns[:2]
     assert (first.number, first.duration_s, round(first.cost_usd or 0, 4), first.calls) == (1, 20.4, 0.0331, 3)
     assert (second.duration_s, second.cost_usd, second.undone) == (3.0, 0.031, False)

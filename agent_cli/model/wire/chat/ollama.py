@@ -36,7 +36,7 @@ from ...types.info import ModelInfo
 from ...types.json import Json, join_surrogates, text_of
 from ...types.provider_table import Route
 from ..dialect import Dialect, EncodedRequest, known_effort
-from ..event_stream import Chunks, EventStream, SurrogateJoiner, count_of, decoded
+from ..event_stream import Chunks, EventStream, SurrogateJoiner, count_of, decode_json
 from ..unsupported_parts import ELSEWHERE, THINKING, picture_repairs
 from .request import chat_messages, fitting, tool_json
 
@@ -121,7 +121,7 @@ class _Lines(Chunks):
     def feed(self, data: bytes) -> Iterator[Json]:
         """Yield what the lines that these bytes complete hold."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        yield from (decoded(line) for line in lines if line.strip())
+        yield from (decode_json(line) for line in lines if line.strip())
 
     def flush(self) -> Iterator[Json]:
         """Yield what the last line holds."""
@@ -148,7 +148,7 @@ class OllamaReader(EventStream):
             ModelError: it is an error, or no answer at all.
         """
         try:
-            one = decoded(data)
+            one = decode_json(data)
         except ModelError:
             if data.lstrip()[:1] == b"<":
                 raise no_answer(data.decode("utf-8", "replace")) from None
@@ -282,6 +282,6 @@ def _json_inside(error: Any) -> Any:
     if not isinstance(error, str) or not error.lstrip().startswith("{"):
         return None
     try:
-        return decoded(error.encode())
+        return decode_json(error.encode())
     except (ModelError, UnicodeError):
         return None
