@@ -16,7 +16,7 @@ from agent_cli.policy.rules.secret_paths import is_secret
 from agent_cli.protocol.actions import Mode, Reach, SandboxLevel
 from agent_cli.sandbox.profile.confinement import Confinement, EnforcedLevel
 from agent_cli.workspace.denied_files import HiddenFiles
-from agent_cli.workspace.git.paths import git_places
+from agent_cli.workspace.git.repository import git_places
 from agent_cli.workspace.paths import Workspace
 
 from .denied_paths import DeniedFiles, denies_reading, denies_writing, is_write_denied
@@ -242,7 +242,7 @@ def _closes_more(rule: Rule) -> bool:
 
 def _autorun_files(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
     """Return what editors, shells, other agents, git and the agent itself read or run by themselves."""
-    from agent_cli.protocol.autorun_paths import OBEYED
+    from agent_cli.protocol.paths import OBEYED
     from agent_cli.workspace.git.programs import run_by_git
 
     names = (".agentignore", *sorted(OBEYED), *(policy.instructions if policy.untrusted else ()))

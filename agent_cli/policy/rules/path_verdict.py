@@ -213,7 +213,7 @@ def is_protected(path: str, policy: Policy) -> bool:
 
 def is_obeyed(path: str, policy: Policy) -> bool:
     """Return whether editors, shells, other agents or git run or obey a file of the workspace by themselves."""
-    from agent_cli.protocol.autorun_paths import is_obeyed_by_name
+    from agent_cli.protocol.paths import is_obeyed_by_name
 
     around = max((root for root in policy.roots if is_inside(path, (root,))), key=len, default="")
     if not around:

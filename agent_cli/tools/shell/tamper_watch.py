@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.protocol.autorun_paths import OBEYED
+from agent_cli.protocol.paths import OBEYED
 from agent_cli.sandbox.git_tamper_guard import (
     GitStateSnapshot,
     Places,
@@ -18,8 +18,8 @@ from agent_cli.sandbox.git_tamper_guard import (
 )
 from agent_cli.sandbox.process.running import ProcessError, Running
 from agent_cli.workspace.denied_files import HiddenFiles
-from agent_cli.workspace.git.paths import git_places
 from agent_cli.workspace.git.programs import run_by_git
+from agent_cli.workspace.git.repository import git_places
 from agent_cli.workspace.paths import Workspace
 
 

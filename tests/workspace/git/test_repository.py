@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.workspace.git.paths import GitPlaces, git_places
+from agent_cli.workspace.git.repository import GitPlaces, git_places
 
 
 def git(folder: Path, *words: str) -> None:
