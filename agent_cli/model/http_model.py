@@ -88,24 +88,17 @@ class NativeModel:
         return self._dialect
 
     async def aclose(self) -> None:
-        """Close connections."""
         if self._connection is not None:
             await self._connection.aclose()
             self._connection = None
 
     async def reach(self) -> None:
-        """Ask whether a server on this machine or network is there.
-
-        Raises:
-            ModelError: it is not.
-        """
         from .transport.http import is_local
 
         if is_local(urlsplit(self._route.base_url).hostname or ""):
             await (await self._connect()).get("/models", _CHECK_S)
 
     def forget_effort(self) -> None:
-        """Forget which efforts were refused."""
         known = self._recall()
         refused = tuple(name for name in known.refused if name != "effort")
         learnt = msgspec.structs.replace(known, refused=refused, efforts=None)

@@ -51,23 +51,12 @@ class Copies:
         self.needs_care = False
 
     async def take(self, about: Sequence[Move] = ()) -> str:
-        """Save every covered file as it is now, those that the moves `about` know too; returns the checkpoint's
-        id.
-
-        Raises:
-            CheckpointError: it cannot be written, or one of a move is gone.
-        """
         for move in about:
             self._load(move.left)
             self._load(move.target)
         return self._save({path: self._entry(path) for path in sorted(self._covered)})
 
     async def cover(self, path: str, checkpoint: str) -> str:
-        """Add a file about to be written to a checkpoint; returns the checkpoint to use from now on.
-
-        Raises:
-            CheckpointError: it cannot be written.
-        """
         relative = os.path.relpath(path, self.root)
         if relative.split("/")[0] == "..":
             raise CheckpointError(f"{path} lies outside the workspace")
@@ -81,11 +70,6 @@ class Copies:
         return after
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
-        """Covered files that differ between two checkpoints.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         found = []
         for path, (old, new) in self._differences(before, after).items():
             lines = self._diff(path, old, new)[2:]
@@ -95,11 +79,6 @@ class Copies:
         return tuple(found)
 
     async def diff(self, before: str, after: str) -> str:
-        """Unified diff of the covered files.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         differences = self._differences(before, after)
         return "".join(line for path, pair in differences.items() for line in self._diff(path, *pair))
 
@@ -108,11 +87,6 @@ class Copies:
         return await self.carry_out([Move(left, target)])
 
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
-        """As `Checkpoints.carry_out`, for covered files.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         changes = self._net(moves)
         pairs = {path: (each.start, each.end) for path, each in changes.items() if each.start != each.end}
         report = restore(self.root, pairs, self._content, dry_run=dry_run)
@@ -124,11 +98,6 @@ class Copies:
     async def resolve(
         self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
     ) -> RestoreReport:
-        """As `Checkpoints.resolve`, for covered files.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         wanted = {path: each for path, each in self._net(moves).items() if not paths or printable(path) in paths}
 
         async def load(blobs: Collection[str]) -> Mapping[str, bytes]:

@@ -104,11 +104,6 @@ class Checkpoints:
         )
 
     async def take(self, about: Sequence[Move] = ()) -> str:
-        """Save the whole workspace as it is now, whatever it is `about`; returns the checkpoint's id.
-
-        Raises:
-            CheckpointError: no git, too large for the time allowed, or the disk is full.
-        """
         async with self._lock:
             for attempt in range(1, _TRIES + 1):
                 try:
@@ -203,12 +198,6 @@ class Checkpoints:
         return commit
 
     async def cover(self, path: str, checkpoint: str) -> str:
-        """Make sure that a file about to be written is in `checkpoint`, even if it is ignored; returns the
-        checkpoint to use from now on.
-
-        Raises:
-            CheckpointError: it lies outside the workspace or in a nested repository, or as for `take`.
-        """
         if os.path.relpath(path, self._top / self._scope).split("/")[0] == "..":
             raise CheckpointError(f"{path} lies outside the workspace")
         relative = os.path.relpath(path, self._top)
@@ -241,12 +230,6 @@ class Checkpoints:
         return await self._commit(tree, msgspec.structs.replace(kept, modes=modes, covered=covered))
 
     async def claim(self, before: str, after: str, until_s: float) -> str:
-        """Note in the newest checkpoint, `after`, which files that differ from `before` have stayed as they are
-        since a moment: seconds since the epoch. Returns the checkpoint to use from now on.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         own = await (await self._compare(before, after)).as_since(self._top, until_s)
         if not own or after != self._last[0]:
             return after
@@ -254,11 +237,6 @@ class Checkpoints:
         return await self._commit(self._last[1], kept)
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
-        """Files that differ between two checkpoints, with line counts; folders end with a slash.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         compared = await self._compare(before, after)
         counts = await compared.line_counts()
         found = []
@@ -271,7 +249,6 @@ class Checkpoints:
         return tuple(found)
 
     async def diff(self, before: str, after: str) -> str:
-        """Unified diff between two checkpoints."""
         return await (await self._compare(before, after)).diff()
 
     async def restore(self, left: str, target: str) -> RestoreReport:
@@ -279,13 +256,6 @@ class Checkpoints:
         return await self.carry_out([Move(left, target)])
 
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
-        """Carry out several moves as one: bring every path that differs to its state in the last target. A path
-        that is not as the first left it, or was changed in between, is reported and left alone. Carried out again
-        it does nothing. With `dry_run` nothing is changed at all.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         from .blobs import batches
         from .restore_folders import Folders
 
@@ -341,12 +311,6 @@ class Checkpoints:
     async def resolve(
         self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
     ) -> RestoreReport:
-        """Decide on files that these moves left alone; no `paths` (as shown): on all. `saved` is a checkpoint just
-        taken, with their present content.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         from .blobs import contents
         from .compare import entries
         from .resolve import decide
@@ -372,13 +336,10 @@ class Checkpoints:
         return join_reports((report, folders.close()))
 
     async def tend(self) -> None:
-        """Keep the store fit, at most once a day: many single objects become one pack. May take a while, and may
-        be cancelled at any time; nothing waits for it."""
         await maintenance.tend(self._store, self._run, self._roots)
 
     @property
     def needs_care(self) -> bool:
-        """Whether `tend` would do anything."""
         return maintenance.is_due(self._store)
 
     async def _net(self, moves: Sequence[Move]) -> "_Net":

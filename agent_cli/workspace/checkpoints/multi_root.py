@@ -42,27 +42,19 @@ class MultiRootCheckpoints:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Files that the last checkpoint lacks because they are too large, as shown."""
         return tuple(_shown(folder, path) for folder, each in self._made.items() for path in each.left_out)
 
     @property
     def beyond(self) -> tuple[str, ...]:
-        """What else it lacks, each with the reason in brackets."""
         inner = (_shown(folder, path) for folder, each in self._made.items() for path in each.beyond)
         return (*inner, *(f"{folder}/ ({why})" for folder, why in self._failed.items()))
 
     @property
     def needs_care(self) -> bool:
-        """Whether `tend` would do anything."""
         return any(each.needs_care for each in self._made.values())
 
     async def take(self, about: Sequence[Move] = ()) -> str:
-        """Save every folder as it is now, those that the moves `about` know too; returns the checkpoint's id. A
-        further folder that cannot be saved is noted in `beyond`.
-
-        Raises:
-            CheckpointError: the workspace root could not be saved.
-        """
+        """A further folder that cannot be saved is noted in `beyond`; only the root's own failure is an error."""
         ids = {_MAIN: await self._of(_MAIN).take([_part(move, _MAIN) for move in about])}
         self._failed = {}
         for folder in dict.fromkeys((*self._extra, *_folders(about))):
@@ -74,11 +66,6 @@ class MultiRootCheckpoints:
         return _encoded(ids)
 
     async def cover(self, path: str, checkpoint: str) -> str:
-        """Make sure that a file about to be written is in `checkpoint`; returns the one to use from now on.
-
-        Raises:
-            CheckpointError: it lies in none of the folders, or its folder cannot be saved.
-        """
         ids = _decoded(checkpoint)
         further = (each for each in ids if each and is_inside(path, (each,)))
         folder = _MAIN if is_inside(path, (str(self._root),)) else next(further, _MAIN)
@@ -87,33 +74,22 @@ class MultiRootCheckpoints:
         return _encoded({**ids, folder: await self._of(folder).cover(path, ids[folder])})
 
     async def claim(self, before: str, after: str, until_s: float) -> str:
-        """As `Checkpoints.claim`, in each folder."""
         ids = _decoded(after)
         for folder, one, two in _shared(before, after):
             ids[folder] = await self._of(folder).claim(one, two, until_s)
         return _encoded(ids)
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
-        """Files that differ between two checkpoints; those in further folders by their absolute path.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         found: list[FileChange] = []
         for folder, one, two in _shared(before, after):
             found += [_change(folder, each) for each in await self._of(folder).changes(one, two)]
         return tuple(found)
 
     async def diff(self, before: str, after: str) -> str:
-        """Unified diff between two checkpoints."""
         return "".join([await self._of(folder).diff(one, two) for folder, one, two in _shared(before, after)])
 
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
-        """Carry out several moves as one, in each folder. One that a checkpoint lacks is reported.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
+        """A folder that a checkpoint lacks is reported."""
         reports = []
         for folder in (_MAIN, *_folders(moves)):
             known = [part for move in moves if (part := _part(move, folder)).left and part.target]
@@ -128,11 +104,6 @@ class MultiRootCheckpoints:
     async def resolve(
         self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
     ) -> RestoreReport:
-        """Decide on files that these moves left alone, in each folder. `saved` is a checkpoint just taken.
-
-        Raises:
-            CheckpointError: a checkpoint is gone.
-        """
         reports = []
         now = _decoded(saved)
         for folder in (_MAIN, *_folders(moves)):
@@ -144,7 +115,6 @@ class MultiRootCheckpoints:
         return join_reports(reports)
 
     async def tend(self) -> None:
-        """Keep each store fit; as `Checkpoints.tend`."""
         for each in self._made.values():
             await each.tend()
 
