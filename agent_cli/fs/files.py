@@ -102,11 +102,15 @@ def make_private(folder: Path) -> None:
     it is.
 
     Raises:
-        OSError: it cannot be made, or is no folder.
+        NotADirectoryError: one of them is something else.
+        OSError: one cannot be made.
     """
     for each in reversed([folder, *folder.parents]):  # `parents=True` would give those above the usual mode
-        if not each.is_dir():
-            each.mkdir(mode=0o700, exist_ok=True)
+        try:
+            if not each.is_dir():
+                each.mkdir(mode=0o700, exist_ok=True)
+        except FileExistsError as error:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(each)) from error
 
 
 def write_end(descriptor: int, data: bytes, at: int = 0, *, durable: bool = True, disk: Disk = DISK) -> None:

@@ -12,8 +12,8 @@ _PARTIAL_BEGIN = re.compile(r"-----BEGIN[ A-Z0-9]{0,60}-{0,5}")
 _TOKENS = tuple((start, shape) for shape in shapes.SHAPES for start in shape.starts)
 
 
-def tokens(text: str) -> Iterator[Span]:
-    """Tokens that show by their shape what they are."""
+def tokens(text: str, *, judged: bool = True) -> Iterator[Span]:
+    """Tokens that show by their shape what they are; without `judged`, placeholders of that shape too."""
     for start, shape in _TOKENS:
         at = text.find(start)
         while at >= 0:
@@ -21,7 +21,7 @@ def tokens(text: str) -> Iterator[Span]:
             if match:
                 group = 1 if shape.whole.groups else 0
                 first, last = match.span(group)
-                if shape.judge(text[first : min(last, first + shapes.LONGEST_JUDGED)]):
+                if not judged or shape.judge(text[first : min(last, first + shapes.LONGEST_JUDGED)]):
                     yield Span(first, last, shape.name)
             at = text.find(start, match.end() if match else at + 1)
     yield from _around(text, shapes.DISCORD_TAIL, shapes.DISCORD_HEAD, shapes.DISCORD_HEAD_LENGTH, "Discord token")
