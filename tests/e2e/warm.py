@@ -191,7 +191,7 @@ def _end_with(code: int) -> NoReturn:
     """End as Python does, but for taking all modules down, which would cost more than most runs."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         try:
             stream.flush()
         except OSError:
