@@ -14,9 +14,10 @@ from agent_cli.config.project_restrictions import tightened
 from agent_cli.config.schema import Config
 from agent_cli.config.trust import Trust, tool_sources
 from tests.config.layers import from_project, loaded, written
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "values",
     [
         {"permissions": {"allow": ["shell"]}},
@@ -40,7 +41,6 @@ from tests.config.layers import from_project, loaded, written
         {"context": {"instructions": ["/etc/passwd"]}},
         {"tools": {"enabled": []}},
     ],
-    ids=str,
 )
 def test_what_could_harm_the_user_is_left_out(values: dict[str, Any]) -> None:
     found = from_project(values)

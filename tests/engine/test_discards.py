@@ -10,6 +10,7 @@ from agent_cli.policy.shell.destructive import discards_git_state
 from agent_cli.protocol.events import ToolCallFinished
 from tests.engine.harness import approve_all, engine
 from tests.model.scripted import call, say
+from tests.rows import each_row
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -64,7 +65,7 @@ async def test_where_nothing_can_be_lost_nothing_is_said(tmp_path: Path) -> None
     assert "Before it ran" not in await after(tmp_path, "git reset --hard")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "expected"),
     [
         ("git reset --hard HEAD~1", True), ("git checkout -- .", True), ("git checkout -f main", True),

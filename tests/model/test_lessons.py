@@ -18,6 +18,7 @@ from agent_cli.model.wire.dialect import Dialect, learn_from_refusal, refused_me
 from agent_cli.model.wire.responses.dialect import ResponsesDialect
 from agent_cli.protocol.learned import EFFORTS, REFUSABLE
 from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, UserMessage
+from tests.rows import each_row
 
 TOOLS = tuple(ToolSpec(name, "Does.", {"type": "object"}) for name in ("think_tool", "effort", "view_image"))
 REQUEST = ModelRequest(
@@ -182,7 +183,7 @@ def taught_by(case: Case, learnt: LearnedLimits | None = None) -> str:
 FLEETING = {("anthropic", "reasoning"), ("responses", "reasoning")}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.dialect} {case.text[:60]}")
+@each_row("case", CASES)
 def test_a_refusal_teaches_what_it_is_about(case: Case) -> None:
     assert taught_by(case) == case.taught
 

@@ -27,6 +27,7 @@ from agent_cli.protocol.learned import LearnedLimits
 from agent_cli.store.state.learned_limits import LearntFile
 from tests.model.server import Server
 from tests.model.side_server import SideServer
+from tests.rows import each_row
 
 OPENAI = {"OPENAI_API_KEY": " sk-1 \n"}
 
@@ -35,7 +36,7 @@ def route(name: str, env: Mapping[str, str] | None = None, **providers: Provider
     return resolve(name, providers, env or {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "env", "wire", "base_url", "model"),
     [
         ("openai/gpt-4.1", OPENAI, "chat_completions", "https://api.openai.com/v1", "gpt-4.1"),

@@ -15,6 +15,7 @@ from agent_cli.model.types.base import (
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from tests.model.scripted import USAGE, Call, ScriptedModel, call, fail, hang, say
 from tests.model.valid import check_prefix, check_request
+from tests.rows import each_row
 
 USER = UserMessage(id="u1", text="hi")
 
@@ -48,7 +49,7 @@ def test_valid_requests_pass(messages: tuple[Message, ...]) -> None:
     check_request(request(*messages))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "rule"),
     [
         ((), "no messages"),

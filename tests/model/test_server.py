@@ -23,6 +23,7 @@ from agent_cli.protocol.usage import Usage
 from tests.model.replies import added
 from tests.model.server import Reply, Server
 from tests.model.strict import complaint
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),))
@@ -134,7 +135,7 @@ CALLS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "c", "content": "x"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "problem"),
     [
         ([USER], ""),

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from tests.model import strict_anthropic, strict_responses
+from tests.rows import each_row
 
 Json = dict[str, Any]
 TEXT = {"type": "text", "text": "hi"}
@@ -27,7 +26,7 @@ def picture(data: str = "aGk=", kind: str = "image/png") -> Json:
     return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "problem"),
     [
         ([user()], ""),
@@ -70,7 +69,7 @@ def test_anthropic_messages(messages: list[Json], problem: str) -> None:
     assert problem in found if problem else found == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "problem"),
     [
         ({"system": [TEXT], "tools": [TOOL], "tool_choice": {"type": "none"}}, ""),
@@ -119,7 +118,7 @@ OUTPUT = {"type": "function_call_output", "call_id": "c", "output": ""}
 REASONED = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "enc"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("items", "problem"),
     [
         ([say()], ""),
@@ -159,7 +158,7 @@ def test_responses_input(items: list[Json], problem: str) -> None:
 TOOL_FLAT = {"type": "function", "name": "t", "parameters": {"type": "object"}, "strict": False}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "problem"),
     [
         ({"tools": [TOOL_FLAT], "tool_choice": "none", "reasoning": {"effort": "low", "summary": "auto"}}, ""),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.net.addresses import AddressRefused, is_public, reachable, refuse_private, target_of
+from tests.rows import each_row
 
 NAMES = {
     "example.com": ["93.184.216.34"],
@@ -58,7 +59,7 @@ async def test_private_addresses_are_refused_in_every_form(url: str) -> None:
         await reachable(target_of(url), resolve)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://example.com@127.0.0.1/", "file:///etc/passwd", "ftp://example.com/", "gopher://127.0.0.1/",

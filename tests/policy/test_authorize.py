@@ -27,6 +27,7 @@ from agent_cli.protocol.actions import (
     WritePath,
 )
 from tests.fuzz import tries
+from tests.rows import each_row
 
 ROOT = "/w/repo"
 
@@ -56,7 +57,7 @@ def kind(verdict: Verdict) -> str:
     return type(verdict).__name__.lower()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("action", "plan", "ask", "auto", "yolo"),
     [
         (ReadPath(f"{ROOT}/a", "a"), "allow", "allow", "allow", "allow"),
@@ -90,17 +91,15 @@ def test_auto_edit_runs_commands_only_where_a_sandbox_is_in_force() -> None:
     assert kind(run("git clean -fdx", policy(mode="auto-edit", sandboxed=True))) == "ask"
 
 
-@pytest.mark.parametrize(
-    "order", list(permutations(["deny shell(git *)", "ask shell(git *)", "allow shell(git *)"]))
-)
-@pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
+@each_row("order", list(permutations(["deny shell(git *)", "ask shell(git *)", "allow shell(git *)"])))
+@each_row("mode", ["ask", "auto-edit", "yolo"])
 def test_deny_beats_ask_beats_allow_in_any_order(order: tuple[str, ...], mode: Mode) -> None:
     assert kind(run("git commit -m x", policy(*order, mode=mode))) == "deny"
     without_deny = [rule for rule in order if not rule.startswith("deny")]
     assert kind(run("git commit -m x", policy(*without_deny, mode=mode))) == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "cat .env", "cat ./.env", "cat sub/../.env", "head -n1 /w/repo/.env", "sed -n 1p .env", "cp .env x",
@@ -109,7 +108,7 @@ def test_deny_beats_ask_beats_allow_in_any_order(order: tuple[str, ...], mode: M
         "cat \\.env", "env cat .env",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("mode", ["ask", "yolo"])
+@each_row("mode", ["ask", "yolo"])
 def test_a_denied_file_is_denied_to_every_command_form(command: str, mode: Mode) -> None:
     assert kind(run(command, policy("deny read(**/.env)", "allow shell", mode=mode))) == "deny", command
 
@@ -137,7 +136,7 @@ def test_a_denied_file_is_denied_to_tools_by_real_and_by_written_path(action: Ac
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "command", "expected"),
     [
         ("allow shell(npm run *)", "npm run build", "allow"),
@@ -162,7 +161,7 @@ def test_an_allow_rule_covers_what_it_says_and_nothing_more(rule: str, command: 
     assert kind(run(command, policy(rule))) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "rg --pre=sh x", "find . -delete", "find . -exec rm {} ;", "git -c core.pager=sh log", "sed -i s/a/b/ x",
@@ -175,7 +174,7 @@ def test_these_are_not_known_to_only_read(command: str) -> None:
     assert kind(run(command, policy(mode="plan"))) == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "ls -la", "cat a b | head -3", "git log --oneline -5 && git diff HEAD~1", "grep -rn 'a|b' src", "pwd",
@@ -187,7 +186,7 @@ def test_these_are_known_to_only_read(command: str) -> None:
     assert run(command, policy(mode="plan")) == Allow("known to only read")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "offered"),
     [
         ("npm run build", "shell(npm run build)"),
@@ -281,7 +280,7 @@ def test_policies_are_values() -> None:
     assert isinstance(one.rules[0], Rule)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "echo x > src/a.py", "tee src/a.py", "sed -i s/a/b/ src/a.py", "sed -i -e s/a/b/ src/a.py", "cp x src/a.py", "mv x src/a.py",
@@ -290,7 +289,7 @@ def test_policies_are_values() -> None:
         "bash -c 'rm src/a.py'", "cp -t src x", "dd of=src/a.py", "sed --in-place s/a/b/ src/a.py", "perl -pi -e s/a/b/ src/a.py",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
+@each_row("mode", ["ask", "auto-edit", "yolo"])
 def test_a_file_that_may_not_be_changed_is_not_by_any_known_command(command: str, mode: Mode) -> None:
     for sandboxed in (False, True):
         given = policy("deny write(src/**)", "allow shell", mode=mode, sandboxed=sandboxed)

@@ -1,12 +1,12 @@
 """With hosts that rules allow, what only loads by HTTP runs in the sandbox; the proxy decides there."""
 
 import msgspec
-import pytest
 
 from agent_cli.policy.authorize import Policy
 from agent_cli.protocol.actions import Allow, Ask, Mode
 from tests.policy.support import ruled
 from tests.policy.test_authorize import kind, run
+from tests.rows import each_row
 
 LOADS = [
     "npm ci", "npm install left-pad", "npx -y create-x", "pip install x", "python3 -m pip install x", "pip download x",
@@ -28,7 +28,7 @@ def with_hosts(mode: Mode = "auto-edit") -> Policy:
     return ruled(mode=mode, has_hosts=True)
 
 
-@pytest.mark.parametrize("command", LOADS)
+@each_row("command", LOADS)
 def test_what_loads_by_http_runs_inside_where_hosts_are_allowed(command: str) -> None:
     verdict = run(command, with_hosts())
     assert isinstance(verdict, Allow) and verdict.reach == "inside", verdict
@@ -36,7 +36,7 @@ def test_what_loads_by_http_runs_inside_where_hosts_are_allowed(command: str) ->
     assert isinstance(before, Ask) and before.reach == "network"
 
 
-@pytest.mark.parametrize("command", OTHERS)
+@each_row("command", OTHERS)
 def test_what_goes_another_way_or_sends_in_ones_name_asks_as_ever(command: str) -> None:
     verdict = run(command, with_hosts())
     before = run(command, ruled())
@@ -44,19 +44,19 @@ def test_what_goes_another_way_or_sends_in_ones_name_asks_as_ever(command: str) 
     assert (verdict.rule, verdict.reach) == (before.rule, before.reach)
 
 
-@pytest.mark.parametrize("command", [*LOADS, *OTHERS])
-@pytest.mark.parametrize("mode", ["plan", "ask"])
+@each_row("command", [*LOADS, *OTHERS])
+@each_row("mode", ["plan", "ask"])
 def test_other_modes_say_what_they_said(command: str, mode: Mode) -> None:
     assert run(command, with_hosts(mode)) == run(command, ruled(mode=mode))
 
 
-@pytest.mark.parametrize("command", [*LOADS, *OTHERS])
+@each_row("command", [*LOADS, *OTHERS])
 def test_yolo_in_a_sandbox_that_was_asked_for_stays_in_it_as_auto_edit_does(command: str) -> None:
     confined, auto = run(command, with_hosts("yolo")), run(command, with_hosts())
     assert (kind(confined), confined.reach) == (kind(auto), auto.reach)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("command", LOADS)
+@each_row("command", LOADS)
 def test_without_a_sandbox_hosts_change_nothing(command: str) -> None:
     free = msgspec.structs.replace(with_hosts(), sandboxed=False)
     assert kind(run(command, free)) == "ask"

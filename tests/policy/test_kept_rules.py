@@ -2,11 +2,10 @@
 
 from itertools import product
 
-import pytest
-
 from agent_cli.protocol.actions import Allow, Ask
 from tests.policy.support import ruled
 from tests.policy.test_authorize import kind, run
+from tests.rows import each_row
 
 _KEPT = (
     "pytest -q", "npm run build --fast", "npm test", "git commit -m x", "git add -A", "make lint", "cargo test a", "go test ./...",
@@ -24,7 +23,7 @@ def kept() -> tuple[str, ...]:
     return tuple(rules)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "rm a", "curl https://x", "wget https://x", "ssh h", "scp a h:", "docker ps", "docker run x", "sudo make", "find . -newer x -exec touch {} +",
@@ -33,7 +32,7 @@ def kept() -> tuple[str, ...]:
         "kill 1", "chmod +x a", "source a", "docker-compose up", "nohup curl x", "psql -c x", "ruby -e 1", "php -r 1", "tee a", "dd if=a",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("sandboxed", [True, False])
+@each_row("sandboxed", [True, False])
 def test_for_what_may_be_anything_next_time_no_rule_is_offered(command: str, sandboxed: bool) -> None:
     verdict = run(command, ruled(mode="ask", sandboxed=sandboxed))
     assert isinstance(verdict, Ask) and verdict.grant == ""

@@ -2,8 +2,6 @@
 
 from itertools import permutations
 
-import pytest
-
 from agent_cli.policy.authorize import authorize
 from agent_cli.protocol.actions import (
     Action,
@@ -18,6 +16,7 @@ from agent_cli.protocol.actions import (
     WritePath,
 )
 from tests.policy.support import MODES, ruled
+from tests.rows import each_row
 
 ROOT = "/w/repo"
 ACTIONS: dict[str, tuple[Action, str]] = {
@@ -30,11 +29,9 @@ ACTIONS: dict[str, tuple[Action, str]] = {
 VERDICTS = {"deny": Deny, "ask": Ask, "allow": Allow}
 
 
-@pytest.mark.parametrize("name", ACTIONS)
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "plan"])
-@pytest.mark.parametrize(
-    "effects", [("deny", "ask", "allow"), ("ask", "allow"), ("deny", "allow"), ("deny", "ask")]
-)
+@each_row("name", ACTIONS)
+@each_row("mode", [mode for mode in MODES if mode != "plan"])
+@each_row("effects", [("deny", "ask", "allow"), ("ask", "allow"), ("deny", "allow"), ("deny", "ask")])
 def test_the_strictest_rule_decides_whatever_the_order(name: str, mode: Mode, effects: tuple[str, ...]) -> None:
     action, pattern = ACTIONS[name]
     for order in permutations(effects):

@@ -1,13 +1,12 @@
 """One line that says what an action could do at worst."""
 
-import pytest
-
 from agent_cli.policy.risk import risk
 from agent_cli.protocol.actions import CallExternal, Fetch, ReadPath, RunCommand, SendInput, StopCommand, WritePath
 from tests.policy.test_authorize import ROOT
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "said"),
     [
         ("ls -la | head", "only reads"),

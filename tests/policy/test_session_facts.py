@@ -6,6 +6,7 @@ import pytest
 from agent_cli.policy.authorize import authorize
 from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, ReadPath, RunCommand, SendInput, WritePath
 from tests.policy.test_authorize import ROOT, kind, policy
+from tests.rows import each_row
 
 
 def command(text: str, *, altered: tuple[str, ...] = (), shadowed: tuple[str, ...] = ()) -> RunCommand:
@@ -65,7 +66,7 @@ def test_a_closed_path_is_denied_to_every_tool(mode: Mode) -> None:
     assert isinstance(authorize(ReadPath(f"{ROOT}/a", "a"), closed), Allow)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "XDG_CONFIG_HOME", "PYTHONUSERBASE", "RIPGREP_CONFIG_PATH", "JDK_JAVA_OPTIONS", "RUSTUP_TOOLCHAIN", "GOTOOLCHAIN",

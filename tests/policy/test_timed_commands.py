@@ -6,6 +6,7 @@ from agent_cli.policy.authorize import authorize
 from agent_cli.protocol.actions import Allow, Ask, RunCommand
 from tests.policy.support import ruled
 from tests.policy.test_authorize import ROOT
+from tests.rows import each_row
 
 
 def verdict(line: str, mode: str = "ask") -> object:
@@ -23,7 +24,7 @@ def test_a_reader_stays_one(line: str) -> None:
     assert isinstance(verdict(line), Allow)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "time make test", "time PATH=/x cat a.txt", "time { cat a.txt; }", "time -p if true; then ls; fi",

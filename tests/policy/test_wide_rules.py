@@ -5,6 +5,7 @@ import pytest
 from agent_cli.protocol.actions import Allow
 from tests.policy.support import ruled
 from tests.policy.test_authorize import run
+from tests.rows import each_row
 
 COVERED = [
     "awk '{print $1}' f", "awk -F: '{s += $2} END {print s}' f", "sed s/a/b/ f", "sed -n 's/a/e/gp' f",
@@ -24,6 +25,6 @@ def test_ordinary_uses_are_covered(line: str) -> None:
     assert isinstance(run(line, ruled(*_ALLOWED, mode="ask", sandboxed=False)), Allow)
 
 
-@pytest.mark.parametrize("line", RUNS)
+@each_row("line", RUNS)
 def test_a_text_that_runs_commands_or_names_files_is_asked_about(line: str) -> None:
     assert not isinstance(run(line, ruled(*_ALLOWED, mode="ask", sandboxed=False)), Allow)

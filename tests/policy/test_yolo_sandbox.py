@@ -5,6 +5,7 @@ import pytest
 from agent_cli.protocol.actions import Allow
 from tests.policy.support import ruled
 from tests.policy.test_authorize import run
+from tests.rows import each_row
 
 INSIDE = ["python3 r.py", "make test", "echo x > here", "ls | wc -l", "npm test"]
 BEYOND = [
@@ -14,8 +15,8 @@ BEYOND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("beyond", BEYOND)
-@pytest.mark.parametrize("line", ["{}", "{}; python3 r.py", "python3 r.py && {}", "python3 r.py | {}", "({})"])
+@each_row("beyond", BEYOND)
+@each_row("line", ["{}", "{}; python3 r.py", "python3 r.py && {}", "python3 r.py | {}", "({})"])
 def test_a_line_that_needs_more_is_asked_about_as_a_whole(beyond: str, line: str) -> None:
     verdict = run(line.format(beyond), ruled(mode="yolo"))
     assert not isinstance(verdict, Allow) or verdict.reach == "inside", verdict

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent_cli.protocol.sanitize import Sanitizer, clean, visible
 from tests.costs import assert_linear
 from tests.fuzz import tries
+from tests.rows import each_row
 
 PIECES = [
     *"ab \n\r\b\t", "\x1b", "\x1b[", "\x1b]", "[0;31m", "8m", "\\", "\x07", "\x00", "\x9b", "\x9d", "\x9c",
@@ -22,7 +23,7 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "safe"),
     [
         ("plain\ttext\n", "plain\ttext\n"),

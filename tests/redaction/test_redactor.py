@@ -14,6 +14,7 @@ from agent_cli.redaction.redactor import PLACEHOLDER, Redactor, is_worth_masking
 from tests.costs import assert_linear
 from tests.fuzz import LEVEL, tries
 from tests.redaction.secrets import ALNUM, join, key_block, some, tokens
+from tests.rows import each_row
 
 KNOWN = {
     "DEPLOY": some(ALNUM, 24, "deploy"),
@@ -117,7 +118,7 @@ HARMLESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", TOKENS)
+@each_row("kind", TOKENS)
 def test_a_token_is_masked_by_its_shape(kind: str) -> None:
     text, token = TOKENS[kind]
     masked = NOBODY.mask(text)
@@ -129,7 +130,7 @@ def test_there_are_enough_samples() -> None:
     assert len(TOKENS) >= 40 and len(HARMLESS) >= 60
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@each_row("text", HARMLESS)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert REDACTOR.mask(text, assignments=True) == text
 

@@ -15,6 +15,7 @@ from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.sandbox.profile.environment import child_env
 from tests.costs import assert_linear
 from tests.fuzz import tries
+from tests.rows import each_row
 from tests.sandbox import trials
 
 HOME, WORK = "/home/u", "/home/u/work"
@@ -131,7 +132,7 @@ UNRELATED = [
 ]
 
 
-@pytest.mark.parametrize(("output", "path"), WRITES, ids=[path or output[:20] for output, path in WRITES])
+@each_row(("output", "path"), WRITES)
 def test_a_refused_write_is_told_with_its_path(output: str, path: str) -> None:
     assert told(1, output) == Denial("write", path)
 
@@ -159,7 +160,7 @@ def test_what_no_sandbox_allows_is_told(code: int, output: str, kind: str) -> No
     assert found is not None and found.kind == kind
 
 
-@pytest.mark.parametrize(("code", "output"), UNRELATED, ids=[output[:30] for _, output in UNRELATED])
+@each_row(("code", "output"), UNRELATED)
 def test_other_failures_are_not_blamed_on_the_sandbox(code: int, output: str) -> None:
     assert told(code, output) is None
 

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from agent_cli.cli.setup.options import ParsedOptions, UsageError, parse
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "values", "positional"),
     [
         ([], {}, None),
@@ -30,13 +31,12 @@ from agent_cli.cli.setup.options import ParsedOptions, UsageError, parse
         (["--verify="], {"verify": ""}, None),
         ([""], {}, ""),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip
 def test_a_command_line_is_read(line: list[str], values: dict[str, Any], positional: str | None) -> None:
     assert parse("run", line) == ParsedOptions("run", values, positional)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "message"),
     [
         (["--modle", "x"], "unknown option --modle; did you mean --mode?"),
@@ -61,7 +61,6 @@ def test_a_command_line_is_read(line: list[str], values: dict[str, Any], positio
         (["fix", "it"], "unexpected 'it'; put a task of several words in quotes"),
         (["fix", "--", "it"], "unexpected 'it'; put a task of several words in quotes"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_wrong_command_line_is_told(line: list[str], message: str) -> None:
     with pytest.raises(UsageError) as raised:

@@ -19,6 +19,7 @@ from agent_cli.protocol.messages import Finish
 from agent_cli.protocol.usage import Usage
 from tests.costs import assert_linear
 from tests.model.text_corpus import CALLED, READ, TALKED, UNREADABLE, Calls
+from tests.rows import each_row
 
 
 def tool(name: str, required: tuple[str, ...], **properties: str) -> ToolSpec:
@@ -71,13 +72,13 @@ def test_the_corpora_are_large_enough() -> None:
     assert len({answer for answer, _, _ in CALLED}) == len(CALLED) and len(set(TALKED)) == len(TALKED)
 
 
-@pytest.mark.parametrize(("answer", "text", "calls"), CALLED, ids=range(len(CALLED)))
+@each_row(("answer", "text", "calls"), CALLED)
 def test_calls_written_as_text_are_found(answer: str, text: str, calls: Calls) -> None:
     got = seen(fed(answer))
     assert (got[0].strip(), got[1], got[2]) == (text, calls, "tool_calls")
 
 
-@pytest.mark.parametrize("answer", TALKED, ids=range(len(TALKED)))
+@each_row("answer", TALKED)
 def test_talk_of_calls_stays_text(answer: str) -> None:
     assert seen(fed(answer)) == (answer, [], "stop")
 
@@ -101,7 +102,7 @@ def test_a_call_that_is_cut_off_never_runs(answer: str, text: str, calls: Calls)
             assert arguments in [each for _, each in calls]
 
 
-@pytest.mark.parametrize(("answer", "name", "why"), UNREADABLE, ids=range(len(UNREADABLE)))
+@each_row(("answer", "name", "why"), UNREADABLE)
 def test_a_call_that_cannot_be_read_is_a_call_with_its_problem(answer: str, name: str, why: str) -> None:
     text, others = joined(fed(answer))
     assert isinstance(start := others[0], CallStart) and start.name == name
@@ -111,7 +112,7 @@ def test_a_call_that_cannot_be_read_is_a_call_with_its_problem(answer: str, name
     assert joined(fed(answer, end=Finished("length", "length"))) == (answer, [Finished("length", "length")])
 
 
-@pytest.mark.parametrize("answer", TALKED, ids=range(len(TALKED)))
+@each_row("answer", TALKED)
 def test_text_is_handed_on_promptly(answer: str) -> None:
     """What is talk only is shown when it cannot be a call any more, not at the end; the value of a parameter
     that was begun may go on with anything, though."""

@@ -18,11 +18,12 @@ from agent_cli.model.types.base import ErrorKind, ModelError
 from agent_cli.model.types.classify import classify
 from agent_cli.net.proxies import Proxy
 from agent_cli.protocol.events import ErrorInfo
+from tests.rows import each_row
 
 PROXY = Proxy("http://p:1", "ALL_PROXY")
 
 
-@pytest.mark.parametrize("kind", get_args(ErrorKind))
+@each_row("kind", get_args(ErrorKind))
 def test_every_kind_has_words_and_a_next_step(kind: ErrorKind) -> None:
     info = explain(ModelError(kind, "their {words}", status=400), "some/model")
     assert info.kind == kind

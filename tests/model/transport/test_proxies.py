@@ -10,6 +10,7 @@ from agent_cli.net.proxies import BadProxy, excluded_by, proxy_for
 from tests.model.network import Listener, Proxy, Socks, Tls, authority
 from tests.model.reaching import answer, clear, failure
 from tests.model.server import Reply, Server
+from tests.rows import each_row
 
 HOST = "api.invalid"
 """Only the proxy of a test knows it."""
@@ -20,7 +21,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     clear(monkeypatch)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "env", "found"),
     [
         ("https://a.example", {}, None),
@@ -55,7 +56,7 @@ def test_the_proxy_of_an_address(url: str, env: dict[str, str], found: str | Non
     assert "cret" not in f"{proxy} {proxy!r}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "host", "excluded"),
     [
         ("*", "a.example", True),

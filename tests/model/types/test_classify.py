@@ -11,6 +11,7 @@ from agent_cli.model.types.classify import classify
 from agent_cli.model.types.error_table import PHRASES
 from tests.fuzz import tries
 from tests.model.refusals import REFUSALS, Refusal
+from tests.rows import each_row
 
 KEYS = st.sampled_from(
     ["error", "message", "code", "type", "status", "detail", "details", "metadata", "raw", "headers", "response",
@@ -22,7 +23,7 @@ def error(message: str, **fields: Any) -> dict[str, Any]:
     return {"error": {"message": message, **fields}}
 
 
-@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: f"{case.provider} {case.status} {case.kind}")
+@each_row("case", REFUSALS)
 def test_what_providers_answer(case: Refusal) -> None:
     classified = classify(case.status, case.body)
     assert (classified.kind, classified.limit_tokens) == (case.kind, case.limit)
@@ -46,7 +47,7 @@ def test_every_phrase_was_said_by_someone(phrase: Any) -> None:
     assert any(each.sorted_as in phrase.statuses and phrase.words.search(each.message) for each in said)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "body", "kind"),
     [
         (401, {}, "auth"),

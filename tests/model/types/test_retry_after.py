@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from agent_cli.model.types.retry_after import duration_s, retry_after_s
+from tests.rows import each_row
 
 
 def moment(seconds: float) -> datetime:
@@ -21,7 +22,7 @@ def rfc3339(seconds: float) -> str:
     return moment(seconds).isoformat().replace("+00:00", "Z")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "message", "seconds"),
     [
         ({"retry-after": "7"}, "", 7),

@@ -20,9 +20,10 @@ from agent_cli.protocol.actions import (
 )
 from tests.policy.support import MODES, reach, ruled
 from tests.policy.test_authorize import ROOT, kind, run
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "wanted"),
     [
         ("make", "inside"), ("git commit -m x", "inside"), ("git add -A", "inside"), ("git stash", "inside"),
@@ -41,7 +42,7 @@ from tests.policy.test_authorize import ROOT, kind, run
         ("go test ./...", "inside"), ("yarn test", "inside"), ("uv run pytest", "inside"), ("python -m pip list", "inside"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
+@each_row("mode", ["ask", "auto-edit", "yolo"])
 def test_a_command_reaches_as_far_as_it_needs(command: str, wanted: Reach, mode: Mode) -> None:
     given = ruled(mode=mode)
     if command == "cat /etc/hosts" and mode == "yolo":
@@ -68,7 +69,7 @@ def test_the_question_says_why_and_offers_a_rule_that_is_enough() -> None:
     assert isinstance(allowed, Allow) and allowed.reach == "outside"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "line", "wanted"),
     [
         (("allow shell(git fetch)",), "git fetch && python evil.py", "ask"),
@@ -101,7 +102,7 @@ def test_a_question_covers_what_all_parts_need() -> None:
     assert reach(together([Ask("a", "r", "", "outside"), Ask("b", "s", "", "network")])) == "outside"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "command", "wanted"),
     [
         (("deny outside(docker *)",), "docker ps", "deny"),

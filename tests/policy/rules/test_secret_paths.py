@@ -11,6 +11,7 @@ from agent_cli.protocol.actions import Allow, Ask, ReadPath, RunCommand
 from tests.costs import assert_linear
 from tests.policy.support import ruled
 from tests.policy.test_authorize import ROOT, kind, run
+from tests.rows import each_row
 
 _SECRETS = (
     ".env", ".env.local", ".env.production", ".env.test", "sub/.env", ".ENV", ".Env.Local", ".envrc", "server.pem", "tls/private.key",
@@ -66,7 +67,7 @@ def test_blanks_and_invisible_characters_do_not_lead_past_a_rule() -> None:
         assert kind(authorize(ReadPath(f"{ROOT}/{name}", name), given)) == "deny"
 
 
-@pytest.mark.parametrize("name", _OPEN)
+@each_row("name", _OPEN)
 def test_what_only_looks_like_a_secret_is_read(name: str) -> None:
     assert not is_secret(f"{ROOT}/{name}")
     assert isinstance(authorize(ReadPath(f"{ROOT}/{name}", name), ruled(mode="ask")), Allow)
@@ -91,7 +92,7 @@ def test_public_certificates_are_no_secrets(path: str) -> None:
     assert not is_secret(path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "name", "lifts"),
     [
         ("read(.env)", ".env", True), ("read(**/.env)", "sub/.env", True), ("read(**/.env.test)", ".env.test", True),

@@ -10,6 +10,7 @@ import pytest
 from agent_cli.redaction.env_names import is_secret, leads_out
 from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, child_env, confined_env
 from tests.redaction.secrets import tokens
+from tests.rows import each_row
 
 SECRETS = {
     "GITHUB_TOKEN": "x1y2z3", "GH_TOKEN": "abc", "GITLAB_TOKEN": "abc", "NPM_TOKEN": "abc", "NODE_AUTH_TOKEN": "abc",
@@ -53,18 +54,18 @@ def confined(env: dict[str, str], **more: object) -> dict[str, str]:
     return confined_env(env, **{"offline": False, "cache": None, **more})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", SECRETS)
+@each_row("name", SECRETS)
 def test_secrets_are_not_passed_on(name: str) -> None:
     assert is_secret(name, SECRETS[name])
     assert confined({name: SECRETS[name]}) == {}
 
 
-@pytest.mark.parametrize("name", HARMLESS)
+@each_row("name", HARMLESS)
 def test_what_is_harmless_is_passed_on(name: str) -> None:
     assert confined({name: HARMLESS[name]}) == {name: HARMLESS[name]}
 
 
-@pytest.mark.parametrize("name", LEADING)
+@each_row("name", LEADING)
 def test_what_leads_to_other_programs_is_not_passed_on(name: str) -> None:
     assert leads_out(name) and confined({name: "/run/user/1000/x"}) == {}
 

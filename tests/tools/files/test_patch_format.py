@@ -4,9 +4,10 @@ import pytest
 
 from agent_cli.tools.files.patch_format import parse
 from agent_cli.tools.kit.base import ToolError
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("patch", "said"),
     [
         ("", "names no file"),

@@ -4,9 +4,10 @@ import pytest
 
 from agent_cli.tools.search.glob_patterns import expanded, matcher
 from tests.costs import assert_linear
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "yes", "no"),
     [
         ("*.py", ["a.py", "x/a.py", ".py"], ["a.pyc", "a.py/b"]),

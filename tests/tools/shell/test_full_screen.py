@@ -3,10 +3,9 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.shell.shell import full_screen_program
+from tests.rows import each_row
 from tests.tools.calls import call
 
 NEEDS = """
@@ -42,12 +41,12 @@ make top
 """
 
 
-@pytest.mark.parametrize("line", NEEDS.strip().splitlines())
+@each_row("line", NEEDS.strip().splitlines())
 def test_a_program_that_needs_a_terminal_is_recognised(line: str) -> None:
     assert full_screen_program(line) is not None
 
 
-@pytest.mark.parametrize("line", WITHOUT.strip().splitlines())
+@each_row("line", WITHOUT.strip().splitlines())
 def test_others_and_those_told_to_do_without_one_are_not(line: str) -> None:
     assert full_screen_program(line) is None
 

@@ -7,6 +7,7 @@ import pytest
 from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
 from agent_cli.ui.headless.exit_hints import hint, stopped
 from agent_cli.ui.text.lines import REASONS
+from tests.rows import each_row
 
 ENDED_WITH_AN_ERROR = ("auth_error", "provider_error", "bad_model", "internal_error", "context_limit")
 """Reasons that come with an error, which has its own next step."""
@@ -39,7 +40,7 @@ def test_a_limit_names_what_raises_it(reason: StopReason, from_outside: bool, na
     assert all(name in told for name in (*names, "agent run -c"))
 
 
-@pytest.mark.parametrize("text", [*REASONS.values(), "Use /retry; or (/model), or (/context drop N)."])
+@each_row("text", [*REASONS.values(), "Use /retry; or (/model), or (/context drop N)."])
 def test_a_hint_names_no_command_of_the_repl_by_itself(text: str) -> None:
     told = hint(text)
     assert "/retry" not in told and "with /model" not in told and "(/model)" not in told

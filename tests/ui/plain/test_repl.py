@@ -22,6 +22,7 @@ from agent_cli.ui.commands.api import Choice, ExitReason
 from agent_cli.ui.plain.approval import ApprovalLines
 from agent_cli.ui.plain.line_reader import Listed
 from agent_cli.ui.plain.repl import run_plain
+from tests.rows import each_row
 from tests.ui.fake_client import STARTED, FakeClient, FakeHost
 
 ITEM = ev.ApprovalItem("c1", "shell", "rm x", "rm x", "command", "deletes", "mode ask", "", "{}", "")
@@ -197,7 +198,7 @@ def decided(item: ev.ApprovalItem, *typed: str) -> tuple[Decision | None, str]:
     return (answer.decisions[0] if answer else None), "\n".join(said)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "decision"),
     [
         (["1"], Decision("c1", True)),

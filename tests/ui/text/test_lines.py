@@ -1,6 +1,5 @@
 """How wide text is, and where it may be cut: as terminals draw it, not as it is stored."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wcwidth import wcswidth  # type: ignore[import-untyped]
@@ -8,6 +7,7 @@ from wcwidth import wcswidth  # type: ignore[import-untyped]
 from agent_cli.ui.render.live import tame
 from agent_cli.ui.text import lines
 from tests.fuzz import tries
+from tests.rows import each_row
 
 CLUSTERS = {
     "👩‍👩‍👧‍👦": 2, "👨🏽‍💻": 2, "🤷🏻‍♀️": 2, "🏴‍☠️": 2, "👍🏽": 2, "🇩🇪": 2, "❤️": 2, "✈️": 2, "1️⃣": 2, "⚠️": 2, "☺︎": 1, "👍": 2,
@@ -20,7 +20,7 @@ _pieces = st.lists(
 text = _pieces.map("".join)
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
+@each_row("cluster", CLUSTERS)
 def test_signs_are_as_wide_as_terminals_draw_them(cluster: str) -> None:
     assert lines.cells(cluster) == CLUSTERS[cluster]
     assert lines.cells(f"a{cluster}b{cluster}") == 2 + 2 * CLUSTERS[cluster]

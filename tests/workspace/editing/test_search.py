@@ -11,6 +11,7 @@ from agent_cli.workspace.editing.normalize import escapes, line_end_blanks, typo
 from agent_cli.workspace.editing.search import MAX_LAX_CHARS, Match, Missing, Several, find
 from agent_cli.workspace.editing.transplant import replaced
 from tests.costs import assert_cheaper, assert_linear
+from tests.rows import each_row
 
 
 def made(text: str, old: str, new: str, **how: bool) -> tuple[str, str]:
@@ -19,7 +20,7 @@ def made(text: str, old: str, new: str, **how: bool) -> tuple[str, str]:
     return replaced(text, list(found.pieces)), found.layer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "after", "layer"),
     [
         ("a b c", "b", "x", "a x c", ""),

@@ -22,6 +22,7 @@ from agent_cli.protocol.messages import (
     UserMessage,
 )
 from tests.model.strict_anthropic import complaint
+from tests.rows import each_row
 
 TOOL = ToolSpec("read", "Reads.", {"type": "object", "properties": {}})
 PICTURE = Image("image/png", "aGk=")
@@ -167,7 +168,7 @@ def test_every_block_knows_its_message() -> None:
     assert made.parts[2] == ("r1", "r2", "u2") and made.parts[3] == ("a2", "a3")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "effort", "sent"),
     [
         ("claude-sonnet-5-5", "", {"thinking": {"type": "adaptive", "display": "summarized"}}),
