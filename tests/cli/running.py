@@ -26,7 +26,8 @@ for arguments in json.loads(sys.argv[1]):
     sys.stdout, sys.stderr = out, err
     code = run(arguments)
     told.append([code, *(stream.buffer.getvalue().decode() for stream in (out, err))])
-sys.__stdout__.buffer.write(json.dumps(told).encode())
+sys.stdout = sys.__stdout__
+sys.stdout.write(json.dumps(told))
 """
 
 

@@ -71,6 +71,7 @@ class World:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._started: list[subprocess.Popen[str]] = []
+        self._is_scripted = False
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -109,6 +110,7 @@ class World:
 
     def script(self, *replies: Reply) -> None:
         """What the model answers next, in this order."""
+        self._is_scripted = True
         self.server.add(*replies)
 
     def environment(self, changes: Mapping[str, str | None] | None = None) -> dict[str, str]:
@@ -147,7 +149,8 @@ class World:
     ) -> "subprocess.Popen[str]":
         """The program, running; `before` is a command line that starts it instead of us."""
         environment = self.environment(env)
-        if not before and arguments[:1] == ("run",) and environment.get("AGENT_STATE_DIR") == str(self.state):
+        is_usual = self._is_scripted and not before and arguments[:1] == ("run",)
+        if is_usual and environment.get("AGENT_STATE_DIR") == str(self.state):
             self.measured()
         is_warm = (not before or is_filter(before)) and warm.is_possible(environment)
         process = (warm.WarmProcess if is_warm else subprocess.Popen)(

@@ -112,7 +112,7 @@ async def test_neighbouring_readers_run_together_and_the_rest_alone_in_order(tmp
     calls = say(*(call(name, n=n) for name, n in [("read", 1), ("read", 2), ("do", 3), ("read", 4), ("do", 5)]))
     async with engine(tmp_path, calls, say("ok"), registry=probes(log), mode="yolo") as it:
         await it.prompt("go")
-        assert log[:4] == ["+read1", "+read2", "-read2", "-read1"]
+        assert log[:2] == ["+read1", "+read2"] and sorted(log[2:4]) == ["-read1", "-read2"]
         assert log[4:] == ["+do3", "-do3", "+read4", "-read4", "+do5", "-do5"]
         assert [e.title for e in it.of(ToolCallFinished)] == ["read 1", "read 2", "do 3", "read 4", "do 5"]
         assert len(it.of(ToolCallRequested)) == 5

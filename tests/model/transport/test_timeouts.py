@@ -13,6 +13,8 @@ from tests.model.reaching import ASK, answer, clear, client, failure
 from tests.model.server import Call, Reply, Server
 
 SHORT = Timeouts(connect_s=0.3, first_byte_s=0.5, idle_s=0.4, stalled_s=0.6)
+CONNECTED = Timeouts(connect_s=30.0, first_byte_s=0.5, idle_s=0.4, stalled_s=0.6)
+"""Short as well, once there is a connection."""
 PATIENCE_S = 60.0
 """Far longer than any limit, far shorter than the servers here go on."""
 
@@ -114,7 +116,7 @@ class _Deaf(Listener):
 async def test_a_server_that_falls_silent(reply: Reply, kind: str) -> None:
     async with Server(reply) as server:
         async with asyncio.timeout(PATIENCE_S):
-            error = await failure(server.url, SHORT)
+            error = await failure(server.url, CONNECTED)
         assert error.kind == kind and error.message
         await server.until_closed()
 
@@ -124,7 +126,7 @@ async def test_a_finished_answer_counts_though_the_stream_never_ends(behind: str
     end = 'data: {"choices":[{"delta":{"content":"all of it"},"finish_reason":"stop"}]}\n\n'
     async with Server(Reply(raw="\x00".join([end, *[behind] * 10_000]), event_delay_s=0.1)) as server:
         async with asyncio.timeout(PATIENCE_S):
-            assert (await answer(server.url, SHORT)).text == "all of it"
+            assert (await answer(server.url, CONNECTED)).text == "all of it"
         await server.until_closed()
         assert len(server.requests) == 1
 
@@ -133,7 +135,7 @@ async def test_a_stream_that_goes_on_behind_its_last_event_is_left() -> None:
     end = 'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
     async with Server(Reply(raw="\x00".join([end, *[": ping\n\n"] * 10_000]), event_delay_s=0.05)) as server:
         async with asyncio.timeout(PATIENCE_S):
-            assert (await answer(server.url, SHORT)).text == "x"
+            assert (await answer(server.url, CONNECTED)).text == "x"
         await server.until_closed()
 
 
@@ -152,7 +154,7 @@ class _Trickle(Listener):
 async def test_a_refusal_without_an_end_counts() -> None:
     async with _Trickle() as server:
         async with asyncio.timeout(PATIENCE_S):
-            error = await failure(f"http://127.0.0.1:{server.port}/v1", SHORT)
+            error = await failure(f"http://127.0.0.1:{server.port}/v1", CONNECTED)
         assert (error.kind, error.status) == ("auth", 401) and error.message.startswith("nono")
         await server.until_closed()
 
@@ -160,7 +162,7 @@ async def test_a_refusal_without_an_end_counts() -> None:
 async def test_what_came_before_the_silence_was_shown() -> None:
     reply = Reply(text="so", calls=(Call("read", {"path": "abcdef"}),), piece=2, hang="mid_stream", after=6)
     seen: list[ModelEvent] = []
-    async with Server(reply) as server, client(server.url, SHORT) as model:
+    async with Server(reply) as server, client(server.url, CONNECTED) as model:
         with pytest.raises(ModelError):
             async for event in model.stream(ASK):
                 seen.append(event)
@@ -171,7 +173,7 @@ async def test_signs_of_life_without_content_are_told() -> None:
     raw = "\x00".join(
         [*[": wait\n\n"] * 3, 'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n']
     )
-    async with Server(Reply(raw=raw, event_delay_s=0.05)) as server, client(server.url, SHORT) as model:
+    async with Server(Reply(raw=raw, event_delay_s=0.05)) as server, client(server.url, CONNECTED) as model:
         events = [event async for event in model.stream(ASK)]
     assert Alive() in events and TextPiece("a") in events
 

@@ -13,8 +13,6 @@ from agent_cli.workspace.checkpoints import maintenance
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 
-RUN = ProcessRunner().run
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -35,7 +33,9 @@ def store_bytes(project_state: Path) -> int:
 
 
 def make(project: Path, session: str) -> Checkpoints:
-    return Checkpoints(project.parent / "work", project / "checkpoints", session, RUN, timeout_s=90.0)
+    return Checkpoints(
+        project.parent / "work", project / "checkpoints", session, ProcessRunner().run, timeout_s=90.0
+    )
 
 
 def age(project: Path) -> None:
@@ -70,10 +70,10 @@ async def test_a_session_that_is_forgotten_takes_nothing_of_another_with_it(proj
     subprocess.run("git init -q; echo x > f", shell=True, cwd=project.parent / "work" / "sub", check=True)
     one, two = await two_turns(project, "s1"), await two_turns(project, "s10")
     if packed:
-        await maintenance.tend(project / "checkpoints", RUN)
+        await maintenance.tend(project / "checkpoints", ProcessRunner().run)
     age(project)
     held, size = objects(project), store_bytes(project)
-    await maintenance.forget_session(project, "s1", RUN)
+    await maintenance.forget_session(project, "s1", ProcessRunner().run)
     left = objects(project)
     assert one[0] not in left and two[0] in left and len(left) < len(held)
     assert store_bytes(project) < size
@@ -87,11 +87,11 @@ async def test_a_session_that_is_forgotten_takes_nothing_of_another_with_it(proj
 
 async def test_with_the_last_session_the_store_goes(project: Path) -> None:
     await two_turns(project, "s1")
-    await maintenance.forget_session(project, "s2", RUN)
+    await maintenance.forget_session(project, "s2", ProcessRunner().run)
     assert store_bytes(project) > 0
-    await maintenance.forget_session(project, "s1", RUN)
+    await maintenance.forget_session(project, "s1", ProcessRunner().run)
     assert store_bytes(project) == 0
-    await maintenance.forget_session(project, "s1", RUN)
+    await maintenance.forget_session(project, "s1", ProcessRunner().run)
     await two_turns(project, "s3")
 
 
@@ -102,7 +102,7 @@ async def test_checkpoints_of_an_older_version_that_no_ref_names_are_kept(projec
     (store / "refs" / "sessions" / "s1").unlink()
     (store / "index-s1").write_bytes(b"")
     age(project)
-    await maintenance.forget_session(project, "s2", RUN)
+    await maintenance.forget_session(project, "s2", ProcessRunner().run)
     assert one[0] in objects(project)
 
 
@@ -116,7 +116,7 @@ async def test_odd_session_ids_stay_inside_the_store(project: Path, name: str) -
     checkpoints = make(project, name)
     await checkpoints.restore(await checkpoints.take(), first)
     assert (project.parent / "work" / "f").read_text(encoding="utf-8") == "1"
-    await maintenance.forget_session(project, name, RUN)
+    await maintenance.forget_session(project, name, ProcessRunner().run)
     assert outside.exists() and sorted(path.name for path in project.parent.iterdir()) == [
         "outside",
         "project",
@@ -147,9 +147,9 @@ async def test_a_store_that_somebody_tends_is_left_to_them(project: Path) -> Non
     store = project / "checkpoints"
     with (store / "tending").open("wb") as held:
         assert try_lock(held.fileno())
-        await maintenance.tend(store, RUN)
+        await maintenance.tend(store, ProcessRunner().run)
         assert not list((store / "objects").glob("pack/*.pack"))
-    await maintenance.tend(store, RUN)
+    await maintenance.tend(store, ProcessRunner().run)
     assert list((store / "objects").glob("pack/*.pack"))
 
 
@@ -162,7 +162,7 @@ async def test_copies_last_as_long_as_their_session(project: Path) -> None:
         first[session] = await copies.cover(str(work / session), await copies.take())
         (work / session).write_text("after", encoding="utf-8")
     count = len(list(store.iterdir()))
-    await maintenance.forget_session(project, "s1", RUN)
+    await maintenance.forget_session(project, "s1", ProcessRunner().run)
     assert len(list(store.iterdir())) < count
     copies = Copies(work, store, "s2")
     await copies.cover(str(work / "s2"), await copies.take())
