@@ -44,7 +44,7 @@ from agent_cli.protocol.operations import (
 from agent_cli.protocol.records import CallStarted, Quarantined
 from agent_cli.store.session_file import read_session
 from tests.engine.harness import Engine, approve_all, engine
-from tests.fuzz import tries
+from tests.fuzz import LEVEL, tries
 from tests.model.scripted import Call, Entry, Fail, Reply, ScriptedModel, call, fail, hang, say
 from tests.model.valid import check_prefix, check_request
 
@@ -292,7 +292,7 @@ class Scenario:
     choices=st.lists(st.booleans(), max_size=8),
 )
 @settings(
-    max_examples=tries(40),
+    max_examples=tries(40, LEVEL),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -28,7 +28,7 @@ from agent_cli.protocol.messages import (
     UserMessage,
 )
 from agent_cli.session.history import repair
-from tests.fuzz import tries
+from tests.fuzz import LEVEL, tries
 from tests.model import strict, strict_anthropic, strict_responses
 from tests.model.scenarios import TOOL, answer
 from tests.model.server import Call, Reply, Server
@@ -297,7 +297,7 @@ lessons = st.lists(
 ).map(tuple)
 
 
-@settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(200, LEVEL), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.booleans(), lessons)
 def test_any_history_is_taken_by_every_provider(made: list[Any], may_call: bool, refused: tuple[str, ...]) -> None:
     check_history(made, may_call, refused)

@@ -20,7 +20,7 @@ from agent_cli.session.undo_state import taken_back
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 from tests.engine.harness import header
-from tests.fuzz import tries
+from tests.fuzz import LEVEL, tries
 
 
 class Talk:
@@ -323,7 +323,7 @@ async def test_a_rehearsal_counts_from_one_end_to_the_other(tmp_path: Path) -> N
     assert [(change.path, change.added, change.removed) for change in report.restored] == [("a", 1, 1)]
 
 
-@pytest.mark.parametrize("seed", range(tries(6)))
+@pytest.mark.parametrize("seed", range(tries(6, LEVEL)))
 async def test_a_redo_mirrors_its_undo_whatever_the_user_changed_in_between(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     talk = Talk(tmp_path)

@@ -9,7 +9,7 @@ from agent_cli.model.transport.errors import explain
 from agent_cli.model.types.base import RETRYABLE, ErrorKind
 from agent_cli.model.types.classify import classify
 from agent_cli.model.types.error_table import PHRASES
-from tests.fuzz import tries
+from tests.fuzz import LEVEL, tries
 from tests.model.refusals import REFUSALS, Refusal
 from tests.rows import each_row
 
@@ -175,7 +175,7 @@ PHRASE = st.sampled_from(
     st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms", "date", "x-ratelimit-reset-requests",
                                      "x-request-id"]), PHRASE | st.text(max_size=30)),
 )  # fmt: skip
-@settings(max_examples=tries(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(100, LEVEL), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_the_answer_is_it_becomes_an_error(
     status: int | None, body: Any, headers: dict[str, str]
 ) -> None:

@@ -26,7 +26,7 @@ from agent_cli.model.wire.response_reader import AnswerReader
 from agent_cli.model.wire.responses.stream import ResponsesStream
 from agent_cli.protocol.usage import Usage
 from tests.costs import assert_linear
-from tests.fuzz import tries
+from tests.fuzz import LEVEL, tries
 from tests.model import anthropic_streams, responses_streams, streams
 from tests.model.reaching import answer, failure
 from tests.model.replies import Reply
@@ -106,7 +106,7 @@ def read(reader: EventStream, data: bytes) -> list[ModelEvent]:
 
 @pytest.mark.parametrize("wire", FORMATS)
 @given(data=st.data())
-@settings(max_examples=tries(120), deadline=None)
+@settings(max_examples=tries(120, LEVEL), deadline=None)
 def test_any_shape_of_an_event_is_read_or_refused(wire: str, data: st.DataObject) -> None:
     make, recordings = FORMATS[wire]
     found = data.draw(mutated(recordings))

@@ -80,7 +80,7 @@ _SCRAPS = st.text(st.sampled_from("`~|-*_#>[]() \\\n\t1.ab:!<&;=+é日\u200d\ufe
     st.lists(st.sampled_from(sorted(CORPUS.values())) | _SCRAPS | st.text(max_size=8), max_size=6),
     st.lists(st.integers(1, 9), min_size=1, max_size=5), st.sampled_from([8, 20, 60]), st.booleans(),
 )  # fmt: skip
-@settings(max_examples=tries(60), deadline=None)
+@settings(max_examples=tries(60, LEVEL), deadline=None)
 def test_chunking_changes_nothing(parts: list[str], sizes: list[int], width: int, joined: bool) -> None:
     text = ("" if joined else "\n").join(parts)
     chunks, at = [], 0
