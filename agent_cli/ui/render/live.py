@@ -3,8 +3,6 @@
 Plain state that events change and a frame reads; it never grows with the length of a turn.
 """
 
-import re
-
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import Sanitizer
 
@@ -16,23 +14,13 @@ _OUTPUT_LINES = 5
 _KEEP_CHARS = 4000
 _MAX_CALLS = 6
 
-_CLUSTER = re.compile("[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|(?:\u200d[^\\s\x1b])|[\U0001f1e6-\U0001f1ff]{2}")
-
 
 def tame(text: str) -> str:
     """`text` without emoji sequences, whose width terminals and libraries count differently.
 
     Only for lines that are repainted; what is printed for good keeps them.
     """
-    if text.isascii():
-        return text
-    return _CLUSTER.sub(lambda m: _letters(m.group()) if len(m.group()) == 2 else "", text)
-
-
-def _letters(flag: str) -> str:
-    if flag[0] == "\u200d":
-        return ""
-    return "".join(chr(ord(char) - 0x1F1E6 + ord("A")) for char in flag)
+    return text if text.isascii() else "".join(shown for _, shown in lines.single_signs(text))
 
 
 class RunningCall:

@@ -36,6 +36,7 @@ from ..commands.registry import is_command
 from ..dialogs.base import Entry
 from ..dialogs.dialog_queue import DialogQueue
 from ..notifications import Notifications
+from ..text import lines
 from ..text.theme import Theme
 from .editor import Edited, Editor
 from .keys import bindings
@@ -437,12 +438,6 @@ class InputHistory(History):
 _TAB = 4
 
 
-_CLUSTER = re.compile(
-    "(?P<flag>[\U0001f1e6-\U0001f1ff]{2})"
-    "|(?P<base>[^\\s])(?P<more>(?:[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\s])+)"
-)
-
-
 class GraphemeProcessor(Processor):
     """Shows an emoji sequence by its first sign, a flag by its two letters."""
 
@@ -450,7 +445,7 @@ class GraphemeProcessor(Processor):
         """Return the fragments to draw, and how positions map."""
         fragments = transformation_input.fragments
         text = "".join(fragment[1] for fragment in fragments)
-        if text.isprintable() and (text.isascii() or not _CLUSTER.search(text)):
+        if text.isprintable() and text.isascii():
             return Transformation(fragments)
         styles = [fragment[0] for fragment in fragments for _ in fragment[1]]
         shown: StyleAndTextTuples = []
@@ -472,11 +467,10 @@ class GraphemeProcessor(Processor):
 
 def _drawn(text: str) -> list[str]:
     """Return what is drawn for each code point: nothing for those that belong to the one before."""
-    drawn = [" " * _TAB if char == "\t" else visible(char) if not char.isprintable() else char for char in text]
-    for found in _CLUSTER.finditer(text):
-        start, end = found.span()
-        if found["flag"]:
-            drawn[start:end] = [chr(ord(char) - 0x1F1E6 + ord("A")) for char in found["flag"]]
+    drawn: list[str] = []
+    for grapheme, shown in lines.single_signs(text):
+        if shown == grapheme:
+            drawn += [" " * _TAB if c == "\t" else c if c.isprintable() else visible(c) for c in grapheme]
         else:
-            drawn[start + 1 : end] = [""] * (end - start - 1)
+            drawn += [*shown, *[""] * (len(grapheme) - len(shown))]
     return drawn

@@ -7,9 +7,7 @@ a model, a tool or a file is made safe here, before any other code sees it.
 import math
 import re
 import time
-import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 
 from agent_cli.protocol.client import Snapshot
 from agent_cli.protocol.events import Attached, ErrorInfo, ToolCallFinished
@@ -52,10 +50,11 @@ REASONS: dict[StopReason, str] = {
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-_SEQUENCE = re.compile(
-    "[\U0001f1e6-\U0001f1ff]{2}|[^\\s\x1b](?:[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\s\x1b])+"
+_NARROW = re.compile("[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u2193\u2500-\u257f✓✗⊘■↷↻]*")
+"""Text whose characters take one column each, known without the tables of `wcwidth`, which are slow to import."""
+_EMOJI_SEQUENCE = re.compile(
+    "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\s\x1b]|[\U0001f1e6-\U0001f1ff]{2}"
 )
-_EMOJI_MAKERS = re.compile("[\ufe0f\u200d\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 _NOT_FIRST = frozenset("、。，．・：；？！）」』】〉》〕］｝’”…‥ー～々ぁぃぅぇぉっゃゅょァィゥェォッャュョ")
 _NOT_LAST = frozenset("（「『【〈《〔［｛‘“")
 """What does not begin or end a row in scripts without blanks."""
@@ -67,49 +66,33 @@ def cells(text: str) -> int:
         text = _COLOUR.sub("", text)
     if "\t" in text:
         text = text.expandtabs(8)
-    return len(text) if text.isascii() else sum(width for _, width in signs(text))
+    if text.isascii() or _NARROW.fullmatch(text):
+        return len(text)
+    return sum(width for _, width in signs(text))
 
 
 def signs(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the signs of a text that has no colours, each with its columns; marks stay with what they stand on."""
-    start = 0
-    for sequence in _SEQUENCE.finditer(text):
-        yield from _simple(text[start : sequence.start()])
-        yield sequence.group(), _sequence_cells(sequence.group())
-        start = sequence.end()
-    yield from _simple(text[start:])
+    """Yield the graphemes of a text that has no colours, each with its columns."""
+    from wcwidth import iter_graphemes, wcswidth
+
+    for grapheme in iter_graphemes(text):
+        width = wcswidth(grapheme)
+        yield grapheme, len(grapheme) if width < 0 else width  # negative for a control character
 
 
-def _simple(text: str) -> Iterator[tuple[str, int]]:
-    sign, width = "", 0
-    for char in text:
-        own = _cell(char)
-        if sign and own:
-            yield sign, width
-            sign, width = "", 0
-        sign, width = sign + char, width + own
-    if sign:
-        yield sign, width
-
-
-def _sequence_cells(sequence: str) -> int:
-    base = sequence[0]
-    if not _EMOJI_MAKERS.search(sequence):
-        return _cell(base)
-    if unicodedata.category(base) in ("So", "Sk", "Sm", "Po", "Nd", "Cn"):
-        return 2
-    return sum(map(_cell, sequence))  # letters of a script that joins
-
-
-@lru_cache(maxsize=8192)
-def _cell(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    if "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff":
-        return 0  # vowels and final consonants of Hangul, drawn into the block before them
-    if "\U0001f1e6" <= char <= "\U0001f1ff" or unicodedata.east_asian_width(char) in "WF":
-        return 2
-    return 1
+def single_signs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each grapheme with what stands for it where code points are counted one by one: the two letters of a
+    flag, the first sign of an emoji sequence, else itself."""
+    if not _EMOJI_SEQUENCE.search(text):
+        yield text, text
+        return
+    for grapheme, _ in signs(text):
+        if not _EMOJI_SEQUENCE.search(grapheme):
+            yield grapheme, grapheme
+        elif "\U0001f1e6" <= grapheme[0] <= "\U0001f1ff":
+            yield grapheme, "".join(chr(ord(char) - 0x1F1E6 + ord("A")) for char in grapheme)
+        else:
+            yield grapheme, grapheme[0]
 
 
 def fitting(text: str, width: int) -> int:
