@@ -25,6 +25,7 @@ STANDS_ALONE = {
     "__main__.py": "the entry point",
     "cli/setup/debug_log.py": "loaded for --debug only",
     "tools/base.py": "what plug-ins import",
+    "ui/dialogs/hunk_picker.py": "loaded when a change is gone through hunk by hunk",
     "ui/repl/pending_input.py": "pure, and tested without a screen",
     "workspace/documents/worker.py": "the main function of a child process",
     "workspace/documents/html_bare.py": "loaded by name, in a child process",

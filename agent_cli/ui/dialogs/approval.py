@@ -9,26 +9,20 @@ no words, decide at once.
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
-from agent_cli.protocol.operations import ApprovalAnswer, Decision, GrantScope, Operation
+from agent_cli.protocol.operations import GrantScope, Operation
 from agent_cli.protocol.sanitize import visible
 
 from ..text import lines
 from ..text.theme import Theme
 from . import answers
 from .answers import Choice, Name, OwnNames
+from .approval_decisions import JUDGED_ANEW, REACH, SCOPES, ApprovalDecisions, not_offered
 from .base import ANSWER_FIRST, ANSWER_LABEL, Entry, Guard, moved
 
 if TYPE_CHECKING:
     from .hunk_picker import HunkChoice
 
-REACH: dict[str, str] = {
-    "network": "It would run in the sandbox, with the network.",
-    "outside": "It would run outside the sandbox, with all your rights.",
-}
-JUDGED_ANEW = "The edited call is judged anew; where that changes what is asked, you are asked again."
-NO_RULE = "There is no rule to always allow this by; y allows it once."
 _NOTHING_CHOSEN = "nothing is chosen: a letter or ↑↓, then ⏎"
-_SCOPES: dict[Name, GrantScope] = {"session": "session", "project": "project", "user": "user"}
 Stage = Literal["call", "scope", "hunks", "edit", "rule"]
 """What the answer line is for."""
 _CHOICES: dict[Stage, tuple[Choice, ...]] = {
@@ -50,13 +44,10 @@ class ApprovalDialog:
     def __init__(self, request: ApprovalRequested, now: float, own: OwnNames = tuple) -> None:
         self.request_id = request.request_id
         self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
-        self.answer: Operation | None = None
-        self._items = request.items
+        self._calls = ApprovalDecisions(request)
+        self.answer: Operation | None = self._calls.answer
         self._own = own
         """Names of the user's own slash commands."""
-        self._at = 0
-        self._decisions: dict[int, Decision] = {}
-        self._edited: dict[int, str] = {}
         self._stage: Stage = "call"
         self._chosen = -1
         """Which of the choices the arrows have reached; -1 for none."""
@@ -67,8 +58,6 @@ class ApprovalDialog:
         self._hunks: HunkChoice | None = None
         self._shows_risk = False
         self._guard = self._chords = Guard(now)
-        if not request.items:
-            self.answer = ApprovalAnswer(self.request_id)
 
     @property
     def is_over(self) -> bool:
@@ -85,25 +74,13 @@ class ApprovalDialog:
 
     @property
     def _item(self) -> ApprovalItem:
-        return self._items[self._at]
-
-    def _left(self) -> list[int]:
-        """Return the calls that are not decided."""
-        return [at for at in range(len(self._items)) if at not in self._decisions]
+        return self._calls.item
 
     def _offered(self) -> tuple[Choice, ...]:
         """Return what can be chosen now."""
-        known = _CHOICES[self._stage]
         if self._stage != "call":
-            return known
-        is_edited, item = self._at in self._edited, self._item
-        names: set[Name] = {"yes", "no"}
-        names |= {"always"} if item.grant and not is_edited else set()
-        names |= {"edit"} if self._editable() is not None else set()
-        names |= {"by hunk"} if item.hunks > 1 and not is_edited else set()
-        names |= {"yes to all", "no to all"} if len(self._left()) > 1 else set()
-        names |= {"risk"} if item.risk and not self._shows_risk and not is_edited else set()
-        return tuple(choice for choice in known if choice.name in names)
+            return _CHOICES[self._stage]
+        return tuple(each for each in self._calls.offered() if each.name != "risk" or not self._shows_risk)
 
     # What is shown
 
@@ -122,7 +99,7 @@ class ApprovalDialog:
         else:
             out += self._facts(theme, width)
         out += choices
-        if len(self._items) > 1:
+        if len(self._calls.items) > 1:
             out = [self._row(at, theme, width) for at in self._window(rows - len(out))] + out
         return out
 
@@ -130,7 +107,7 @@ class ApprovalDialog:
         """Return why it asks, how far the call reaches and, once asked for, what it could do at worst. None of
         that is known of an edited call."""
         item = self._item
-        if self._at in self._edited:
+        if self._calls.is_edited:
             return [f"  {row}" for row in lines.boxed(JUDGED_ANEW, width - 2, 3)]
         warnings = lines.boxed(REACH[item.reach], width - 4, 1) if item.reach in REACH else []
         warnings += lines.boxed(f"Risk: {item.risk}", width - 4, 3) if self._shows_risk else []
@@ -152,22 +129,24 @@ class ApprovalDialog:
     def _question(self) -> str:
         """Return what is asked; a command stands in full above, and a call of a batch in its row."""
         item = self._item
-        edited = " (edited)" if self._at in self._edited else ""
-        alone = len(self._items) == 1 and item.preview_kind != "command"
+        edited = " (edited)" if self._calls.is_edited else ""
+        alone = len(self._calls.items) == 1 and item.preview_kind != "command"
         title = lines.named(item.tool, item.title, 200) if alone else ""
         return f"Allow {lines.one_line(item.tool, 40)}{edited}? {title}".rstrip()
 
     def _window(self, rows: int) -> range:
-        shown = max(1, min(7, rows, len(self._items)))
-        first = max(0, min(self._at - shown // 2, len(self._items) - shown))
+        shown = max(1, min(7, rows, len(self._calls.items)))
+        first = max(0, min(self._calls.at - shown // 2, len(self._calls.items) - shown))
         return range(first, first + shown)
 
     def _row(self, at: int, theme: Theme, width: int) -> str:
-        decision, item = self._decisions.get(at), self._items[at]
-        mark = " " if decision is None else ("✓" if decision.allow else "✗")
-        row = f"{'❯' if at == self._at else ' '} {mark} {at + 1}/{len(self._items)} "
+        item = self._calls.items[at]
+        mark = {None: " ", True: "✓", False: "✗"}[self._calls.allowed(at)]
+        row = f"{'❯' if at == self._calls.at else ' '} {mark} {at + 1}/{len(self._calls.items)} "
         call = f"{item.tool} {item.title}" if item.title != item.tool else item.tool
-        return theme.paint("strong" if at == self._at else "muted", row) + lines.one_line(call, width - len(row))
+        return theme.paint("strong" if at == self._calls.at else "muted", row) + lines.one_line(
+            call, width - len(row)
+        )
 
     def hint(self, text: str) -> str:
         """Return what Enter would do with this text in the line."""
@@ -180,7 +159,7 @@ class ApprovalDialog:
         if found.kind == "nothing" and self._chosen >= 0:
             choice = self._offered()[self._chosen]
         if choice is not None:
-            return f"⏎ {choice.effect.format(count=len(self._left()))}"
+            return f"⏎ {choice.effect.format(count=len(self._calls.undecided()))}"
         match found.kind:
             case "nothing":
                 return self._note
@@ -204,7 +183,7 @@ class ApprovalDialog:
             case "up" | "down" if offered:
                 self._chosen = moved(self._chosen, key, len(offered))
             case "left" | "right" if self._stage == "call":
-                self._at = (self._at + (1 if key == "right" else -1)) % len(self._items)
+                self._calls.at = (self._calls.at + (1 if key == "right" else -1)) % len(self._calls.items)
                 self._shows_risk = False
                 self._go("call")
             case "yes" | "no" if self._stage == "call" and not self._chords.holds(now):
@@ -236,7 +215,7 @@ class ApprovalDialog:
             case "command":
                 return ANSWER_FIRST
             case "not offered":
-                return NO_RULE if text.strip().lower() in ("a", "3", "always") else "That is not offered here."
+                return not_offered(text, "That is not offered here.")
             case "choice":
                 assert found.choice is not None
                 return self._take(found.choice.name)
@@ -252,15 +231,14 @@ class ApprovalDialog:
             case "yes" | "no":
                 self._decide(name == "yes")
             case "yes to all" | "no to all":
-                for at in self._left():
-                    self._at = at
-                    self._decide(name == "yes to all")
+                self._calls.decide_all(name == "yes to all")
+                self._decided()
             case "always":
                 self._rule = self._item.grant
                 self._go("scope")
             case "edit":
-                self._stage, initial = "edit", self._edited.get(self._at, self._editable() or "")
-                self.entry = Entry("edit", f"{self._item.editable}: ", initial, editor=True)
+                self._stage = "edit"
+                self.entry = Entry("edit", f"{self._item.editable}: ", self._calls.editable or "", editor=True)
             case "by hunk":
                 from .hunk_picker import HunkChoice
 
@@ -270,7 +248,7 @@ class ApprovalDialog:
                 self._shows_risk = True
                 self._go("call")
             case "session" | "project" | "user":
-                self._decide(True, grant=self._rule, scope=_SCOPES[name])
+                self._decide(True, grant=self._rule, scope=SCOPES[name])
             case "rule":
                 self._stage, self.entry = "rule", Entry("rule", "rule: ", self._rule)
             case "back":
@@ -282,35 +260,23 @@ class ApprovalDialog:
     def _take_hunk(self, name: Name) -> None:
         assert self._hunks is not None
         self._hunks.take(name)
-        if (kept := self._hunks.kept) is None:
+        if (chosen := self._hunks.chosen) is None:
             self._go("hunks")
             return
-        whole = len(kept) == self._item.hunks
-        self._decide(bool(kept), hunks=None if whole or not kept else kept)
+        self._calls.decide_hunks(chosen)
+        self._decided()
 
     def _go(self, stage: Stage, text: str = "") -> None:
         """Ask something else, with an empty line or some text in it."""
         self._stage, self._chosen, self._note = stage, -1, ""
         self.entry = Entry("answer", ANSWER_LABEL, text)
 
-    def _editable(self) -> str | None:
-        """Return the text a person may change, or None."""
-        if not self._item.editable:
-            return None
-        try:
-            import json
-
-            value = json.loads(self._item.arguments).get(self._item.editable)
-        except (ValueError, AttributeError):
-            return None
-        return value if isinstance(value, str) else None
-
     def _keep_edit(self, text: str) -> str:
         initial = self.entry.initial if self.entry else ""
         self._go("call")
         if text == initial or not text.strip():
             return ""
-        self._edited[self._at] = text
+        self._calls.edit(text)
         return "Edited, y runs it:\n" + "\n".join("  " + line for line in visible(text).split("\n"))
 
     def back(self) -> bool:
@@ -320,30 +286,11 @@ class ApprovalDialog:
         self._go("scope" if self._stage == "rule" else "call")
         return True
 
-    def _decide(
-        self,
-        allow: bool,
-        *,
-        feedback: str = "",
-        grant: str = "",
-        scope: GrantScope = "session",
-        hunks: tuple[int, ...] | None = None,
-    ) -> None:
-        arguments = self._arguments() if allow else None
-        self._decisions[self._at] = Decision(self._item.call_id, allow, feedback, arguments, grant, scope, hunks)
-        if left := self._left():
-            self._at = next((at for at in left if at > self._at), left[0])
-        else:
-            decided = tuple(value for _, value in sorted(self._decisions.items()))
-            self.answer = ApprovalAnswer(self.request_id, decided)
+    def _decide(self, allow: bool, *, feedback: str = "", grant: str = "", scope: GrantScope = "session") -> None:
+        self._calls.decide(allow, feedback=feedback, grant=grant, scope=scope)
+        self._decided()
+
+    def _decided(self) -> None:
+        self.answer = self._calls.answer
         self._shows_risk = False
         self._go("call")
-
-    def _arguments(self) -> str | None:
-        """Return the call's arguments with the edited text in its place; None when nothing was edited."""
-        if self._at not in self._edited:
-            return None
-        import json
-
-        arguments = json.loads(self._item.arguments)
-        return json.dumps(arguments | {self._item.editable: self._edited[self._at]}, ensure_ascii=False)

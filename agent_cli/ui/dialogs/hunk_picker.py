@@ -1,42 +1,39 @@
 """Taking over a diff hunk by hunk: which one stands to be decided, and what has been said to those before."""
 
-import re
-
 from agent_cli.protocol.sanitize import visible
 
 from ..render import diff_view
 from ..render.live import tame
 from ..text.theme import NONE, Theme
 from .answers import Name
-
-_START = re.compile(r"(?m)^(?=@@ )")
+from .approval_decisions import split_hunks
 
 
 class HunkChoice:
     """One decision for each hunk of a unified diff."""
 
     def __init__(self, text: str) -> None:
-        self._hunks = _START.split(text)[1:]
-        self._kept: list[int] = []
+        self._hunks = split_hunks(text)
+        self._chosen: list[int] = []
         self._at = 0
         self._drawn: tuple[int, Theme, int, list[str]] = (-1, NONE, 0, [])
 
     @property
-    def kept(self) -> tuple[int, ...] | None:
+    def chosen(self) -> tuple[int, ...] | None:
         """The numbers, from 0, of the hunks taken over; None until all are decided."""
-        return tuple(self._kept) if self._at >= len(self._hunks) else None
+        return tuple(self._chosen) if self._at >= len(self._hunks) else None
 
     def take(self, name: Name) -> None:
         """What becomes of the hunk in question, and perhaps of those behind it."""
         count = len(self._hunks)
         match name:
             case "take":
-                self._kept.append(self._at)
+                self._chosen.append(self._at)
                 self._at += 1
             case "leave":
                 self._at += 1
             case "take the rest":
-                self._kept += range(self._at, count)
+                self._chosen += range(self._at, count)
                 self._at = count
             case "leave the rest":
                 self._at = count

@@ -202,9 +202,9 @@ class PlainRepl:
     async def _put(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         """Say what is asked, or hand in the answer when there is nothing left to ask."""
         approval = self._approval
-        if approval is not None and approval.answer is not None:
+        if approval is not None and approval.calls.answer is not None:
             self._question = None
-            await self.submit(approval.answer)
+            await self.submit(approval.calls.answer)
         elif approval is not None:
             self.say("\n".join(approval.facts()))
             self._prompt(approval.prompt())
@@ -218,7 +218,7 @@ class PlainRepl:
         """The input is over, so nobody will answer."""
         self._question = None
         if isinstance(event, ev.ApprovalRequested):
-            await self.submit((self._approval or ApprovalLines(event)).so_far)
+            await self.submit((self._approval or ApprovalLines(event)).calls.so_far)
         else:
             await self.submit(QuestionAnswer(event.request_id, "Nobody is here to answer."))
 
@@ -229,10 +229,10 @@ class PlainRepl:
         elif is_for_later(line, self._own_names, alone=approval is not None):
             self.say(ANSWER_FIRST.replace("Esc", "Ctrl-C"))
         elif approval is not None:
-            before = approval.number
+            before = approval.calls.count
             if said := approval.take(line):
                 self.say(said, wrap=False)
-            if approval.answer is None and approval.number == before:
+            if approval.calls.answer is None and approval.calls.count == before:
                 self._prompt(approval.prompt())
                 return
         elif isinstance(event, ev.QuestionAsked) and line.strip():

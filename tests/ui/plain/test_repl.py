@@ -189,11 +189,11 @@ def decided(item: ev.ApprovalItem, *typed: str) -> tuple[Decision | None, str]:
     dialog = ApprovalLines(ev.ApprovalRequested(request_id="r", items=(item,)))
     said = [dialog.prompt()]
     for line in typed:
-        assert dialog.answer is None
+        assert dialog.calls.answer is None
         said.append(dialog.take(line))
-        said += [dialog.prompt()] if dialog.answer is None else []
+        said += [dialog.prompt()] if dialog.calls.answer is None else []
     assert all(prompt.endswith(": ") for prompt in said[::2])
-    answer = dialog.answer
+    answer = dialog.calls.answer
     assert answer is None or isinstance(answer, ApprovalAnswer)
     return (answer.decisions[0] if answer else None), "\n".join(said)
 

@@ -1,0 +1,132 @@
+"""The user's decisions on the calls of one approval request, as both REPLs collect them. Pure state."""
+
+import re
+
+from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, GrantScope
+
+from .answers import CALL, Choice, Name
+
+REACH: dict[str, str] = {
+    "network": "It would run in the sandbox, with the network.",
+    "outside": "It would run outside the sandbox, with all your rights.",
+}
+JUDGED_ANEW = "The edited call is judged anew; where that changes what is asked, you are asked again."
+_NO_RULE = "There is no rule to always allow this by; y allows it once."
+SCOPES: dict[Name, GrantScope] = {"session": "session", "project": "project", "user": "user"}
+_HUNK = re.compile(r"(?m)^(?=@@ )")
+
+
+def split_hunks(diff: str) -> list[str]:
+    """Split a unified diff of one file into its hunks."""
+    return _HUNK.split(diff)[1:]
+
+
+def not_offered(text: str, otherwise: str) -> str:
+    """Return what to say to an answer that is not on offer."""
+    return _NO_RULE if text.strip().lower() in ("a", "3", "always") else otherwise
+
+
+class ApprovalDecisions:
+    """One decision for each call of a request; the next undecided call is in turn."""
+
+    def __init__(self, request: ApprovalRequested) -> None:
+        self.items = request.items
+        self.at = 0
+        """The call in turn."""
+        self._request_id = request.request_id
+        self._decisions: dict[int, Decision] = {}
+        self._edited: dict[int, str] = {}
+
+    @property
+    def item(self) -> ApprovalItem:
+        """The call in turn."""
+        return self.items[self.at]
+
+    @property
+    def count(self) -> int:
+        """How many calls are decided."""
+        return len(self._decisions)
+
+    @property
+    def so_far(self) -> ApprovalAnswer:
+        """What is decided; what is not counts as refused."""
+        return ApprovalAnswer(self._request_id, tuple(value for _, value in sorted(self._decisions.items())))
+
+    @property
+    def answer(self) -> ApprovalAnswer | None:
+        """What was decided, once all is."""
+        return self.so_far if self.count == len(self.items) else None
+
+    def allowed(self, at: int) -> bool | None:
+        """Return whether a call was allowed; None before it is decided."""
+        decision = self._decisions.get(at)
+        return None if decision is None else decision.allow
+
+    def undecided(self) -> list[int]:
+        """Return the places of the calls that are not decided."""
+        return [at for at in range(len(self.items)) if at not in self._decisions]
+
+    def offered(self) -> tuple[Choice, ...]:
+        """Return the answers that fit the call in turn."""
+        item = self.item
+        names: set[Name] = {"yes", "no"}
+        names |= {"always"} if item.grant and not self.is_edited else set()
+        names |= {"edit"} if self.editable is not None else set()
+        names |= {"by hunk"} if item.hunks > 1 and not self.is_edited else set()
+        names |= {"yes to all", "no to all"} if len(self.undecided()) > 1 else set()
+        names |= {"risk"} if item.risk and not self.is_edited else set()
+        return tuple(choice for choice in CALL if choice.name in names)
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the user has edited the call in turn."""
+        return self.at in self._edited
+
+    @property
+    def editable(self) -> str | None:
+        """The text of the call in turn that a person may edit, as it is now; None when there is none."""
+        if self.is_edited:
+            return self._edited[self.at]
+        import json
+
+        try:
+            value = json.loads(self.item.arguments).get(self.item.editable) if self.item.editable else None
+        except (ValueError, AttributeError):
+            return None
+        return value if isinstance(value, str) else None
+
+    def edit(self, text: str) -> None:
+        """Replace the text that may be edited."""
+        self._edited[self.at] = text
+
+    def decide_all(self, allow: bool) -> None:
+        """Allow or refuse every call that is left."""
+        for at in self.undecided():
+            self.at = at
+            self.decide(allow)
+
+    def decide_hunks(self, chosen: tuple[int, ...]) -> None:
+        """Allow the call in turn with some of its hunks, by their numbers from 0; refuse it without any."""
+        is_whole = len(chosen) == self.item.hunks
+        self.decide(bool(chosen), hunks=None if is_whole or not chosen else chosen)
+
+    def decide(
+        self,
+        allow: bool,
+        *,
+        feedback: str = "",
+        grant: str = "",
+        scope: GrantScope = "session",
+        hunks: tuple[int, ...] | None = None,
+    ) -> None:
+        """Allow or refuse the call in turn, and go to the next."""
+        item, arguments = self.item, None
+        if allow and self.is_edited:
+            import json
+
+            edited = json.loads(item.arguments) | {item.editable: self._edited[self.at]}
+            arguments = json.dumps(edited, ensure_ascii=False)
+        self._decisions[self.at] = Decision(item.call_id, allow, feedback, arguments, grant, scope, hunks)
+        if left := self.undecided():
+            self.at = next((at for at in left if at > self.at), left[0])
