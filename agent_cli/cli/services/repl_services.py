@@ -122,7 +122,7 @@ class SessionHost:
         agree(self._setup, prompt)
 
     async def copy(self, text: str) -> str:
-        from .clipboard_write import copy_text
+        from .clipboard import copy_text
 
         return await copy_text(self._opened.processes, text, self._setup.workspace.roots)
 
@@ -133,7 +133,7 @@ class SessionHost:
         return await write_report(self._setup, opened.processes, opened.redactor, opened.agent.snapshot(), facts)
 
     async def picture(self) -> Image | str:
-        from .clipboard_read import NoPicture, clipboard_image
+        from .clipboard import NoPicture, clipboard_image
 
         try:
             return await clipboard_image(self._opened.processes, self._setup.workspace.roots)

@@ -17,7 +17,7 @@ from ..text.theme import Theme
 from . import answers
 from .answers import Choice, Name, OwnNames
 from .approval_decisions import JUDGED_ANEW, REACH, SCOPES, ApprovalDecisions, not_offered
-from .base import ANSWER_FIRST, ANSWER_LABEL, Entry, Guard, moved
+from .base import ANSWER_LABEL, Entry, Guard, answer_first, moved
 
 if TYPE_CHECKING:
     from .hunk_picker import HunkChoice
@@ -213,7 +213,7 @@ class ApprovalDialog:
             case "nothing":
                 self._note = _NOTHING_CHOSEN
             case "command":
-                return ANSWER_FIRST
+                return answer_first("Esc")
             case "not offered":
                 return not_offered(text, "That is not offered here.")
             case "choice":

@@ -15,8 +15,11 @@ _QUIET_S = 0.3
 
 ANSWER_LABEL = "› "
 """Stands before the answer line."""
-ANSWER_FIRST = "Answer first (Esc stops the turn); commands wait until then."
-"""What a slash command gets in place of an answer."""
+
+
+def answer_first(stop_key: str) -> str:
+    """Return what a slash command gets in place of an answer; `stop_key` stops the turn."""
+    return f"Answer first ({stop_key} stops the turn); commands wait until then."
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from agent_cli.protocol.operations import Operation, QuestionAnswer
 from ..text import lines
 from ..text.theme import Theme
 from .answers import OwnNames, is_for_later
-from .base import ANSWER_FIRST, ANSWER_LABEL, Entry, Guard, moved
+from .base import ANSWER_LABEL, Entry, Guard, answer_first, moved
 
 
 class QuestionDialog:
@@ -67,7 +67,7 @@ class QuestionDialog:
     def entered(self, text: str) -> str:
         """Return the line with Enter behind it; returns text to print for good, if any."""
         if is_for_later(text, self._own, alone=False):
-            return ANSWER_FIRST
+            return answer_first("Esc")
         if (answer := self._answer(text)).strip():
             self.answer = QuestionAnswer(self.request_id, answer)
         return ""

@@ -29,7 +29,7 @@ from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
 from ..conversation import resume_note
 from ..conversation.conversation import Conversation, shell_command
 from ..dialogs.answers import is_for_later
-from ..dialogs.base import ANSWER_FIRST, GUARD_S
+from ..dialogs.base import GUARD_S, answer_first
 from ..render.renderer import Renderer
 from ..services import Host
 from ..signals import signal_handlers
@@ -227,7 +227,7 @@ class PlainRepl:
         if self._terminal and time.monotonic() - self._asked_at < GUARD_S:
             self.say("Ignored, since it was typed before the question stood. Again, please.")
         elif is_for_later(line, self._own_names, alone=approval is not None):
-            self.say(ANSWER_FIRST.replace("Esc", "Ctrl-C"))
+            self.say(answer_first("Ctrl-C"))
         elif approval is not None:
             before = approval.calls.count
             if said := approval.take(line):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.cli.services.clipboard_read import NoPicture, clipboard_image
+from agent_cli.cli.services.clipboard import NoPicture, clipboard_image
 from agent_cli.engine.context.mentions import IMAGE_TOKENS, Attachments, attach
 from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
 from agent_cli.policy.rules.rule import parse_rule

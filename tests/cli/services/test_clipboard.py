@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cli.services.clipboard_write import copy_text
+from agent_cli.cli.services.clipboard import copy_text
 from agent_cli.sandbox.process.runner import ProcessRunner
 
 
