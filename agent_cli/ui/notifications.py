@@ -42,12 +42,12 @@ class Notifications:
         """The terminal says whether its window has the focus."""
         self._focused = has
 
-    def needed(self, text: str) -> None:
+    def answer_needed(self, text: str) -> None:
         """Something waits for an answer."""
         if not self._looks():
             self._call(text)
 
-    def done(self, text: str, took_s: float) -> None:
+    def turn_ended(self, text: str, took_s: float) -> None:
         """Something has ended that began `took_s` seconds ago."""
         if self._focused is False or (took_s > _AWAY_S and not self._looks()):
             self._call(text)

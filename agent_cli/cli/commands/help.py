@@ -118,10 +118,10 @@ def _show(text: str, page: str) -> None:
     if is_plain(Ui(), sys.stdin, sys.stdout):
         print(text, end="")
         return
-    from agent_cli.ui.markdown.blocks import DrawnBlocks
+    from agent_cli.ui.markdown.blocks import StyledBlocks
 
     size = shutil.get_terminal_size()
-    lines = DrawnBlocks(choose(Ui())).block(_for_here(text, page), min(size.columns, _WIDEST), None)
+    lines = StyledBlocks(choose(Ui())).block(_for_here(text, page), min(size.columns, _WIDEST), None)
     if len(lines) < size.lines or os.environ.get("PAGER") in _NO_PAGER:
         print("\n".join(lines))
     else:

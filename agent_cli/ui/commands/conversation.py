@@ -22,7 +22,7 @@ from agent_cli.protocol.sanitize import clean
 
 from ..text import lines
 from .api import Choice, CommandContext
-from .rewind_list import choices, point
+from .rewind_list import choices, find_point
 
 _BAR = 40
 _LARGEST = 8
@@ -32,43 +32,43 @@ _OTHER_WORDS = {"keep": "mine", "take": "old"}
 """Other words for them, as other programs say."""
 
 
-async def compact(desk: CommandContext, argument: str) -> None:
+async def compact(context: CommandContext, argument: str) -> None:
     """`/compact [FOCUS|preview[: FOCUS]|edit|keep[: TEXT]|undo]`: shorten the conversation; see, change or take
     back the summary. A word of these counts alone or before a colon: all else is what to pay attention to."""
     word, colon, rest = argument.partition(":")
     match word:
         case "undo" if not colon:
-            await desk.submit(Uncompact())
+            await context.submit(Uncompact())
         case "preview":
-            await desk.submit(Compact(rest.strip(), preview=True))
+            await context.submit(Compact(rest.strip(), preview=True))
         case "edit" if not colon:
-            summary = desk.summary()
+            summary = context.summary()
             if summary:
-                desk.propose(
+                context.propose(
                     f"/compact keep: {summary}", "The summary is in the input line: change it and press Enter."
                 )
             else:
-                desk.say("There is no summary yet; /compact preview writes one.")
+                context.say("There is no summary yet; /compact preview writes one.")
         case "keep":
-            await desk.submit(KeepSummary(rest.strip() or desk.summary()))
+            await context.submit(KeepSummary(rest.strip() or context.summary()))
         case _:
-            await desk.submit(Compact(argument))
+            await context.submit(Compact(argument))
 
 
-async def context(desk: CommandContext, argument: str) -> None:
+async def context(context: CommandContext, argument: str) -> None:
     """`/context [drop|pin|keep N]`: what fills the window, and what may go."""
-    picture = desk.client.context()
+    picture = context.client.context()
     word, _, number = argument.partition(" ")
     if not word:
-        desk.say("\n".join(drawn(picture, desk)), wrap=False)
+        context.say("\n".join(render_context(picture, context)), wrap=False)
         return
     item = _numbered(picture.items, number)
     if word not in _MARKS or item is None:
-        desk.say("/context drop N takes a message out, pin N keeps it word for word, keep N takes either back.")
+        context.say("/context drop N takes a message out, pin N keeps it word for word, keep N takes either back.")
         return
-    await desk.submit(MarkMessage(item.message_id, _MARKS[word]))
+    await context.submit(MarkMessage(item.message_id, _MARKS[word]))
     was = " (it was pinned)" if item.mark == "pinned" and word == "drop" else ""
-    desk.say(f"· {number.strip()} is {_MARKS[word] or 'as any other'}{was}: {lines.one_line(item.label, 80)}")
+    context.say(f"· {number.strip()} is {_MARKS[word] or 'as any other'}{was}: {lines.one_line(item.label, 80)}")
 
 
 def _numbered(items: tuple[ContextItem, ...], number: str) -> ContextItem | None:
@@ -76,7 +76,7 @@ def _numbered(items: tuple[ContextItem, ...], number: str) -> ContextItem | None
     return items[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(items) else None
 
 
-def drawn(picture: ContextPicture, desk: CommandContext) -> list[str]:
+def render_context(picture: ContextPicture, context: CommandContext) -> list[str]:
     """The window as a picture made of characters: how full it is, what fills it, what could go."""
     whole = picture.window or picture.budget
     full = min(_BAR, round(_BAR * picture.tokens / whole)) if whole else 0
@@ -84,7 +84,7 @@ def drawn(picture: ContextPicture, desk: CommandContext) -> list[str]:
     cells = ["█" if at < full else "░" for at in range(_BAR)]
     cells[limit] = "┃"
     share = f" ({100 * picture.tokens // whole}%)" if picture.window else ""
-    muted = desk.theme.paint
+    muted = context.theme.paint
     rows = [
         f"  {''.join(cells)}  {lines.count(picture.tokens)} of {lines.count(picture.window)}{share}",
         muted("muted", f"  {picture.source}; reduced at {lines.count(picture.compact_at)} (┃)"),
@@ -112,25 +112,25 @@ def _row(number: int, item: ContextItem) -> str:
     return f"  {number:>4} {lines.count(item.tokens):>6}  {item.kind}{ago}{mark}: {lines.one_line(item.label, 60)}"
 
 
-async def undo(desk: CommandContext, argument: str) -> None:
+async def undo(context: CommandContext, argument: str) -> None:
     """`/undo [N]`: take back the last turns and their file changes."""
     if argument and not (argument.isdecimal() and int(argument) > 0):
-        desk.say("/undo takes a number of turns.")
+        context.say("/undo takes a number of turns.")
         return
-    turns, there = int(argument or "1"), len(desk.client.rewind_points())
+    turns, there = int(argument or "1"), len(context.client.rewind_points())
     if 0 < there < turns:
-        desk.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to take back.")
-    await desk.submit(Undo(turns))
+        context.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to take back.")
+    await context.submit(Undo(turns))
 
 
-async def redo(desk: CommandContext, argument: str) -> None:
+async def redo(context: CommandContext, argument: str) -> None:
     """`/redo`: bring back what the last undo took away."""
-    await desk.submit(Redo())
+    await context.submit(Redo())
 
 
-async def retry(desk: CommandContext, argument: str) -> None:
+async def retry(context: CommandContext, argument: str) -> None:
     """`/retry`: carry on, or send the last request again."""
-    await desk.submit(UserInput(""))
+    await context.submit(UserInput(""))
 
 
 _REWIND_USAGE = "/rewind N goes back to before prompt N; add code or conversation to take back only that."
@@ -142,53 +142,53 @@ _WHATS: dict[Rewound, str] = {
 """What a rewind may take back, in words."""
 
 
-async def rewind(desk: CommandContext, argument: str) -> None:
+async def rewind(context: CommandContext, argument: str) -> None:
     """`/rewind [N] [code|conversation]`: go back to before an earlier prompt."""
-    points = desk.client.rewind_points()
+    points = context.client.rewind_points()
     number, _, what = argument.partition(" ")
     if not points:
-        desk.say("There is no prompt to go back to.")
+        context.say("There is no prompt to go back to.")
         return
     if not number:
-        number = await desk.pick("Go back to before which prompt?", choices(points))
+        number = await context.pick("Go back to before which prompt?", choices(points))
         if number:
             picks = [Choice(value, meaning) for value, meaning in _WHATS.items()]
-            what = await desk.pick("Take back what came since:", picks)
+            what = await context.pick("Take back what came since:", picks)
         if not number or not what:
             return
     chosen = next((each for each in _WHATS if each == (what.strip() or "both")), None)
-    found = point(points, number)
+    found = find_point(points, number)
     if chosen is None or not number.isdecimal():
-        desk.say(_REWIND_USAGE)
+        context.say(_REWIND_USAGE)
     elif found is None:
-        desk.say(f"Prompt {lines.one_line(number, 20)} is not in the list; /rewind shows it.")
+        context.say(f"Prompt {lines.one_line(number, 20)} is not in the list; /rewind shows it.")
     else:
-        await desk.submit(Rewind(found.turn_id, chosen))
+        await context.submit(Rewind(found.turn_id, chosen))
 
 
-async def resolve(desk: CommandContext, argument: str) -> None:
+async def resolve(context: CommandContext, argument: str) -> None:
     """`/resolve mine|old|merge [FILE…]`: decide on files that an undo left alone."""
     word, _, paths = argument.partition(" ")
     choice = next((each for each in _DECIDED if each == _OTHER_WORDS.get(word, word)), None)
     if choice is None:
-        desk.say(
+        context.say(
             "/resolve mine, old or merge, and the files it is for (all, if none): what the last undo left alone."
         )
         return
-    await desk.submit(Resolve(choice, tuple(paths.split())))
+    await context.submit(Resolve(choice, tuple(paths.split())))
 
 
-async def init(desk: CommandContext, argument: str) -> None:
+async def init(context: CommandContext, argument: str) -> None:
     """`/init [FOCUS]`: have the model write AGENTS.md."""
-    await desk.submit(UserInput(desk.host.init_prompt(argument)))
+    await context.submit(UserInput(context.host.init_prompt(argument)))
 
 
-async def memory(desk: CommandContext, argument: str) -> None:
+async def memory(context: CommandContext, argument: str) -> None:
     """`/memory [BLOCK]`: what is kept for later conversations."""
-    blocks = desk.host.memory()
+    blocks = context.host.memory()
     chosen = [block for block in blocks if block.label == argument]
     if argument and not chosen:
-        desk.say(
+        context.say(
             f"There is no block {lines.one_line(argument, 40)}: {', '.join(block.label for block in blocks)}."
         )
         return
@@ -196,6 +196,6 @@ async def memory(desk: CommandContext, argument: str) -> None:
     for block in chosen or blocks:
         mode = ", read-only" if block.read_only else ""
         rows.append(f"  {block.label:<10} {len(block.text)} of {block.limit} characters{mode}")
-        rows.append(desk.theme.paint("muted", f"    {clean(block.path)}"))
+        rows.append(context.theme.paint("muted", f"    {clean(block.path)}"))
         rows += [f"    {row}" for row in clean(block.text).splitlines()] if chosen else []
-    desk.say("\n".join([*rows, "They are Markdown files: change them with any editor."]), wrap=False)
+    context.say("\n".join([*rows, "They are Markdown files: change them with any editor."]), wrap=False)

@@ -17,7 +17,7 @@ _PROMPT_PARTS = (
 )
 
 
-def drawn(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
+def render_chart(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
     """The rows of the picture; none where nothing is known that could be drawn."""
     return [*_bars(totals, parts, theme), *_prompts(totals, theme)]
 

@@ -16,35 +16,35 @@ _PLACE = re.compile(r"\$(?:(\$)|ARGUMENTS\b|([1-9]))")
 _YES = "yes"
 
 
-async def run(desk: CommandContext, name: str, argument: str) -> bool:
+async def run(context: CommandContext, name: str, argument: str) -> bool:
     """Send what a command stands for; False when there is none of that name."""
-    found = await asyncio.to_thread(desk.host.own_prompt, name)
+    found = await asyncio.to_thread(context.host.own_prompt, name)
     if found is None:
         return False
     if found.problem:
-        desk.say(f"/{lines.one_line(name, 80)} cannot be used: {lines.one_line(found.problem, 300)}")
-    elif found.agreed or await _agreed(desk, name, found):
-        await desk.submit(UserInput(expanded(found.text, argument)))
+        context.say(f"/{lines.one_line(name, 80)} cannot be used: {lines.one_line(found.problem, 300)}")
+    elif found.agreed or await _agreed(context, name, found):
+        await context.submit(UserInput(expand_arguments(found.text, argument)))
     return True
 
 
-async def _agreed(desk: CommandContext, name: str, found: OwnPrompt) -> bool:
+async def _agreed(context: CommandContext, name: str, found: OwnPrompt) -> bool:
     """Show what a project's command would send, and ask once for all of its present content."""
     shown = "\n".join(f"  {row}" for row in visible(found.text).split("\n"))
     place = lines.one_line(found.place, 200)
-    desk.say(f"{place} comes with this project. /{lines.one_line(name, 80)} would send:\n{shown}", wrap=False)
+    context.say(f"{place} comes with this project. /{lines.one_line(name, 80)} would send:\n{shown}", wrap=False)
     choices = [
         Choice(_YES, "Send it", "and again without asking, as long as the file stays as it is"),
         Choice("no", "Send nothing"),
     ]
-    if await desk.pick("Send this, with what you typed behind it?", choices) != _YES:
-        desk.say("Nothing was sent.")
+    if await context.pick("Send this, with what you typed behind it?", choices) != _YES:
+        context.say("Nothing was sent.")
         return False
-    desk.host.agree(found)
+    context.host.agree(found)
     return True
 
 
-def expanded(text: str, argument: str) -> str:
+def expand_arguments(text: str, argument: str) -> str:
     """The prompt that a text stands for.
 
     `$ARGUMENTS` is all that was typed, `$1` to `$9` are its words (quotes keep words together), `$$` is a dollar.

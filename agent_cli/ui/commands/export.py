@@ -12,26 +12,26 @@ _TERMINALS_KEEP_BYTES = 70_000
 """What most terminals take for pasting; a few take less, some more."""
 
 
-async def copy(desk: CommandContext, argument: str) -> None:
+async def copy(context: CommandContext, argument: str) -> None:
     """`/copy [last|code|N]`: the last answer as it was written, its last block of code, or its N-th."""
-    answer = desk.client.snapshot().last_answer
+    answer = context.client.snapshot().last_answer
     if not answer.strip():
-        desk.say("There is no answer to copy yet.")
+        context.say("There is no answer to copy yet.")
         return
     word = argument.lower() or "last"
     if word == "last":
-        await _copied(desk, answer, "the last answer")
+        await _copied(context, answer, "the last answer")
         return
     if word != "code" and not word.isdecimal():
-        desk.say("/copy takes the last answer, /copy code its last block of code, /copy N its N-th.")
+        context.say("/copy takes the last answer, /copy code its last block of code, /copy N its N-th.")
         return
     blocks = code_blocks(answer)
     number = len(blocks) if word == "code" else int(word)
     if not 0 < number <= len(blocks):
         many = f"only {len(blocks)} block{'s' * (len(blocks) != 1)}" if blocks else "no block"
-        desk.say(f"The last answer has {many} of code.")
+        context.say(f"The last answer has {many} of code.")
     else:
-        await _copied(desk, blocks[number - 1], f"block {number} of {len(blocks)}")
+        await _copied(context, blocks[number - 1], f"block {number} of {len(blocks)}")
 
 
 def code_blocks(answer: str) -> list[str]:
@@ -42,7 +42,7 @@ def code_blocks(answer: str) -> list[str]:
     return [token.content for token in tokens if token.type in ("fence", "code_block")]
 
 
-async def _copied(desk: CommandContext, text: str, what: str) -> None:
+async def _copied(context: CommandContext, text: str, what: str) -> None:
     """Without a line break at the end, with which a shell would run at once what is pasted."""
     text = text.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n")
     plain = _CONTROLS.sub("", text).strip("\n")
@@ -50,26 +50,26 @@ async def _copied(desk: CommandContext, text: str, what: str) -> None:
     amount = f"{what}, {count} line{'s' * (count != 1)}"
     notes = ["Control characters in it were left out."] if _CONTROLS.search(text) else []
     notes += ["It holds characters that cannot be seen."] if clean(plain) != plain else []
-    if program := await desk.host.copy(plain):
+    if program := await context.host.copy(plain):
         said = f"Copied {amount}, by {clean(program)}."
-    elif desk.to_clipboard(plain):
+    elif context.to_clipboard(plain):
         said = f"Asked the terminal to keep {amount}, for pasting; not every terminal does."
         if len(plain.encode()) > _TERMINALS_KEEP_BYTES:
             notes.append(f"It is long: many terminals keep no more than {_TERMINALS_KEEP_BYTES:,} bytes.")
     else:
         said = "Not copied: there is no clipboard to be reached from here. /export writes the session to a file."
-    desk.say(" ".join([said, *notes]))
+    context.say(" ".join([said, *notes]))
 
 
-async def export(desk: CommandContext, argument: str) -> None:
+async def export(context: CommandContext, argument: str) -> None:
     """`/export [FILE]`: the session as Markdown, HTML or JSON."""
-    if not desk.client.snapshot().session_path:
-        desk.say("This session is not saved, so there is nothing to export.")
+    if not context.client.snapshot().session_path:
+        context.say("This session is not saved, so there is nothing to export.")
         return
-    desk.say(clean(await desk.host.export(argument)))
+    context.say(clean(await context.host.export(argument)))
 
 
-async def bug(desk: CommandContext, argument: str) -> None:
+async def bug(context: CommandContext, argument: str) -> None:
     """`/bug`: a file with what somebody needs to find a fault; nothing is sent."""
-    desk.say("Writing a report; nothing is sent…")
-    desk.say(clean(await desk.host.bug({"colours": "yes" if desk.theme.colour else "no"})), wrap=False)
+    context.say("Writing a report; nothing is sent…")
+    context.say(clean(await context.host.bug({"colours": "yes" if context.theme.colour else "no"})), wrap=False)

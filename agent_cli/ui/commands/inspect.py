@@ -13,9 +13,9 @@ _JOB_ACTIONS: tuple[Literal["stop", "keep"], ...] = ("stop", "keep")
 _JOBS_USAGE = "/jobs stop N ends one, /jobs keep N lets it outlive the session."
 
 
-async def status(desk: CommandContext, argument: str) -> None:
+async def status(context: CommandContext, argument: str) -> None:
     """`/status`: session, model, mode, sandbox."""
-    now = desk.client.snapshot()
+    now = context.client.snapshot()
     facts = {
         "session": f"{now.session_id} {now.title}",
         "file": now.session_path or "not saved",
@@ -27,65 +27,66 @@ async def status(desk: CommandContext, argument: str) -> None:
         "context": f"{lines.count(now.context_tokens)} of {lines.count(now.context_window)} tokens",
         "cost": lines.money(now.totals),
     }
-    desk.say("\n".join(f"  {name:<10} {lines.one_line(fact, 300)}" for name, fact in facts.items()))
+    context.say("\n".join(f"  {name:<10} {lines.one_line(fact, 300)}" for name, fact in facts.items()))
 
 
-async def cost(desk: CommandContext, argument: str) -> None:
+async def cost(context: CommandContext, argument: str) -> None:
     """`/cost`: tokens and money so far, as a table and as a picture."""
-    from .cost_chart import drawn
+    from .cost_chart import render_chart
 
-    now = desk.client.snapshot()
-    picture = drawn(now.totals, now.costs, desk.theme)
-    desk.say("\n".join([*lines.costs(now.totals, now.costs, now.spent_today_usd), *picture]), wrap=False)
+    now = context.client.snapshot()
+    picture = render_chart(now.totals, now.costs, context.theme)
+    context.say("\n".join([*lines.costs(now.totals, now.costs, now.spent_today_usd), *picture]), wrap=False)
 
 
-async def diff(desk: CommandContext, argument: str) -> None:
+async def diff(context: CommandContext, argument: str) -> None:
     """`/diff`: all changes since the session began."""
-    from ..render.diff_view import drawn
 
-    text = await desk.client.diff()
+    from ..render.diff_view import render_diff
+
+    text = await context.client.diff()
     if text.strip():
-        desk.say("\n".join(drawn(clean(text).rstrip("\n").split("\n"), desk.theme)), wrap=False)
+        context.say("\n".join(render_diff(clean(text).rstrip("\n").split("\n"), context.theme)), wrap=False)
     else:
-        desk.say("Nothing has changed.")
+        context.say("Nothing has changed.")
 
 
-async def plan(desk: CommandContext, argument: str) -> None:
+async def plan(context: CommandContext, argument: str) -> None:
     """`/plan`: the model's plan."""
-    desk.say("\n".join(lines.plan(desk.client.snapshot().plan, desk.theme)) or "There is no plan.")
+    context.say("\n".join(lines.plan(context.client.snapshot().plan, context.theme)) or "There is no plan.")
 
 
-async def jobs(desk: CommandContext, argument: str) -> None:
+async def jobs(context: CommandContext, argument: str) -> None:
     """`/jobs [stop|keep N]`: commands that run in the background."""
     word, _, number = argument.partition(" ")
     for action in _JOB_ACTIONS:
         if word == action and number.strip():
-            await desk.submit(ControlJob(number.strip(), action))
+            await context.submit(ControlJob(number.strip(), action))
             return
     if word in _JOB_ACTIONS:
-        desk.say(f"/jobs {word} needs the number of a job; /jobs lists them. {_JOBS_USAGE}")
+        context.say(f"/jobs {word} needs the number of a job; /jobs lists them. {_JOBS_USAGE}")
         return
     if word:
-        desk.say(f"/jobs cannot {lines.one_line(word, 40)}. {_JOBS_USAGE}")
+        context.say(f"/jobs cannot {lines.one_line(word, 40)}. {_JOBS_USAGE}")
         return
     rows = []
-    for job in desk.client.snapshot().jobs:
-        facts = desk.theme.paint("muted", f"{job.state}, {lines.seconds(job.runtime_s)}")
+    for job in context.client.snapshot().jobs:
+        facts = context.theme.paint("muted", f"{job.state}, {lines.seconds(job.runtime_s)}")
         rows.append(f"  {job.id:>2}  {lines.one_line(job.command, 100)}  {facts}")
         if job.log:
-            rows.append(desk.theme.paint("muted", f"      {clean(job.log)}"))
-    desk.say("\n".join([*rows, _JOBS_USAGE]) if rows else "No command runs in the background.")
+            rows.append(context.theme.paint("muted", f"      {clean(job.log)}"))
+    context.say("\n".join([*rows, _JOBS_USAGE]) if rows else "No command runs in the background.")
 
 
-async def queue(desk: CommandContext, argument: str) -> None:
+async def queue(context: CommandContext, argument: str) -> None:
     """`/queue [TEXT]`: a prompt for afterwards; without one, what waits, to take something back."""
     if argument:
-        await desk.submit(UserInput(argument))
+        await context.submit(UserInput(argument))
         return
-    waiting = dict.fromkeys(each.text for each in desk.client.snapshot().waiting)
+    waiting = dict.fromkeys(each.text for each in context.client.snapshot().waiting)
     if not waiting:
-        desk.say("Nothing waits. /queue TEXT sends a prompt once the turn is over.")
+        context.say("Nothing waits. /queue TEXT sends a prompt once the turn is over.")
         return
     choices = [Choice(text, lines.one_line(text, 120)) for text in waiting]
-    if taken := await desk.pick("What waits; take one back?", choices):
-        await desk.submit(TakeBack(taken))
+    if taken := await context.pick("What waits; take one back?", choices):
+        await context.submit(TakeBack(taken))

@@ -8,12 +8,12 @@ from .api import Choice
 _MAX_ROWS = 40
 
 
-def point(points: tuple[RewindPoint, ...], number: str) -> RewindPoint | None:
+def find_point(points: tuple[RewindPoint, ...], number: str) -> RewindPoint | None:
     """The prompt of this number."""
     return next((each for each in points if str(each.number) == number.strip()), None)
 
 
-def listed(points: tuple[RewindPoint, ...]) -> list[str]:
+def render_points(points: tuple[RewindPoint, ...]) -> list[str]:
     """A row for each, oldest first: the newest stands beside where the number is typed."""
     rows = [f"  … and {len(points) - _MAX_ROWS} earlier ones"] if len(points) > _MAX_ROWS else []
     for each in points[-_MAX_ROWS:]:

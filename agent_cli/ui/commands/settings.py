@@ -33,28 +33,28 @@ def themes() -> tuple[str, ...]:
     return get_args(found)
 
 
-async def model(desk: CommandContext, argument: str) -> None:
+async def model(context: CommandContext, argument: str) -> None:
     """`/model [NAME]`: a name, or enough of one."""
     if not argument:
-        argument = await _picked_model(desk)
+        argument = await _picked_model(context)
         if argument:
-            await desk.submit(ChangeSettings(model=argument))
+            await context.submit(ChangeSettings(model=argument))
         return
-    found = [line.name for line in desk.host.models(argument)]
+    found = [line.name for line in context.host.models(argument)]
     if argument not in found and len(found) != 1 and "/" not in argument:
         rows = [f"  {lines.one_line(name)}" for name in found[:_MAX_ROWS]]
-        desk.say("\n".join(["Several models match:" if rows else _NO_MATCH, *rows]))
+        context.say("\n".join(["Several models match:" if rows else _NO_MATCH, *rows]))
         return
     name = found[0] if len(found) == 1 and "/" not in argument else argument
-    await desk.submit(ChangeSettings(model=name))
+    await context.submit(ChangeSettings(model=name))
 
 
-async def _picked_model(desk: CommandContext) -> str:
-    now = desk.client.snapshot().model
-    known = sorted(desk.host.models(""), key=lambda line: line.name != now)
+async def _picked_model(context: CommandContext) -> str:
+    now = context.client.snapshot().model
+    known = sorted(context.host.models(""), key=lambda line: line.name != now)
     choices = [Choice(line.name, lines.one_line(line.name), _facts(line, now)) for line in known]
     title = f"Model: {lines.one_line(now)}. Another one? (any other: /model PROVIDER/MODEL)"
-    return await desk.pick(title, choices)
+    return await context.pick(title, choices)
 
 
 def _facts(line: ModelLine, now: str) -> str:
@@ -67,88 +67,89 @@ def _facts(line: ModelLine, now: str) -> str:
     return " · ".join(facts)
 
 
-async def mode(desk: CommandContext, argument: str) -> None:
+async def mode(context: CommandContext, argument: str) -> None:
     """`/mode [MODE]`: what is allowed without asking."""
-    now = desk.client.snapshot().mode
+    now = context.client.snapshot().mode
     if not argument:
-        argument = await _picked(desk, f"Mode: {now}. Another one?", MODES, now)
+        argument = await _picked(context, f"Mode: {now}. Another one?", MODES, now)
         if not argument:
             return
     for known in MODES:
         if argument == known:
-            await desk.submit(ChangeSettings(mode=known))
+            await context.submit(ChangeSettings(mode=known))
             return
-    desk.say(f"Mode: {now}. Choose one of: {', '.join(MODES)}.")
+    context.say(f"Mode: {now}. Choose one of: {', '.join(MODES)}.")
 
 
-async def effort(desk: CommandContext, argument: str) -> None:
+async def effort(context: CommandContext, argument: str) -> None:
     """`/effort [LEVEL]`: how hard the model thinks."""
-    now = desk.client.snapshot().effort
+    now = context.client.snapshot().effort
     if not argument:
         title = f"Effort: {now or 'as the provider has it'}. Another one?"
-        argument = await _picked(desk, title, dict.fromkeys(EFFORTS, ""), now)
+        argument = await _picked(context, title, dict.fromkeys(EFFORTS, ""), now)
         if not argument:
             return
     if argument in EFFORTS:
-        await desk.submit(ChangeSettings(effort=argument))
+        await context.submit(ChangeSettings(effort=argument))
     else:
-        desk.say(f"Effort: {now or 'as the provider has it'}. Choose one of: {', '.join(EFFORTS)}.")
+        context.say(f"Effort: {now or 'as the provider has it'}. Choose one of: {', '.join(EFFORTS)}.")
 
 
-async def theme(desk: CommandContext, argument: str) -> None:
+async def theme(context: CommandContext, argument: str) -> None:
     """`/theme [NAME]`: other colours, for this session."""
     names = themes()
-    argument = argument or await _picked(desk, "Colours?", dict.fromkeys(names, ""), "")
+    argument = argument or await _picked(context, "Colours?", dict.fromkeys(names, ""), "")
     if not argument:
         return
     chosen = next((name for name in names if name == argument), None)
     if chosen is None:
-        desk.say(f"Choose one of: {', '.join(names)}.")
+        context.say(f"Choose one of: {', '.join(names)}.")
         return
-    desk.use_theme(choose(msgspec.convert({"theme": chosen}, Ui)))
-    if chosen != "none" and not desk.theme.colour:
-        desk.say("There are no colours here: NO_COLOR, --plain or the terminal keeps them off.")
+    context.use_theme(choose(msgspec.convert({"theme": chosen}, Ui)))
+    if chosen != "none" and not context.theme.colour:
+        context.say("There are no colours here: NO_COLOR, --plain or the terminal keeps them off.")
     else:
-        desk.say(f"Colours: {chosen}. To keep them: `ui: {{theme: {chosen}}}` in your config.yaml.")
+        context.say(f"Colours: {chosen}. To keep them: `ui: {{theme: {chosen}}}` in your config.yaml.")
 
 
-async def _picked(desk: CommandContext, title: str, known: dict[str, str] | dict[Mode, str], now: str) -> str:
+async def _picked(context: CommandContext, title: str, known: dict[str, str] | dict[Mode, str], now: str) -> str:
     choices = [
         Choice(name, name, " · ".join(filter(None, ["now" * (name == now), meaning])))
         for name, meaning in known.items()
     ]
-    return await desk.pick(title, choices)
+    return await context.pick(title, choices)
 
 
-async def permissions(desk: CommandContext, argument: str) -> None:
+async def permissions(context: CommandContext, argument: str) -> None:
     """`/permissions`: the rules in force."""
-    rules = desk.host.permissions()
+    rules = context.host.permissions()
     own = [rule for rule in rules if rule.place != _BUILT_IN]
+    paint = context.theme.paint
     rows = [
-        f"  {rule.verdict:<5} {lines.one_line(rule.rule)}  {desk.theme.paint('muted', lines.one_line(rule.place))}"
+        f"  {rule.verdict:<5} {lines.one_line(rule.rule)}  {paint('muted', lines.one_line(rule.place))}"
         for rule in own
     ]
     count = len(rules) - len(own)
     rows += [f"  {count} built-in rules on secrets: `agent permissions list` shows them"] if count else []
-    desk.say("\n".join([f"Mode {desk.client.snapshot().mode}; deny beats ask beats allow.", *rows]))
+    context.say("\n".join([f"Mode {context.client.snapshot().mode}; deny beats ask beats allow.", *rows]))
 
 
-async def tools(desk: CommandContext, argument: str) -> None:
+async def tools(context: CommandContext, argument: str) -> None:
     """`/tools`: what the model is offered."""
-    found = desk.host.tools()
+    found = context.host.tools()
     width = max((len(tool.name) for tool in found), default=0)
     rows = [
         f"  {lines.one_line(tool.name, 48):<{width}}  {lines.one_line(tool.summary, 76)}"
-        + desk.theme.paint("muted", f"  {lines.one_line(tool.source, 60)}" * (tool.source != _BUILT_IN))
+        + context.theme.paint("muted", f"  {lines.one_line(tool.source, 60)}" * (tool.source != _BUILT_IN))
         for tool in found
     ]
     last = "Those without a word behind them are built in. `tools.enabled` and --tools choose among them."
-    desk.say("\n".join([f"The model is offered {len(found)} tools:", *rows, last]))
+    context.say("\n".join([f"The model is offered {len(found)} tools:", *rows, last]))
 
 
-async def mcp(desk: CommandContext, argument: str) -> None:
+async def mcp(context: CommandContext, argument: str) -> None:
     """`/mcp`: an honest word."""
-    named = _of(desk.host.config(), "mcp_servers")
+    named = _of(context.host.config(), "mcp_servers")
     said = ["MCP servers are not supported yet: none is started and the model is offered none of their tools."]
     names = dict.fromkeys(line.key.split(".")[1] for line in named if line.key.count("."))
     if names:
@@ -156,39 +157,39 @@ async def mcp(desk: CommandContext, argument: str) -> None:
         said.append(f"`mcp_servers` names {shown} ({lines.one_line(named[0].place)}), which is kept and not used.")
     else:
         said.append("None is configured.")
-    desk.say("\n".join(said))
+    context.say("\n".join(said))
 
 
-async def config(desk: CommandContext, argument: str) -> None:
+async def config(context: CommandContext, argument: str) -> None:
     """`/config [KEY]`: what differs from the defaults, or one key, with its place."""
-    everything = desk.host.config()
+    everything = context.host.config()
     shown = _of(everything, argument) if argument else [line for line in everything if not line.is_default]
     if argument and not shown:
-        desk.say(f"There is no key {lines.one_line(argument, 80)}; `agent config show` lists them all.")
+        context.say(f"There is no key {lines.one_line(argument, 80)}; `agent config show` lists them all.")
         return
-    muted = desk.theme.paint
+    muted = context.theme.paint
     rows = [
         f"  {lines.one_line(line.key, 100)}: {lines.one_line(line.value, 300)}  "
         f"{muted('muted', lines.one_line(line.place))}"
         for line in shown
     ]
-    rows += _chosen_here(desk, shown if argument else everything)
+    rows += _chosen_here(context, shown if argument else everything)
     if not argument:
         rows.append(f"All other of the {len(everything)} keys are at their defaults; /config KEY shows one.")
-    desk.say("\n".join(rows))
+    context.say("\n".join(rows))
 
 
 def _of(known: Sequence[ConfigLine], key: str) -> list[ConfigLine]:
     return [line for line in known if line.key == key or line.key.startswith(f"{key}.")]
 
 
-def _chosen_here(desk: CommandContext, shown: Sequence[ConfigLine]) -> list[str]:
+def _chosen_here(context: CommandContext, shown: Sequence[ConfigLine]) -> list[str]:
     """What this session has otherwise than the configuration says."""
-    now = desk.client.snapshot()
+    now = context.client.snapshot()
     here = {"model": now.model, "mode": now.mode, "effort": now.effort}
     said = {line.key: line.value.strip('"') for line in shown}
     return [
-        f"  {key}: {lines.one_line(value)}  {desk.theme.paint('muted', 'in this session')}"
+        f"  {key}: {lines.one_line(value)}  {context.theme.paint('muted', 'in this session')}"
         for key, value in here.items()
         if value and key in said and said[key] != value
     ]

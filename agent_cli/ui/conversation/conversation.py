@@ -93,7 +93,7 @@ class Conversation:
     def send(self, text: str, images: tuple[Image, ...] = ()) -> Coroutine[None, None, None]:
         """Carry out a line: a slash command, the user's own shell command, guidance for a running turn, or a
         prompt. Which of them it is depends on the moment of the call; guidance cannot bring images along."""
-        if command := registry.typed(text):
+        if command := registry.parse_input(text):
             return self._slash(*command)
         if shell := shell_command(text):
             return self._shell(shell)

@@ -25,13 +25,13 @@ def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
     if now.last_prompt.strip():
         rows.append(f"  {theme.paint('prompt', '>')} {lines.one_line(now.last_prompt, room - 2)}")
     said = now.last_answer if now.answered or not now.last_prompt.strip() else _NO_ANSWER
-    answer = [row for line in clean(said).strip().split("\n") for row in lines.wrapped(line, room)]
+    answer = [row for line in clean(said).strip().split("\n") for row in lines.wrap(line, room)]
     shown = [row for row in answer if row.strip()][:_ANSWER_ROWS]
     more = len([row for row in answer if row.strip()]) - len(shown)
     shown += [f"… {more} more line{'s' * (more != 1)}"] if more else []
     rows += [theme.paint("muted", f"  {row}") for row in shown]
     if now.stopped and not now.open_calls:
-        rows += lines.wrapped(_STOPPED, width)
+        rows += lines.wrap(_STOPPED, width)
     return "\n".join(rows)
 
 

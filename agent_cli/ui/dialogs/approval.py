@@ -17,7 +17,7 @@ from ..text.theme import Theme
 from . import answers
 from .answers import Choice, Name, OwnNames
 from .approval_decisions import JUDGED_ANEW, REACH, SCOPES, ApprovalDecisions, not_offered
-from .base import ANSWER_LABEL, Entry, Guard, answer_first, moved
+from .base import ANSWER_LABEL, Entry, Guard, answer_first, move_selection
 
 if TYPE_CHECKING:
     from .hunk_picker import HunkChoice
@@ -32,10 +32,10 @@ _CHOICES: dict[Stage, tuple[Choice, ...]] = {
 
 def _reason(item: ApprovalItem, width: int) -> list[str]:
     """Return why it asks and the rule that asks, each to be seen however long the other is."""
-    whole = lines.boxed(f"{item.reason} [{item.rule}]", width, 5)
+    whole = lines.wrap_limited(f"{item.reason} [{item.rule}]", width, 5)
     if len(whole) < 5:
         return whole
-    return lines.boxed(item.reason, width, 3) + lines.boxed(f"[{item.rule}]", width, 2)
+    return lines.wrap_limited(item.reason, width, 3) + lines.wrap_limited(f"[{item.rule}]", width, 2)
 
 
 class ApprovalDialog:
@@ -70,7 +70,7 @@ class ApprovalDialog:
 
     def is_new(self, now: float) -> bool:
         """Return whether it has not stood long enough for keys to be meant for it."""
-        return self._guard.stands(now)
+        return self._guard.is_armed(now)
 
     @property
     def _item(self) -> ApprovalItem:
@@ -87,7 +87,7 @@ class ApprovalDialog:
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return the question, the reason, the rule that asks, and the choices, all within `width` columns; or the
         rule about to be saved. Of a batch as many calls are listed as `rows` leave room for."""
-        head, *rest = lines.boxed(self._question(), width - 2, 2)
+        head, *rest = lines.wrap_limited(self._question(), width - 2, 2)
         out = [f"{theme.paint('warning', '?')} {theme.paint('strong', head)}"]
         out += [theme.paint("strong", f"  {row}") for row in rest]
         choices = [f"  {row}" for row in self._choices(theme, width - 2)]
@@ -95,7 +95,7 @@ class ApprovalDialog:
             shown = self._hunks.draw(theme, width - 2, rows - 1 - len(choices))
             return out[:1] + [f"  {row}" for row in shown] + choices
         if self._stage in ("scope", "rule"):
-            out += [f"  {row}" for row in lines.boxed(f"Always allow {self._rule}", width - 2, 8)]
+            out += [f"  {row}" for row in lines.wrap_limited(f"Always allow {self._rule}", width - 2, 8)]
         else:
             out += self._facts(theme, width)
         out += choices
@@ -108,9 +108,9 @@ class ApprovalDialog:
         that is known of an edited call."""
         item = self._item
         if self._calls.is_edited:
-            return [f"  {row}" for row in lines.boxed(JUDGED_ANEW, width - 2, 3)]
-        warnings = lines.boxed(REACH[item.reach], width - 4, 1) if item.reach in REACH else []
-        warnings += lines.boxed(f"Risk: {item.risk}", width - 4, 3) if self._shows_risk else []
+            return [f"  {row}" for row in lines.wrap_limited(JUDGED_ANEW, width - 2, 3)]
+        warnings = lines.wrap_limited(REACH[item.reach], width - 4, 1) if item.reach in REACH else []
+        warnings += lines.wrap_limited(f"Risk: {item.risk}", width - 4, 3) if self._shows_risk else []
         mark = theme.paint("warning", "!")
         return [f"  {row}" for row in _reason(item, width - 2)] + [f"  {mark} {row}" for row in warnings]
 
@@ -123,7 +123,7 @@ class ApprovalDialog:
         if self._chosen >= 0:
             marked = shown[self._chosen] = f"❯ {shown[self._chosen]}"
         shown += ["or type what to do instead"] if self._stage == "call" else []
-        rows = lines.listed(shown, width)
+        rows = lines.join_rows(shown, width)
         return [row.replace(marked, theme.paint("strong", marked)) if marked else row for row in rows]
 
     def _question(self) -> str:
@@ -131,7 +131,7 @@ class ApprovalDialog:
         item = self._item
         edited = " (edited)" if self._calls.is_edited else ""
         alone = len(self._calls.items) == 1 and item.preview_kind != "command"
-        title = lines.named(item.tool, item.title, 200) if alone else ""
+        title = lines.call_title(item.tool, item.title, 200) if alone else ""
         return f"Allow {lines.one_line(item.tool, 40)}{edited}? {title}".rstrip()
 
     def _window(self, rows: int) -> range:
@@ -181,12 +181,12 @@ class ApprovalDialog:
         offered = self._offered()
         match key:
             case "up" | "down" if offered:
-                self._chosen = moved(self._chosen, key, len(offered))
+                self._chosen = move_selection(self._chosen, key, len(offered))
             case "left" | "right" if self._stage == "call":
                 self._calls.at = (self._calls.at + (1 if key == "right" else -1)) % len(self._calls.items)
                 self._shows_risk = False
                 self._go("call")
-            case "yes" | "no" if self._stage == "call" and not self._chords.holds(now):
+            case "yes" | "no" if self._stage == "call" and not self._chords.ignores_key(now):
                 self._decide(key == "yes")
                 self._chords = Guard(now)
             case _:

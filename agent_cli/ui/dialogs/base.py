@@ -62,11 +62,11 @@ class Guard:
     def __init__(self, now: float) -> None:
         self._armed_at = now + GUARD_S
 
-    def stands(self, now: float) -> bool:
+    def is_armed(self, now: float) -> bool:
         """Return whether it still holds keys off."""
         return now < self._armed_at
 
-    def holds(self, now: float) -> bool:
+    def ignores_key(self, now: float) -> bool:
         """Return whether a key pressed now is to be ignored; typing that goes on keeps the guard up."""
         if now >= self._armed_at:
             return False
@@ -74,6 +74,6 @@ class Guard:
         return True
 
 
-def moved(at: int, key: str, count: int) -> int:
+def move_selection(at: int, key: str, count: int) -> int:
     """Return the row that an arrow, `up` or `down`, reaches among `count`, all round; -1 stands for none."""
     return (at + 1) % count if key == "down" else (at if at > 0 else count) - 1

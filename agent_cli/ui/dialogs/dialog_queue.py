@@ -69,7 +69,7 @@ class DialogQueue:
         """A choice that the user has asked for takes the keys at once."""
         self._open.insert(0, picker)
         self.dialog = picker
-        self._moved()
+        self._refresh()
 
     def tick(self) -> None:
         """Time has passed: the next question takes the keys when nobody is typing."""
@@ -82,26 +82,26 @@ class DialogQueue:
             return False
         self.dialog, self._has_early = self._open[0], False
         self.dialog.appear(self._clock())
-        self._moved()
+        self._refresh()
         return True
 
     def resolved(self, request_id: str) -> None:
         """A question has been answered, here or elsewhere."""
         self._open = [dialog for dialog in self._open if dialog.request_id != request_id]
-        self._rescue()
+        self._return_to_draft()
         if self.dialog not in self._open:
             self.dialog = None
             self.answer_now()
-            self._moved()
+            self._refresh()
 
     def clear(self) -> None:
         """The turn is over, and so are its questions; a choice of the user's own stays."""
         self._open = [dialog for dialog in self._open if isinstance(dialog, Picker)]
-        self._rescue()
+        self._return_to_draft()
         self.dialog = self._open[0] if self._open else None
-        self._moved()
+        self._refresh()
 
-    def _rescue(self) -> None:
+    def _return_to_draft(self) -> None:
         """A question that ends without its answer leaves what was typed for it in the draft."""
         if self.dialog and self.dialog not in self._open and not self.dialog.is_over:
             self._line.rescue()
@@ -116,7 +116,7 @@ class DialogQueue:
         have answered another question it stands in the answer line, and has to be sent twice."""
         if not self._line.is_answering:
             self.dialog = None
-            self._moved()
+            self._refresh()
             self._line.type(text)
         elif text.strip("\n"):
             self._has_early = True
@@ -150,7 +150,7 @@ class DialogQueue:
             if self.dialog.answer:
                 self._submit(self.dialog.answer)
             self.resolved(self.dialog.request_id)
-        self._moved()
+        self._refresh()
 
     def give_up(self) -> None:
         """Nobody will answer any more: what was to be picked is not."""
@@ -158,7 +158,7 @@ class DialogQueue:
             if isinstance(dialog, Picker):
                 dialog.back()
 
-    def _moved(self) -> None:
+    def _refresh(self) -> None:
         """The line follows at once: the next key may be here already, and is for what stands now."""
         self._line.follow()
         self._changed()

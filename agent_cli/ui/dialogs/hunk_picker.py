@@ -3,7 +3,7 @@
 from agent_cli.protocol.sanitize import visible
 
 from ..render import diff_view
-from ..render.live import tame
+from ..render.live import without_emoji_sequences
 from ..text.theme import NONE, Theme
 from .answers import Name
 from .approval_decisions import split_hunks
@@ -53,6 +53,6 @@ class HunkChoice:
     def _rows(self, theme: Theme, width: int) -> list[str]:
         """Return all of the hunk, drawn once and not for each frame."""
         if self._drawn[:3] != (self._at, theme, width):
-            text = tame(visible(self._hunks[self._at])).rstrip("\n").split("\n")
-            self._drawn = (self._at, theme, width, diff_view.drawn(text, theme, width))
+            text = without_emoji_sequences(visible(self._hunks[self._at])).rstrip("\n").split("\n")
+            self._drawn = (self._at, theme, width, diff_view.render_diff(text, theme, width))
         return self._drawn[3]

@@ -29,7 +29,7 @@ class Picker:
         self.answer: Operation | None = None
         self.picked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._title, self._choices = title, tuple(choices)
-        self._sought = ""
+        self._query = ""
         self._at = 0
 
     @property
@@ -52,13 +52,13 @@ class Picker:
         """Return the title with what was typed, the rows around the present one, and the keys."""
         found = self._found()
         head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(self._title, width - 2))}"
-        if self._sought:
-            head += f"  {lines.one_line(self._sought, 40)}▏"
+        if self._query:
+            head += f"  {lines.one_line(self._query, 40)}▏"
         room = max(1, min(len(found), _MOST_ROWS, rows - 2))
         first = max(0, min(self._at - room // 2, len(found) - room))
         body = [self._row(at, found[at], theme, width) for at in range(first, min(first + room, len(found)))]
         more = f" · {len(found)} of {len(self._choices)}" if room < len(self._choices) else ""
-        keys = theme.paint("muted", lines.clipped(f"  {_KEYS}{more}", width))
+        keys = theme.paint("muted", lines.truncate(f"  {_KEYS}{more}", width))
         return [head, *(body or [theme.paint("muted", "  nothing has that in it")]), keys]
 
     def _row(self, at: int, choice: Choice, theme: Theme, width: int) -> str:
@@ -71,7 +71,7 @@ class Picker:
 
     def _found(self) -> list[Choice]:
         """Return the rows that have every word typed in them."""
-        words = self._sought.lower().split()
+        words = self._query.lower().split()
         return [
             choice
             for choice in self._choices
@@ -91,9 +91,9 @@ class Picker:
                 if found:
                     self._end(found[self._at].value)
             case "backspace":
-                self._sought, self._at = self._sought[:-1], 0
+                self._query, self._at = self._query[:-1], 0
             case _:
-                self._sought, self._at = self._sought + " ".join(key.split("\n")), 0
+                self._query, self._at = self._query + " ".join(key.split("\n")), 0
         return ""
 
     def entered(self, text: str) -> str:

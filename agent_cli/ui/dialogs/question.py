@@ -6,7 +6,7 @@ from agent_cli.protocol.operations import Operation, QuestionAnswer
 from ..text import lines
 from ..text.theme import Theme
 from .answers import OwnNames, is_for_later
-from .base import ANSWER_LABEL, Entry, Guard, answer_first, moved
+from .base import ANSWER_LABEL, Entry, Guard, answer_first, move_selection
 
 
 class QuestionDialog:
@@ -34,18 +34,18 @@ class QuestionDialog:
 
     def is_new(self, now: float) -> bool:
         """Return whether it has not stood long enough for keys to be meant for it."""
-        return self._guard.stands(now)
+        return self._guard.is_armed(now)
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return the options, each in a few rows of `width` columns; the question itself stands in full above."""
         each = max(1, min(4, (rows - 2) // max(1, len(self._request.options))))
         out: list[str] = []
         for at, option in enumerate(self._request.options):
-            first, *rest = lines.boxed(option, width - 5, each)
+            first, *rest = lines.wrap_limited(option, width - 5, each)
             row = f"{'❯' if at == self._chosen else ' '} {at + 1}  {first}"
             out += [theme.paint("strong", row) if at == self._chosen else row, *(f"     {row}" for row in rest)]
         some = "a number or ↑↓, or " if self._request.options else ""
-        first, *rest = lines.boxed(f"{some}type your answer; Enter sends it", width - 2, 2)
+        first, *rest = lines.wrap_limited(f"{some}type your answer; Enter sends it", width - 2, 2)
         out.append(f"{theme.paint('warning', '?')} {theme.paint('muted', first)}")
         return [*out, *(theme.paint("muted", f"  {row}") for row in rest)]
 
@@ -61,7 +61,7 @@ class QuestionDialog:
     def press(self, key: str, now: float) -> str:
         """Return an arrow in the empty line."""
         if key in ("up", "down") and self._request.options:
-            self._chosen = moved(self._chosen, key, len(self._request.options))
+            self._chosen = move_selection(self._chosen, key, len(self._request.options))
         return ""
 
     def entered(self, text: str) -> str:

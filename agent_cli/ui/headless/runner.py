@@ -253,7 +253,7 @@ class _Run:
                 before, after = lines.count(event.before), lines.count(event.after)
                 self._progress(f"context reduced: {before} → {after} tokens")
             case ev.Attached():
-                self._progress(lines.attached(event).removeprefix("· "))
+                self._progress(lines.attachment_line(event).removeprefix("· "))
             case ev.TurnCompleted() if event.submission_id == self._id:
                 self._unmet_rules = event.unmet_rules
                 self._ended(event.stop_reason, event.text, event.changes)
@@ -276,7 +276,7 @@ class _Run:
         if event.status == "denied":
             self._denied.append(Denied(event.tool, event.text, event.rule))
             why = lines.one_line(event.display or event.text, 1000)
-            self._progress("\n".join(f"  {row}" for row in lines.wrapped(why, self._err.columns - 2)))
+            self._progress("\n".join(f"  {row}" for row in lines.wrap(why, self._err.columns - 2)))
 
     def _ended(self, reason: StopReason, text: str, changes: tuple[FileChange, ...]) -> None:
         self._reason = reason
@@ -335,7 +335,7 @@ class _Run:
                         await self._note(event)
 
     def _result(self, reason: StopReason) -> RunResult:
-        totals = lines.since(self._before, self._client.snapshot().totals)
+        totals = lines.totals_since(self._before, self._client.snapshot().totals)
         fits = False if self._unfit else self._verified
         return RunResult(
             seq=self._seq + 1,

@@ -13,7 +13,7 @@ from markdown_it.token import Token as Mark
 from rich.text import Text
 
 from ..text import lines
-from ..text.rich_text import filled, row, style
+from ..text.rich_text import row, style, wrap_text
 from ..text.theme import Role, Theme
 from .highlight import CodeLines
 from .inline import PARSER, inline, safe
@@ -46,7 +46,7 @@ class _Row(msgspec.Struct, frozen=True):
     """It stands at the left edge, wherever its list stands."""
 
 
-class DrawnBlocks:
+class StyledBlocks:
     """`Blocks` in the colours of a theme."""
 
     def __init__(self, theme: Theme) -> None:
@@ -67,15 +67,15 @@ class DrawnBlocks:
         """Return the first or the last line of a fence."""
         return self.theme.paint("muted", line)
 
-    def code(self, language: str) -> "DrawnCode":
+    def code(self, language: str) -> "StyledCode":
         """Return the lines of one fence."""
-        return DrawnCode(self, language)
+        return StyledCode(self, language)
 
 
-class DrawnCode:
+class StyledCode:
     """`Code` in the colours its blocks have at the time."""
 
-    def __init__(self, blocks: DrawnBlocks, language: str) -> None:
+    def __init__(self, blocks: StyledBlocks, language: str) -> None:
         self._blocks, self._lines = blocks, CodeLines(language)
 
     def line(self, text: str) -> str:
@@ -139,7 +139,7 @@ class _Page(msgspec.Struct, frozen=True):
     ) -> list[_Row]:
         marks = [mark for node in nodes for mark in node.mark.children or ()]
         text = Text(before, style(self.theme, *base)) + inline(marks, self.theme, *base)
-        return [_Row(row(line, self.theme)) for line in filled(text, width)]
+        return [_Row(row(line, self.theme)) for line in wrap_text(text, width)]
 
     def _heading(self, node: _Node, width: int) -> list[_Row]:
         mark = "" if self.theme.colour else "#" * int(node.mark.tag[1:]) + " "

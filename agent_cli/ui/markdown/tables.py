@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..text import lines
-from ..text.rich_text import console, drawn, filled, row, style
+from ..text.rich_text import console, render_row, row, style, wrap_text
 from ..text.theme import Theme
 
 _GAP = 2
@@ -34,7 +34,9 @@ def table(rows: Sequence[Sequence[Text]], aligned: Sequence[str], theme: Theme, 
     widths = _widths(natural, least, width - _GAP * (len(columns) - 1))
     if not widths:
         return _records(rows, theme, width)
-    header, *body = [[filled(cell, own, fold=True) for cell, own in zip(row, widths, strict=True)] for row in rows]
+    header, *body = [
+        [wrap_text(cell, own, fold=True) for cell, own in zip(row, widths, strict=True)] for row in rows
+    ]
     set_rows = Table(
         box=_RULES,
         show_edge=False,
@@ -51,7 +53,7 @@ def table(rows: Sequence[Sequence[Text]], aligned: Sequence[str], theme: Theme, 
         set_rows.add_row(*map(_joined, cells))
     page = console(width)
     found = page.render_lines(set_rows, page.options.update(width=width), pad=False)
-    out = [drawn(line, theme) for line in found]
+    out = [render_row(line, theme) for line in found]
     return (
         out
         if body
@@ -105,6 +107,6 @@ def _records(rows: Sequence[Sequence[Text]], theme: Theme, width: int) -> list[s
     for cells in body or [[Text() for _ in header]]:
         out += [""] if out else []
         for name, value in zip(header, cells, strict=True):
-            first, *rest = filled(name + Text(": " * bool(name.plain)) + value, width - 2, fold=True)
+            first, *rest = wrap_text(name + Text(": " * bool(name.plain)) + value, width - 2, fold=True)
             out += [row(first, theme), *("  " + row(part, theme) for part in rest)]
     return out

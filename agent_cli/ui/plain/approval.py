@@ -34,7 +34,7 @@ class ApprovalLines:
         if self.calls.is_edited:
             return [JUDGED_ANEW]
         which = f", call {self.calls.at + 1} of {count}" if count > 1 else ""
-        title = lines.named(item.tool, item.title, 300)
+        title = lines.call_title(item.tool, item.title, 300)
         return [
             f"Allow {lines.one_line(item.tool, 40)}{which}? {title}".rstrip(),
             f"Why: {lines.one_line(item.reason, 300)} [{lines.one_line(item.rule, 120)}]",
@@ -67,18 +67,18 @@ class ApprovalLines:
         asks, self._asks = self._asks, "call"
         match asks:
             case "scope":
-                return self._scoped(line)
+                return self._choose_scope(line)
             case "rule":
                 self._rule, self._asks = line.strip() or self._rule, "scope"
                 return ""
             case "edit":
-                return self._changed(line)
+                return self._apply_edit(line)
             case "hunks":
-                return self._taken_over(line.strip().lower())
+                return self._choose_hunks(line.strip().lower())
             case _:
-                return self._decided(line)
+                return self._answer_call(line)
 
-    def _decided(self, line: str) -> str:
+    def _answer_call(self, line: str) -> str:
         found = answers.meaning(line, self._offered(), answers.CALL)
         match found.kind:
             case "choice":
@@ -109,7 +109,7 @@ class ApprovalLines:
                 self.calls.decide_all(name == "yes to all")
         return ""
 
-    def _scoped(self, line: str) -> str:
+    def _choose_scope(self, line: str) -> str:
         found = answers.meaning(line, answers.SCOPE, (*answers.SCOPE, *answers.CALL))
         name = found.choice.name if found.choice else ""
         if name == "session" or name == "project" or name == "user":
@@ -121,7 +121,7 @@ class ApprovalLines:
             return "Nothing is saved yet: a number from 1 to 5, please. [5] goes back, and words refuse there."
         return ""
 
-    def _changed(self, line: str) -> str:
+    def _apply_edit(self, line: str) -> str:
         if not line.strip():
             return ""
         self.calls.edit(line)
@@ -132,7 +132,7 @@ class ApprovalLines:
         found = split_hunks(self._item.preview)
         return [f"Hunk {number} of {len(found)}\n{visible(text).rstrip()}" for number, text in enumerate(found, 1)]
 
-    def _taken_over(self, word: str) -> str:
+    def _choose_hunks(self, word: str) -> str:
         if word in ("back", ""):
             return ""
         count = self._item.hunks

@@ -50,7 +50,7 @@ def is_diff(text: str) -> bool:
     return bool(re.search(r"^(--- |\+\+\+ |diff --git |@@ -)", text, re.MULTILINE))
 
 
-def drawn(text: Iterable[str], theme: Theme, width: int = 0) -> list[str]:
+def render_diff(text: Iterable[str], theme: Theme, width: int = 0) -> list[str]:
     """Return the lines of a diff, safe already, as they are shown; with `width`, cut to so many columns."""
     rows = list(_marked(_read(text)))
     digits = len(str(max((row.number for row in rows), default=0) or ""))
@@ -175,7 +175,7 @@ def _cut(pieces: list[Piece], width: int) -> Iterator[Piece]:
         return
     left = width - 1
     for look, text in pieces:
-        yield look, text[: lines.fitting(text, left)]
+        yield look, text[: lines.fit(text, left)]
         left -= lines.cells(text)
         if left < 0:
             break

@@ -15,12 +15,12 @@ _KEEP_CHARS = 4000
 _MAX_CALLS = 6
 
 
-def tame(text: str) -> str:
+def without_emoji_sequences(text: str) -> str:
     """`text` without emoji sequences, whose width terminals and libraries count differently.
 
     Only for lines that are repainted; what is printed for good keeps them.
     """
-    return text if text.isascii() else "".join(shown for _, shown in lines.single_signs(text))
+    return text if text.isascii() else "".join(shown for _, shown in lines.plain_graphemes(text))
 
 
 class RunningCall:
@@ -44,10 +44,10 @@ class RunningCall:
         """One line, shortened so that its clock is seen, and the last lines of output."""
         clock = "" if self.since is None else lines.seconds(now - self.since)
         tool = lines.one_line(self.tool, 40)
-        title = lines.named(self.tool, self.title, width - len(tool) - len(clock) - 5)
+        title = lines.call_title(self.tool, self.title, width - len(tool) - len(clock) - 5)
         head = f"{theme.paint('accent', spinner if clock else '·')} {theme.paint('strong', tool)} {title}".rstrip()
         shown = [line for line in self._tail.split("\n") if line.strip()][-_OUTPUT_LINES:]
-        body = [theme.paint("muted", lines.clipped("  │ " + line.expandtabs(4), width)) for line in shown]
+        body = [theme.paint("muted", lines.truncate("  │ " + line.expandtabs(4), width)) for line in shown]
         if self.silent_since is not None:
             silent = lines.seconds(now - self.silent_since)
             body.append(f"  {theme.paint('warning', '!')} no output for {silent}")
@@ -70,7 +70,7 @@ class Live:
         """Since when the model's server has sent nothing, once that is worth saying."""
         self.waited_s = 0.0
         """How long this turn has waited for the person."""
-        self._asked: dict[str, tuple[str, ...]] = {}
+        self._questions: dict[str, tuple[str, ...]] = {}
         """Open questions to the person, with the calls that wait for each."""
         self._asked_at = 0.0
 
@@ -78,24 +78,26 @@ class Live:
         """Other colours from now on."""
         self._theme = theme
 
-    def works(self, works: bool, now: float) -> None:
+    def set_working(self, works: bool, now: float) -> None:
         """Whether something runs now."""
         self._works_since = (self._works_since or now) if works else None
 
     def ask(self, request_id: str, calls: tuple[str, ...], now: float) -> None:
         """The person is asked: the calls wait, and so does the turn's clock."""
-        self._asked_at = self._asked_at if self._asked else now
-        self._asked[request_id] = calls
+        self._asked_at = self._asked_at if self._questions else now
+        self._questions[request_id] = calls
 
     def answered(self, now: float, request_id: str | None = None) -> None:
         """A question is no longer open; without an id, none is."""
-        if self._asked:
-            self._asked = {key: calls for key, calls in self._asked.items() if request_id not in (None, key)}
-            self.waited_s += 0.0 if self._asked else now - self._asked_at
+        if self._questions:
+            self._questions = {
+                key: calls for key, calls in self._questions.items() if request_id not in (None, key)
+            }
+            self.waited_s += 0.0 if self._questions else now - self._asked_at
 
-    def asks(self, call_id: str) -> str | None:
+    def question_of(self, call_id: str) -> str | None:
         """Return the open question a call waits for."""
-        return next((key for key, calls in self._asked.items() if call_id in calls), None)
+        return next((key for key, calls in self._questions.items() if call_id in calls), None)
 
     def draw(self, tail: list[str], queued: tuple[str, ...], now: float, rows: int, width: int) -> list[str]:
         """Return the live region, at most `rows` lines; of the answer's tail the newest lines are shown."""
@@ -104,10 +106,10 @@ class Live:
         below += [self._theme.paint("muted", "  " + lines.one_line(text, width - 2)) for text in queued[-5:]]
         below = below[-rows:]
         room = rows - len(below)
-        return [tame(line) for line in (tail[-room:] if room > 0 else []) + below]
+        return [without_emoji_sequences(line) for line in (tail[-room:] if room > 0 else []) + below]
 
     def _calls(self, spinner: str, now: float, width: int) -> list[str]:
-        shown = [call for call_id, call in self.calls.items() if self.asks(call_id) is None]
+        shown = [call for call_id, call in self.calls.items() if self.question_of(call_id) is None]
         out = [line for call in shown[:_MAX_CALLS] for line in call.draw(self._theme, spinner, now, width)]
         if len(shown) > _MAX_CALLS:
             out.append(self._theme.paint("muted", f"  … and {len(shown) - _MAX_CALLS} more calls"))
@@ -117,7 +119,7 @@ class Live:
         out = []
         if self.retry and self.retry[0] > now:
             left = lines.seconds(self.retry[0] - now)
-            text = lines.clipped(f"next attempt in {left}: {self.retry[1]}", width - 2)
+            text = lines.truncate(f"next attempt in {left}: {self.retry[1]}", width - 2)
             out.append(f"{self._theme.paint('warning', '↻')} {text}")
         if self.silent_since is not None:
             silent = lines.seconds(now - self.silent_since)
@@ -125,6 +127,6 @@ class Live:
         since = self._works_since if self.busy_since is None else self.busy_since + self.waited_s
         if since is not None:
             clock = lines.seconds(now - since)
-            doing = "waiting for you" if self._asked else f"{self._theme.paint('accent', spinner)} {clock}"
+            doing = "waiting for you" if self._questions else f"{self._theme.paint('accent', spinner)} {clock}"
             out.append(f"{doing}  {self._theme.paint('muted', 'Esc stops')}")
         return out

@@ -9,7 +9,7 @@ from agent_cli.protocol.usage import Totals
 
 from ..text import lines
 from ..text.theme import Theme
-from .marks import said, warning
+from .marks import note, warning
 
 _DAY_S = 86_400
 _FAR_S = 1000 * _DAY_S
@@ -29,18 +29,18 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
         case ev.PlanUpdated():
             return [theme.paint("strong", "Plan"), *lines.plan(event.items, theme)]
         case ev.Notice():
-            return warning(event.text, theme, width) if event.level == "warning" else said(event.text, width)
+            return warning(event.text, theme, width) if event.level == "warning" else note(event.text, width)
         case ev.Restored():
             return _restored(event, theme, width)
         case ev.Attached():
-            return said(lines.attached(event).removeprefix("· "), width)
+            return note(lines.attachment_line(event).removeprefix("· "), width)
         case ev.Renamed():
-            return said(f"This session is now called “{lines.one_line(event.title)}”.", width)
+            return note(f"This session is now called “{lines.one_line(event.title)}”.", width)
         case ev.SettingsChanged():
             facts = [event.model, event.mode, event.effort]
-            return said(" · ".join(lines.one_line(fact, 80) for fact in facts if fact), width)
+            return note(" · ".join(lines.one_line(fact, 80) for fact in facts if fact), width)
         case ev.OperationCompleted():
-            return lines.wrapped(clean(event.detail).strip(), width) if event.detail.strip() else []
+            return lines.wrap(clean(event.detail).strip(), width) if event.detail.strip() else []
         case ev.OperationFailed():
             return lines.error(event.error, theme, width).split("\n")
         case ev.InputReturned():
@@ -60,15 +60,15 @@ def _banner(event: ev.SessionStarted, theme: Theme, width: int) -> list[str]:
     facts = f"{lines.one_line(event.model, 80)} · {event.mode} · sandbox {lines.one_line(event.sandbox, 40)}"
     resumed = f" · resumed {lines.one_line(event.session_id, 40)}" if event.resumed else ""
     where = f"{lines.one_line(event.cwd, 200)}  /help for commands"
-    return lines.wrapped(f"{name}  {facts}{resumed}\n{where}", width)
+    return lines.wrap(f"{name}  {facts}{resumed}\n{where}", width)
 
 
 def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
-    from .tool_results import report
+    from .tool_results import render_report
 
-    rows = report(event, theme, width)
+    rows = render_report(event, theme, width)
     if any(conflict.decidable for conflict in event.report.conflicts):
-        rows += said("/resolve mine, old or merge decides on them.", width)
+        rows += note("/resolve mine, old or merge decides on them.", width)
     return rows
 
 
@@ -99,5 +99,5 @@ def turn_end(
         facts = [lines.seconds(event.duration_s), lines.number(event.steps, "step")]
     facts += [lines.tokens(spent), lines.money(spent)]
     if event.changes:
-        facts.append(lines.changes(event.changes))
+        facts.append(lines.change_counts(event.changes))
     return theme.paint("muted", "— " + " · ".join(facts))

@@ -1,4 +1,4 @@
-"""A model's reasoning on its way to the screen: line by line as it comes, or kept until it is asked for."""
+"""A model's reasoning on its way to the screen: line by line as it comes, or whole_lines until it is asked for."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ class ReasoningView:
 
     def __init__(self, keeps: bool) -> None:
         self._keeps = keeps
-        """Whether the lines are kept, since nobody has seen them."""
+        """Whether the lines are whole_lines, since nobody has seen them."""
         self._begin()
 
     def _begin(self) -> None:
@@ -27,8 +27,8 @@ class ReasoningView:
         self._partial = ""
         self._blank = False
         """Whether blank lines wait to be told from those at the end."""
-        self._said = False
-        self._kept: list[str] = []
+        self._has_text = False
+        self._lines: list[str] = []
         self._chars = 0
         self._since: float | None = None
 
@@ -39,40 +39,40 @@ class ReasoningView:
 
     @property
     def count(self) -> int:
-        """Lines so far that are kept."""
-        return len(self._kept)
+        """Lines so far that are whole_lines."""
+        return len(self._lines)
 
     def feed(self, text: str, now: float) -> list[str]:
         """Return the lines that a piece finishes; blank ones only between others."""
         self._since = now if self._since is None else self._since
         *whole, self._partial = (self._partial + self._sanitizer.feed(text)).split("\n")
-        return self._taken(whole)
+        return self._finish_lines(whole)
 
     def end(self, now: float) -> tuple[list[str], tuple[str, ...], float]:
-        """Return the stretch is over: what is left of it, all that was kept, and the seconds it took."""
-        rest = self._taken((self._partial + self._sanitizer.feed("", final=True)).split("\n"))
-        kept, passed_s = tuple(self._kept), now - (now if self._since is None else self._since)
+        """Return the stretch is over: what is left of it, all that was whole_lines, and the seconds it took."""
+        rest = self._finish_lines((self._partial + self._sanitizer.feed("", final=True)).split("\n"))
+        whole_lines, passed_s = tuple(self._lines), now - (now if self._since is None else self._since)
         self._begin()
-        return rest, kept, passed_s
+        return rest, whole_lines, passed_s
 
-    def _taken(self, whole: list[str]) -> list[str]:
+    def _finish_lines(self, whole: list[str]) -> list[str]:
         found: list[str] = []
         for line in whole:
             if line.strip():
-                found += ["", line.rstrip()] if self._blank and self._said else [line.rstrip()]
-                self._said, self._blank = True, False
+                found += ["", line.rstrip()] if self._blank and self._has_text else [line.rstrip()]
+                self._has_text, self._blank = True, False
             else:
                 self._blank = True
         self._chars += sum(map(len, found))
         if self._keeps and self._chars <= _KEEP_CHARS:
-            self._kept += found
+            self._lines += found
         return found
 
     def glimpse(self, width: int) -> list[str]:
         """Return the newest rows of the line that is not finished."""
         start = max(0, len(self._partial) - _GLIMPSE_CHARS) // _GLIMPSE_CHARS * _GLIMPSE_CHARS
-        rows = lines.wrapped(self._partial[start:].strip(), width)[-_GLIMPSE_ROWS:]
-        return [lines.clipped(row, width) for row in rows if row.strip()]
+        rows = lines.wrap(self._partial[start:].strip(), width)[-_GLIMPSE_ROWS:]
+        return [lines.truncate(row, width) for row in rows if row.strip()]
 
 
 def thought_rows(text: Iterable[str], theme: Theme, width: int) -> list[str]:
@@ -80,7 +80,7 @@ def thought_rows(text: Iterable[str], theme: Theme, width: int) -> list[str]:
     mark = "" if theme.codes.get("reasoning") else "~ "
     rows: list[str] = []
     for line in text:
-        first, *rest = lines.wrapped(line, width - len(mark))
+        first, *rest = lines.wrap(line, width - len(mark))
         marked = (mark + first, *(" " * len(mark) + row for row in rest))
         rows += [theme.paint("reasoning", row.rstrip()) for row in marked]
     return rows

@@ -24,11 +24,11 @@ from ..text import lines
 from ..text.theme import Theme
 from . import notices
 from .live import Live, RunningCall
-from .marks import marked, warning
+from .marks import warning, with_mark
 from .reasoning import ReasoningView, thought_rows
 
 if TYPE_CHECKING:
-    from ..markdown.blocks import DrawnBlocks
+    from ..markdown.blocks import StyledBlocks
     from .tool_results import Whole
 
 Kind = Literal["", "answer", "reasoning", "tool", "other"]
@@ -56,7 +56,7 @@ class Renderer:
         self._hint = f" ({expand_hint})" if expand_hint else ""
         self._out: list[str] = []
         self._last: Kind = ""
-        self._drawn: DrawnBlocks | None = None
+        self._drawn: StyledBlocks | None = None
         self._answer: MarkdownStream | None = None
         self._answered = False
         self._thoughts = ReasoningView(keeps=not settings.show_reasoning)
@@ -97,20 +97,20 @@ class Renderer:
     def frame(self, queued: tuple[str, ...], rows: int, works: bool = False) -> list[str]:
         """Return the live region's lines right now; `works` says that something runs, a turn or not."""
         try:
-            self.live.works(works, time.monotonic())
+            self.live.set_working(works, time.monotonic())
             tail = self._answer.tail(self._width()) if self._answer else self._thinking()
             drawn = self.live.draw(tail, queued, time.monotonic(), rows, self._width())
             return clean("\n".join(drawn), keep_sgr=True).split("\n") if drawn else []
         except Exception as problem:
             return [f"(could not draw: {type(problem).__name__})"]
 
-    def typed(self, text: str) -> None:
+    def echo(self, text: str) -> None:
         """Echo a command of the user's."""
         self._prompt(text)
 
     def notice(self, text: str, wrap: bool = True) -> None:
         """Print lines of our own, broken between words or, without `wrap`, as they are."""
-        self._print("other", lines.wrapped(text, self._width()) if wrap else text.split("\n"))
+        self._print("other", lines.wrap(text, self._width()) if wrap else text.split("\n"))
 
     def expand(self) -> None:
         """Print in full what was folded last; asked again, what was folded before it, and so on."""
@@ -121,7 +121,7 @@ class Renderer:
         head = f"{'Further back' if self._goes_back else 'In full'}: {title}"
         more = f"  {len(self._folded)} more further back" if self._folded else ""
         self._goes_back = True
-        shown = self._theme.paint("strong", lines.clipped(head, self._width() - len(more)))
+        shown = self._theme.paint("strong", lines.truncate(head, self._width() - len(more)))
         self._print("other", [shown + self._theme.paint("muted", more), *whole(self._theme, self._width())])
 
     def _fold(self, title: str, whole: "Whole") -> None:
@@ -208,13 +208,13 @@ class Renderer:
         self._out += [line + "\n" for line in text]
 
     def _compacted(self, event: ev.Compacted) -> None:
-        from .tool_results import compacted
+        from .tool_results import render_compaction
 
         self.summary = event.summary or self.summary
-        rows, whole = compacted(event, self._width(), self._hint)
+        rows, whole = render_compaction(event, self._width(), self._hint)
         self._print("other", rows)
         if whole:
-            self._fold("the summary", lambda theme, width: lines.wrapped("\n".join(whole), width))
+            self._fold("the summary", lambda theme, width: lines.wrap("\n".join(whole), width))
 
     def _prompt(self, text: str, note: str = "") -> None:
         whole = clean(text).rstrip().split("\n")
@@ -246,9 +246,9 @@ class Renderer:
         if self._settings.plain or not self._settings.markdown:
             return PlainBlocks()
         if self._drawn is None:
-            from ..markdown.blocks import DrawnBlocks
+            from ..markdown.blocks import StyledBlocks
 
-            self._drawn = DrawnBlocks(self._theme)
+            self._drawn = StyledBlocks(self._theme)
         return self._drawn
 
     def _reasoning(self, text: str) -> None:
@@ -308,7 +308,7 @@ class Renderer:
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self.live.calls.pop(event.call_id, None)
-        asked = self.live.asks(event.call_id)
+        asked = self.live.question_of(event.call_id)
         if asked is not None:
             self.live.answered(time.monotonic(), asked)
         if event.result_kind == "answer" and event.status == "ok":
@@ -318,29 +318,29 @@ class Renderer:
             return
         if event.result_kind == "question" and asked is not None:
             event = msgspec.structs.replace(event, title="")  # the question stands above
-        from .tool_results import finished
+        from .tool_results import render_result
 
         previewed = self._previewed.pop(event.call_id, "")
-        done = finished(event, previewed, self._theme, self._width(), self._hint)
+        done = render_result(event, previewed, self._theme, self._width(), self._hint)
         if done.whole:
             self._fold(f"{event.tool} {event.title}", done.whole)
         self._print("tool", done.rows)
 
     def _preview(self, event: ev.ApprovalRequested) -> None:
         """What asks for approval, in full and once: the bytes shown are the bytes that would run."""
-        from .tool_results import preview
+        from .tool_results import render_preview
 
         self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
         for item in event.items:
             if item.preview_kind == "diff":
                 self._previewed[item.call_id] = item.preview
-            self._print("tool", preview(item, self._theme, self._width()))
+            self._print("tool", render_preview(item, self._theme, self._width()))
 
     def _question(self, event: ev.QuestionAsked) -> None:
         """The model's question, once; a dialog adds no more than the answers."""
         calls = tuple(call_id for call_id, call in self.live.calls.items() if call.result_kind == "question")
         self.live.ask(event.request_id, calls, time.monotonic())
-        self._print("other", marked("?", "strong", event.question, self._theme, self._width()))
+        self._print("other", with_mark("?", "strong", event.question, self._theme, self._width()))
 
     def _turn_over(
         self,
@@ -358,7 +358,7 @@ class Renderer:
             self._print("other", lines.error(error, self._theme, self._width()).split("\n"))
         elif lines.REASONS[reason]:
             self._print("other", warning(lines.REASONS[reason], self._theme, self._width()))
-        spent = lines.since(self._before, self._snapshot().totals)
+        spent = lines.totals_since(self._before, self._snapshot().totals)
         worked_s = None if since is None else time.monotonic() - since - self.live.waited_s
         self._print("other", [notices.turn_end(event, spent, worked_s, self._theme)])
 

@@ -16,7 +16,7 @@ from ..text import lines
 from ..text.theme import NONE, Theme
 from ..text.truncate import fold
 from . import diff_view
-from .marks import said, warning
+from .marks import note, warning
 
 _RESULT_ROWS = 10
 _DIFF_ROWS = 40
@@ -31,7 +31,7 @@ Whole = Callable[[Theme, int], list[str]]
 """All of something in a theme and a width, asked for when somebody wants to see it."""
 
 
-class Finished(msgspec.Struct, frozen=True):
+class RenderedResult(msgspec.Struct, frozen=True):
     """A finished call on the screen."""
 
     rows: list[str]
@@ -51,7 +51,7 @@ class _Body(msgspec.Struct, frozen=True):
     """A short text that says it all, or what stands above the rest."""
 
 
-def finished(event: ToolCallFinished, previewed: str, theme: Theme, width: int, hint: str) -> Finished:
+def render_result(event: ToolCallFinished, previewed: str, theme: Theme, width: int, hint: str) -> RenderedResult:
     """Return the rows of a finished call. `previewed` is the diff that its approval has shown; `hint` says how to
     see the whole of what is folded."""
     body = _body(event, previewed)
@@ -63,7 +63,7 @@ def finished(event: ToolCallFinished, previewed: str, theme: Theme, width: int, 
     shown, is_folded = _Page(theme, width, hint).rows(body, event.exit_code)
     is_cut = lines.cells(alone) > width or "\n" in event.command.strip()
     whole = _whole(body, event if is_cut else None) if is_folded or is_cut else None
-    return Finished([lines.tool_line(event, theme, width, glance), *shown], whole)
+    return RenderedResult([lines.tool_line(event, theme, width, glance), *shown], whole)
 
 
 def _body(event: ToolCallFinished, previewed: str) -> _Body:
@@ -97,7 +97,7 @@ def _whole(body: _Body, cut: ToolCallFinished | None) -> Whole:
     """Return all of a result, and before it the command or title of a call whose line shows it `cut`."""
     said = visible((cut.command or cut.title) if cut else "")
     head = [f"  {'$ ' * bool(cut and cut.command)}{line}" for line in said.split("\n") if cut]
-    return lambda theme, width: [*head, *_Page(theme, width, "").drawn(body.text, body.kind)]
+    return lambda theme, width: [*head, *_Page(theme, width, "").render(body.text, body.kind)]
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -112,20 +112,20 @@ class _Page(msgspec.Struct, frozen=True):
         is_output = body.kind == "output"
         text = body.text
         if body.kind == "words":
-            text = tuple(lines.wrapped("\n".join(text), self.width - 2)) if text else ()
+            text = tuple(lines.wrap("\n".join(text), self.width - 2)) if text else ()
         part = fold(list(text), body.rows, self.width - 2, last=is_output, hint=self.hint)
-        shown = self.drawn(part.kept, "diff" if body.kind == "diff" else "text")
+        shown = self.render(part.kept, "diff" if body.kind == "diff" else "text")
         if part.hidden and is_output:
             shown = [*self._before(text, part.hidden, part.kept if exit_code else None), *shown]
         elif part.hidden:
             shown.append(self._more(part.hidden, self.hint))
         return shown, not part.whole
 
-    def drawn(self, text: tuple[str, ...], kind: str) -> list[str]:
+    def render(self, text: tuple[str, ...], kind: str) -> list[str]:
         """Lines without a limit."""
         if kind == "diff":
-            return [f"  {row}".rstrip() for row in diff_view.drawn(text, self.theme)]
-        rows = lines.wrapped("\n".join(text), self.width - 2) if kind == "words" and text else text
+            return [f"  {row}".rstrip() for row in diff_view.render_diff(text, self.theme)]
+        rows = lines.wrap("\n".join(text), self.width - 2) if kind == "words" and text else text
         return [f"  {row}".rstrip() for row in rows]
 
     def _before(self, text: tuple[str, ...], hidden: int, kept: tuple[str, ...] | None) -> list[str]:
@@ -138,7 +138,7 @@ class _Page(msgspec.Struct, frozen=True):
         between = hidden - at - 1
         return [
             *([self._more(at, "" if between else self.hint)] if at else []),
-            f"  {lines.clipped(text[at], self.width - 2)}",
+            f"  {lines.truncate(text[at], self.width - 2)}",
             *([self._more(between, self.hint)] if between else []),
         ]
 
@@ -151,7 +151,7 @@ def _lines(text: str) -> list[str]:
     return [line.expandtabs(8) for line in clean(text).strip("\n").split("\n")] if text.strip() else []
 
 
-def preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
+def render_preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
     """Return a call that asks for approval: its tool, and in full what it would run or change. A command of one
     line is its own title."""
     head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(item.tool, 40))}"
@@ -159,10 +159,10 @@ def preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
     if item.preview_kind == "command":
         title = text.pop() if len(text) == 1 else ""
     else:
-        title = lines.named(item.tool, item.title, width - lines.cells(item.tool) - 3)
+        title = lines.call_title(item.tool, item.title, width - lines.cells(item.tool) - 3)
     if item.preview_kind == "diff":
         try:
-            text = diff_view.drawn(text, theme)
+            text = diff_view.render_diff(text, theme)
         except Exception:  # nobody is asked about a change that is not shown
             pass
     return [f"{head} {title}".rstrip(), *("  " + line for line in text)]
@@ -172,12 +172,12 @@ _MAX_FILES = 12
 _DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "resolve": ""}
 
 
-def report(event: Restored, theme: Theme, width: int) -> list[str]:
+def render_report(event: Restored, theme: Theme, width: int) -> list[str]:
     """Return what an undo or redo did, file by file."""
     done = event.report
     head = f"{_DONE[event.kind]} {lines.number(event.turns, 'turn')}: {lines.one_line(event.prompt, 80)}"
     head = "Decided on what was left alone" if event.kind == "resolve" else head
-    out = [theme.paint("strong", row) for row in lines.wrapped(head, width)]
+    out = [theme.paint("strong", row) for row in lines.wrap(head, width)]
     shown = done.restored[:_MAX_FILES]
     for file in shown:
         out.append(f"  {file.kind} {lines.one_line(file.path)}{lines.line_counts(file.added, file.removed)}")
@@ -187,7 +187,7 @@ def report(event: Restored, theme: Theme, width: int) -> list[str]:
         lead = "" if conflict.reason.startswith("not covered") else "left alone: "
         why = f"{lead}{lines.one_line(conflict.path)}: {lines.one_line(conflict.reason, 300)}"
         out += [f"  {row}" for row in warning(why, theme, width - 2)]
-    return out + [row for note in done.notes for row in lines.wrapped(f"  {lines.one_line(note, 300)}", width)]
+    return out + [row for note in done.notes for row in lines.wrap(f"  {lines.one_line(note, 300)}", width)]
 
 
 _SUMMARY_ROWS = 12
@@ -201,16 +201,16 @@ _REDUCED = {
 }
 
 
-def compacted(event: Compacted, width: int, hint: str) -> tuple[list[str], list[str]]:
+def render_compaction(event: Compacted, width: int, hint: str) -> tuple[list[str], list[str]]:
     """Return a reduction: what was done, how much it freed, and the beginning of the summary, all of it in a
     preview. Then the whole summary, where that is not all of it."""
     done = _REDUCED[event.how]
     if event.how == "preview" and event.after >= event.before:
         done = "This would be the summary, no smaller than now; /compact keep would not help"
-    rows = said(f"{done}: {lines.count(event.before)} → {lines.count(event.after)} tokens.", width)
+    rows = note(f"{done}: {lines.count(event.before)} → {lines.count(event.after)} tokens.", width)
     text = [f"  {row}" for row in _lines(event.summary)]
     shown = text if event.how == "preview" else text[:_SUMMARY_ROWS]
     hidden = len(text) - len(shown)
-    rows += [row for line in shown for row in lines.wrapped(line, width)]
+    rows += [row for line in shown for row in lines.wrap(line, width)]
     more = [f"  … {lines.number(hidden, 'more line')}{hint}"] if hidden else []
     return [*rows, *more], text if hidden else []

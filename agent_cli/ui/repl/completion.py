@@ -35,9 +35,9 @@ class InputCompleter(Completer):
     workspace."""
 
     def __init__(
-        self, desk: CommandContext, root: Callable[[], str], paths: Paths, *, fresh_s: float = _FRESH_S
+        self, context: CommandContext, root: Callable[[], str], paths: Paths, *, fresh_s: float = _FRESH_S
     ) -> None:
-        self._desk, self._root, self._paths, self._fresh_s = desk, root, paths, fresh_s
+        self._context, self._root, self._paths, self._fresh_s = context, root, paths, fresh_s
         self._walk: _Walk | None = None
         self._fresher: _Walk | None = None
         """The same root once more, until it is over."""
@@ -62,7 +62,7 @@ class InputCompleter(Completer):
             for known, meaning in self._named(name.lower()):
                 yield Completion(known, start_position=-len(name), display_meta=meaning)
         elif (command := TABLE.get(name)) and command.values:
-            fitting = [value for value in command.values(self._desk) if argument.lower() in value.lower()]
+            fitting = [value for value in command.values(self._context) if argument.lower() in value.lower()]
             for value in fitting[:_MAX_SHOWN]:
                 yield Completion(value, start_position=-len(argument), display=clean(value))
 
@@ -78,7 +78,7 @@ class InputCompleter(Completer):
     def _own_commands(self) -> tuple[OwnCommand, ...]:
         """Return those that can be used; read again after a moment."""
         if time.monotonic() > self._own_until:
-            self._own = tuple(each for each in self._desk.host.own_commands() if not each.problem)
+            self._own = tuple(each for each in self._context.host.own_commands() if not each.problem)
             self._own_until = time.monotonic() + _OWN_FRESH_S
         return self._own
 
@@ -107,7 +107,7 @@ class InputCompleter(Completer):
         before."""
         if not fragment.folder and not fragment.name:
             return []
-        found = self._desk.host.paths_in(self._root(), fragment.folder, fragment.name)
+        found = self._context.host.paths_in(self._root(), fragment.folder, fragment.name)
         return [path for path in found if _can_be_typed(path)]
 
     def _walked(self) -> "_Walk":

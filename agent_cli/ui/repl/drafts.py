@@ -31,25 +31,25 @@ class DraftFile:
         self._folder, self._directory = folder, directory
         self._descriptor: int | None = None
         self._path = folder / f"{os.getpid()}-{os.urandom(4).hex()}.json"
-        self._held = ""
+        self._saved_text = ""
 
     def left_behind(self) -> list[str]:
         """Return the drafts in this directory whose programs are gone, oldest first, once."""
-        found = (_taken(path, self._directory) for path in self._folder.glob("*.json"))
+        found = (_claim(path, self._directory) for path in self._folder.glob("*.json"))
         return [text for _, text in sorted(saved for saved in found if saved is not None)]
 
     def keep(self, text: str) -> None:
         """Save what stands in the line now; nothing is written when that is what was saved last."""
-        if text == self._held:
+        if text == self._saved_text:
             return
-        self._held = text
+        self._saved_text = text
         if not text.strip():
             self.close()
             return
         try:
             data = msgspec.json.encode(_Saved(self._directory, text[:_MAX_CHARS])) + b"\n"
             if self._descriptor is None:
-                self._descriptor = self._opened()
+                self._descriptor = self._open()
             os.pwrite(self._descriptor, data, 0)
             os.ftruncate(self._descriptor, len(data))
         except (OSError, ValueError):
@@ -65,14 +65,14 @@ class DraftFile:
                 pass
             os.close(descriptor)
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return descriptor
 
 
-def _taken(path: Path, directory: str) -> tuple[float, str] | None:
+def _claim(path: Path, directory: str) -> tuple[float, str] | None:
     """When a draft was written, and its text, if nobody holds its file and it is of this directory; the file is
     gone then, and so is any that is very old."""
     try:

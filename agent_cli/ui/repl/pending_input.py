@@ -20,7 +20,7 @@ def rows(now: Snapshot, columns: int, *, can_take_back: bool) -> list[str]:
     return [*_plan(now), *waiting]
 
 
-def returned(event: InputReturned, draft: str) -> tuple[str, str]:
+def restore(event: InputReturned, draft: str) -> tuple[str, str]:
     """Return the text to put before the draft, and what to say. A command comes back to an empty line alone:
     behind other text it would be none."""
     if event.commands and not event.texts and not draft and len(event.commands) == 1:

@@ -136,8 +136,8 @@ class Repl:
         if self._now.unsent or drafts:
             note, text = resume_note.never_sent(self._now, drafts)
             self.propose(text, note)
-        if not first_input.is_data and registry.typed(first_input.text):
-            self._renderer.typed(first_input.text)
+        if not first_input.is_data and registry.parse_input(first_input.text):
+            self._renderer.echo(first_input.text)
         await self._conversation.begin(first_input)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
@@ -175,10 +175,10 @@ class Repl:
         match event:
             case ev.ApprovalRequested():
                 self.asking.ask(ApprovalDialog(event, time.monotonic(), self._own_names))
-                self.attention.needed("a call waits for your answer")
+                self.attention.answer_needed("a call waits for your answer")
             case ev.QuestionAsked():
                 self.asking.ask(QuestionDialog(event, time.monotonic(), self._own_names))
-                self.attention.needed("a question waits for your answer")
+                self.attention.answer_needed("a question waits for your answer")
             case ev.ApprovalResolved():
                 self.asking.resolved(event.request_id)
             case ev.InputReturned():
@@ -202,7 +202,7 @@ class Repl:
     def _take_in_returned(self, event: ev.InputReturned) -> None:
         """What was taken back stands in the line again."""
         self._now = self.client.snapshot()
-        text, said = pending_input.returned(event, self._screen.text)
+        text, said = pending_input.restore(event, self._screen.text)
         self._screen.put(text)
         if said:
             self.say(f"· {said}")
@@ -215,7 +215,7 @@ class Repl:
     def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
         self.asking.clear()
         done = "done" if isinstance(event, ev.TurnCompleted) else "stopped"
-        self.attention.done(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
+        self.attention.turn_ended(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
 
     def _notify(self, command: str) -> None:
         """Run the user's own notifier; whatever becomes of it."""
@@ -257,7 +257,7 @@ class Repl:
         handed_in = pending_input.rows(self._now, self._screen.columns, can_take_back=can_take_back)
         out = self._renderer.frame(tuple(handed_in), rows, self.busy())
         if self.asking.waits:
-            out.append(self.theme.paint("warning", lines.clipped(_WAITING, self._screen.columns)))
+            out.append(self.theme.paint("warning", lines.truncate(_WAITING, self._screen.columns)))
         return out
 
     def status(self) -> str:
@@ -272,8 +272,8 @@ class Repl:
 
     def send(self, text: str) -> None:
         """Enter: carry out a line."""
-        if registry.typed(text):
-            self._renderer.typed(text)
+        if registry.parse_input(text):
+            self._renderer.echo(text)
         self._spawn(self._conversation.send(text, self._images.take(text)))
 
     def queue(self, text: str) -> None:

@@ -468,7 +468,7 @@ class GraphemeProcessor(Processor):
 def _drawn(text: str) -> list[str]:
     """Return what is drawn for each code point: nothing for those that belong to the one before."""
     drawn: list[str] = []
-    for grapheme, shown in lines.single_signs(text):
+    for grapheme, shown in lines.plain_graphemes(text):
         if shown == grapheme:
             drawn += [" " * _TAB if c == "\t" else c if c.isprintable() else visible(c) for c in grapheme]
         else:

@@ -133,8 +133,8 @@ class Keyboard(Vt100Input):
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys that have arrived."""
-        text = _NO_TEXT.sub("\ufffd", self._gathered())
-        if self._in_paste and self._gives_up(text):
+        text = _NO_TEXT.sub("\ufffd", self._read_available())
+        if self._in_paste and self._ends_paste(text):
             text = _PASTE_END + text
         self._read_at = time.monotonic()
         if not self._in_paste and _is_burst(text):
@@ -148,11 +148,11 @@ class Keyboard(Vt100Input):
         keys, self._buffer = self._buffer, []
         return keys
 
-    def _gives_up(self, text: str) -> bool:
+    def _ends_paste(self, text: str) -> bool:
         """Return whether this is a person who wants out of a paste whose end never came."""
         return text == "\x03" or (text == "\x1b" and time.monotonic() - self._read_at > _LOST_S)
 
-    def _gathered(self) -> str:
+    def _read_available(self) -> str:
         """Return what there is to read; of a long text also what follows at once, so that it is looked at once."""
         pieces = [self.stdin_reader.read(1 << 16)]
         end = time.monotonic() + _GATHER_S
@@ -200,9 +200,9 @@ class JobControl:
         loop.remove_signal_handler(signal.SIGTSTP)  # the system's own meaning again: only then it stops
         os.kill(0, signal.SIGTSTP)
         loop.add_signal_handler(signal.SIGTSTP, self.stop)
-        loop.call_later(_SETTLED_S, self._settled)
+        loop.call_later(_SETTLED_S, self._end_stop)
 
-    def _settled(self) -> None:
+    def _end_stop(self) -> None:
         self._stopping = False
 
     def _continued(self) -> None:

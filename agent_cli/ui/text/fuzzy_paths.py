@@ -13,19 +13,19 @@ class Fragment:
     """What was typed of a path."""
 
     def __init__(self, text: str) -> None:
-        self._sought = text.lower()
-        self._name = self._sought.rstrip("/")
+        self._query = text.lower()
+        self._name = self._query.rstrip("/")
         self.folder, _, self.name = text.rpartition("/")
         """The folder that it names, empty where it names none, and what comes behind."""
         self._wants_hidden = text.startswith(".") or "/." in text
-        letters = "".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in self._sought)
+        letters = "".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in self._query)
         self._in_order = re.compile(letters, re.DOTALL).match
 
     def best(self, paths: Iterable[str], count: int, *, loosely: bool) -> list[str]:
         """Return the `count` that fit best: names or paths that begin with it, names that hold it, and, `loosely`,
         paths with its letters in order. Hidden ones only for a fragment that asks for them; the upper ones for an
         empty one."""
-        if not self._sought:
+        if not self._query:
             return heapq.nsmallest(count, self._open(paths), key=lambda path: (path.rstrip("/").count("/"), path))
         begins: list[str] = []
         holds: list[str] = []
@@ -51,16 +51,16 @@ class Fragment:
     def _sort(self, path: str, low: str, begins: list[str], holds: list[str], loose: list[str]) -> None:
         """Put a path that has the letters in order where it belongs."""
         start = low.rfind("/", 0, len(low) - 1) + 1
-        if low.startswith(self._sought) or low.startswith(self._name, start):
+        if low.startswith(self._query) or low.startswith(self._name, start):
             begins.append(path)
-        elif low.find(self._sought, start) >= 0:
+        elif low.find(self._query, start) >= 0:
             holds.append(path)
         else:
             loose.append(path)
 
     def _densest(self, count: int, paths: Sequence[str]) -> Iterator[str]:
         """Yield those in which the letters lie closest together."""
-        spans = ((span(path.lower(), self._sought) or 0, len(path), path) for path in paths[:_MOST_COMPARED])
+        spans = ((span(path.lower(), self._query) or 0, len(path), path) for path in paths[:_MOST_COMPARED])
         return (path for *_, path in heapq.nsmallest(count, spans))
 
 

@@ -68,10 +68,10 @@ def cells(text: str) -> int:
         text = text.expandtabs(8)
     if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
-    return sum(width for _, width in signs(text))
+    return sum(width for _, width in graphemes(text))
 
 
-def signs(text: str) -> Iterator[tuple[str, int]]:
+def graphemes(text: str) -> Iterator[tuple[str, int]]:
     """Yield the graphemes of a text that has no colours, each with its columns."""
     from wcwidth import iter_graphemes, wcswidth
 
@@ -80,13 +80,13 @@ def signs(text: str) -> Iterator[tuple[str, int]]:
         yield grapheme, len(grapheme) if width < 0 else width  # negative for a control character
 
 
-def single_signs(text: str) -> Iterator[tuple[str, str]]:
+def plain_graphemes(text: str) -> Iterator[tuple[str, str]]:
     """Yield each grapheme with what stands for it where code points are counted one by one: the two letters of a
     flag, the first sign of an emoji sequence, else itself."""
     if not _EMOJI_SEQUENCE.search(text):
         yield text, text
         return
-    for grapheme, _ in signs(text):
+    for grapheme, _ in graphemes(text):
         if not _EMOJI_SEQUENCE.search(grapheme):
             yield grapheme, grapheme
         elif "\U0001f1e6" <= grapheme[0] <= "\U0001f1ff":
@@ -95,12 +95,12 @@ def single_signs(text: str) -> Iterator[tuple[str, str]]:
             yield grapheme, grapheme[0]
 
 
-def fitting(text: str, width: int) -> int:
+def fit(text: str, width: int) -> int:
     """Return how many characters of `text`, from its beginning, fit into `width` columns."""
     if text.isascii():
         return max(0, min(len(text), width))
     used = at = 0
-    for sign, own in signs(text):
+    for sign, own in graphemes(text):
         used += own
         if used > width:
             return at
@@ -108,9 +108,9 @@ def fitting(text: str, width: int) -> int:
     return at
 
 
-def clipped(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """`text` in at most `width` columns, ending in `…` where it is cut. Takes no colours."""
-    return text if cells(text) <= width else text[: fitting(text, width - 1)] + "…"
+    return text if cells(text) <= width else text[: fit(text, width - 1)] + "…"
 
 
 def atoms(word: str) -> list[str]:
@@ -120,7 +120,7 @@ def atoms(word: str) -> list[str]:
         return [word]
     found: list[str] = []
     before, wide = "", False
-    for sign, own in signs(word):
+    for sign, own in graphemes(word):
         breakable = (wide or own == 2) and sign[0] not in _NOT_FIRST and before not in _NOT_LAST
         if found and not breakable:
             found[-1] += sign
@@ -130,7 +130,7 @@ def atoms(word: str) -> list[str]:
     return found or [word]
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
     """Return the text in rows of at most `width` columns, broken between words where that is possible; one row at
     least. A line's indent goes on in its rows."""
     width = max(20, width)
@@ -141,11 +141,11 @@ def wrapped(text: str, width: int) -> list[str]:
             continue
         body = line.lstrip(" ")
         indent = " " * min(len(line) - len(body), width // 2)
-        rows += [indent + row for row in _filled(body, width - len(indent))]
+        rows += [indent + row for row in _wrap_line(body, width - len(indent))]
     return rows
 
 
-def _filled(body: str, width: int) -> list[str]:
+def _wrap_line(body: str, width: int) -> list[str]:
     rows, row, used = [], "", 0
     for word in body.split(" "):
         for at, atom in enumerate(atoms(word)):
@@ -159,7 +159,7 @@ def _filled(body: str, width: int) -> list[str]:
 
 def one_line(text: str, limit: int = 200) -> str:
     """`text`, made safe, on one line of at most `limit` columns."""
-    return clipped(" ".join(clean(text[: limit * 4]).split()), limit)
+    return truncate(" ".join(clean(text[: limit * 4]).split()), limit)
 
 
 def seconds(duration_s: float) -> str:
@@ -214,19 +214,19 @@ def money(totals: Totals) -> str:
     return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
 
 
-def boxed(text: str, width: int, rows: int) -> list[str]:
+def wrap_limited(text: str, width: int, rows: int) -> list[str]:
     """`text`, made safe, in at most `rows` rows that are never wider than `width` columns; the last one ends
     in `…` where more would follow."""
     found: list[str] = []
-    for row in wrapped(one_line(text, 2000), width):
-        while cells(row) > width and (at := fitting(row, width)):
+    for row in wrap(one_line(text, 2000), width):
+        while cells(row) > width and (at := fit(row, width)):
             found.append(row[:at])
             row = row[at:]
         found.append(row)
-    return found if len(found) <= rows else [*found[: rows - 1], clipped(found[rows - 1] + "…", width)]
+    return found if len(found) <= rows else [*found[: rows - 1], truncate(found[rows - 1] + "…", width)]
 
 
-def listed(items: list[str], width: int) -> list[str]:
+def join_rows(items: list[str], width: int) -> list[str]:
     """Short items in rows of at most `width` columns, with dots between them."""
     rows = items[:1]
     for item in items[1:]:
@@ -234,7 +234,7 @@ def listed(items: list[str], width: int) -> list[str]:
             rows.append(item)
         else:
             rows[-1] += f" · {item}"
-    return [part for row in rows for part in boxed(row, width, 2)]
+    return [part for row in rows for part in wrap_limited(row, width, 2)]
 
 
 _COST_HEADS = {
@@ -273,8 +273,8 @@ def status(now: Snapshot, width: int) -> str:
         if cells(" · ".join(shown.values())) > width:
             shown.pop(dropped, None)
     others = cells(" · ".join(shown.values())) - cells(shown["model"])
-    shown["model"] = clipped(shown["model"], max(_SHORTEST_MODEL, width - others))
-    return clipped(" · ".join(shown.values()), width)
+    shown["model"] = truncate(shown["model"], max(_SHORTEST_MODEL, width - others))
+    return truncate(" · ".join(shown.values()), width)
 
 
 def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
@@ -306,7 +306,7 @@ def _cost_row(cause: str, model: str, totals: Totals, fields: list[str]) -> tupl
     )
 
 
-def since(before: Totals, after: Totals) -> Totals:
+def totals_since(before: Totals, after: Totals) -> Totals:
     """Return what was added between two sums; a field nobody has reported stays unknown. A run that added calls
     and no input had no report at all."""
     silent = after.requests > before.requests and after.input == before.input
@@ -330,7 +330,7 @@ def since(before: Totals, after: Totals) -> Totals:
     )
 
 
-def named(tool: str, title: str, limit: int) -> str:
+def call_title(tool: str, title: str, limit: int) -> str:
     """Return what a call is about beside its tool's name, in at most `limit` columns; empty when the name says
     it."""
     return "" if title == tool else one_line(title, max(10, limit))
@@ -346,12 +346,12 @@ def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: s
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
     if event.changes:
-        notes.append(changes(event.changes))
+        notes.append(change_counts(event.changes))
     if not event.duration_s < _WORTH_TELLING_S:
         notes.append(seconds(event.duration_s))
     tail, tool = " · ".join(notes), one_line(event.tool, 40)
     told = cells(glance) + 2 * bool(glance) + cells(tail) + 3 * bool(tail)
-    title = named(event.tool, event.title, width - told - cells(tool) - 3)
+    title = call_title(event.tool, event.title, width - told - cells(tool) - 3)
     head = f"{theme.paint(role, icon)} {theme.paint('strong', tool)} {title}".rstrip()
     facts = theme.paint("muted", f"{' · ' if glance else '  '}{tail}" if tail else "")
     return f"{head}  {glance}{facts}" if glance else f"{head}{facts}"
@@ -361,7 +361,7 @@ _WORTH_TELLING_S = 0.05
 """A duration below this would be shown as `0.0s`."""
 
 
-def changes(files: tuple[FileChange, ...]) -> str:
+def change_counts(files: tuple[FileChange, ...]) -> str:
     """Return a sum over changed files: `3 files +10 −2`."""
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
     return f"{number(len(files), 'file')}{line_counts(added, removed)}"
@@ -383,15 +383,15 @@ def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
 
 def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
     """Return a failure in the user's words: what happened, then what to do."""
-    first, *rest = wrapped(clean(info.message).strip() or one_line(info.kind, 80), width - 2)
+    first, *rest = wrap(clean(info.message).strip() or one_line(info.kind, 80), width - 2)
     rows = [f"{theme.paint('error', '✗')} {first.lstrip()}", *("  " + row.lstrip() for row in rest)]
     if info.request_id:
         rows.append("  " + theme.paint("muted", f"[request {one_line(info.request_id, 80)}]"))
-    rows += [f"  {row}" for row in wrapped(clean(info.hint).strip(), width - 2)] if info.hint.strip() else []
+    rows += [f"  {row}" for row in wrap(clean(info.hint).strip(), width - 2)] if info.hint.strip() else []
     return "\n".join(rows)
 
 
-def attached(event: Attached) -> str:
+def attachment_line(event: Attached) -> str:
     """Return what a prompt brings along, and its size."""
     size = f"{count(event.tokens)} tokens" if event.tokens else "not attached"
     note = one_line(event.note, 200)

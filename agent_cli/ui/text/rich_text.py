@@ -47,7 +47,7 @@ def console(width: int) -> Console:
     return Console(file=io.StringIO(), width=width, force_terminal=True, legacy_windows=False, emoji=False)
 
 
-def drawn(segments: Iterable[Segment], theme: Theme) -> str:
+def render_row(segments: Iterable[Segment], theme: Theme) -> str:
     """One row for the terminal, without blanks at its end."""
     system = ColorSystem.STANDARD if theme.colour else None
     row = list(Segment.simplify(segment for segment in segments if segment.text))
@@ -64,10 +64,10 @@ def drawn(segments: Iterable[Segment], theme: Theme) -> str:
 
 def row(text: Text, theme: Theme) -> str:
     """One line of text for the terminal."""
-    return drawn(text.render(console(80)), theme)
+    return render_row(text.render(console(80)), theme)
 
 
-def filled(text: Text, width: int, fold: bool = False) -> list[Text]:
+def wrap_text(text: Text, width: int, fold: bool = False) -> list[Text]:
     """Lines of at most `width` columns; a longer word has one of its own or, with `fold`, several."""
     found = []
     for line in text.split("\n", allow_blank=True):
@@ -98,7 +98,7 @@ def _ends(plain: str, width: int, fold: bool) -> list[int]:
 
 def _folded(part: str, at: int, used: int, width: int, found: list[int]) -> int:
     """Break a word anywhere; the columns used of its last line."""
-    for sign, own in lines.signs(part):
+    for sign, own in lines.graphemes(part):
         if used and used + own > width:
             found.append(at)
             used = 0

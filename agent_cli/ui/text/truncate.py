@@ -46,5 +46,5 @@ def _rows(line: str, width: int) -> int:
 def _cut(line: str, room: int, hint: str) -> str:
     """`line` in `room` columns: its beginning, how many characters are left out, its end."""
     side = max(1, (room - len(f"… {len(line)} characters{hint} …")) // 2)
-    head, tail = line[: lines.fitting(line, side)], line[::-1][: lines.fitting(line[::-1], side)][::-1]
+    head, tail = line[: lines.fit(line, side)], line[::-1][: lines.fit(line[::-1], side)][::-1]
     return f"{head}… {len(line) - len(head) - len(tail)} characters{hint} …{tail}"

@@ -29,7 +29,7 @@ class WorkLimit:
     def __init__(self) -> None:
         self._left = _MAX_COST
 
-    def takes(self, cost: int) -> bool:
+    def spend(self, cost: int) -> bool:
         """Return whether so much is left; it is used up then."""
         self._left -= cost
         return self._left >= 0
@@ -45,7 +45,7 @@ def changes(
     for one, other in _pairs(old, new, budget):
         ours, theirs = old[one], new[other]
         short = 0 < len(ours) <= _MAX_TOKENS and 0 < len(theirs) <= _MAX_TOKENS
-        if not short or not budget.takes(len(ours) * len(theirs)):
+        if not short or not budget.spend(len(ours) * len(theirs)):
             continue
         matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
         codes = matcher.get_opcodes()
@@ -81,7 +81,7 @@ def _pairs(old: list[list[str]], new: list[list[str]], budget: WorkLimit) -> lis
     """Return which old line became which new one, both in their order."""
     if len(old) == len(new):
         return [(at, at) for at in range(len(old))]
-    if len(old) * len(new) > _MAX_GRID or not budget.takes(20 * len(old) * len(new)):
+    if len(old) * len(new) > _MAX_GRID or not budget.spend(20 * len(old) * len(new)):
         return []
     ours, theirs = ([Counter(filter(str.strip, tokens)) for tokens in side] for side in (old, new))
     return _best_path([[_likeness(one, other) for other in theirs] for one in ours])

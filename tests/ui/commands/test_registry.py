@@ -27,7 +27,7 @@ from agent_cli.protocol.operations import (
 from agent_cli.protocol.usage import CostLine, Totals
 from agent_cli.ui.commands import conversation, registry
 from agent_cli.ui.commands.api import Choice, ExitReason
-from agent_cli.ui.commands.custom import expanded
+from agent_cli.ui.commands.custom import expand_arguments
 from agent_cli.ui.commands.registry import TABLE
 from agent_cli.ui.services import ConfigLine, OwnPrompt
 from agent_cli.ui.text.theme import NONE, Theme, choose
@@ -266,7 +266,7 @@ async def test_dropping_what_was_pinned_says_so() -> None:
 def test_what_is_pinned_is_shown_however_small_it_is() -> None:
     large = tuple(ContextItem(f"r{n}", "tool results", f"result {n}", 500 + n, 1) for n in range(12))
     picture = msgspec.structs.replace(PICTURE, items=(*PICTURE.items, *large))
-    text = "\n".join(conversation.drawn(picture, Desk()))
+    text = "\n".join(conversation.render_context(picture, Desk()))
     assert "Pinned or dropped:" in text and "[pinned]: always use tabs" in text and "result 1\n" not in text
 
 
@@ -495,4 +495,4 @@ async def test_own_commands_are_listed_and_never_take_a_name_that_is_taken() -> 
     ],
 )
 def test_what_is_typed_is_put_where_the_text_says(text: str, argument: str, prompt: str) -> None:
-    assert expanded(text, argument) == prompt
+    assert expand_arguments(text, argument) == prompt

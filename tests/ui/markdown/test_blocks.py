@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
-from agent_cli.ui.markdown.blocks import DrawnBlocks
+from agent_cli.ui.markdown.blocks import StyledBlocks
 from agent_cli.ui.markdown.splitter import MarkdownStream
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
@@ -28,7 +28,7 @@ PARTS = [
 
 
 def drawn(source: str, width: int = 60, theme: Theme = NONE) -> list[str]:
-    return DrawnBlocks(theme).block(source, width, None)
+    return StyledBlocks(theme).block(source, width, None)
 
 
 def looks(source: str, theme: Theme = DARK) -> str:
@@ -176,7 +176,7 @@ def test_any_block_can_be_drawn(
 ) -> None:
     cells = ["|".join(["", *row, ""]) for row in rows]
     table = [cells[0], "|-" * len(rows[0]) + "|", *cells[1:]] if cells else []
-    blocks = DrawnBlocks(DARK if coloured else NONE)
+    blocks = StyledBlocks(DARK if coloured else NONE)
     for text in (
         "\n".join([*source, "", *table]),
         "\n".join("> " + line for line in table),
@@ -187,7 +187,7 @@ def test_any_block_can_be_drawn(
 
 
 def test_a_block_that_cannot_be_drawn_is_shown_as_it_was_written() -> None:
-    class Broken(DrawnBlocks):
+    class Broken(StyledBlocks):
         def block(self, source: str, width: int, number: int | None) -> list[str]:
             raise ZeroDivisionError
 
@@ -204,7 +204,7 @@ def test_no_word_is_lost(seed: int) -> None:
         count = pick.randint(1, 25)
         words = [f"w{at}x" for at in range(count)]
         parts = [pick.choice((word, pick.choice(PARTS) + pick.choice(PARTS) + word)) for word in words]
-        stream = MarkdownStream(DrawnBlocks(NONE))
+        stream = MarkdownStream(StyledBlocks(NONE))
         stream.feed("".join(parts))
         shown = re.sub(r"\s|> ?", "", "".join(stream.take(pick.choice((10, 30, 80)), final=True)))
         assert not [word for word in words if word not in shown], repr("".join(parts))
@@ -233,7 +233,7 @@ def test_a_wide_table_and_a_deep_list_cost_no_more_than_their_size() -> None:
 
 
 def test_another_theme_is_used_at_once() -> None:
-    blocks = DrawnBlocks(NONE)
+    blocks = StyledBlocks(NONE)
     code = blocks.code("python")
     assert code.line('x = """a') == 'x = """a'
     blocks.theme = DARK

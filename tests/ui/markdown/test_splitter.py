@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
-from agent_cli.ui.markdown.blocks import DrawnBlocks
+from agent_cli.ui.markdown.blocks import StyledBlocks
 from agent_cli.ui.markdown.splitter import MarkdownStream, PlainBlocks, language
 from agent_cli.ui.text.theme import NONE, choose
 from tests.costs import assert_linear
@@ -50,7 +50,7 @@ CORPUS = {
 
 
 def render(text: str, chunks: list[str] | None = None, width: int = 60) -> list[str]:
-    stream = MarkdownStream(DrawnBlocks(DARK))
+    stream = MarkdownStream(StyledBlocks(DARK))
     out = []
     for chunk in chunks or [text]:
         stream.feed(chunk)
@@ -125,7 +125,7 @@ def test_code_in_a_list_stands_at_the_left_edge_and_the_list_goes_on() -> None:
 
 
 def test_code_in_a_list_is_committed_line_by_line() -> None:
-    stream = MarkdownStream(DrawnBlocks(NONE))
+    stream = MarkdownStream(StyledBlocks(NONE))
     stream.feed("1. do this:\n\n   ```sh\n   make\n   ma")
     assert stream.take(80) == ["1. do this:", "", "```sh", "make"]
     assert stream.tail(80) == ["ma"]
@@ -137,7 +137,7 @@ def test_a_docstring_is_one_on_all_of_its_lines() -> None:
 
 
 def test_the_end_of_a_long_table_keeps_its_header() -> None:
-    stream = MarkdownStream(DrawnBlocks(NONE))
+    stream = MarkdownStream(StyledBlocks(NONE))
     stream.feed("| name | b |\n|---|---|\n" + "".join(f"| row {n} | x |\n" for n in range(500)))
     rows = stream.tail(80)
     assert rows[0].split() == ["name", "b"] and rows[-1].split() == ["row", "499", "x"] and len(rows) < 60
@@ -145,7 +145,7 @@ def test_the_end_of_a_long_table_keeps_its_header() -> None:
 
 def test_the_tail_is_bounded_however_long_the_block() -> None:
     for text in ("word " * 20_000, "- item\n" + "  more\n" * 3000, "> a\n" * 3000, "日本" * 20_000):
-        stream = MarkdownStream(DrawnBlocks(NONE))
+        stream = MarkdownStream(StyledBlocks(NONE))
         stream.feed(text)
         stream.take(80)
         rows = stream.tail(80)
@@ -153,7 +153,7 @@ def test_the_tail_is_bounded_however_long_the_block() -> None:
 
 
 def test_a_fence_that_is_just_being_written_is_not_drawn_as_an_empty_one() -> None:
-    stream = MarkdownStream(DrawnBlocks(NONE))
+    stream = MarkdownStream(StyledBlocks(NONE))
     stream.feed("text\n\n```py")
     assert stream.take(80) == ["text"] and stream.tail(80) == []
     stream.feed("thon\n")
@@ -161,7 +161,7 @@ def test_a_fence_that_is_just_being_written_is_not_drawn_as_an_empty_one() -> No
 
 
 def test_an_open_fence_is_committed_line_by_line() -> None:
-    stream = MarkdownStream(DrawnBlocks(NONE))
+    stream = MarkdownStream(StyledBlocks(NONE))
     stream.feed("```python\na = 1\nb = ")
     assert stream.take(80) == ["```python", "a = 1"]
     assert stream.tail(80) == ["b ="]
@@ -202,7 +202,7 @@ def answer(tokens: int) -> list[str]:
 
 
 def stream_all(chunks: list[str]) -> None:
-    stream = MarkdownStream(DrawnBlocks(DARK))
+    stream = MarkdownStream(StyledBlocks(DARK))
     for number, chunk in enumerate(chunks):
         stream.feed(chunk)
         if number % 10 == 0:
@@ -235,7 +235,7 @@ def test_one_huge_block_costs_as_much_as_it_is_long(head: str, line: str, lines:
 
 @pytest.mark.parametrize("answer", ["8081.", "42.", "1)", "-", "+", "***", "[x]: http://a.b"])
 def test_no_answer_vanishes_for_looking_like_markdown(answer: str) -> None:
-    stream = MarkdownStream(DrawnBlocks(NONE))
+    stream = MarkdownStream(StyledBlocks(NONE))
     stream.feed(answer)
     shown = "".join(stream.take(80, final=True))
     assert shown.strip(), "an answer is always on the screen"

@@ -21,12 +21,12 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def drawn(text: str, width: int = 0) -> list[str]:
-    return diff_view.drawn(text.split("\n"), NONE, width)
+    return diff_view.render_diff(text.split("\n"), NONE, width)
 
 
 def words(before: str, after: str) -> list[str]:
     """What is marked in a changed line, the old one's first."""
-    rows = diff_view.drawn(["@@ -1 +1 @@", f"-{before}", f"+{after}"], DARK)
+    rows = diff_view.render_diff(["@@ -1 +1 @@", f"-{before}", f"+{after}"], DARK)
     return [found for row in rows[1:] for found in re.findall(r"\x1b\[4;\d+m([^\x1b]*)", row)]
 
 
@@ -69,7 +69,7 @@ def test_what_changed_in_a_line_is_marked() -> None:
 
 
 def test_lines_are_paired_where_some_were_added() -> None:
-    rows = diff_view.drawn(
+    rows = diff_view.render_diff(
         ["@@ -1,2 +1,3 @@", "-x = first(1)", "-y = second(2)", "+# a remark", "+x = first(10)", "+y = second(20)"],
         DARK,
     )
@@ -92,7 +92,7 @@ def test_blanks_are_seen_where_nothing_else_changed(before: str, after: str, sho
 
 
 def test_blanks_at_the_end_of_an_added_line_are_no_code() -> None:
-    row = diff_view.drawn(["@@ -0,0 +1 @@", "+x = 1 \t"], DARK)[1]
+    row = diff_view.render_diff(["@@ -0,0 +1 @@", "+x = 1 \t"], DARK)[1]
     assert row == "\x1b[2m1 \x1b[0m\x1b[32m+x = 1\x1b[0m\x1b[2m·→ \x1b[0m"
 
 
@@ -115,7 +115,7 @@ def test_code_stands_behind_one_gutter() -> None:
 
 def test_a_cut_row_keeps_to_its_width_and_says_so() -> None:
     for width in (8, 20, 33):
-        rows = diff_view.drawn(["@@ -1 +1 @@", "-" + "日本語 " * 20, "+" + "日本誤 " * 20], DARK, width)
+        rows = diff_view.render_diff(["@@ -1 +1 @@", "-" + "日本語 " * 20, "+" + "日本誤 " * 20], DARK, width)
         assert all(lines.cells(row) <= width and SGR.sub("", row).endswith("…") for row in rows[1:])
 
 
@@ -127,8 +127,8 @@ _line = st.text(st.sampled_from("ab +-@\\ \t日=()1") | st.characters(codec="utf
 def test_nothing_is_left_out_or_joined(before: list[str], after: list[str]) -> None:
     one, other = ([line.replace("\n", " ").replace("\r", " ") for line in side] for side in (before, after))
     text = visible("\n".join(difflib.unified_diff(one, other, "a", "b", lineterm=""))).split("\n")
-    plain = [row for row in diff_view.drawn(text, NONE) if row.strip() != "\\ Only the line ends differ"]
-    coloured = [row for row in diff_view.drawn(text, DARK) if "Only the line ends differ" not in row]
+    plain = [row for row in diff_view.render_diff(text, NONE) if row.strip() != "\\ Only the line ends differ"]
+    coloured = [row for row in diff_view.render_diff(text, DARK) if "Only the line ends differ" not in row]
     assert [SGR.sub("", row) for row in coloured] == plain
     assert len(plain) == len(text)
     for row, line in zip(plain, text, strict=True):
@@ -158,10 +158,10 @@ def _unequal_lines(count: int) -> list[str]:
 
 @pytest.mark.parametrize(("made", "count"), [(_many_lines, 375), (_long_lines, 6000), (_unequal_lines, 112)])
 def test_a_huge_diff_costs_no_more_than_its_length(made: Callable[[int], list[str]], count: int) -> None:
-    assert_linear(lambda lines: diff_view.drawn(made(lines), DARK), count)
+    assert_linear(lambda lines: diff_view.render_diff(made(lines), DARK), count)
     huge = made(count * 8)
-    assert len(diff_view.drawn(huge, DARK)) == len(huge)
+    assert len(diff_view.render_diff(huge, DARK)) == len(huge)
 
 
 def test_the_beginning_of_a_huge_diff_has_its_words_marked() -> None:
-    assert any("\x1b[4;" in row for row in diff_view.drawn(_many_lines(3000), DARK)[:20])
+    assert any("\x1b[4;" in row for row in diff_view.render_diff(_many_lines(3000), DARK)[:20])

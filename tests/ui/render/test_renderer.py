@@ -89,7 +89,7 @@ def test_any_events_in_any_order_are_harmless(steps: list[ev.AnyEvent | str], wi
             case "use":
                 view.use(choose(Ui(theme="light"), {}))
             case "typed":
-                view.typed("/x\x1b[2J")
+                view.echo("/x\x1b[2J")
             case _:
                 assert not isinstance(step, str)
                 view.handle(step)
@@ -275,14 +275,14 @@ def test_words_stay_whole() -> None:
 
 
 def test_indented_text_keeps_its_indent() -> None:
-    assert lines.wrapped("    " + "word " * 7 + "word", 24) == ["    word word word word"] * 2
-    assert lines.wrapped("  short\n\nx", 24) == ["  short", "", "x"]
+    assert lines.wrap("    " + "word " * 7 + "word", 24) == ["    word word word word"] * 2
+    assert lines.wrap("  short\n\nx", 24) == ["  short", "", "x"]
 
 
 @given(text=st.text(max_size=120), width=st.integers(8, 60), rows=st.integers(1, 4))
 @settings(max_examples=tries(150), deadline=None)
 def test_a_box_is_never_left(text: str, width: int, rows: int) -> None:
-    found = lines.boxed(text, width, rows)
+    found = lines.wrap_limited(text, width, rows)
     assert 1 <= len(found) <= rows and all(lines.cells(row) <= width for row in found)
 
 
@@ -383,7 +383,7 @@ def test_undo_tells_no_counts_it_does_not_know_and_folds_long_lists() -> None:
     files = tuple(FileChange(f"f{n}.png", "modified") for n in range(15))
     out = shown(ev.Restored(kind="redo", turns=1, prompt="do it", report=ev.RestoreReport(files)))
     assert "+0" not in out and "f11.png\n  … and 3 more\n" in out and "f12" not in out
-    assert lines.changes(files) == "15 files"
+    assert lines.change_counts(files) == "15 files"
 
 
 def test_a_plan_is_a_check_list() -> None:

@@ -37,4 +37,4 @@ def test_rows_name_what_waits_and_where_the_plan_stands() -> None:
 def test_what_is_handed_back_stands_in_the_line_and_a_command_only_where_it_is_one(
     event: InputReturned, draft: str, text: str, said: str
 ) -> None:
-    assert pending_input.returned(event, draft) == (text, said)
+    assert pending_input.restore(event, draft) == (text, said)

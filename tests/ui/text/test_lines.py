@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wcwidth import wcswidth  # type: ignore[import-untyped]
 
-from agent_cli.ui.render.live import tame
+from agent_cli.ui.render.live import without_emoji_sequences
 from agent_cli.ui.text import lines
 from tests.fuzz import tries
 from tests.rows import each_row
@@ -36,26 +36,26 @@ def test_colours_have_no_width() -> None:
 @settings(max_examples=tries(300), deadline=None)
 def test_signs_are_the_whole_text(content: str) -> None:
     content = content.replace("\x1b", "")
-    assert "".join(sign for sign, _ in lines.signs(content)) == content
+    assert "".join(sign for sign, _ in lines.graphemes(content)) == content
 
 
 @given(text, st.integers(0, 20))
 @settings(max_examples=tries(300), deadline=None)
 def test_a_cut_is_between_signs_and_keeps_to_the_width(content: str, width: int) -> None:
     content = content.replace("\x1b", "").replace("\t", "")
-    at = lines.fitting(content, width)
+    at = lines.fit(content, width)
     assert lines.cells(content[:at]) <= width
     ends, place = {0}, 0
-    for sign, _ in lines.signs(content):
+    for sign, _ in lines.graphemes(content):
         place += len(sign)
         ends.add(place)
     assert at in ends
-    assert lines.cells(lines.clipped(content, max(1, width))) <= max(1, width)
+    assert lines.cells(lines.truncate(content, max(1, width))) <= max(1, width)
 
 
 def test_no_family_is_torn_apart() -> None:
-    assert lines.clipped("👩‍👩‍👧‍👦👩‍👩‍👧‍👦👩‍👩‍👧‍👦", 5) == "👩‍👩‍👧‍👦👩‍👩‍👧‍👦…"
-    assert lines.clipped("🇩🇪🇫🇷🇯🇵", 4) == "🇩🇪…"
+    assert lines.truncate("👩‍👩‍👧‍👦👩‍👩‍👧‍👦👩‍👩‍👧‍👦", 5) == "👩‍👩‍👧‍👦👩‍👩‍👧‍👦…"
+    assert lines.truncate("🇩🇪🇫🇷🇯🇵", 4) == "🇩🇪…"
     assert lines.one_line("e\u0301" * 10, 5) == "e\u0301" * 4 + "…"
 
 
@@ -63,12 +63,12 @@ def test_no_family_is_torn_apart() -> None:
 @settings(max_examples=tries(300), deadline=None)
 def test_rows_of_words_hold_all_of_the_text(content: str, width: int) -> None:
     content = content.replace("\x1b", "").replace("\n", " ")
-    rows = lines.wrapped(content, width)
+    rows = lines.wrap(content, width)
     assert "".join(rows).replace(" ", "") == content.replace(" ", "")
 
 
 def test_scripts_without_blanks_are_broken_and_not_before_a_full_stop() -> None:
-    assert lines.wrapped("日本語の文章は、空白がない「ので」改行する。" * 2, 20) == [
+    assert lines.wrap("日本語の文章は、空白がない「ので」改行する。" * 2, 20) == [
         "日本語の文章は、空白", "がない「ので」改行す", "る。日本語の文章は、", "空白がない「ので」改", "行する。",
     ]  # fmt: skip
     assert lines.atoms("日本。") == ["日", "本。"] and lines.atoms("「日」") == ["「日」"]
@@ -81,5 +81,5 @@ def test_what_is_repainted_is_never_wider_than_it_was_counted(content: str) -> N
     """Libraries that repaint count each code point by itself."""
     content = content.replace("\x1b", "").replace("\t", "")
     for cluster in CLUSTERS:
-        assert lines.cells(tame(cluster)) <= max(1, lines.cells(cluster))
-    assert lines.cells(tame(content)) <= lines.cells(content) + content.count("\u200d")
+        assert lines.cells(without_emoji_sequences(cluster)) <= max(1, lines.cells(cluster))
+    assert lines.cells(without_emoji_sequences(content)) <= lines.cells(content) + content.count("\u200d")
