@@ -11,7 +11,6 @@ from agent_cli.policy.authorize import authorize, strictest, together
 from agent_cli.policy.risk import risk
 from agent_cli.policy.shell.line import parts_of
 from agent_cli.protocol.actions import (
-    ORDER,
     Action,
     Allow,
     Ask,
@@ -25,6 +24,9 @@ from agent_cli.protocol.actions import (
 from tests.fuzz import LEVEL, tries
 from tests.policy.support import MODES, corpus, ruled
 from tests.policy.test_authorize import ROOT
+
+ORDER = ("inside", "network", "outside")
+"""How far a command reaches, from the least to the most."""
 
 _EXAMPLES = tries(120, LEVEL * 120)
 _SIMPLE = (
