@@ -15,7 +15,7 @@ PRINTABLE = re.compile(r"[\t\n\a\x20-\x7e\xa0-\U0010ffff]*")
 class Listener(Terminal):
     """Somebody who hears lines, on a terminal whose TERM is dumb."""
 
-    def __init__(self, world: World, *arguments: str, **env: str) -> None:
+    def __init__(self, world: World, *arguments: str, columns: int = 100, **env: str) -> None:
         argv, environment = [AGENT, *arguments], world.environment({"TERM": "dumb", **env})
         program = f"""
 import fcntl, os, termios
@@ -23,7 +23,7 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C is a signal
 os.chdir({str(world.work)!r})
 os.execve({AGENT!r}, {argv!r}, {environment!r})
 """
-        super().__init__(program, columns=100, rows=40)
+        super().__init__(program, columns=columns, rows=40)
         self._heard = 0
         self.hear("/help for commands")
         self.hear("> ")
@@ -51,6 +51,15 @@ os.execve({AGENT!r}, {argv!r}, {environment!r})
         """Nothing was written but what can be read, and the bell."""
         stream = self.text.replace("\r\n", "\n")
         assert PRINTABLE.fullmatch(stream), re.findall(r"[^\t\n\a\x20-\x7e\xa0-\U0010ffff]", stream)[:20]
+
+
+def test_messages_are_broken_between_words_for_a_narrow_terminal(world: World) -> None:
+    world.script(Reply(status=400, text="no"))
+    with Listener(world, "--sandbox", "off", columns=60) as person:
+        person.line("talk")
+        person.hear("Then /retry")
+        said = person.text[person.text.index("refused the request") : person.text.rindex("/retry")]
+        assert "Its own words say why" in said and all(len(line) <= 60 for line in said.split("\r\n"))
 
 
 def test_a_conversation_is_lines_of_text_and_a_bell(world: World) -> None:

@@ -6,6 +6,7 @@ end of the input means leaving, once all that was asked for is done.
 """
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ from .approval import ApprovalLines
 from .line_reader import LineReader
 
 _WIDTH = 100
-"""Columns that a line is broken for."""
+"""Columns that a line is broken for, at most."""
 _KEYS = (
     "A line is sent with Enter; one that ends in \\ goes on in the next. Ctrl-C stops a turn, or leaves.",
     "While a turn runs a line steers it, /queue LINE waits for its end, and /queue takes back what waits.",
@@ -65,7 +66,7 @@ class PlainRepl:
         self.theme: Theme = NONE
         self._stdout = stdout
         settings = msgspec.structs.replace(settings, plain=True)
-        self._renderer = Renderer(NONE, settings, lambda: _WIDTH, client.snapshot, "/more shows them")
+        self._renderer = Renderer(NONE, settings, self._columns, client.snapshot, "/more shows them")
         self._terminal = stdin.isatty()
         self._conversation = Conversation(
             self, self._submitted, may_loosen=self._terminal, may_steer=self._terminal
@@ -103,6 +104,13 @@ class PlainRepl:
             self._renderer.notice(f"Resume with: {how}")
         self._flush()
         return exit_reason
+
+    def _columns(self) -> int:
+        """Return the columns of the terminal now; `_WIDTH` where it does not say, or there is none."""
+        try:
+            return min(_WIDTH, os.get_terminal_size(self._stdout.fileno()).columns or _WIDTH)
+        except (OSError, ValueError):
+            return _WIDTH
 
     def _interrupt(self) -> None:
         """Ctrl-C: pick nothing, stop a command or the turn; leave when nothing runs."""
@@ -167,7 +175,7 @@ class PlainRepl:
             self._renderer.handle(event)
             match event:
                 case ev.SessionStarted(resumed=True):
-                    if note := resume_note.where_it_stood(self.client.snapshot(), NONE, _WIDTH):
+                    if note := resume_note.where_it_stood(self.client.snapshot(), NONE, self._columns()):
                         self.say(note, wrap=False)
                 case ev.ApprovalRequested() | ev.QuestionAsked():
                     await self._ask(event)
