@@ -183,9 +183,10 @@ def _path_rule(
     for rule in policy.rules:
         if rule.effect != effect or rule.kind != kind:
             continue
-        if rule.place == BUILT_IN_PLACE and (lacks_secrets or _lifted(policy, path, glob)):
+        is_built_in = rule.place == BUILT_IN_PLACE
+        if (is_built_in and lacks_secrets) or not any(covers(rule, name, policy.root) for name in names):
             continue
-        if any(covers(rule, name, policy.root) for name in names):
+        if not (is_built_in and _lifted(policy, path, glob)):
             return rule
     return None
 
