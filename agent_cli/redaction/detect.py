@@ -1,5 +1,5 @@
-"""Where in a text there are secrets, by the table of `patterns`: tokens, private keys, and values that are
-told by what stands before them. Searches for plain text come first, since nearly every text has nothing to hide.
+"""Find private keys and values that are told by what stands before them, by the table of `patterns`. Searches for
+plain text come first, since nearly every text has nothing to hide.
 """
 
 import re
@@ -9,47 +9,6 @@ from . import patterns as shapes
 from .span import Span
 
 _PARTIAL_BEGIN = re.compile(r"-----BEGIN[ A-Z0-9]{0,60}-{0,5}")
-_TOKENS = tuple((start, shape) for shape in shapes.SHAPES for start in shape.starts)
-
-
-def tokens(text: str, *, judged: bool = True) -> Iterator[Span]:
-    """Tokens that show by their shape what they are; without `judged`, placeholders of that shape too."""
-    for start, shape in _TOKENS:
-        at = text.find(start)
-        while at >= 0:
-            match = shape.whole.match(text, at) if shape.inside or _at_edge(text, at) else None
-            if match:
-                group = 1 if shape.whole.groups else 0
-                first, last = match.span(group)
-                if not judged or shape.judge(text[first : min(last, first + shapes.LONGEST_JUDGED)]):
-                    yield Span(first, last, shape.name)
-            at = text.find(start, match.end() if match else at + 1)
-    yield from _around(text, shapes.DISCORD_TAIL, shapes.DISCORD_HEAD, shapes.DISCORD_HEAD_LENGTH, "Discord token")
-    if ":AA" in text:
-        length = shapes.TELEGRAM_HEAD_LENGTH
-        yield from _around(text, shapes.TELEGRAM_TAIL, shapes.TELEGRAM_HEAD, length, "Telegram token")
-
-
-def _around(text: str, tail: re.Pattern[str], head: re.Pattern[str], length: int, name: str) -> Iterator[Span]:
-    """Tokens that are rare in their middle and common at their beginning."""
-    for match in tail.finditer(text):
-        first = max(0, match.start() - length - 1)
-        before = head.search(text[first : match.start()])
-        if before and shapes.is_token(match.group()):
-            yield Span(first + before.start(), match.end(), name)
-
-
-def _at_edge(text: str, at: int) -> bool:
-    """Return whether a token may begin here: not inside a word, unless the word is the end of a colour or of
-    `\\n`."""
-    if at == 0:
-        return True
-    before = text[at - 1]
-    if not (before.isascii() and before.isalnum()) and before != "_":
-        return True
-    if at < 2:
-        return False
-    return (before in "mK" and text[at - 2] in "0123456789[") or (before in "nrt" and text[at - 2] == "\\")
 
 
 def key_blocks(text: str) -> Iterator[Span]:

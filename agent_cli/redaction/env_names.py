@@ -4,7 +4,7 @@ lead to other programs of the user. Apart, because what it knows is only needed 
 
 import re
 
-from .detect import tokens
+from .token_shapes import tokens
 
 _ALWAYS = frozenset(
     {

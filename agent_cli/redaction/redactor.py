@@ -94,9 +94,9 @@ class Redactor:
         if not assignments and len(text) < _SHORT_TEXT and not _MAY_HOLD.search(text):
             known = list(self._known(text))
             return _merged(known) if known else []
-        from . import detect
+        from . import detect, token_shapes
 
-        found = [*self._known(text), *detect.tokens(text), *detect.key_blocks(text)]
+        found = [*self._known(text), *token_shapes.tokens(text), *detect.key_blocks(text)]
         found += detect.in_context(text, assignments, tuple(found))
         return _merged(found) if found else []
 
