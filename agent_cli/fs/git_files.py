@@ -25,7 +25,7 @@ GITLINK = 0o160000
 
 def settings(data: bytes, *, strict: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the settings in a configuration file: `section.name` or `section.subsection.name`, section and name in
-    lower case, and the value as written. What is no setting is passed over.
+    lower case, and the value as written. Other lines are skipped.
 
     Raises:
         ValueError: with `strict`, at a line that git may read in another way: a mark at the beginning, continued

@@ -70,5 +70,5 @@ class Notifications:
             self._start(f"{self._settings.notify_command} {shlex.quote(text)}")
 
     def _through(self, sequence: str) -> str:
-        """Return the sequence as tmux hands it on to the terminal around it."""
+        """Wrap a sequence so that tmux passes it through to the outer terminal."""
         return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\" if self._in_tmux else sequence

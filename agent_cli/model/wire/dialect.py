@@ -5,6 +5,7 @@ them and lives in `http_model`.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ class EncodedRequest(msgspec.Struct, frozen=True):
     """The same for each block of each entry, where an entry may hold several messages."""
 
 
-class Dialect:
+class Dialect(ABC):
     """One wire format, for one model."""
 
     path: str
@@ -63,21 +64,21 @@ class Dialect:
         """Return key and version, by names in lower case."""
         return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
+    @abstractmethod
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
         """Return the body, without what `learnt` says the model refuses.
 
         Raises:
             ModelError: `context_overflow` when the request surely cannot fit the context.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def sends(self, repair: Fallback, body: Json) -> bool:
         """Return whether a body holds the part that a repair is about."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reader(self) -> "EventStream":
         """Return what reads the answer of the request written last."""
-        raise NotImplementedError
 
 
 class LearnedLimit(msgspec.Struct, frozen=True):

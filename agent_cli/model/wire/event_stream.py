@@ -1,6 +1,7 @@
 """What the readers of event streams share: frames as JSON, the beginning and end of every answer, texts and
 characters that come in pieces."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,7 +62,7 @@ def _error(value: Any) -> Json:
     return {"type": "error", "error": value}
 
 
-class EventStream:
+class EventStream(ABC):
     """Understands one answer: feed it bytes, then call `end`. What its objects mean is up to each format. No
     I/O, so that every odd stream is a test."""
 
@@ -132,17 +133,17 @@ class EventStream:
             called = self._finish == "stop" and self._calls > 0
             yield Finished("tool_calls" if called else self._finish, join_surrogates(self._raw_finish))
 
+    @abstractmethod
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
         """Yield the events of one decoded object.
 
         Raises:
             ModelError: it reports an error.
         """
-        raise NotImplementedError
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
-        """Yield the events of a whole answer."""
-        raise NotImplementedError
+        """Yield the events of a whole answer, which some formats write as they write a part of one."""
+        yield from self.chunk(answer)
 
     def _unsaid(self) -> Iterator[ModelEvent]:
         """Yield what is left to say when no more objects come."""

@@ -8,6 +8,7 @@ the model reads lies beside the tool as `<name>.md`.
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -234,14 +235,15 @@ class Tool(Protocol):
         ...
 
 
-class BasicTool:
+class BasicTool(ABC):
     """What most tools share: nothing that a person edits, no side effect, and a preview that is the title."""
 
     editable = ""
     result_kind: ResultKind = "text"
 
+    @abstractmethod
     def title(self, params: Any) -> str:
-        raise NotImplementedError
+        """Return the call in one line, as `Tool.title`."""
 
     def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
         return ()

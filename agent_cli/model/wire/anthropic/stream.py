@@ -1,5 +1,5 @@
 """From the bytes of an Anthropic Messages answer to model events. Blocks follow each other; what belongs to none,
-or to a kind nobody knows, is passed over."""
+or to an unknown kind, is skipped."""
 
 from collections.abc import Iterator
 from typing import Any
