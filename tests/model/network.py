@@ -9,7 +9,9 @@ proxy that must be asked.
 import asyncio
 import base64
 import contextlib
+import socket
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Self
 
@@ -18,6 +20,14 @@ import trustme
 
 Manner = Literal["relay", "refuse", "close", "hang", "no_http"]
 Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@contextlib.contextmanager
+def refusing_port() -> Iterator[int]:
+    """A port on loopback that refuses connections: held, so that no test beside this one gets it."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 class Asked(msgspec.Struct, frozen=True):

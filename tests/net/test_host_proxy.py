@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent_cli.net.host_proxy import HostProxy
+from tests.model.network import refusing_port
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -96,10 +97,8 @@ async def test_what_is_no_request_for_a_proxy_reaches_nobody(request_: str) -> N
 
 async def test_a_host_that_does_not_answer_is_told() -> None:
     async with proxied(["site.test"]) as (_, port, _there):
-        free = socket.create_server(("127.0.0.1", 0))
-        closed = free.getsockname()[1]
-        free.close()
-        assert (await said(port, f"CONNECT site.test:{closed} HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 502")
+        with refusing_port() as closed:
+            assert (await said(port, f"CONNECT site.test:{closed} HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 502")
 
 
 async def test_closing_ends_open_tunnels() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from agent_cli.model.transport.connection_errors import Unreachable
 from agent_cli.model.transport.diagnose import HopResult, Target, list_path, walk
-from tests.model.network import Listener, Proxy, Tls, authority
+from tests.model.network import Listener, Proxy, Tls, authority, refusing_port
 from tests.model.reaching import clear
 from tests.model.server import Server
 
@@ -87,11 +87,10 @@ async def test_a_proxy_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_port_nobody_listens_on() -> None:
-    async with Listener() as gone:
-        pass
-    (step,) = await walked(f"http://127.0.0.1:{gone.port}/v1")
+    with refusing_port() as port:
+        (step,) = await walked(f"http://127.0.0.1:{port}/v1")
     assert step.error is not None
-    assert step.error.message == f"cannot connect to 127.0.0.1:{gone.port}: Connection refused"
+    assert step.error.message == f"cannot connect to 127.0.0.1:{port}: Connection refused"
 
 
 @pytest.mark.parametrize(

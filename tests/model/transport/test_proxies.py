@@ -7,7 +7,7 @@ import pytest
 from agent_cli.model.transport.connection_errors import Unreachable
 from agent_cli.model.transport.errors import explain
 from agent_cli.net.proxies import BadProxy, excluded_by, proxy_for
-from tests.model.network import Listener, Proxy, Socks, Tls, authority
+from tests.model.network import Proxy, Socks, Tls, authority, refusing_port
 from tests.model.reaching import answer, clear, failure
 from tests.model.server import Reply, Server
 from tests.rows import each_row
@@ -227,14 +227,11 @@ async def test_a_wrong_password_is_not_shown(monkeypatch: pytest.MonkeyPatch, tm
 
 
 async def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Listener() as gone:
-        pass
-    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{gone.port}")
-    error = await failure(f"https://{HOST}/v1")
-    assert (
-        error.message
-        == f"cannot connect to the proxy http://127.0.0.1:{gone.port} (HTTPS_PROXY): Connection refused"
-    )
+    with refusing_port() as port:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
+        error = await failure(f"https://{HOST}/v1")
+    said = f"cannot connect to the proxy http://127.0.0.1:{port} (HTTPS_PROXY): Connection refused"
+    assert error.message == said
     assert "HTTPS_PROXY is right" in explain(error, "openai/x").hint
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:3128")
     error = await failure(f"https://{HOST}/v1")
