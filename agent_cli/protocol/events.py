@@ -158,6 +158,8 @@ class ToolCallRequested(Event, frozen=True, kw_only=True, tag="tool_call_request
     """One line: the path, pattern or command."""
     arguments: str
     """The arguments as the model wrote them: JSON, if it is valid."""
+    label: str = ""
+    """What the tool does, in the word shown to people: `Edit`, or `$` for a command; empty when it is `tool`."""
 
 
 class ToolCallStarted(Event, frozen=True, kw_only=True, tag="tool_call_started"):
@@ -168,6 +170,8 @@ class ToolCallStarted(Event, frozen=True, kw_only=True, tag="tool_call_started")
     title: str
     result_kind: ResultKind = "text"
     """What of its result is worth showing; the tool declares it."""
+    label: str = ""
+    """As in `tool_call_requested`."""
 
 
 class ToolOutput(Event, frozen=True, kw_only=True, tag="tool_output"):
@@ -210,6 +214,10 @@ class ToolCallFinished(Event, frozen=True, kw_only=True, tag="tool_call_finished
     """The rule that denied it; empty for none."""
     result_kind: ResultKind = "text"
     """As in `tool_call_started`."""
+    label: str = ""
+    """As in `tool_call_requested`."""
+    counted: str = ""
+    """What calls of this tool are counted in when several are shown as one: `file`; empty when they are not."""
 
 
 class ApprovalItem(msgspec.Struct, frozen=True):
@@ -238,6 +246,8 @@ class ApprovalItem(msgspec.Struct, frozen=True):
     """Where a command runs: in the sandbox, in the sandbox with network access, or outside it."""
     hunks: int = 0
     """How many hunks of the diff can be accepted one by one; 0 when they cannot."""
+    label: str = ""
+    """As in `tool_call_requested`."""
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requested"):

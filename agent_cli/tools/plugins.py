@@ -57,6 +57,8 @@ class Extension:
         self.name: str = getattr(tool, "name", "")
         self.Params: type[msgspec.Struct] = getattr(tool, "Params", None)  # type: ignore[assignment]
         self.result_kind: ResultKind = getattr(tool, "result_kind", "text")
+        self.label = str(getattr(tool, "label", ""))
+        self.counted = str(getattr(tool, "counted", ""))
         self._check()
         own = getattr(tool, "description", None)
         self.description = inspect.cleandoc(own if isinstance(own, str) else type(tool).__doc__ or self.name)

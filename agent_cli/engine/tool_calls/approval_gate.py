@@ -213,6 +213,7 @@ class ApprovalGate:
             editable="",
             risk=self._risk(pending),
             reach=outcome.needs,
+            label=pending.label,
         )
         decisions = await self._approvals.ask((item,), self._scope)
         decision = decisions.get(pending.call.id)

@@ -63,6 +63,11 @@ class PendingCall:
         """What of its result a front end shows."""
         return "text" if self.tool is None else self.tool.result_kind
 
+    @property
+    def label(self) -> str:
+        """What the tool does, in the word shown to people."""
+        return "" if self.tool is None else self.tool.label
+
 
 def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
     """Return the result of a call whose preview failed, before anybody was asked: it may say no more of a file
@@ -121,6 +126,7 @@ def approval_item(pending: PendingCall, risk: str, is_confined: bool) -> Approva
         risk=risk,
         reach=pending.authorized.reach if is_confined and pending.authorized.command else "inside",
         hunks=_hunks(pending.preview),
+        label=pending.label,
     )
 
 

@@ -73,6 +73,7 @@ class ToolRunner:
                     tool=pending.call.name,
                     title=pending.authorized.title,
                     arguments=pending.call.arguments,
+                    label=pending.label,
                 )
             )
         try:
@@ -203,6 +204,7 @@ class ToolRunner:
                     tool=pending.call.name,
                     title=authorized.title,
                     result_kind=pending.result_kind,
+                    label=pending.label,
                 )
             )
             outcome = await self._with_changes(pending, await self._outcome(pending))
@@ -390,6 +392,8 @@ class ToolRunner:
                 exit_code=result.exit_code,
                 rule=result.rule,
                 result_kind=pending.result_kind,
+                label=pending.label,
+                counted=pending.tool.counted if pending.tool else "",
             )
         )
         if result.plan is not None:

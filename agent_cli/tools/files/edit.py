@@ -32,6 +32,7 @@ class EditFile(BasicTool):
     """Replaces spans of a file."""
 
     name = "edit_file"
+    label = "Edit"
     Params = EditParams
     result_kind: ResultKind = "summary"
 

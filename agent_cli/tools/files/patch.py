@@ -93,6 +93,8 @@ class ApplyPatch:
     """Applies a patch."""
 
     name = "apply_patch"
+    label = "Patch"
+    counted = ""
     Params = PatchParams
     editable = "patch"
     result_kind: ResultKind = "summary"

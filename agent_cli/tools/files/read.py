@@ -37,6 +37,8 @@ class ReadFile(BasicTool):
     """Reads; once the whole of a file was shown, records its hash, which is what allows an overwrite."""
 
     name = "read_file"
+    label = "Read"
+    counted = "file"
     Params = ReadParams
     result_kind: ResultKind = "summary"
 

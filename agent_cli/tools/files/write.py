@@ -31,6 +31,8 @@ class WriteFile:
     """Creates or replaces a file."""
 
     name = "write_file"
+    label = "Write"
+    counted = ""
     Params = WriteParams
     editable = "content"
     result_kind: ResultKind = "summary"

@@ -206,6 +206,16 @@ class Tool(Protocol):
         """What of its results a front end shows."""
         ...
 
+    @property
+    def label(self) -> str:
+        """What it does, in the word shown to people, such as `Edit`; empty for its name."""
+        ...
+
+    @property
+    def counted(self) -> str:
+        """What its calls are counted in when several are shown as one, such as `file`; empty when they are not."""
+        ...
+
     def title(self, params: Any) -> str:
         """One line for the user: the path, pattern or command."""
         ...
@@ -240,6 +250,8 @@ class BasicTool(ABC):
 
     editable = ""
     result_kind: ResultKind = "text"
+    label = ""
+    counted = ""
 
     @abstractmethod
     def title(self, params: Any) -> str:

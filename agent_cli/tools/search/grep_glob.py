@@ -39,6 +39,8 @@ class Grep(SearchTool):
     """Finds lines, or the files that have them."""
 
     name = "grep"
+    label = "Search"
+    counted = "pattern"
     Params = GrepParams
     intent = "Search {path} for {pattern}"
     result_kind: ResultKind = "summary"
@@ -146,6 +148,8 @@ class Glob(SearchTool):
     """Finds files by name."""
 
     name = "glob"
+    label = "Find"
+    counted = "pattern"
     Params = GlobParams
     intent = "Look for {pattern} in {path}"
     result_kind: ResultKind = "summary"

@@ -31,6 +31,8 @@ class ListDir(SearchTool):
     """Lists a folder."""
 
     name = "list_dir"
+    label = "List"
+    counted = "folder"
     Params = ListParams
     intent = "List {path}"
     result_kind: ResultKind = "summary"

@@ -46,6 +46,7 @@ class RepoMap(SearchTool):
     """Outlines a folder of source code."""
 
     name = "repo_map"
+    label = "Map"
     Params = MapParams
     intent = "Outline {path}"
     result_kind: ResultKind = "summary"

@@ -20,6 +20,7 @@ class AskUser(BasicTool):
     """Puts a question to the user and gives their words."""
 
     name = "ask_user"
+    label = "Ask"
     Params = AskParams
     result_kind: ResultKind = "question"
 

@@ -19,6 +19,7 @@ class Finish(BasicTool):
     """Ends the turn with a summary."""
 
     name = "finish"
+    label = "Finish"
     Params = FinishParams
     result_kind: ResultKind = "answer"
 

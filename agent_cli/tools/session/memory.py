@@ -47,6 +47,8 @@ class MemoryTool:
     """Changes one block. It needs no question of its own: what may be asked is decided by its actions."""
 
     name = "memory"
+    label = "Memory"
+    counted = ""
     Params = MemoryParams
     editable = "text"
     result_kind: ResultKind = "text"

@@ -23,6 +23,7 @@ class Recall(BasicTool):
     """Pages through what was said earlier. Who follows the notes sees every character once."""
 
     name = "recall"
+    label = "Recall"
     Params = RecallParams
 
     def title(self, params: RecallParams) -> str:

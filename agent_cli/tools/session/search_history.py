@@ -17,6 +17,7 @@ class SearchHistory(BasicTool):
     """Asks the session, which knows its own records and where the earlier ones are."""
 
     name = "search_history"
+    label = "Search the history for"
     Params = SearchHistoryParams
 
     def title(self, params: SearchHistoryParams) -> str:

@@ -21,6 +21,7 @@ class UpdatePlan(BasicTool):
     """Replaces the whole plan."""
 
     name = "update_plan"
+    label = "Plan"
     Params = PlanParams
     result_kind: ResultKind = "summary"
 

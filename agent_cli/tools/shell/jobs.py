@@ -29,6 +29,8 @@ class JobsTool:
     """Lists, reads, feeds and stops background commands."""
 
     name = "jobs"
+    label = "Job"
+    counted = ""
     Params = JobsParams
     editable = "text"
     result_kind: ResultKind = "text"

@@ -34,6 +34,8 @@ class Shell:
     """Runs a command line with bash where the last one left off."""
 
     name = "shell"
+    label = "$"
+    counted = ""
     Params = ShellParams
     editable = "command"
     result_kind: ResultKind = "output"

@@ -37,6 +37,8 @@ class WebFetch:
     """Gets a page. `private_hosts` may be on this machine or a private network."""
 
     name = "web_fetch"
+    label = "Fetch"
+    counted = "page"
     Params = WebFetchParams
     editable = "url"
     result_kind: ResultKind = "text"

@@ -85,6 +85,8 @@ class WebSearch:
     """Asks one engine. `private_hosts` may be on this machine or a private network."""
 
     name = "web_search"
+    label = "Search the web for"
+    counted = ""
     Params = WebSearchParams
     editable = "query"
     result_kind: ResultKind = "text"

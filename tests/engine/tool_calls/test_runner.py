@@ -66,6 +66,7 @@ class _Probe:
     Params = _Params
     editable = ""
     result_kind = "text"
+    label = counted = ""
 
     def __init__(
         self, name: str, log: list[str], *, reads: bool, fails: bool = False, wait_s: float = 0.02
