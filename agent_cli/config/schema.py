@@ -177,6 +177,8 @@ class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Render Markdown in answers; false prints them as the model wrote them."""
     show_reasoning: bool = True
     """Show the model's reasoning."""
+    title: bool = True
+    """Set the title of the terminal window to the folder and the session."""
     vi_mode: bool = False
     """Use vi keys in the input line."""
     notify: Literal["off", "bell", "osc9", "osc777"] = "bell"

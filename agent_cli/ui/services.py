@@ -152,6 +152,10 @@ class Host(Protocol):
         those whose names begin so."""
         ...
 
+    def branch(self) -> str:
+        """Return the git branch that is checked out, as few bytes are read as that takes; empty for none."""
+        ...
+
     def init_prompt(self, focus: str) -> str:
         """Return what is asked of the model to write the project's instructions file."""
         ...

@@ -46,7 +46,7 @@ def test_text_is_the_answer_and_nothing_else(world: World) -> None:
     world.script(shell("echo noise; echo noise >&2"), Reply(text="The answer: größer ✓"))
     done = world.run("run", "ask")
     assert done == Done(0, "The answer: größer ✓\n", done.err)
-    assert "✓ shell echo noise" in done.err
+    assert "● $ echo noise" in done.err
 
 
 def test_quiet_says_nothing_else(world: World) -> None:

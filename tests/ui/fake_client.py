@@ -251,6 +251,9 @@ class FakeHost:
     def paths_in(self, root: str, folder: str, begun: str) -> tuple[str, ...]:
         return tuple(path for path in self.paths(root) if path.rpartition("/")[0] == folder.rstrip("/"))
 
+    def branch(self) -> str:
+        return "main"
+
     def init_prompt(self, focus: str) -> str:
         return f"Write AGENTS.md. {focus}".strip()
 

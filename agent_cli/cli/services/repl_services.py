@@ -106,6 +106,11 @@ class SessionHost:
 
         return config(self._setup, self._opened.redactor)
 
+    def branch(self) -> str:
+        from agent_cli.workspace.git.repository import current_branch
+
+        return current_branch(self._setup.root)
+
     def own_commands(self) -> tuple[OwnCommand, ...]:
         from .custom_commands import own_commands
 

@@ -46,7 +46,9 @@ async def diff(context: CommandContext, argument: str) -> None:
 
     text = await context.client.diff()
     if text.strip():
-        context.say("\n".join(render_diff(clean(text).rstrip("\n").split("\n"), context.theme)), wrap=False)
+        context.say(
+            "\n".join(render_diff(clean(text).rstrip("\n").split("\n"), context.theme, is_named=True)), wrap=False
+        )
     else:
         context.say("Nothing has changed.")
 

@@ -1,8 +1,8 @@
 """Markdown blocks as rows of the screen. Imported only when first needed, since the parser is not light.
 
-Everything that was written is shown: addresses, cells, references. Code stands at the left edge between its
-fences, without frame, background or padding, so that it can be copied out of the terminal. Without colours
-headings keep their `#` and code its backticks.
+Everything that was written is shown: addresses, cells, references. Code stands at the left edge, without
+frame, background or padding, so that it can be copied out of the terminal. Without colours headings keep their
+`#` and code its backticks and fences.
 """
 
 import re
@@ -63,9 +63,12 @@ class StyledBlocks:
         rows = [row.text for row in _Page(self.theme).rows(nodes, width, 0)]
         return rows if any(rows) else plain  # such as `8081.`, which is an empty list item
 
-    def fence(self, line: str) -> str:
-        """Return the first or the last line of a fence."""
-        return self.theme.paint("muted", line)
+    def fence(self, line: str) -> list[str]:
+        """Return what a fence says besides a language; without colours, the fence itself."""
+        info = line.strip("`~").strip()
+        if not self.theme.colour:
+            return [line]
+        return [self.theme.paint("muted", info)] if info.lower() != language(info) else []
 
     def code(self, language: str) -> "StyledCode":
         """Return the lines of one fence."""
@@ -76,7 +79,7 @@ class StyledCode:
     """`Code` in the colours its blocks have at the time."""
 
     def __init__(self, blocks: StyledBlocks, language: str) -> None:
-        self._blocks, self._lines = blocks, CodeLines(language)
+        self._blocks, self._lines = blocks, CodeLines(language, ("code",))
 
     def line(self, text: str) -> str:
         """Return the next line."""
@@ -175,12 +178,12 @@ class _Page(msgspec.Struct, frozen=True):
     def _code(self, mark: Mark) -> list[_Row]:
         """Code between the fences it was written in, and indented code between some."""
         fence = mark.markup or "```"
-        code = CodeLines(language(mark.info))
+        code = CodeLines(language(mark.info), ("code",))
         body = mark.content.rstrip("\n").split("\n") if mark.content else []
         shown = [code.line(line, self.theme) for line in body]
-        ends = (self.theme.paint("muted", line) for line in (f"{fence}{safe(mark.info.strip())}", fence))
-        first, last = ends
-        return [_Row(line, True) for line in (first, *shown, last)]
+        ends = StyledBlocks(self.theme)
+        rows = [*ends.fence(f"{fence}{safe(mark.info.strip())}"), *shown, *ends.fence(fence)]
+        return [_Row(line, True) for line in rows]
 
     def _table(self, node: _Node, width: int) -> list[_Row]:
         rows = [row for part in node.children for row in part.children]

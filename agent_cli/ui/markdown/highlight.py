@@ -57,34 +57,61 @@ class _State(msgspec.Struct, frozen=True):
 class CodeLines:
     """The lines of one piece of code, in their order."""
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, plain: tuple[Role, ...] = ()) -> None:
+        """`plain` is how the lines of an unknown language look."""
         self._lexer = _lexer(language)
+        self._plain = plain
         self._state = _State(_first(self._lexer))
 
     def line(self, text: str, theme: Theme) -> str:
         """Return the next line, in colours."""
-        painted, self._state = self._paint(text, theme)
-        return painted
+        return theme.painted(self.pieces(text)) if theme.colour else text
 
     def glimpse(self, text: str, theme: Theme) -> str:
         """Return what there is of the next line."""
-        return self._paint(text, theme)[0]
+        return theme.painted(self._pieces(text)[0]) if theme.colour else text
 
-    def _paint(self, text: str, theme: Theme) -> tuple[str, _State]:
-        if self._lexer is None or len(text) > _MAX_LINE or not theme.colour:
-            return text, self._state
+    def pieces(self, text: str) -> list[Piece]:
+        """Return the next line by its colours."""
+        pieces, self._state = self._pieces(text)
+        return pieces
+
+    def _pieces(self, text: str) -> tuple[list[Piece], _State]:
+        if self._lexer is None:
+            return [(self._plain, text)], self._state
+        if len(text) > _MAX_LINE:
+            return [((), text)], self._state
         before, rest, state = _inside(text, self._state)
         pieces: list[Piece] = [(self._state.look, before)]
         if not state.close:
             tokens, stack = _lexed(self._lexer, rest, state.stack)
             if "".join(value for _, value in tokens) != f"{rest}\n":  # nothing is lost for being coloured
-                return text, self._state
+                return [((), text)], self._state
             opened = _opening(self._lexer, tokens)
             at, close, look = opened or (len(rest), "", ())
             pieces += [(_look(kind), value) for kind, value in _first_chars(tokens, at)]
             pieces.append((look, rest[at:]))
             state = _State(stack, close, look)
-        return theme.painted(pieces), state
+        return pieces, state
+
+
+_ALIASES = {
+    "yml": "yaml",
+    "h": "c",
+    "hpp": "cpp",
+    "cc": "cpp",
+    "mjs": "js",
+    "cjs": "js",
+    "kt": "kotlin",
+    "cs": "csharp",
+}
+
+
+def language_of(path: str) -> str:
+    """Return the language of a file by the end of its name; empty when it has none."""
+    ending = path.rpartition("/")[2].rpartition(".")[2].lower() if "." in path.rpartition("/")[2] else ""
+    name = _ALIASES.get(ending, ending)
+    return name if _lexer(name) is not None else ""
 
 
 def _first_chars(tokens: list[tuple[Any, str]], count: int) -> Iterator[tuple[Any, str]]:

@@ -44,8 +44,8 @@ class Blocks(Protocol):
         """Return a Markdown block; `number` counts an ordered list's item."""
         ...
 
-    def fence(self, line: str) -> str:
-        """Return the first or the last line of a fence."""
+    def fence(self, line: str) -> list[str]:
+        """Return what stands for the first or the last line of a fence."""
         ...
 
     def code(self, language: str) -> Code:
@@ -60,9 +60,9 @@ class PlainBlocks:
         """Return the source itself."""
         return source.split("\n")
 
-    def fence(self, line: str) -> str:
+    def fence(self, line: str) -> list[str]:
         """Return the line itself."""
-        return line
+        return [line]
 
     def code(self, language: str) -> "PlainBlocks":
         """Return the same for all code."""
@@ -306,7 +306,7 @@ class MarkdownStream:
         if segment.kind == "open":
             self._code = self._blocks.code(segment.language)
         if segment.kind != "code":
-            return [self._blocks.fence(segment.source)]
+            return self._blocks.fence(segment.source)
         if self._code is None:
             return [segment.source]
         return [self._code.glimpse(segment.source) if unfinished else self._code.line(segment.source)]

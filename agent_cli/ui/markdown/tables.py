@@ -1,8 +1,8 @@
 """Markdown tables in the width there is: as they are, with their cells broken, or one row below the other.
 
 No cell loses a sign. There are no frames, so that a column can be copied; a line stands below the header and,
-where cells have several rows, between the rows of the table. Rich sets the cells; how wide each column becomes is
-decided here, so that words stay whole as long as there is room.
+where cells have several rows, a blank one between the rows of the table. Rich sets the cells; how wide each column
+becomes is decided here, so that words stay whole as long as there is room.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def table(rows: Sequence[Sequence[Text]], aligned: Sequence[str], theme: Theme, 
         padding=(0, _GAP - 1, 0, 0),
         header_style="none",
         border_style=style(theme, "muted"),
-        show_lines=any(len(cell) > 1 for row in body for cell in row),
+        leading=any(len(cell) > 1 for row in body for cell in row),
     )
     for cell, own, side in zip(header, widths, aligned, strict=True):
         justify: Side = next((each for each in _SIDES if each == side), "left")

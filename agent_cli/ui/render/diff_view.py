@@ -1,18 +1,23 @@
 """Unified diffs as rows of the screen: line numbers, signs, colours, and the words that a changed line changes.
 
-Every line that comes in goes out, in its order; nothing is left out or joined. The gutter holds the line's number
-in the file that has it (the old one for `-`, the new one for all others) and the sign, so that code can be copied
-from behind it. What is expensive, the words, is bounded: long lines and huge diffs are drawn as whole lines.
+Every line of a file goes out, in its order; a long one is wrapped behind its gutter. The gutter holds the line's
+number in the file that has it (the old one for `-`, the new one for all others) and the sign, so that code can be
+copied from behind it. The headers of a diff become the file's name, where there are several, and `⋮` between
+hunks. What is expensive, the words and the colours of code, is bounded: huge diffs are drawn as whole lines.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ..text import lines, word_diff
 from ..text.theme import Piece, Role, Theme
+
+if TYPE_CHECKING:
+    from ..markdown.highlight import CodeLines
 
 Kind = Literal["head", "hunk", "context", "removed", "added", "note", "other"]
 
@@ -20,10 +25,14 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@"
 _HEADS = ("--- ", "+++ ", "diff --git ", "index ")
 _KINDS: dict[str, Kind] = {"-": "removed", "+": "added", " ": "context", "": "context", "@": "hunk", "\\": "note"}
 _LOOKS: dict[Kind, tuple[Role, ...]] = {
-    "head": ("strong",), "hunk": ("hunk",), "removed": ("removed",), "added": ("added",),
+    "head": ("strong",), "hunk": ("muted",), "removed": ("removed",), "added": ("added",),
 }  # fmt: skip
 _WORDS: dict[Kind, tuple[Role, ...]] = {"removed": ("removed_words",), "added": ("added_words",)}
 _TAB = 4
+_NARROWEST = 8
+"""Columns that code gets beside its gutter on the narrowest screen."""
+_MAX_COLOURED = 2000
+"""Rows of a diff whose code is coloured."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -38,6 +47,8 @@ class Row(msgspec.Struct, frozen=True):
     """What of the text is changed, where only a part of the line is."""
     shows_blanks: bool = False
     """Whether blanks that are changed have signs, since the line would look as it did before."""
+    file: str = ""
+    """The file that a head announces."""
 
     @property
     def sign(self) -> str:
@@ -50,11 +61,44 @@ def is_diff(text: str) -> bool:
     return bool(re.search(r"^(--- |\+\+\+ |diff --git |@@ -)", text, re.MULTILINE))
 
 
-def render_diff(text: Iterable[str], theme: Theme, width: int = 0) -> list[str]:
-    """Return the lines of a diff, safe already, as they are shown; with `width`, cut to so many columns."""
-    rows = list(_marked(_read(text)))
+def render_diff(text: Iterable[str], theme: Theme, width: int = 0, *, is_named: bool = False) -> list[str]:
+    """Return the lines of a diff, safe already, as they are shown; with `width`, wrapped to so many columns.
+    A file that is alone has its name above it only when `is_named`: elsewhere the call names it."""
+    rows = list(_marked(_without_headers([*_read(text)], is_named)))
     digits = len(str(max((row.number for row in rows), default=0) or ""))
-    return [_draw(row, digits, theme, width) for row in rows]
+    colours = _Colours(theme, rows)
+    return [line for row in rows for line in _draw(row, digits, theme, width, colours)]
+
+
+def _without_headers(rows: list[Row], is_named: bool) -> Iterator[Row]:
+    """Yield the rows with one for each file in place of its headers, without text where nothing is to be said."""
+    groups = [(is_head, [*group]) for is_head, group in groupby(rows, key=lambda row: row.kind == "head")]
+    files = [_file([row.text for row in group]) if is_head else ("", "") for is_head, group in groups]
+    is_named = is_named or len({name for name, _ in files if name}) > 1
+    shown = ""
+    for (is_head, group), (name, fact) in zip(groups, files, strict=True):
+        if is_head:
+            title = name if is_named and name != shown else ""
+            shown = name
+            yield Row("head", " ".join(filter(None, (title, fact))), file=name)
+            continue
+        for at, row in enumerate(group):
+            if row.kind != "hunk":
+                yield row
+            elif at:
+                yield Row("hunk", f"⋮ {row.text.split('@@', 2)[-1].strip()}".rstrip())
+
+
+def _file(heads: list[str]) -> tuple[str, str]:
+    """Return the name of the file that these headers announce, and what becomes of it besides its lines."""
+    found = {head[:4]: head[4:].partition("\t")[0] for head in heads}
+    old, new = found.get("--- ", ""), found.get("+++ ", "")
+    if not new:
+        return found.get("diff", "").removeprefix(" --git a/").partition(" b/")[0], ""
+    before, after = old.removeprefix("a/"), new.removeprefix("b/")
+    if "/dev/null" in (old, new):
+        return (after, "(new file)") if old == "/dev/null" else (before, "(deleted)")
+    return (after, "") if before == after else (after, f"(was {before})")
 
 
 def _read(text: Iterable[str]) -> Iterator[Row]:
@@ -85,7 +129,7 @@ def _outside(line: str) -> Row:
     kind = _KINDS.get(line[:1], "other")
     if kind in ("removed", "added"):
         return Row(kind, line[1:])
-    return Row("hunk" if kind == "hunk" else "other", line)
+    return Row("other", line)
 
 
 def _marked(rows: Iterable[Row]) -> Iterator[Row]:
@@ -128,28 +172,89 @@ def _seen(text: str) -> str:
     return re.sub(r"\s", " ", text.expandtabs(_TAB)).rstrip()
 
 
-def _draw(row: Row, digits: int, theme: Theme, width: int) -> str:
+class _Colours:
+    """The colours of the code in a diff, line by line, with what each side has open."""
+
+    def __init__(self, theme: Theme, rows: list[Row]) -> None:
+        self._theme = theme
+        self._is_wanted = theme.colour and len(rows) <= _MAX_COLOURED
+        self._sides: tuple[CodeLines, CodeLines] | None = None
+
+    def begin(self, file: str) -> None:
+        """Go on with another file."""
+        from ..markdown.highlight import CodeLines, language_of
+
+        name = language_of(file) if self._is_wanted else ""
+        self._sides = (CodeLines(name), CodeLines(name)) if name else None
+
+    def of(self, row: Row) -> list[Piece]:
+        """Return the pieces of a line's text; call it for each line, in their order."""
+        if self._sides is None or row.kind not in ("context", "removed", "added"):
+            return [((), row.text)]
+        old, new = self._sides
+        found: list[Piece] = [((), row.text)]
+        if row.kind != "added":
+            found = old.pieces(row.text)
+        if row.kind != "removed":
+            found = new.pieces(row.text)
+        return found if row.kind == "context" or self._theme.is_rich else [((), row.text)]
+
+
+def _draw(row: Row, digits: int, theme: Theme, width: int, colours: _Colours) -> Iterator[str]:
+    """Yield a line in as many rows as it needs; those after the first have an empty gutter."""
     look = _LOOKS.get(row.kind, ())
+    if row.kind == "head":
+        colours.begin(row.file)
+        if not row.text:
+            return
     if row.kind in ("head", "hunk", "other"):
+        indent = " " * (digits + 1) if row.kind == "hunk" else ""
+        gutter: list[Piece] = [((), indent)]
         pieces: list[Piece] = [(look, row.text.expandtabs(_TAB))]
     else:
         number = str(row.number) if row.number else ""
-        gutter: list[Piece] = [(("muted",), f"{number:>{digits}} ")] if digits else []
-        pieces = [*gutter, (look, row.sign), *_pieces(row, look)]
-    return theme.painted(_cut(pieces, width) if width else pieces)
+        signed: Piece = (look, row.sign)
+        gutter = [(("muted",), f"{number:>{digits}} "), signed] if digits else [signed]
+        pieces = [*_pieces(row, look, colours.of(row))]
+    used = sum(len(text) for _, text in gutter)
+    first, *rest = _wrapped(pieces, width - used) if width else [pieces]
+    yield theme.painted([*gutter, *first])
+    for part in rest:
+        yield theme.painted([((), " " * used), *part])
 
 
-def _pieces(row: Row, look: tuple[Role, ...]) -> Iterator[Piece]:
+def _wrapped(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
+    """Return the pieces in rows of at most `width` columns, broken anywhere: code is not reflowed."""
+    width = max(_NARROWEST, width)
+    rows: list[list[Piece]] = [[]]
+    left = width
+    for look, text in pieces:
+        while lines.cells(text) > left:
+            at = lines.fit(text, left)
+            if not at and left == width:
+                at = 1  # a sign wider than the row
+            rows[-1].append((look, text[:at]))
+            rows.append([])
+            text, left = text[at:], width
+        rows[-1].append((look, text))
+        left -= lines.cells(text)
+    return rows
+
+
+def _pieces(row: Row, look: tuple[Role, ...], code: list[Piece]) -> Iterator[Piece]:
     """Yield the text by colours: what changed stands out, and blanks are seen where they are all that changed."""
-    column = done = 0
     end = len(row.text.rstrip()) if row.kind == "added" else len(row.text)
-    for start, stop in (*((min(a, end), min(b, end)) for a, b in row.marks), (end, end)):
-        for marked, part in ((False, row.text[done:start]), (True, row.text[start:stop])):
-            shown = _spaced(part, column, marked and row.shows_blanks)
+    marked = _WORDS.get(row.kind, ())
+    column = at = 0
+    for roles, text in code:
+        cuts = sorted({at, at + len(text), *(cut for span in row.marks for cut in span), end})
+        for start, stop in pairwise(cut for cut in cuts if at <= cut <= at + len(text)):
+            is_marked = any(a <= start and stop <= b for a, b in row.marks)
+            is_over = start >= end
+            shown = _spaced(row.text[start:stop], column, is_over or (is_marked and row.shows_blanks))
             column += lines.cells(shown)
-            yield _WORDS.get(row.kind, ()) if marked else look, shown
-        done = stop
-    yield ("muted",), _spaced(row.text[end:], column, True)
+            yield ("muted",) if is_over else marked if is_marked else (*look, *roles), shown
+        at += len(text)
 
 
 def _spaced(text: str, column: int, seen: bool) -> str:
@@ -166,17 +271,3 @@ def _spaced(text: str, column: int, seen: bool) -> str:
         out.append(part)
         column += lines.cells(part)
     return "".join(out)
-
-
-def _cut(pieces: list[Piece], width: int) -> Iterator[Piece]:
-    """Yield the pieces in `width` columns, ending in `…` where they are cut."""
-    if sum(lines.cells(text) for _, text in pieces) <= width:
-        yield from pieces
-        return
-    left = width - 1
-    for look, text in pieces:
-        yield look, text[: lines.fit(text, left)]
-        left -= lines.cells(text)
-        if left < 0:
-            break
-    yield (), "…"

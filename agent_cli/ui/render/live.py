@@ -27,9 +27,9 @@ class RunningCall:
     """One tool call between its request and its result."""
 
     def __init__(
-        self, tool: str, title: str, since: float | None = None, result_kind: ResultKind = "text"
+        self, label: str, title: str, since: float | None = None, result_kind: ResultKind = "text"
     ) -> None:
-        self.tool, self.title, self.since, self.result_kind = tool, title, since, result_kind
+        self.label, self.title, self.since, self.result_kind = label, title, since, result_kind
         self.silent_since: float | None = None
         """Since when it has shown nothing, once that is worth saying."""
         self._tail = ""
@@ -43,11 +43,13 @@ class RunningCall:
     def draw(self, theme: Theme, spinner: str, now: float, width: int) -> list[str]:
         """One line, shortened so that its clock is seen, and the last lines of output."""
         clock = "" if self.since is None else lines.seconds(now - self.since)
-        tool = lines.one_line(self.tool, 40)
-        title = lines.call_title(self.tool, self.title, width - len(tool) - len(clock) - 5)
-        head = f"{theme.paint('accent', spinner if clock else '·')} {theme.paint('strong', tool)} {title}".rstrip()
+        label = lines.one_line(self.label, 40)
+        title = lines.call_title(self.label, self.title, width - lines.cells(label) - len(clock) - 5)
+        head = (
+            f"{theme.paint('accent', spinner if clock else '○')} {theme.paint('strong', label)} {title}".rstrip()
+        )
         shown = [line for line in self._tail.split("\n") if line.strip()][-_OUTPUT_LINES:]
-        body = [theme.paint("muted", lines.truncate("  │ " + line.expandtabs(4), width)) for line in shown]
+        body = [theme.paint("muted", lines.truncate("  " + line.expandtabs(4), width)) for line in shown]
         if self.silent_since is not None:
             silent = lines.seconds(now - self.silent_since)
             body.append(f"  {theme.paint('warning', '!')} no output for {silent}")

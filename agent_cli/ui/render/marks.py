@@ -1,4 +1,4 @@
-"""Rows that begin with a mark: warnings and notes."""
+"""Rows that begin with a mark: prompts, warnings and notes."""
 
 from agent_cli.protocol.sanitize import clean
 
@@ -21,3 +21,21 @@ def note(text: str, width: int) -> list[str]:
     """Something to know."""
     first, *rest = lines.wrap(clean(text).strip(), width - 2)
     return [f"· {first}", *("  " + row for row in rest)]
+
+
+def prompt_rows(text: list[str], note: str, theme: Theme, is_plain: bool, width: int) -> list[str]:
+    """Return what the user wrote beside a bar, to be found again in a long scrollback; in plain mode behind `>`.
+    `note` stands below it, or behind a single line."""
+    if is_plain:
+        first, *rest = text
+        rows = [f"> {first}", *("  " + line for line in rest)]
+        return (
+            [*rows[:-1], f"{rows[-1]}  {note}"]
+            if note and len(rows) == 1
+            else [*rows, *([f"  {note}"] if note else [])]
+        )
+    bar = theme.paint("prompt", "▌")
+    rows = [f"{bar} {theme.paint('strong', row)}" for line in text for row in lines.wrap(line, width - 2)]
+    if note and len(rows) == 1:
+        return [f"{rows[0]}  {theme.paint('muted', note)}"]
+    return [*rows, *([f"{bar} {theme.paint('muted', note)}"] if note else [])]

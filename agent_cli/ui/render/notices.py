@@ -96,8 +96,12 @@ def turn_end(
     """Return what a turn took and changed. `worked_s` is measured here, for a turn that was not completed."""
     facts = [] if worked_s is None else [lines.seconds(worked_s)]
     if isinstance(event, ev.TurnCompleted):
-        facts = [lines.seconds(event.duration_s), lines.number(event.steps, "step")]
-    facts += [lines.tokens(spent), lines.money(spent)]
+        facts = [
+            lines.seconds(event.duration_s),
+            *([lines.number(event.steps, "step")] if event.steps > 1 else []),
+        ]
+    facts += [lines.tokens(spent)] if spent.input is not None or spent.output is not None else []
+    facts += [lines.money(spent)] if spent.cost_usd else []
     if event.changes:
         facts.append(lines.change_counts(event.changes))
     return theme.paint("muted", "— " + " · ".join(facts))

@@ -24,14 +24,14 @@ from ..text import lines
 from ..text.theme import Theme
 from . import notices
 from .live import Live, RunningCall
-from .marks import warning, with_mark
+from .marks import prompt_rows, warning, with_mark
 from .reasoning import ReasoningView, thought_rows
 
 if TYPE_CHECKING:
     from ..markdown.blocks import StyledBlocks
-    from .tool_results import Whole
+    from .tool_results import RenderedResult, Whole
 
-Kind = Literal["", "answer", "reasoning", "tool", "other"]
+Kind = Literal["", "prompt", "answer", "reasoning", "tool", "other", "end"]
 
 _PROMPT_LINES = 20
 _FOLDED = 20
@@ -64,8 +64,11 @@ class Renderer:
         self._goes_back = False
         """Whether what was folded last has been shown in full already."""
         self._before = Totals()
+        self._chosen = (snapshot().model, snapshot().effort)
         self._previewed: dict[str, str] = {}
         """The diffs that approvals have shown, by call."""
+        self._looks: list[ev.ToolCallFinished] = []
+        """Calls that have ended and only looked: shown as one once something else is printed."""
 
     def use(self, theme: Theme) -> None:
         """Other colours from now on; what is printed stays as it is."""
@@ -83,8 +86,11 @@ class Renderer:
         except Exception as problem:
             self._out.append(f"(could not show {type(event).__name__}: {type(problem).__name__})\n")
 
-    def take(self) -> str:
-        """Return the text to print now, in whole lines; empty when there is nothing new."""
+    def take(self, final: bool = False) -> str:
+        """Return the text to print now, in whole lines; empty when there is nothing new. With `final`, also what
+        waits to be shown together with what follows."""
+        if final:
+            self._print_looks()
         try:
             if self._answer and (done := self._answer.take(self._width())):
                 self._print("answer", done)
@@ -99,7 +105,8 @@ class Renderer:
         try:
             self.live.set_working(works, time.monotonic())
             tail = self._answer.tail(self._width()) if self._answer else self._thinking()
-            drawn = self.live.draw(tail, queued, time.monotonic(), rows, self._width())
+            looks = self._render_looks(self._looks).rows if self._looks else []
+            drawn = self.live.draw([*looks, *tail], queued, time.monotonic(), rows, self._width())
             return clean("\n".join(drawn), keep_sgr=True).split("\n") if drawn else []
         except Exception as problem:
             return [f"(could not draw: {type(problem).__name__})"]
@@ -149,10 +156,10 @@ class Renderer:
             case ev.RetryScheduled():
                 self._retry(event)
             case ev.ToolCallRequested():
-                self.live.calls[event.call_id] = RunningCall(event.tool, event.title)
+                self.live.calls[event.call_id] = RunningCall(event.label or event.tool, event.title)
             case ev.ToolCallStarted():
                 self.live.calls[event.call_id] = RunningCall(
-                    event.tool, event.title, time.monotonic(), event.result_kind
+                    event.label or event.tool, event.title, time.monotonic(), event.result_kind
                 )
             case ev.ToolCallFinished():
                 self._tool(event)
@@ -175,23 +182,30 @@ class Renderer:
         """The events that are no more than a few lines of text."""
         match event:
             case ev.Steered():
-                self._prompt(event.text, "  (delivered)")
+                self._prompt(event.text, "(delivered)")
             case ev.Compacted():
                 self._compacted(event)
             case ev.StreamSilent():
                 self._silent(event.silent_s)
+            case ev.SettingsChanged() if self._shows_already(event):
+                pass
             case _:
                 if isinstance(event, ev.FellBack):
                     self._void()
                 if rows := notices.render_notice(event, self._theme, self._width()):
                     self._print("other", rows)
 
+    def _shows_already(self, event: ev.SettingsChanged) -> bool:
+        """Return whether the status line says all that has changed: the mode."""
+        before, self._chosen = self._chosen, (event.model, event.effort)
+        return self._chosen == before and not self._settings.plain
+
     def _tool_silent(self, event: ev.ToolSilent) -> None:
         if (call := self.live.calls.get(event.call_id)) is None:
             return
         call.silent_since = time.monotonic() - event.silent_s
         if self._settings.plain:
-            name = lines.one_line(f"{call.tool} {call.title}")
+            name = lines.one_line(f"{call.label} {call.title}")
             self._print("other", [f"· {name}: no output for {lines.seconds(event.silent_s)}."])
 
     def _silent(self, silent_s: float) -> None:
@@ -200,9 +214,24 @@ class Renderer:
         elif silent_s:
             self.live.silent_since = time.monotonic() - silent_s
 
+    def _print_looks(self) -> None:
+        """Print the calls that were held back to be shown as one."""
+        looks, self._looks = self._looks, []
+        if looks:
+            done = self._render_looks(looks)
+            if done.whole:
+                self._fold(lines.one_line(lines.plain(done.rows[0])), done.whole)
+            self._print("tool", done.rows)
+
+    def _render_looks(self, looks: list[ev.ToolCallFinished]) -> "RenderedResult":
+        from .tool_results import render_looks
+
+        return render_looks(looks, self._theme, self._width(), self._hint)
+
     def _print(self, kind: Kind, text: list[str]) -> None:
         """Add lines for good; a blank line comes between things of different kinds."""
-        if kind != self._last and self._last and text[0]:
+        self._print_looks()
+        if self._last and text[0] and (kind != self._last or kind == "prompt"):
             self._out.append("\n")
         self._last = kind
         self._out += [line + "\n" for line in text]
@@ -219,15 +248,11 @@ class Renderer:
     def _prompt(self, text: str, note: str = "") -> None:
         whole = clean(text).rstrip().split("\n")
         hidden = len(whole) - _PROMPT_LINES
-        shown = [*whole[:_PROMPT_LINES], f"… {hidden} more lines{self._hint}"] if hidden > 0 else whole
+        shown = whole[:_PROMPT_LINES]
         if hidden > 0:
+            note = f"… {hidden} more lines{self._hint}"
             self._fold("what you wrote", lambda theme, width: ["  " + line for line in whole])
-        mark = self._theme.paint("prompt", ">")
-        first, *rest = shown
-        body = [f"{mark} {first}{self._theme.paint('muted', note)}", *("  " + line for line in rest)]
-        self._last = self._last and "other"
-        self._print("answer", body)
-        self._last = "tool"
+        self._print("prompt", prompt_rows(shown, note, self._theme, self._settings.plain, self._width()))
 
     def _turn_started(self, event: ev.TurnStarted) -> None:
         self.live.busy_since, self.live.waited_s = time.monotonic(), 0.0
@@ -237,6 +262,7 @@ class Renderer:
 
     def _text(self, text: str) -> None:
         self._end_thoughts()
+        self._print_looks()
         if self._answer is None:
             self._answer = MarkdownStream(self._make_blocks())
         self._answered = True
@@ -317,20 +343,23 @@ class Renderer:
             self._answered = False
             return
         if event.result_kind == "question" and asked is not None:
-            event = msgspec.structs.replace(event, title="")  # the question stands above
+            event = msgspec.structs.replace(event, title="", label="Answer")  # the question stands above
+        previewed = self._previewed.pop(event.call_id, "")
+        if event.counted and event.status == "ok" and not (event.changes or self._settings.plain):
+            self._looks.append(event)
+            return
         from .tool_results import render_result
 
-        previewed = self._previewed.pop(event.call_id, "")
         done = render_result(event, previewed, self._theme, self._width(), self._hint)
         if done.whole:
-            self._fold(f"{event.tool} {event.title}", done.whole)
+            self._fold(f"{event.label or event.tool} {event.title}", done.whole)
         self._print("tool", done.rows)
 
     def _preview(self, event: ev.ApprovalRequested) -> None:
         """What asks for approval, in full and once: the bytes shown are the bytes that would run."""
+        self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
         from .tool_results import render_preview
 
-        self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
         for item in event.items:
             if item.preview_kind == "diff":
                 self._previewed[item.call_id] = item.preview
@@ -360,7 +389,7 @@ class Renderer:
             self._print("other", warning(lines.REASONS[reason], self._theme, self._width()))
         spent = lines.totals_since(self._before, self._snapshot().totals)
         worked_s = None if since is None else time.monotonic() - since - self.live.waited_s
-        self._print("other", [notices.turn_end(event, spent, worked_s, self._theme)])
+        self._print("end", [notices.turn_end(event, spent, worked_s, self._theme)])
 
 
 def warm_up() -> None:

@@ -66,6 +66,28 @@ def render_result(event: ToolCallFinished, previewed: str, theme: Theme, width: 
     return RenderedResult([lines.tool_line(event, theme, width, glance), *shown], whole)
 
 
+def render_looks(events: list[ToolCallFinished], theme: Theme, width: int, hint: str) -> RenderedResult:
+    """Return calls that only looked as one row, such as `Read 3 files`; a single one as it is."""
+    if len(events) == 1:
+        return render_result(events[0], "", theme, width, hint)
+    counts: dict[tuple[str, str], int] = {}
+    for event in events:
+        counts[event.label, event.counted] = counts.get((event.label, event.counted), 0) + 1
+    said = ", ".join(f"{label} {lines.number(count, noun)}" for (label, noun), count in counts.items())
+    said = said[:1] + said[1:].lower()
+    titles = lines.truncate(
+        ", ".join(lines.one_line(event.title) for event in events), max(0, width - lines.cells(said) - 4)
+    )
+    icon, role = lines.ICONS["ok"]
+    row = f"{theme.paint(role, icon)} {theme.paint('strong', said)}  {theme.paint('muted', titles)}"
+
+    def whole(theme: Theme, width: int) -> list[str]:
+        results = [render_result(event, "", theme, width, "") for event in events]
+        return [f"  {row}" for result in results for row in result.rows]
+
+    return RenderedResult([row], whole)
+
+
 def _body(event: ToolCallFinished, previewed: str) -> _Body:
     display, text = _lines(event.display), _lines(event.text)
     if event.command or (event.result_kind == "output" and event.status == "ok"):
@@ -114,7 +136,7 @@ class _Page(msgspec.Struct, frozen=True):
         if body.kind == "words":
             text = tuple(lines.wrap("\n".join(text), self.width - 2)) if text else ()
         part = fold(list(text), body.rows, self.width - 2, last=is_output, hint=self.hint)
-        shown = self.render(part.kept, "diff" if body.kind == "diff" else "text")
+        shown = self.render(part.kept, body.kind if body.kind == "diff" else "text")
         if part.hidden and is_output:
             shown = [*self._before(text, part.hidden, part.kept if exit_code else None), *shown]
         elif part.hidden:
@@ -124,9 +146,9 @@ class _Page(msgspec.Struct, frozen=True):
     def render(self, text: tuple[str, ...], kind: str) -> list[str]:
         """Lines without a limit."""
         if kind == "diff":
-            return [f"  {row}".rstrip() for row in diff_view.render_diff(text, self.theme)]
+            return [f"  {row}".rstrip() for row in diff_view.render_diff(text, self.theme, self.width - 2)]
         rows = lines.wrap("\n".join(text), self.width - 2) if kind == "words" and text else text
-        return [f"  {row}".rstrip() for row in rows]
+        return [f"  {self.theme.paint('output', row)}".rstrip() for row in rows]
 
     def _before(self, text: tuple[str, ...], hidden: int, kept: tuple[str, ...] | None) -> list[str]:
         """Return what stands for the hidden beginning of an output: the first line that says why the command
@@ -138,12 +160,12 @@ class _Page(msgspec.Struct, frozen=True):
         between = hidden - at - 1
         return [
             *([self._more(at, "" if between else self.hint)] if at else []),
-            f"  {lines.truncate(text[at], self.width - 2)}",
+            f"  {self.theme.paint('output', lines.truncate(text[at], self.width - 2))}",
             *([self._more(between, self.hint)] if between else []),
         ]
 
     def _more(self, count: int, hint: str) -> str:
-        return f"  … {lines.number(count, 'more line')}{hint}"
+        return "  " + self.theme.paint("muted", f"… {lines.number(count, 'more line')}{hint}")
 
 
 def _lines(text: str) -> list[str]:
@@ -154,15 +176,15 @@ def _lines(text: str) -> list[str]:
 def render_preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
     """Return a call that asks for approval: its tool, and in full what it would run or change. A command of one
     line is its own title."""
-    head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(item.tool, 40))}"
+    head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(item.label or item.tool, 40))}"
     text = visible(item.preview).rstrip("\n").split("\n")
     if item.preview_kind == "command":
         title = text.pop() if len(text) == 1 else ""
     else:
-        title = lines.call_title(item.tool, item.title, width - lines.cells(item.tool) - 3)
+        title = lines.call_title(item.tool, item.title, width - lines.cells(item.label or item.tool) - 3)
     if item.preview_kind == "diff":
         try:
-            text = diff_view.render_diff(text, theme)
+            text = diff_view.render_diff(text, theme, width - 2)
         except Exception:  # nobody is asked about a change that is not shown
             pass
     return [f"{head} {title}".rstrip(), *("  " + line for line in text)]

@@ -38,6 +38,8 @@ from . import pending_input
 from .completion import InputCompleter
 from .drafts import DraftFile
 from .screen import Screen
+from .status_line import render_status
+from .terminal import WindowTitle
 
 _FRAME_S = 0.05
 _WAITING = "? A call waits for your answer: Alt-A now, or once your line is sent or empty."
@@ -79,12 +81,14 @@ class Repl:
         self._tasks: set[asyncio.Task[None]] = set()
         self._now: Snapshot = client.snapshot()
         self._turn_began = 0.0
+        self._branch = host.branch()
         self._painted_at = 0.0
         self._paint_due = False
         completer = InputCompleter(self, lambda: self._now.cwd, self.host.paths)
         self._screen = Screen(self, self.theme, completer, history_file, settings.vi_mode)
         self.asking = DialogQueue(self._screen, self.say, self._submit, self._changed)
         self.attention = Notifications(settings, self._screen.send, self._notify)
+        self._title = WindowTitle(self._screen.send) if settings.title else None
         self._draft = DraftFile(history_file.with_name("drafts"), self._now.cwd)
         self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
 
@@ -108,9 +112,10 @@ class Repl:
             self._draft.keep(self._screen.text)
         else:
             self._draft.close()
-        rest = self._screen.flush_pending() + self._renderer.take()
+        rest = self._screen.flush_pending() + self._renderer.take(final=True)
         if leaving.kind in ("quit", "terminated") and (how := resume_note.resume_line(self.client.snapshot())):
             rest += f"Resume with: {how}\n"
+        rest += self._title.restore() if self._title else ""
         with contextlib.suppress(OSError):
             sys.stdout.write(rest)
             sys.stdout.flush()
@@ -214,6 +219,7 @@ class Repl:
 
     def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
         self.asking.clear()
+        self._branch = self.host.branch()
         done = "done" if isinstance(event, ev.TurnCompleted) else "stopped"
         self.attention.turn_ended(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
 
@@ -237,6 +243,8 @@ class Repl:
         self._paint_due = False
         self._painted_at = time.monotonic()
         self._now = self.client.snapshot()
+        if self._title:
+            self._title.show(self._now.cwd, self._now.title)
         if text := self._renderer.take():
             self._screen.print(text)
         else:
@@ -261,8 +269,8 @@ class Repl:
         return out
 
     def status(self) -> str:
-        """One line: model, mode, context, cost, sandbox."""
-        return self.theme.paint("muted", lines.status(self._now, self._screen.columns))
+        """Return the line below the input."""
+        return render_status(self._now, self._branch, self.theme, self._screen.columns)
 
     def busy(self) -> bool:
         """Return whether Esc has something to stop."""

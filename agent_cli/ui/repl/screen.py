@@ -46,6 +46,8 @@ from .terminal import JobControl, Keyboard, open_terminal
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
 _MENU_ROWS = 6
+_RULED_ROWS = 10
+"""From this height on a rule sets the input off from the text."""
 _REMEMBERED_CHARS = 1 << 18
 _TYPING_S = 1.5
 """Who pressed a key this short a time ago is typing."""
@@ -106,7 +108,7 @@ class Screen:
             key_bindings=bindings(self),
             include_default_pygments_style=False,
             editing_mode=EditingMode.VI if vi_mode else EditingMode.EMACS,
-            color_depth=lambda: ColorDepth.DEPTH_4_BIT if self._theme.colour else ColorDepth.DEPTH_1_BIT,
+            color_depth=lambda: ColorDepth.DEPTH_24_BIT if self._theme.colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             input=self._keyboard,
             terminal_size_polling_interval=None,  # a signal tells, where there are signals
@@ -355,7 +357,9 @@ class Screen:
 
     def _live_lines(self) -> list[str]:
         room = max(3, self.rows - 4)
-        out = self.controller.frame(max(3, min(self.rows - 6, 20)))
+        out = self.controller.frame(max(3, min(self.rows - 7, 20)))
+        if self.rows >= _RULED_ROWS:
+            out = [*out[-(room - 1) :], self._theme.paint("rule", "─" * self.columns)]
         if dialog := self.asking.dialog:
             out = out + dialog.draw(self._theme, self.columns, room)
         return out[-room:]

@@ -24,6 +24,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from ..signals import signal_handlers
+from ..text import lines
 
 FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
 """Keys that no keyboard has, for the reports of a terminal that its window got or lost the focus."""
@@ -213,3 +214,28 @@ class JobControl:
         self._keyboard.raw_mode().__enter__()
         self._app.renderer.reset()
         self._app.invalidate()
+
+
+_SAVE, _RESTORE = "\x1b[22;2t", "\x1b[23;2t"
+"""XTWINOPS: push the title on the terminal's stack, pop it; terminals without a stack ignore them."""
+_TITLE_CHARS = 80
+
+
+class WindowTitle:
+    """The title while the REPL runs; `write` puts a sequence on the terminal."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._shown = ""
+
+    def show(self, cwd: str, title: str) -> None:
+        """Show a folder and the name of a session; nothing is written when they are shown already."""
+        folder = os.path.basename(cwd) or cwd
+        text = lines.one_line(" · ".join(filter(None, ("agent", folder, title))), _TITLE_CHARS)
+        if text != self._shown:
+            self._write(f"{'' if self._shown else _SAVE}\x1b]2;{text}\a")
+            self._shown = text
+
+    def restore(self) -> str:
+        """Return what gives the window its own title back; empty when it has it."""
+        return _RESTORE if self._shown else ""

@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Iterator
 
-from agent_cli.protocol.client import Snapshot
 from agent_cli.protocol.events import Attached, ErrorInfo, ToolCallFinished
 from agent_cli.protocol.messages import FileChange, PlanItem, ToolStatus
 from agent_cli.protocol.sanitize import clean
@@ -19,7 +18,7 @@ from agent_cli.protocol.usage import CostLine, Totals
 from .theme import Role, Theme
 
 ICONS: dict[ToolStatus, tuple[str, Role]] = {
-    "ok": ("✓", "ok"),
+    "ok": ("●", "ok"),
     "failed": ("✗", "error"),
     "denied": ("⊘", "warning"),
     "cancelled": ("■", "warning"),
@@ -50,7 +49,7 @@ REASONS: dict[StopReason, str] = {
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-_NARROW = re.compile("[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u2193\u2500-\u257f✓✗⊘■↷↻]*")
+_NARROW = re.compile("[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u2193\u2500-\u257f●✓✗⊘■↷↻⋮−▌❯]*")
 """Text whose characters take one column each, known without the tables of `wcwidth`, which are slow to import."""
 _EMOJI_SEQUENCE = re.compile(
     "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\s\x1b]|[\U0001f1e6-\U0001f1ff]{2}"
@@ -63,12 +62,17 @@ _NOT_LAST = frozenset("（「『【〈《〔［｛‘“")
 def cells(text: str) -> int:
     """Columns a terminal needs for `text`; colours need none."""
     if "\x1b" in text:
-        text = _COLOUR.sub("", text)
+        text = plain(text)
     if "\t" in text:
         text = text.expandtabs(8)
     if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
     return sum(width for _, width in graphemes(text))
+
+
+def plain(text: str) -> str:
+    """Return a text of ours without its colours."""
+    return _COLOUR.sub("", text)
 
 
 def graphemes(text: str) -> Iterator[tuple[str, int]]:
@@ -246,37 +250,6 @@ _COST_HEADS = {
 }
 
 
-_SHORTEST_MODEL = 12
-"""Columns that a model's name keeps in the status line."""
-
-
-def status(now: Snapshot, width: int) -> str:
-    """Return the status line in at most `width` columns: model, mode, context, cost, cache, jobs, sandbox.
-
-    What does not fit goes whole, the least important first; then the model's name is cut.
-    """
-    context = count(now.context_tokens)
-    if now.context_window:
-        context = f"{100 * now.context_tokens // now.context_window}%"
-    jobs = sum(job.state in ("running", "kept") for job in now.jobs)
-    facts = {
-        "model": f"{now.standing_in} for {now.model}" if now.standing_in else now.model,
-        "mode": now.mode,
-        "context": f"context {context}{', being reduced' * now.compacting}",
-        "cost": money(now.totals),
-        "cache": "" if now.cached_share is None else f"cache {now.cached_share:.0%}",
-        "jobs": number(jobs, "job") if jobs else "",
-        "sandbox": f"sandbox {now.sandbox.partition(' (')[0]}",
-    }
-    shown = {name: one_line(fact, 60) for name, fact in facts.items() if fact}
-    for dropped in ("cache", "cost", "jobs", "context"):
-        if cells(" · ".join(shown.values())) > width:
-            shown.pop(dropped, None)
-    others = cells(" · ".join(shown.values())) - cells(shown["model"])
-    shown["model"] = truncate(shown["model"], max(_SHORTEST_MODEL, width - others))
-    return truncate(" · ".join(shown.values()), width)
-
-
 def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
     """Return a table of what was paid for, by cause and model. A count that no call reported has no column, one
     that some calls did not report is `?` there."""
@@ -337,24 +310,40 @@ def call_title(tool: str, title: str, limit: int) -> str:
 
 
 def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: str = "") -> str:
-    """Return the one line of a finished call: icon, tool, title, result at a glance, how it went, how long it
-    took."""
+    """Return the one line of a finished call: icon, what it did, title, result at a glance, how it went, how long
+    it took."""
     icon, role = ICONS[event.status]
     if event.command and event.status == "ok" and event.exit_code is None:
         icon, role = "↷", "accent"  # it goes on as a job
     notes: list[str] = [] if event.status in ("ok", "failed") else [event.status]
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
-    if event.changes:
-        notes.append(change_counts(event.changes))
+    changed = _changes(event.changes)
     if not event.duration_s < _WORTH_TELLING_S:
         notes.append(seconds(event.duration_s))
-    tail, tool = " · ".join(notes), one_line(event.tool, 40)
-    told = cells(glance) + 2 * bool(glance) + cells(tail) + 3 * bool(tail)
-    title = call_title(event.tool, event.title, width - told - cells(tool) - 3)
-    head = f"{theme.paint(role, icon)} {theme.paint('strong', tool)} {title}".rstrip()
-    facts = theme.paint("muted", f"{' · ' if glance else '  '}{tail}" if tail else "")
-    return f"{head}  {glance}{facts}" if glance else f"{head}{facts}"
+    tail, label = " · ".join(notes), one_line(event.label or event.tool, 40)
+    used = sum(cells(part) + 2 * bool(part) for part in (glance, changed, tail))
+    title = call_title(event.tool, event.title, width - used - cells(label) - 3)
+    parts = [
+        f"{theme.paint(role, icon)} {theme.paint('strong', label)} {title}".rstrip(),
+        theme.paint("output", glance),
+        _painted_changes(changed, theme),
+        theme.paint("muted", tail),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def _changes(files: tuple[FileChange, ...]) -> str:
+    """Return what changed, beside a title that names one file."""
+    return (
+        change_counts(files) if len(files) > 1 else "".join(line_counts(f.added, f.removed) for f in files).strip()
+    )
+
+
+def _painted_changes(text: str, theme: Theme) -> str:
+    """Return line counts, those added and those removed each in its colour."""
+    roles: dict[str, Role] = {"+": "ok", "−": "error"}
+    return " ".join(theme.paint(roles.get(word[0], "muted"), word) for word in text.split())
 
 
 _WORTH_TELLING_S = 0.05

@@ -20,7 +20,7 @@ from .theme import Role, Theme
 
 _WORD = re.compile(r"( *)([^ ]+)")
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-_SHAPES = {"1": "bold", "2": "dim", "3": "italic", "4": "underline", "7": "reverse", "9": "strike"}
+_SHAPES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
 
 
 def style(theme: Theme, *roles: Role) -> Style:
@@ -31,14 +31,24 @@ def style(theme: Theme, *roles: Role) -> Style:
 @lru_cache(maxsize=256)
 def _style(codes: str) -> Style:
     """SGR codes as Rich has them."""
-    return Style.parse(" ".join(_word(code) for code in codes.split(";") if code) or "none")
-
-
-def _word(code: str) -> str:
-    if code in _SHAPES:
-        return _SHAPES[code]
-    bright, number = divmod(int(code) - 30, 60)
-    return "bright_" * bright + _COLOURS[number]
+    left = [int(code) for code in codes.split(";") if code]
+    words: list[str] = []
+    while left:
+        code, *left = left
+        if code in _SHAPES:
+            words.append(_SHAPES[code])
+            continue
+        words += ["on"] * (code == 48)
+        if code not in (38, 48):
+            bright, number = divmod(code - 30, 60)
+            words.append("bright_" * bright + _COLOURS[number])
+        elif left[0] == 5:
+            words.append(f"color({left[1]})")
+            left = left[2:]
+        else:
+            words.append("#{:02x}{:02x}{:02x}".format(*left[1:4]))
+            left = left[4:]
+    return Style.parse(" ".join(words) or "none")
 
 
 @lru_cache(maxsize=32)
@@ -49,7 +59,7 @@ def console(width: int) -> Console:
 
 def render_row(segments: Iterable[Segment], theme: Theme) -> str:
     """One row for the terminal, without blanks at its end."""
-    system = ColorSystem.STANDARD if theme.colour else None
+    system = ColorSystem.TRUECOLOR if theme.colour else None
     row = list(Segment.simplify(segment for segment in segments if segment.text))
     while (
         row

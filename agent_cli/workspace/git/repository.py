@@ -53,6 +53,17 @@ def git_folder(folder: str | os.PathLike[str]) -> GitFolder | None:
         return GitFolder(top, own, own)
 
 
+def current_branch(folder: str | os.PathLike[str]) -> str:
+    """Return the branch that is checked out around a folder, or the beginning of a commit's hash; empty where
+    there is no repository, or none that can be read."""
+    try:
+        found = git_folder(folder)
+        head = first_line(os.path.join(found.own, "HEAD"), _LONGEST_PATH) if found else ""
+    except OSError:
+        return ""
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else head[:7]
+
+
 class GitPlaces(msgspec.Struct, frozen=True):
     """Absolute paths. `guarded` ones may not exist yet."""
 

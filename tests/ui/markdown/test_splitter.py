@@ -107,7 +107,8 @@ def test_looks() -> None:
     assert plain("- a\n- b\n") == "• a\n• b"
     assert plain("1. a\n1. b\n") == "1. a\n2. b"
     assert plain("3. a\n7. b\n") == "3. a\n7. b"
-    assert plain("```py\nx = 1\n\ny\n```\n") == "```py\nx = 1\n\ny\n```"
+    assert plain("```py\nx = 1\n\ny\n```\n") == "x = 1\n\ny"
+    assert plain("```py:src/x.py\nx\n```\n") == "py:src/x.py\nx", "what says more than a language"
     assert "List<String>" in plain("a List<String>")
     assert "(http://x.y)" in plain("[t](http://x.y)")
     assert "⟨U+202E⟩" in plain("a &#x202e; b")
@@ -115,13 +116,13 @@ def test_looks() -> None:
 
 def test_code_in_a_list_stands_at_the_left_edge_and_the_list_goes_on() -> None:
     assert plain(CORPUS["fence in an ordered list"]).split("\n") == [
-        "1. a", "```", "x", "  y", "```", "   more", "", "   • in", "2. b", "", "```sh", "z", "```", "", "3. c",
+        "1. a", "x", "  y", "   more", "", "   • in", "2. b", "", "z", "", "3. c",
     ]  # fmt: skip
     assert plain(CORPUS["fence deep in a list"]).split("\n") == [
-        "• a", "  ◦ b", "~~~", "x", "~~~", "    after", "  • c", "• d",
+        "• a", "  ◦ b", "x", "    after", "  • c", "• d",
     ]  # fmt: skip
-    assert plain(CORPUS["fence with tabs"]).split("\n") == ["• a", "```", "x", "    y", "```", "    b"]
-    assert plain(CORPUS["fence behind a mark"]).split("\n")[:5] == ["•", "```py", "x = 1", "```", "• b"]
+    assert plain(CORPUS["fence with tabs"]).split("\n") == ["• a", "x", "    y", "    b"]
+    assert plain(CORPUS["fence behind a mark"]).split("\n")[:5] == ["•", "x = 1", "• b"]
 
 
 def test_code_in_a_list_is_committed_line_by_line() -> None:
@@ -133,7 +134,7 @@ def test_code_in_a_list_is_committed_line_by_line() -> None:
 
 def test_a_docstring_is_one_on_all_of_its_lines() -> None:
     rows = render(CORPUS["docstring"])
-    assert rows[3] == "\x1b[32m    if b\x1b[0m"
+    assert rows[2] == "\x1b[32m    if b\x1b[0m"
 
 
 def test_the_end_of_a_long_table_keeps_its_header() -> None:

@@ -41,12 +41,12 @@ def test_lines_are_printed_as_they_end_and_blank_ones_only_between_them() -> Non
 def test_long_lines_are_broken_between_words() -> None:
     out = said(renderer(choose(Ui(theme="dark"), {})), "word " * 20 + "\n")
     rows = out.rstrip("\n").split("\n")
-    assert len(rows) == 2 and all(row.startswith("\x1b[3mword") and row.endswith("word\x1b[0m") for row in rows)
+    assert len(rows) == 2 and all(row.startswith("\x1b[2;3mword") and row.endswith("word\x1b[0m") for row in rows)
 
 
 def test_what_has_no_look_of_its_own_has_a_mark() -> None:
     assert said(renderer(choose(Ui(theme="high-contrast"), {})), "why\n") == "~ why\n"
-    assert said(renderer(choose(Ui(theme="dark"), {})), "why\n") == "\x1b[3mwhy\x1b[0m\n"
+    assert said(renderer(choose(Ui(theme="dark"), {})), "why\n") == "\x1b[2;3mwhy\x1b[0m\n"
 
 
 def test_at_most_two_rows_of_it_are_alive() -> None:

@@ -24,46 +24,43 @@ def renderer(theme: Theme = NONE, width: int = 60) -> Renderer:
 def shown(event: ev.AnyEvent, **more: Any) -> str:
     view = renderer(**more)
     view.handle(event)
-    return view.take()
+    return view.take(final=True)
 
 
 def test_a_short_result_stands_on_the_line_of_its_call() -> None:
     read = finished(tool="read_file", title="src/x.py", display="21 lines", duration_s=0.2)
-    assert shown(read) == "✓ read_file src/x.py  21 lines · 0.2s\n"
+    assert shown(read) == "● Read src/x.py  21 lines  0.2s\n"
     dark = choose(Ui(theme="dark"), {})
     assert (
         shown(read, theme=dark)
-        == "\x1b[32m✓\x1b[0m \x1b[1mread_file\x1b[0m src/x.py  21 lines\x1b[2m · 0.2s\x1b[0m\n"
+        == "\x1b[32m●\x1b[0m \x1b[1mRead\x1b[0m src/x.py  \x1b[2m21 lines\x1b[0m  \x1b[2m0.2s\x1b[0m\n"
     )
-    assert shown(finished(tool="jobs", title="list", text="No jobs.")) == "✓ jobs list  No jobs.\n"
+    assert shown(finished(tool="jobs", title="list", text="No jobs.")) == "● Job list  No jobs.\n"
     refused = finished(tool="edit_file", title="x", status="denied", text="a rule says no")
-    assert shown(refused) == "⊘ edit_file x  a rule says no · denied\n"
+    assert shown(refused) == "⊘ Edit x  a rule says no  denied\n"
 
 
 def test_a_result_that_does_not_fit_stands_below() -> None:
     title = "src/a_rather_long_name/of_a_file.py"
-    assert (
-        shown(finished(tool="read_file", title=title, display="1234 lines"))
-        == f"✓ read_file {title}  1234 lines\n"
-    )
+    assert shown(finished(tool="read_file", title=title, display="1234 lines")) == f"● Read {title}  1234 lines\n"
     assert shown(finished(tool="read_file", title=title, display="1234 of 99999 lines")) == (
-        f"✓ read_file {title}\n  1234 of 99999 lines\n"
+        f"● Read {title}\n  1234 of 99999 lines\n"
     )
     long = shown(finished(tool="edit_file", title="x", status="failed", text="word " * 20))
-    assert long.startswith("✗ edit_file x\n  word") and long.count("\n") == 3
+    assert long.startswith("✗ Edit x\n  word") and long.count("\n") == 3
 
 
 def test_the_output_of_a_command_stands_below_it_and_no_output_beside_it() -> None:
-    assert shown(finished(command="pwd", title="pwd", exit_code=0, display="/work")) == "✓ shell pwd\n  /work\n"
+    assert shown(finished(command="pwd", title="pwd", exit_code=0, display="/work")) == "● $ pwd\n  /work\n"
     quiet = finished(command="touch x", title="touch x", exit_code=0, display="(no output)")
-    assert shown(quiet) == "✓ shell touch x  (no output)\n"
+    assert shown(quiet) == "● $ touch x  (no output)\n"
 
 
 def test_a_title_is_never_longer_than_its_line() -> None:
     for title in ("echo " * 40, "日本語のパス/" * 20, "👩‍👩‍👧‍👦🇩🇪" * 30, "e\u0301" * 200):
         changed = (FileChange("x", "modified", 10, 2),)
         (row,) = shown(finished(tool="edit_file", title=title, changes=changed, duration_s=3)).splitlines()
-        assert lines.cells(row) <= 60 and row.endswith("…  1 file +10 −2 · 3.0s")
+        assert lines.cells(row) <= 60 and row.endswith("…  +10 −2  3.0s")
         assert lines.cells(row) >= 58, "and as long as can be"
 
 
@@ -86,15 +83,15 @@ def test_a_failed_command_shows_why_wherever_it_said_so() -> None:
 def test_a_command_of_several_lines_can_be_seen_in_full() -> None:
     view = renderer()
     view.handle(finished(command="cd x &&\nmake all\x1b[2J", title="cd x && …", exit_code=0, display="ok"))
-    assert view.take() == "✓ shell cd x && …\n  ok\n"
+    assert view.take() == "● $ cd x && …\n  ok\n"
     view.expand()
-    assert view.take() == "\nIn full: shell cd x && …\n  $ cd x &&\n  $ make all^[[2J\n  ok\n"
+    assert view.take() == "\nIn full: $ cd x && …\n  $ cd x &&\n  $ make all^[[2J\n  ok\n"
 
 
 def test_a_title_that_is_cut_can_be_seen_in_full() -> None:
     view = renderer()
     view.handle(finished(tool="grep", title="a_pattern " * 20, display="3 matches"))
-    assert "…" in view.take()
+    assert "…" in view.take(final=True)
     view.expand()
     assert f"  {'a_pattern ' * 20}\n  3 matches\n" in view.take()
 
@@ -106,14 +103,14 @@ def test_asking_again_goes_further_back_and_says_so() -> None:
         view.handle(finished(command=name, title=name, exit_code=0, display=text))
     view.take()
     view.expand()
-    assert view.take().startswith("\nIn full: shell second  1 more further back\n  second 0\n  second 1\n")
+    assert view.take().startswith("\nIn full: $ second  1 more further back\n  second 0\n  second 1\n")
     view.expand()
-    assert view.take().startswith("Further back: shell first\n  first 0\n")
+    assert view.take().startswith("Further back: $ first\n  first 0\n")
     view.expand()
     assert view.take() == "Nothing further back is folded.\n"
     view.handle(finished(command="x", title="x", exit_code=0, display="\n".join("abcdefghijklmnopq")))
     view.expand()
-    assert "In full: shell x" in view.take()
+    assert "In full: $ x" in view.take()
     assert shown(ev.Notice(level="info", text="x")) and renderer().expand() is None
 
 
@@ -131,7 +128,7 @@ def test_what_is_unfolded_is_drawn_for_the_present() -> None:
     view.take()
     view.use(choose(Ui(theme="light"), {}))
     view.expand()
-    assert "\x1b[34m+\x1b[0m\x1b[4;34mnew\x1b[0m\x1b[34m value\x1b[0m" in view.take()
+    assert "\x1b[38;5;22m+\x1b[0m\x1b[4;38;5;22mnew\x1b[0m\x1b[38;5;22m value\x1b[0m" in view.take()
 
 
 def test_another_theme_reaches_all_that_is_alive() -> None:
@@ -158,7 +155,7 @@ def test_an_approval_shows_a_change_as_it_will_be(theme: str) -> None:
     out = shown(ev.ApprovalRequested(request_id="r", items=(item,)), theme=choose(Ui(theme=theme), {}))  # type: ignore[arg-type]
     rows = [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in out.splitlines()]
     assert rows == [
-        "? edit_file x", "  --- a/x", "  +++ b/x", "  @@ -9,2 +9,2 @@", "   9 -a = 1", "   9 +a = 2·", "  10      b⟨U+202E⟩",
+        "? edit_file x", "   9 -a = 1", "   9 +a = 2·", "  10      b⟨U+202E⟩",
     ]  # fmt: skip
 
 

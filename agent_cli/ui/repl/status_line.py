@@ -1,0 +1,94 @@
+"""The line below the input: how much the agent may do, with which model, where, and how full the context is.
+
+What is as usual is not said. What does not fit goes whole, the least important first; then the model's name is
+cut.
+"""
+
+from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.client import Snapshot
+
+from ..text import lines
+from ..text.theme import Piece, Role, Theme
+
+_BAR = 10
+"""Columns of the context's bar."""
+_SHORTEST_MODEL = 12
+_NEARLY_FULL = 0.8
+_DROPPED = ("branch", "cost", "jobs", "bar")
+"""What goes first when there is no room."""
+_SEPARATOR: Piece = (("muted",), " · ")
+_MODES: dict[Mode, Role] = {"plan": "plan", "ask": "ask", "auto-edit": "auto-edit", "yolo": "yolo"}
+
+
+def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
+    """Return the status line in at most `width` columns: mode, model, sandbox, jobs, branch and cost on the left,
+    the context on the right."""
+    model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
+    jobs = sum(job.state in ("running", "kept") for job in now.jobs)
+    left: dict[str, Piece] = {
+        "mode": ((_MODES[now.mode],), f" {now.mode} " if now.mode == "yolo" else now.mode),
+        "model": (("muted",), lines.one_line(model, 60)),
+        "sandbox": (("warning",), _sandbox(now.sandbox)),
+        "jobs": (("accent",), lines.number(jobs, "job") if jobs else ""),
+        "branch": (("muted",), lines.one_line(branch, 40)),
+        "cost": (("muted",), lines.money(now.totals) if now.totals.cost_usd else ""),
+    }
+    left = {name: piece for name, piece in left.items() if piece[1]}
+    right = _context(now, with_bar=True)
+    for name in _DROPPED:
+        if _cells([*left.values()]) + _columns(right) + 2 <= width:
+            break
+        left.pop(name, None)
+        if name == "bar":
+            right = _context(now, with_bar=False)
+    room = width - 2 - _columns(right) - (_cells([*left.values()]) - lines.cells(left["model"][1]))
+    left["model"] = (left["model"][0], lines.truncate(left["model"][1], max(_SHORTEST_MODEL, room)))
+    pieces = _joined([*left.values()])
+    gap = width - _columns(pieces) - _columns(right)
+    if gap < 1:
+        right, gap = [], 0
+    return theme.painted(_cut([*pieces, ((), " " * gap), *right], width))
+
+
+def _context(now: Snapshot, with_bar: bool) -> list[Piece]:
+    """Return how full the context window is, as a bar and a number."""
+    if now.compacting:
+        return [(("accent",), "compacting")]
+    if not now.context_window:
+        return [(("muted",), lines.count(now.context_tokens))]
+    share = min(1.0, now.context_tokens / now.context_window)
+    role: Role = "warning" if share >= _NEARLY_FULL else "accent"
+    full = min(_BAR, round(share * _BAR)) if with_bar else 0
+    bar: list[Piece] = [((role,), "━" * full), (("muted",), "─" * (_BAR - full) + " ")] if with_bar else []
+    return [*bar, (("muted",), f"{share:.0%}")]
+
+
+def _sandbox(level: str) -> str:
+    """Return the sandbox where it is not the usual one."""
+    name = lines.one_line(level.partition(" (")[0], 40)
+    return "" if name == "workspace-write" else f"sandbox {name}"
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    found = pieces[:1]
+    for piece in pieces[1:]:
+        found += [_SEPARATOR, piece]
+    return found
+
+
+def _cells(pieces: list[Piece]) -> int:
+    return _columns(_joined(pieces))
+
+
+def _columns(pieces: list[Piece]) -> int:
+    return sum(lines.cells(text) for _, text in pieces)
+
+
+def _cut(pieces: list[Piece], width: int) -> list[Piece]:
+    """Return the pieces in at most `width` columns."""
+    found: list[Piece] = []
+    for look, text in pieces:
+        shown = lines.truncate(text, width) if width > 0 else ""
+        found.append((look, shown))
+        width -= lines.cells(shown)
+    return found
