@@ -64,10 +64,10 @@ class _Room:
         return not self.is_over
 
 
-def offered(root: str) -> Iterator[str]:
+def offered(root: str, limit_s: float = _LIMIT_S) -> Iterator[str]:
     """Paths relative to `root`, folders with a `/` behind them, the upper ones first, hidden ones included. Links
-    to folders are not entered. At most 50,000, and no more than can be found in 2 s."""
-    look, room = _Look(root), _Room(_MAX_PATHS, _LIMIT_S)
+    to folders are not entered. At most 50,000, and no more than can be found in `limit_s`."""
+    look, room = _Look(root), _Room(_MAX_PATHS, limit_s)
     waiting = deque([look.top])
     while waiting and not room.is_over:
         for path, below in look.entries(waiting.popleft(), room):

@@ -55,6 +55,11 @@ class Person(Terminal):
         """Whether the live region says that something runs."""
         return "Esc stops" in self.text
 
+    @property
+    def line(self) -> str:
+        """The row in which the cursor stands; a line of the same text may stand above it."""
+        return self.screen.display[self.screen.cursor.y].rstrip()
+
     def type(self, text: str) -> None:
         """Keys one by one, as a person's fingers give them."""
         for key in text:
