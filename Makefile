@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
+COMPILED := $(VENV)/.compiled
 
 # Tests, and the hundreds of programs they start, find their modules compiled.
 export PYTHONDONTWRITEBYTECODE :=
@@ -17,7 +18,7 @@ IN_PARALLEL := -n 4 --dist worksteal
 demo: $(STAMP)
 	$(BIN)/agent demo
 
-test: $(TEST_STAMP)
+test: $(COMPILED)
 	$(BIN)/python -m pytest $(IN_PARALLEL)
 
 # What front ends and commands do, on a machine that offers nothing: no home, no locale, a terminal that can do
@@ -30,7 +31,7 @@ test-bare: $(TEST_STAMP)
 		<&- >$(VENV)/bare.log 2>&1 || { cat $(VENV)/bare.log; exit 1; }
 	@tail -n 1 $(VENV)/bare.log
 
-test-long: $(TEST_STAMP)
+test-long: $(COMPILED)
 	AGENT_FUZZ=1000 $(BIN)/python -m pytest $(IN_PARALLEL) -m "long or not long"
 
 lint: $(TEST_STAMP)
@@ -57,6 +58,11 @@ $(STAMP): $(VENV)/bin/python pyproject.toml
 $(TEST_STAMP): $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $(STAMP) $(TEST_STAMP)
+
+# Every worker collects all tests at the same time: each would compile every file anew.
+$(COMPILED): $(TEST_STAMP) $(shell find agent_cli tests -name '*.py')
+	@ls -d tests/*/ | xargs -P 2 -n 8 $(BIN)/python -m pytest --collect-only -qq >$(VENV)/compiled.log 2>&1 || true
+	@touch $@
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -135,7 +136,9 @@ def _complaint(error: Any, code: int) -> str:
     return f"{message.rstrip('.')}; see `{context.command_path} --help`"
 
 
+@cache
 def _bring(command: str) -> None:
+    """Add a command that lies elsewhere, once."""
     module, name = _ELSEWHERE[command]
     found = getattr(import_module(f".{module}", __package__), name)
     if isinstance(found, typer.Typer):
@@ -182,6 +185,7 @@ def replay(
     return run_replay(file, cd, mode)
 
 
+@cache
 def _declare() -> None:
     """The three fast commands, so that help shows them; their own parser never comes this way."""
     _add("run", "Run one task non-interactively.", ("TASK", "The task; - reads it from standard input."))
