@@ -4,11 +4,9 @@ import json
 import subprocess
 from pathlib import Path
 
-import pyte
-
 from tests.e2e import warm
 
-from .terminal import FORBIDDEN, Terminal
+from .terminal import FORBIDDEN, Scrollback, Terminal
 
 PROGRAM = """
 import asyncio, json, sys, time
@@ -141,7 +139,7 @@ class Session(Terminal):
 
     def __init__(self, folder: Path, script: str = "stream", *, first: str = "", settings: object = None,
                  state: object = None, drafted: bool = False, columns: int = 80, rows: int = 24,
-                 emulation: type[pyte.HistoryScreen] = pyte.HistoryScreen, **env: str) -> None:  # fmt: skip
+                 emulation: type[Scrollback] = Scrollback, **env: str) -> None:  # fmt: skip
         self.log_file, self.history = folder / "log.json", folder / "state" / "history"
         names = {"SCRIPT": script, "LOG": str(self.log_file), "HISTORY": str(self.history), "FIRST": first}
         values = names | {"SETTINGS": settings or {}, "STATE": state or {}}

@@ -23,7 +23,13 @@ FORBIDDEN = re.compile(
 mouse."""
 
 
-class ReflowingScreen(pyte.HistoryScreen):
+class Scrollback(pyte.HistoryScreen):
+    """A screen with a history that nobody pages through: pyte makes sure of that at every attribute it reads."""
+
+    __getattribute__ = object.__getattribute__  # type: ignore[assignment]
+
+
+class ReflowingScreen(Scrollback):
     """A terminal that breaks its rows anew when it gets narrower, as most do."""
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
@@ -62,7 +68,7 @@ class Terminal:
         *,
         columns: int = 80,
         rows: int = 24,
-        emulation: type[pyte.HistoryScreen] = pyte.HistoryScreen,
+        emulation: type[Scrollback] = Scrollback,
         **env: str,
     ) -> None:
         self.screen = emulation(columns, rows, history=20_000, ratio=0.5)
